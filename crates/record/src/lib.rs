@@ -1,0 +1,30 @@
+//! What a result *is*: metrics and their parameters, samples, summaries, predictions, verdicts, and
+//! the statistics that turn one into the next.
+//!
+//! Everything another part of Fathom keeps, shows, compares or sends is one of these types. The
+//! crate does no input or output, reads no clock and holds no `unsafe`: the same samples give the
+//! same record, byte for byte, today and in two years.
+#![forbid(unsafe_code)]
+
+pub mod host;
+pub mod judge;
+pub mod metric;
+pub mod prediction;
+pub mod record;
+pub mod run;
+pub mod sample;
+pub mod statistics;
+pub mod summary;
+pub mod verdict;
+
+pub use host::Host;
+pub use metric::{Better, MetricId, ParamValue, Params, Unit};
+pub use prediction::{Agreement, Input, NoModel, Prediction};
+pub use record::Record;
+pub use run::{Document, Effort, Protocol, Run, RunState, Tool};
+pub use sample::{Check, Disturbance, Sample};
+pub use summary::Summary;
+pub use verdict::{Cause, Reason, State, Verdict};
+
+/// Version of the JSON document and of the record shape; it changes when a reader would break.
+pub const SCHEMA_VERSION: u32 = 1;

@@ -1,0 +1,181 @@
+//! The names of what is measured: metric ids, parameters, units.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The stable, dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct MetricId(String);
+
+impl MetricId {
+    /// Wraps a dotted id.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self(id.into())
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The part before the first dot: `os` of `os.syscall`.
+    pub fn group(&self) -> &str {
+        self.0.split('.').next().unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for MetricId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// One parameter's value. Sizes are bytes.
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(untagged)]
+pub enum ParamValue {
+    /// A count or a size in bytes.
+    Integer(i64),
+    /// A choice, such as the name of a system call.
+    Text(String),
+}
+
+impl fmt::Display for ParamValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => write!(f, "{value}"),
+            Self::Text(value) => f.write_str(value),
+        }
+    }
+}
+
+impl From<i64> for ParamValue {
+    fn from(value: i64) -> Self {
+        Self::Integer(value)
+    }
+}
+
+impl From<&str> for ParamValue {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+/// The parameters of a case, in alphabetical order of their names, so that equal cases are equal.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(transparent)]
+pub struct Params(pub BTreeMap<String, ParamValue>);
+
+impl Params {
+    /// No parameters.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// One parameter.
+    pub fn one(name: &str, value: impl Into<ParamValue>) -> Self {
+        Self::none().and(name, value)
+    }
+
+    /// These parameters and one more.
+    #[must_use]
+    pub fn and(mut self, name: &str, value: impl Into<ParamValue>) -> Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The value of an integer parameter.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        match self.0.get(name) {
+            Some(ParamValue::Integer(value)) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// The value of a text parameter.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.0.get(name) {
+            Some(ParamValue::Text(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// `{args=3,form=register}`, or nothing where there are no parameters.
+impl fmt::Display for Params {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<String> = self
+            .0
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        write!(f, "{{{}}}", list.join(","))
+    }
+}
+
+/// The base unit of a value. Nothing is stored in a scaled unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Unit {
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanoseconds,
+    /// Bytes.
+    #[serde(rename = "bytes")]
+    Bytes,
+    /// Bytes per second.
+    #[serde(rename = "bytes/s")]
+    BytesPerSecond,
+    /// Events per second.
+    #[serde(rename = "1/s")]
+    PerSecond,
+    /// Hertz.
+    #[serde(rename = "Hz")]
+    Hertz,
+    /// A ratio without unit.
+    #[serde(rename = "ratio")]
+    Ratio,
+}
+
+impl Unit {
+    /// The unit as it is written in JSON.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Bytes => "bytes",
+            Self::BytesPerSecond => "bytes/s",
+            Self::PerSecond => "1/s",
+            Self::Hertz => "Hz",
+            Self::Ratio => "ratio",
+        }
+    }
+}
+
+/// Which direction of change is an improvement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Smaller is better: times.
+    Lower,
+    /// Larger is better: rates.
+    Higher,
+    /// Neither: a property of the machine.
+    Neither,
+}

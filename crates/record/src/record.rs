@@ -1,0 +1,89 @@
+//! The record: one case's result, whole.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Agreement, Better, Disturbance, MetricId, NoModel, Params, Prediction, Sample, Summary, Unit,
+    Verdict,
+};
+
+/// The result of one case of one metric in one run: the only result shape there is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// What was measured.
+    pub metric: MetricId,
+    /// With which parameters.
+    pub params: Params,
+    /// The metric's title.
+    pub title: String,
+    /// The unit of every value in this record.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// A result that is no quantity, such as a checksum in hexadecimal.
+    pub value: Option<String>,
+    /// Name of the visits the samples came from: records of one visit name were taken together.
+    pub visit: String,
+    /// The metrics this one was computed from; empty for a measured one.
+    pub derived_from: Vec<MetricId>,
+    /// The raw values; only where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Vec<Sample>>,
+    /// What they amount to; absent where there is no result.
+    pub summary: Option<Summary>,
+    /// What the number should be.
+    pub prediction: Option<Prediction>,
+    /// Why there is no prediction.
+    pub no_model: Option<NoModel>,
+    /// How the two stand to each other.
+    pub agreement: Option<Agreement>,
+    /// Whether the number can be believed.
+    pub verdict: Verdict,
+    /// What the probe verified of its own work: name → what was counted.
+    pub checks: BTreeMap<String, String>,
+    /// Counters over all visits.
+    pub disturbance: Disturbance,
+    /// Facts a reader needs beside the number, such as the clock's floor or what was
+    /// subtracted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// CRC-32 over the record without its samples, as 8 hexadecimal digits. It detects accidents,
+    /// not intent.
+    pub checksum: String,
+}
+
+impl Record {
+    /// `os.syscall{call=getppid}`.
+    pub fn name(&self) -> String {
+        format!("{}{}", self.metric, self.params)
+    }
+
+    /// The checksum this record should carry.
+    ///
+    /// # Panics
+    /// Never in practice: a record is plain data and always has a JSON form.
+    pub fn expected_checksum(&self) -> String {
+        let bare = Self {
+            samples: None,
+            checksum: String::new(),
+            ..self.clone()
+        };
+        let text = serde_json::to_vec(&bare).expect("a record is plain data");
+        format!("{:08x}", crc32fast::hash(&text))
+    }
+
+    /// The same record with its checksum set.
+    #[must_use]
+    pub fn sealed(mut self) -> Self {
+        self.checksum = self.expected_checksum();
+        self
+    }
+
+    /// Whether the checksum still fits the content.
+    pub fn is_intact(&self) -> bool {
+        self.checksum == self.expected_checksum()
+    }
+}

@@ -1,0 +1,137 @@
+//! A run and its document: what travels as JSON and what the store lists.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Host, Record, Verdict};
+
+/// One JSON document: a run, the machine it ran on, and its records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Document {
+    /// [`crate::SCHEMA_VERSION`].
+    pub schema: u32,
+    /// The program that made it.
+    pub tool: Tool,
+    /// The run.
+    pub run: Run,
+    /// The machine.
+    pub host: Host,
+    /// The results, in the order they were done.
+    pub records: Vec<Record>,
+}
+
+/// The program that made a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tool {
+    /// `fathom`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// Identifier: 16 hexadecimal digits, sortable by time.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// When it ended; absent while it goes on, or where it was cut off.
+    pub ended: Option<String>,
+    /// How thoroughly.
+    pub effort: Effort,
+    /// Which sampling protocol.
+    pub protocol: Protocol,
+    /// The seed of every random order in the run.
+    pub seed: u64,
+    /// What was asked for on the command line; empty means everything.
+    pub asked: Vec<String>,
+    /// How far it came.
+    pub state: RunState,
+    /// The CPU the workers were pinned to.
+    pub cpu: u32,
+    /// Why that one.
+    pub cpu_reason: String,
+    /// The clock, its calibration and how it stood the check at the end.
+    pub clock: ClockFacts,
+    /// What `--tune` changed while the run lasted; empty without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tuned: Vec<String>,
+    /// What holds for the run as a whole: drift of the machine, the clock's failure, a stepped
+    /// wall clock.
+    pub verdict: Verdict,
+    /// Facts about the run that spoil nothing, such as a stepped wall clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The clock of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockFacts {
+    /// `tsc`, `cntvct`, `monotonic_raw` or `fake`.
+    pub source: String,
+    /// Why the hardware counter was refused, where it was.
+    pub refused: Option<String>,
+    /// Ticks per second by calibration.
+    pub hz: f64,
+    /// The smallest step, in nanoseconds.
+    pub resolution_ns: f64,
+    /// The cost of one start/stop pair, in nanoseconds.
+    pub read_ns: f64,
+    /// Deviation against CLOCK_MONOTONIC_RAW over the whole run, in parts per million.
+    pub raw_ppm: Option<f64>,
+    /// Deviation against CLOCK_MONOTONIC over the whole run, in parts per million.
+    pub monotonic_ppm: Option<f64>,
+    /// Further figures of the calibration, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, f64>,
+}
+
+/// How thoroughly a run measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// 5 processes a case, a fixed share of time.
+    Quick,
+    /// 10 to 20 processes a case, until the interval is narrow.
+    #[default]
+    Standard,
+    /// 20 to 40 processes a case.
+    Thorough,
+}
+
+impl Effort {
+    /// The effort as one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Standard => "standard",
+            Self::Thorough => "thorough",
+        }
+    }
+}
+
+/// How samples are taken and what the headline is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Median over processes of their medians.
+    #[default]
+    Median,
+    /// The classic trimmed mean of 500 of 800 trials.
+    Trimmed,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RunState {
+    /// It goes on, or its process died without a word.
+    Running,
+    /// Everything asked for was done.
+    Complete,
+    /// It was stopped: what was done by then is kept.
+    Interrupted,
+}

@@ -1,0 +1,118 @@
+//! What the samples of a case amount to.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Location, spread and interval of a case, reduced from its samples by
+/// [`crate::statistics::summarise`]. All values are in the metric's unit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// Values over all processes.
+    pub n: u64,
+    /// Fresh processes they came from.
+    pub processes: u32,
+    /// Headline: the median over processes of their medians.
+    pub median: f64,
+    /// Interval of the headline; absent where there are too few processes or blocks for one.
+    pub ci95: Option<[f64; 2]>,
+    /// The level the interval really has, such as 0.979 for 10 processes.
+    pub ci_level: Option<f64>,
+    /// Where the interval comes from.
+    pub interval: IntervalKind,
+    /// Set when the value is a difference whose interval is too wide to print it as a number: the
+    /// upper limit to print as "≤ bound".
+    pub bound: Option<f64>,
+    /// Smallest value: the floor, for CPU-bound metrics.
+    pub min: f64,
+    /// Largest value.
+    pub max: f64,
+    /// Arithmetic mean of all values.
+    pub mean: f64,
+    /// Sample standard deviation of all values (n − 1).
+    pub sd: f64,
+    /// Standard deviation within a process: the median over processes of their own, ÷ the headline.
+    pub spread_within: f64,
+    /// Standard deviation between process medians ÷ the headline.
+    pub spread_between: f64,
+    /// The classic trimmed protocol's mean and deviation over the same values.
+    pub trimmed: Option<Trimmed>,
+    /// The same headline without the values whose round was disturbed; absent where none was.
+    pub median_undisturbed: Option<f64>,
+    /// Values whose round was disturbed.
+    pub disturbed: u64,
+    /// Counts of outliers by Tukey's fences. They are shown, never removed.
+    pub outliers: Outliers,
+    /// Modes of the values, where n ≥ 100 and there is more than one; else empty.
+    pub modes: Vec<Mode>,
+    /// Clusters of process medians, where they fall into two; else empty.
+    pub clusters: Vec<Mode>,
+    /// Lag-1 autocorrelation within a process, where n ≥ 100 come from one; else absent.
+    pub autocorrelation: Option<f64>,
+    /// Change over a visit by Theil–Sen ÷ the headline: the median over processes.
+    pub drift: Option<f64>,
+    /// The smallest time the clock can tell, for operations timed singly that last less than
+    /// 100 × its read cost.
+    pub clock_floor: Option<f64>,
+    /// The median of each process, in the order of their numbers: what comparisons are made on.
+    pub process_medians: Vec<f64>,
+}
+
+impl Summary {
+    /// Half the width of the interval ÷ the headline, where there is an interval.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let [low, high] = self.ci95?;
+        (self.median != 0.0).then(|| (high - low) / 2.0 / self.median.abs())
+    }
+}
+
+/// Where an interval comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalKind {
+    /// There is none: too few processes or blocks.
+    #[default]
+    None,
+    /// Order statistics over the medians of independent processes.
+    Processes,
+    /// Order statistics over independent blocks of one process: within one run.
+    WithinRun,
+    /// Derived: the interval of the inputs carried through, per process first.
+    Derived,
+}
+
+/// Mean and deviation by the classic trimmed protocol.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trimmed {
+    /// Values that remained.
+    pub n: u64,
+    /// Values taken.
+    pub trials: u64,
+    /// Mean of those that remained.
+    pub mean: f64,
+    /// Their standard deviation (n − 1). It understates σ by about half.
+    pub sd: f64,
+    /// The winsorised standard error of the mean.
+    pub se: f64,
+}
+
+/// Outliers by Tukey's fences: mild beyond 1.5, severe beyond 3 inter-quartile ranges.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outliers {
+    /// Below the lower outer fence.
+    pub low_severe: u64,
+    /// Between the lower fences.
+    pub low_mild: u64,
+    /// Between the upper fences.
+    pub high_mild: u64,
+    /// Above the upper outer fence.
+    pub high_severe: u64,
+}
+
+/// One mode of the values, or one cluster of process medians.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Mode {
+    /// Where it is, in the metric's unit.
+    pub at: f64,
+    /// Its share of the values, 0 to 1.
+    pub share: f64,
+}

@@ -1,0 +1,137 @@
+//! Whether a number can be believed, and why not.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The verdict on a record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The state.
+    pub state: State,
+    /// Its reasons, the weightiest first; empty only when the state is `valid`.
+    pub reasons: Vec<Reason>,
+}
+
+impl Verdict {
+    /// A verdict with one reason.
+    pub fn because(state: State, cause: Cause, text: impl Into<String>) -> Self {
+        Self {
+            state,
+            reasons: vec![Reason::new(cause, text)],
+        }
+    }
+
+    /// Whether the value may be shown as a number at all.
+    pub fn shows_number(&self) -> bool {
+        matches!(self.state, State::Valid | State::Noisy)
+    }
+}
+
+/// How far a record can be believed.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// The number stands.
+    #[default]
+    Valid,
+    /// The number stands, marked, with its cause.
+    Noisy,
+    /// This machine, kernel or permission cannot give it.
+    Unavailable,
+    /// There is a result, and it must not be believed: no view prints it as a number.
+    Invalid,
+    /// There is no result: a crash, a time-out, an error.
+    Failed,
+}
+
+impl State {
+    /// The state as one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Noisy => "noisy",
+            Self::Unavailable => "unavailable",
+            Self::Invalid => "invalid",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One reason of a verdict.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reason {
+    /// The cause, from a closed list, for programs.
+    pub cause: Cause,
+    /// The cause in words, with its figure, for people.
+    pub text: String,
+    /// What to do next, in one line; empty where nothing can be done.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub next: String,
+}
+
+impl Reason {
+    /// A reason with nothing to do next.
+    pub fn new(cause: Cause, text: impl Into<String>) -> Self {
+        Self {
+            cause,
+            text: text.into(),
+            next: String::new(),
+        }
+    }
+
+    /// The same with the next thing to do.
+    #[must_use]
+    pub fn with_next(mut self, next: impl Into<String>) -> Self {
+        self.next = next.into();
+        self
+    }
+}
+
+/// The causes that a verdict can name. Each but `Spread` is read from a counter or a check, never
+/// from the value that it spoils.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    /// The CPU cgroup's quota stopped the worker.
+    Throttled,
+    /// The hypervisor ran another guest on the pinned CPU.
+    Steal,
+    /// Another process of this machine ran on the pinned CPU.
+    Contention,
+    /// Page faults that waited for a device.
+    MajorFaults,
+    /// The worker was moved to another CPU.
+    Migration,
+    /// Interrupts on the pinned CPU.
+    Interrupts,
+    /// The values moved in one direction over the visit.
+    Drift,
+    /// The machine itself became faster or slower over the run.
+    MachineDrift,
+    /// The interval is wide and no counter says why: cannot tell.
+    Spread,
+    /// Processes fall into two groups: which one a process joins is decided when it starts.
+    TwoClusters,
+    /// The values of one process fall into several modes.
+    SeveralModes,
+    /// The clock disagreed with another, or ran backwards.
+    Clock,
+    /// The probe's count of its own work was wrong.
+    WrongWork,
+    /// Page size, placement or residency was not what was asked for.
+    NotAsAsked,
+    /// A permission, a limit or a missing part of the kernel or the hardware.
+    Missing,
+    /// Something it is computed from has no result.
+    MissingInput,
+    /// The worker ended by a signal or an error.
+    Crashed,
+    /// The worker did not answer within its bound.
+    TimedOut,
+    /// The person or a closed output stopped the run first.
+    Interrupted,
+}
