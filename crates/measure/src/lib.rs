@@ -1,1 +1,14 @@
-//! .
+//! The measuring kernel: the clock, the sampler, the counters of what disturbs a sample, and the
+//! facts of the host.
+//!
+//! Deliberately absent: statistics (they are `record`'s), anything that prints, and anything that
+//! knows a particular metric.
+
+pub mod affinity;
+pub mod clock;
+pub mod disturbance;
+pub mod host;
+pub mod sampler;
+
+pub use clock::Clock;
+pub use sampler::{Sampler, Work};

@@ -1,1 +1,18 @@
-//! .
+//! The battery: one probe per file, the registry that lists them, and their models.
+//!
+//! A probe says what it measures ([`About`]), expands into cases, predicts each case, and takes a
+//! visit with the sampler it is handed. It prints nothing, stores nothing and chooses no number of
+//! rounds.
+
+mod about;
+pub mod cpu;
+mod known;
+pub mod os;
+mod probe;
+mod registry;
+pub mod uarch;
+
+pub use about::{About, Parameter};
+pub use known::{Known, Quantity};
+pub use probe::{Case, Derived, Estimate, Plan, Probe};
+pub use registry::{Entry, REGISTRY, find};

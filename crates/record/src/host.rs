@@ -20,8 +20,11 @@ pub struct Host {
     pub kernel_command_line: Option<String>,
     /// The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: Option<String>,
-    /// `none`, `kvm`, `xen`, `vmware`, `hyperv`, `container:docker` …; absent where unknown.
+    /// `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
     pub virtualization: Option<String>,
+    /// `docker`, `podman`, `lxc` … where there is a sign of one; a container may be in a virtual
+    /// machine.
+    pub container: Option<String>,
     /// The kernel's clock source, and those it could use.
     pub clocksource: Option<String>,
     /// Clock sources the kernel could use.

@@ -1,1 +1,290 @@
+//! From samples to a verdict: whether a number can be believed, and what spoiled it.
+//!
+//! Every cause but two is read from a counter or a check, never from the value it spoils: a value
+//! that looks odd while no counter moved is a wide interval without a known cause, and is called
+//! that. The two are drift and clusters, which are shapes of the values and named as such.
 
+use crate::{Cause, Disturbance, Reason, Sample, State, Summary, Verdict};
+
+/// Share of the visits' wall time above which a counter that measures lost time is a cause.
+const LOST_TIME_MIN: f64 = 0.01;
+/// Gap between the headline with and without the disturbed rounds above which they matter.
+const GAP_MIN: f64 = 0.01;
+/// Change over a visit above which the values are said to drift.
+const DRIFT_MIN: f64 = 0.03;
+/// Distance of two clusters of processes, in shares of the headline, above which they matter.
+const CLUSTER_GAP_MIN: f64 = 0.02;
+
+/// What a metric declares about its own work.
+#[derive(Clone, Copy, Debug)]
+pub struct Expectation {
+    /// Switching is part of the work: waiting and being preempted are not held against it.
+    pub switches_are_work: bool,
+    /// The widest relative half width of the interval on a quiet machine.
+    pub noise_limit: f64,
+}
+
+/// The verdict on a case from its samples and what they amount to.
+pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) -> Verdict {
+    if let Some(reason) = failed_check(samples) {
+        return Verdict { state: State::Invalid, reasons: vec![reason] };
+    }
+    let total = samples
+        .iter()
+        .map(|sample| &sample.disturbance)
+        .fold(Option::<Disturbance>::None, |sum, one| {
+            Some(sum.map_or_else(|| one.clone(), |sum| sum.plus(one)))
+        })
+        .unwrap_or_default();
+    let mut reasons = lost_time(&total);
+    reasons.extend(disturbed_rounds(&total, summary, expectation));
+    reasons.extend(shapes(summary));
+    if let Some(reason) = spread(summary, expectation) {
+        // A wide interval beside a counter that moved is that counter's doing; alone it is a
+        // cause of its own.
+        if reasons.is_empty() {
+            reasons.push(reason);
+        }
+    }
+    let state = if reasons.is_empty() { State::Valid } else { State::Noisy };
+    Verdict { state, reasons }
+}
+
+/// The first check of its own work that the probe failed.
+fn failed_check(samples: &[Sample]) -> Option<Reason> {
+    let check = samples.iter().flat_map(|sample| &sample.checks).find(|check| !check.passed)?;
+    let text = format!("{}: {}", check.name, check.detail);
+    Some(Reason::new(Cause::WrongWork, text))
+}
+
+/// Causes that took the CPU away, the one that took most first.
+fn lost_time(total: &Disturbance) -> Vec<Reason> {
+    let wall = total.wall_ns.max(1) as f64;
+    let causes = [
+        (
+            Cause::Throttled,
+            total.throttled_ns.filter(|_| total.throttled_periods != Some(0)),
+            "throttled by the CPU cgroup's quota for",
+            "raise or remove the quota (cpu.max, or cpu.cfs_quota_us), or measure outside the group",
+        ),
+        (
+            Cause::Steal,
+            total.steal_ns,
+            "the hypervisor ran others on this CPU for",
+            "measure on a quieter or dedicated host; steal is reported, never corrected for",
+        ),
+        (
+            Cause::Contention,
+            total.run_queue_ns.map(|wait| wait.saturating_sub(total.throttled_ns.unwrap_or(0))),
+            "other processes of this machine held the CPU for",
+            "stop them, or choose a quiet CPU with --cpu N",
+        ),
+        (
+            Cause::Interrupts,
+            total.interrupt_ns,
+            "interrupts held the CPU for",
+            "move interrupts away from this CPU, or choose another with --cpu N",
+        ),
+    ];
+    let mut found: Vec<(f64, Reason)> = causes
+        .into_iter()
+        .filter_map(|(cause, ns, text, next)| {
+            let share = ns? as f64 / wall;
+            let percent = (100.0 * share).min(100.0);
+            let reason = Reason::new(cause, format!("{text} {percent:.0} % of the time"));
+            (share > LOST_TIME_MIN).then(|| (share, reason.with_next(next)))
+        })
+        .collect();
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    found.into_iter().map(|(_, reason)| reason).collect()
+}
+
+/// Rounds that a counter calls disturbed, where leaving them out moves the headline.
+fn disturbed_rounds(
+    total: &Disturbance,
+    summary: &Summary,
+    expectation: Expectation,
+) -> Option<Reason> {
+    let gap = (summary.median_undisturbed? / summary.median - 1.0).abs();
+    if gap.is_nan() || gap <= GAP_MIN {
+        return None;
+    }
+    let percent = 100.0 * gap;
+    let moved =
+        |what: &str| format!("{what}; without the rounds they met it is {percent:.0} % off");
+    Some(if total.migrations > 0 {
+        let text = moved(&format!("moved to another CPU {} times", total.migrations));
+        Reason::new(Cause::Migration, text).with_next("see what changes affinities on this machine")
+    } else if total.major_faults > 0 {
+        let text = moved(&format!("{} page faults waited for a device", total.major_faults));
+        Reason::new(Cause::MajorFaults, text).with_next("free memory, so that nothing is swapped")
+    } else if total.involuntary_switches > 0 && !expectation.switches_are_work {
+        let text = moved(&format!("preempted {} times", total.involuntary_switches));
+        Reason::new(Cause::Contention, text).with_next("stop other processes, or choose --cpu N")
+    } else {
+        return None;
+    })
+}
+
+/// Shapes of the values that no single median describes.
+fn shapes(summary: &Summary) -> Vec<Reason> {
+    let mut reasons = Vec::new();
+    if let [first, .., last] = summary.clusters.as_slice()
+        && (last.at - first.at).abs() > CLUSTER_GAP_MIN * summary.median.abs()
+    {
+        let share = 100.0 * first.share;
+        let text = format!(
+            "processes fall into two groups: {share:.0} % of them {:.0} % apart from the rest",
+            100.0 * ((last.at - first.at) / summary.median).abs()
+        );
+        let next = "which group a process joins is decided when it starts (memory layout, CPU): \
+                    --thorough shows the shares";
+        reasons.push(Reason::new(Cause::TwoClusters, text).with_next(next));
+    }
+    if let Some(drift) = summary.drift.filter(|drift| drift.abs() > DRIFT_MIN) {
+        let direction = if drift > 0.0 { "up" } else { "down" };
+        let text =
+            format!("the values moved {direction} by {:.0} % over a visit", 100.0 * drift.abs());
+        let next = "let the machine settle (frequency, temperature), and run again";
+        reasons.push(Reason::new(Cause::Drift, text).with_next(next));
+    }
+    reasons
+}
+
+/// A wide interval of which no counter tells the cause.
+fn spread(summary: &Summary, expectation: Expectation) -> Option<Reason> {
+    // A bound is already the honest form of a wide interval.
+    let half_width = summary.relative_half_width().filter(|_| summary.bound.is_none())?;
+    (half_width > expectation.noise_limit).then(|| {
+        let text = format!(
+            "± {:.0} % over {} processes; no counter moved, so the cause cannot be told",
+            100.0 * half_width,
+            summary.processes
+        );
+        let next = "measure it longer: --thorough";
+        Reason::new(Cause::Spread, text).with_next(next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Check;
+    use crate::summary::{IntervalKind, Mode};
+
+    const QUIET: Expectation = Expectation { switches_are_work: false, noise_limit: 0.05 };
+
+    fn summary() -> Summary {
+        Summary {
+            n: 60,
+            processes: 5,
+            median: 100.0,
+            ci95: Some([99.0, 101.0]),
+            interval: IntervalKind::Processes,
+            ..Summary::default()
+        }
+    }
+
+    fn sample(disturbance: Disturbance) -> Sample {
+        Sample { values: vec![100.0], disturbance, ..Sample::default() }
+    }
+
+    fn quiet() -> Disturbance {
+        Disturbance {
+            wall_ns: 1_000_000_000,
+            cpu_ns: 1_000_000_000,
+            run_queue_ns: Some(0),
+            steal_ns: Some(0),
+            interrupt_ns: Some(0),
+            throttled_ns: Some(0),
+            throttled_periods: Some(0),
+            ..Disturbance::default()
+        }
+    }
+
+    fn causes(verdict: &Verdict) -> Vec<Cause> {
+        verdict.reasons.iter().map(|reason| reason.cause).collect()
+    }
+
+    #[test]
+    fn a_quiet_case_is_valid_and_unknown_counters_accuse_nobody() {
+        assert_eq!(judge(&[sample(quiet())], &summary(), QUIET), Verdict::default());
+        let unknown = Disturbance { wall_ns: 1_000_000_000, ..Disturbance::default() };
+        assert_eq!(judge(&[sample(unknown)], &summary(), QUIET), Verdict::default());
+    }
+
+    #[test]
+    fn each_counter_of_lost_time_names_its_own_cause_with_its_share() {
+        let half = Some(500_000_000);
+        let doses = [
+            (
+                Disturbance { throttled_ns: half, throttled_periods: Some(5), ..quiet() },
+                Cause::Throttled,
+            ),
+            (Disturbance { steal_ns: half, ..quiet() }, Cause::Steal),
+            (Disturbance { run_queue_ns: half, ..quiet() }, Cause::Contention),
+            (Disturbance { interrupt_ns: half, ..quiet() }, Cause::Interrupts),
+        ];
+        for (disturbance, cause) in doses {
+            let verdict = judge(&[sample(disturbance)], &summary(), QUIET);
+            assert_eq!((verdict.state, causes(&verdict)), (State::Noisy, vec![cause]));
+            assert!(verdict.reasons[0].text.contains("50 %"), "{}", verdict.reasons[0].text);
+            assert!(!verdict.reasons[0].next.is_empty());
+        }
+    }
+
+    #[test]
+    fn waiting_for_a_quota_is_throttling_and_not_contention() {
+        let disturbance = Disturbance {
+            throttled_ns: Some(400_000_000),
+            throttled_periods: Some(4),
+            run_queue_ns: Some(405_000_000),
+            ..quiet()
+        };
+        let verdict = judge(&[sample(disturbance)], &summary(), QUIET);
+        assert_eq!(causes(&verdict), vec![Cause::Throttled]);
+    }
+
+    #[test]
+    fn disturbed_rounds_matter_only_where_they_move_the_headline() {
+        let preempted = Disturbance { involuntary_switches: 3, ..quiet() };
+        let moved = Summary { median_undisturbed: Some(97.0), ..summary() };
+        let verdict = judge(&[sample(preempted.clone())], &moved, QUIET);
+        assert_eq!(causes(&verdict), vec![Cause::Contention]);
+        let unmoved = Summary { median_undisturbed: Some(99.5), ..summary() };
+        assert_eq!(judge(&[sample(preempted)], &unmoved, QUIET).state, State::Valid);
+    }
+
+    #[test]
+    fn a_wide_interval_is_noisy_without_an_invented_cause() {
+        let wide = Summary { ci95: Some([90.0, 120.0]), ..summary() };
+        let verdict = judge(&[sample(quiet())], &wide, QUIET);
+        assert_eq!((verdict.state, causes(&verdict)), (State::Noisy, vec![Cause::Spread]));
+        let stolen = Disturbance { steal_ns: Some(100_000_000), ..quiet() };
+        assert_eq!(causes(&judge(&[sample(stolen)], &wide, QUIET)), vec![Cause::Steal]);
+        let bound = Summary { bound: Some(120.0), ..wide };
+        assert_eq!(judge(&[sample(quiet())], &bound, QUIET).state, State::Valid);
+    }
+
+    #[test]
+    fn a_wrong_count_makes_the_result_invalid_whatever_else_happened() {
+        let mut wrong = sample(Disturbance { steal_ns: Some(900_000_000), ..quiet() });
+        let detail = "9 of 10".to_owned();
+        wrong.checks = vec![Check { name: "switches".to_owned(), passed: false, detail }];
+        let verdict = judge(&[sample(quiet()), wrong], &summary(), QUIET);
+        assert_eq!((verdict.state, causes(&verdict)), (State::Invalid, vec![Cause::WrongWork]));
+        assert!(verdict.reasons[0].text.contains("9 of 10"));
+    }
+
+    #[test]
+    fn drift_and_two_groups_of_processes_are_said() {
+        let drifting = Summary { drift: Some(-0.08), ..summary() };
+        assert_eq!(causes(&judge(&[sample(quiet())], &drifting, QUIET)), vec![Cause::Drift]);
+        let modes = [(95.0, 0.4), (105.0, 0.6)].map(|(at, share)| Mode { at, share });
+        let grouped = Summary { clusters: modes.to_vec(), ..summary() };
+        assert_eq!(causes(&judge(&[sample(quiet())], &grouped, QUIET)), vec![Cause::TwoClusters]);
+        let near = [(99.5, 0.4), (100.5, 0.6)].map(|(at, share)| Mode { at, share });
+        let near = Summary { clusters: near.to_vec(), ..summary() };
+        assert_eq!(judge(&[sample(quiet())], &near, QUIET).state, State::Valid);
+    }
+}

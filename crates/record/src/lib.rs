@@ -24,7 +24,7 @@ pub use record::Record;
 pub use run::{Document, Effort, Protocol, Run, RunState, Tool};
 pub use sample::{Check, Disturbance, Sample};
 pub use summary::Summary;
-pub use verdict::{Cause, Reason, State, Verdict};
+pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.
 pub const SCHEMA_VERSION: u32 = 1;

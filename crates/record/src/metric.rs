@@ -122,11 +122,8 @@ impl fmt::Display for Params {
         if self.0.is_empty() {
             return Ok(());
         }
-        let list: Vec<String> = self
-            .0
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+        let list: Vec<String> =
+            self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
         write!(f, "{{{}}}", list.join(","))
     }
 }

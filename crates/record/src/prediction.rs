@@ -31,10 +31,7 @@ pub struct Prediction {
 impl Prediction {
     /// A prediction of `hardware + software` that holds within ± `tolerance`.
     pub fn sum(hardware: f64, software: f64, tolerance: f64, formula: &str, source: &str) -> Self {
-        debug_assert!(
-            tolerance <= TOLERANCE_MAX,
-            "a tolerance above 30 % is no prediction"
-        );
+        debug_assert!(tolerance <= TOLERANCE_MAX, "a tolerance above 30 % is no prediction");
         let value = hardware + software;
         Self {
             hardware: Some(hardware),
@@ -71,11 +68,7 @@ impl Prediction {
     /// This prediction with one more input named.
     #[must_use]
     pub fn with_input(mut self, name: &str, value: f64, origin: &str) -> Self {
-        self.inputs.push(Input {
-            name: name.to_owned(),
-            value,
-            origin: origin.to_owned(),
-        });
+        self.inputs.push(Input { name: name.to_owned(), value, origin: origin.to_owned() });
         self
     }
 

@@ -66,11 +66,7 @@ impl Record {
     /// # Panics
     /// Never in practice: a record is plain data and always has a JSON form.
     pub fn expected_checksum(&self) -> String {
-        let bare = Self {
-            samples: None,
-            checksum: String::new(),
-            ..self.clone()
-        };
+        let bare = Self { samples: None, checksum: String::new(), ..self.clone() };
         let text = serde_json::to_vec(&bare).expect("a record is plain data");
         format!("{:08x}", crc32fast::hash(&text))
     }

@@ -48,6 +48,9 @@ pub struct Run {
     pub seed: u64,
     /// What was asked for on the command line; empty means everything.
     pub asked: Vec<String>,
+    /// Records the run gives if nothing stops it.
+    #[serde(default)]
+    pub planned: u64,
     /// How far it came.
     pub state: RunState,
     /// The CPU the workers were pinned to.

@@ -15,10 +15,7 @@ pub struct Verdict {
 impl Verdict {
     /// A verdict with one reason.
     pub fn because(state: State, cause: Cause, text: impl Into<String>) -> Self {
-        Self {
-            state,
-            reasons: vec![Reason::new(cause, text)],
-        }
+        Self { state, reasons: vec![Reason::new(cause, text)] }
     }
 
     /// Whether the value may be shown as a number at all.
@@ -59,6 +56,43 @@ impl State {
     }
 }
 
+/// How many records are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// The number stands.
+    pub valid: u32,
+    /// The number stands, marked.
+    pub noisy: u32,
+    /// This machine, kernel or permission cannot give it.
+    pub unavailable: u32,
+    /// There is a result that must not be believed.
+    pub invalid: u32,
+    /// There is no result.
+    pub failed: u32,
+}
+
+impl Counts {
+    /// Counts states.
+    pub fn of(states: impl IntoIterator<Item = State>) -> Self {
+        let mut counts = Self::default();
+        for state in states {
+            *match state {
+                State::Valid => &mut counts.valid,
+                State::Noisy => &mut counts.noisy,
+                State::Unavailable => &mut counts.unavailable,
+                State::Invalid => &mut counts.invalid,
+                State::Failed => &mut counts.failed,
+            } += 1;
+        }
+        counts
+    }
+
+    /// All of them.
+    pub fn total(&self) -> u32 {
+        self.valid + self.noisy + self.unavailable + self.invalid + self.failed
+    }
+}
+
 /// One reason of a verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
@@ -74,11 +108,7 @@ pub struct Reason {
 impl Reason {
     /// A reason with nothing to do next.
     pub fn new(cause: Cause, text: impl Into<String>) -> Self {
-        Self {
-            cause,
-            text: text.into(),
-            next: String::new(),
-        }
+        Self { cause, text: text.into(), next: String::new() }
     }
 
     /// The same with the next thing to do.

@@ -1,1 +1,50 @@
-//! .
+//! Every view of a run, from its records alone: the terminal, JSON, the list of kept runs and the
+//! comparison of two.
+//!
+//! A function here takes records and returns text. It measures nothing, reads no clock, no file
+//! and no environment, and prints nothing: the same records give the same view, today and in two
+//! years. Text for the terminal always carries its colours, which whoever prints it strips where
+//! there is no terminal; no colour says what the words beside it do not.
+//!
+//! A run is printed as it goes in five parts, each of which brings its own blank lines, so that
+//! [`show`] of a kept run is the same text: [`opening`], [`Table::header`], [`Table::rows`] block
+//! by block, [`Table::foot`] and [`closing`].
+#![forbid(unsafe_code)]
+
+pub mod compare;
+
+mod cells;
+mod closing;
+mod counts;
+mod findings;
+mod json;
+mod layout;
+mod listing;
+mod opening;
+mod paint;
+mod quantity;
+mod remarks;
+mod spark;
+mod table;
+mod wrap;
+
+pub use closing::closing;
+pub use json::{document_json, record_line};
+pub use layout::Layout;
+pub use listing::{RunListing, runs};
+pub use opening::opening;
+pub use quantity::{at_most, binary_size, percent, quantity, range};
+pub use table::Table;
+
+use fathom_record::Document;
+
+/// A kept run as `run` printed it: [`opening`], the table with its foot, and [`closing`].
+pub fn show(document: &Document, layout: &Layout) -> String {
+    let mut table = Table::new(*layout);
+    let mut text = opening(&document.run, &document.host, layout.width);
+    text += &table.header();
+    text += &table.rows(&document.records);
+    text += &table.foot();
+    text += &closing(document, layout.width);
+    text
+}

@@ -1,0 +1,30 @@
+# Two commands do everything: `make run` and `make test`. The rest are parts of them, or longer.
+
+CARGO ?= cargo
+FATHOM := target/release/fathom
+
+.PHONY: run build test docs bench install clean needs
+
+run: build ## build, measure at quick effort, show the table, keep the run
+	$(FATHOM) run --quick
+
+build: needs
+	$(CARGO) build --release --locked
+
+test: needs ## everything that continuous integration runs
+	$(CARGO) run --quiet --locked --package xtask -- test
+
+docs: ## regenerate docs/METRICS.md and docs/run.schema.json
+	$(CARGO) run --quiet --locked --package xtask -- docs
+
+bench: build ## figures side by side with trusted tools, in turn
+	lab/peers.sh $(FATHOM)
+
+install: build ## program, completions and man pages under PREFIX (default /usr/local)
+	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
+
+clean:
+	$(CARGO) clean
+
+needs: ## a C compiler (for SQLite) and the tools the tests call
+	@lab/needs.sh

@@ -1,0 +1,238 @@
+//! The command line: the one definition from which help, completions and man pages are made.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use fathom_record::{Effort, Protocol};
+
+/// Measures this machine from one clock tick up, says beside every number what it should be, and
+/// whether it can be trusted.
+#[derive(Debug, Parser)]
+#[command(name = "fathom", version, about, after_help = EXAMPLES, propagate_version = true)]
+#[command(arg_required_else_help = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom run --quick             measure everything in some seconds
+  fathom run os.syscall cpu      one metric and one group
+  fathom show                    the last run again
+  fathom compare latest~1 latest two runs, metric by metric
+
+Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
+not be believed, 130 stopped by Ctrl-C (what was done is kept).";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure this machine: everything, a group, or one metric.
+    Run(RunArguments),
+    /// What can be measured.
+    List(ListArguments),
+    /// Show a kept run again, or list the kept runs.
+    Show(ShowArguments),
+    /// Compare two kept runs, metric by metric.
+    Compare(CompareArguments),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArguments),
+    /// Write the man pages into a folder.
+    Man(ManArguments),
+    /// Take one visit for a coordinator.
+    #[command(hide = true)]
+    Worker,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  fathom run                           everything, 10 to 20 fresh processes a case
+  fathom run --quick                   everything, 5 fresh processes a case
+  fathom run os                        one group
+  fathom run os.syscall cpu.call       two metrics (and what their predictions need)
+  fathom run --json > run.json         the whole run as one JSON document
+  fathom run --protocol trimmed        mean and deviation of 500 of 800 trials
+  sudo fathom run --tune               priority, governor and SMT sibling set for the run";
+
+/// `fathom run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArguments {
+    /// Metrics or groups, such as `os.syscall` or `cpu`; all where none is named.
+    #[arg(value_name = "METRIC")]
+    pub metrics: Vec<String>,
+    /// 5 fresh processes a case: some seconds.
+    #[arg(long, conflicts_with = "thorough")]
+    pub quick: bool,
+    /// 20 to 40 fresh processes a case.
+    #[arg(long)]
+    pub thorough: bool,
+    /// Seed of every random order; by chance where none is given.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// How the headline is taken.
+    #[arg(long, value_enum, default_value_t = ProtocolName::Median)]
+    pub protocol: ProtocolName,
+    /// Show every time in core cycles too.
+    #[arg(long)]
+    pub cycles: bool,
+    /// Print the run as one JSON document instead of a table.
+    #[arg(long, conflicts_with = "jsonl")]
+    pub json: bool,
+    /// Print each record as a line of JSON as soon as it is done.
+    #[arg(long)]
+    pub jsonl: bool,
+    /// Keep the raw values in JSON too (the store always keeps them).
+    #[arg(long)]
+    pub samples: bool,
+    /// Exit with status 3 if any number is missing or must not be believed.
+    #[arg(long)]
+    pub strict: bool,
+    /// The CPU to measure on; a quiet one is chosen where none is given.
+    #[arg(long, value_name = "N")]
+    pub cpu: Option<u32>,
+    /// Raise the priority, set the governor to performance and take the SMT sibling offline for
+    /// the length of the run; all is put back afterwards.
+    #[arg(long)]
+    pub tune: bool,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+impl RunArguments {
+    /// How thoroughly.
+    pub fn effort(&self) -> Effort {
+        match (self.quick, self.thorough) {
+            (true, _) => Effort::Quick,
+            (_, true) => Effort::Thorough,
+            _ => Effort::Standard,
+        }
+    }
+}
+
+/// Where runs are kept.
+#[derive(Debug, Args)]
+pub struct StoreArguments {
+    /// The file that keeps runs [default: fathom/fathom.db in the user's data folder].
+    #[arg(long, value_name = "PATH", env = "FATHOM_STORE")]
+    pub store: Option<PathBuf>,
+}
+
+/// A protocol by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ProtocolName {
+    /// Median over fresh processes of their medians, with its interval.
+    Median,
+    /// The classic trimmed mean: 500 of 800 trials, with their standard deviation.
+    Trimmed,
+}
+
+impl From<ProtocolName> for Protocol {
+    fn from(name: ProtocolName) -> Self {
+        match name {
+            ProtocolName::Median => Self::Median,
+            ProtocolName::Trimmed => Self::Trimmed,
+        }
+    }
+}
+
+/// `fathom list`.
+#[derive(Debug, Args)]
+pub struct ListArguments {
+    /// Only this group or metric.
+    #[arg(value_name = "METRIC")]
+    pub metrics: Vec<String>,
+    /// Print as JSON, with every text of each metric.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  fathom show                the last run
+  fathom show latest~1       the one before
+  fathom show 0195c3         the one whose id begins so
+  fathom show --runs         all kept runs";
+
+/// `fathom show`.
+#[derive(Debug, Args)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub struct ShowArguments {
+    /// A run: an id or its beginning, `latest`, or `latest~N`.
+    #[arg(value_name = "RUN", default_value = "latest")]
+    pub run: String,
+    /// List the kept runs instead.
+    #[arg(long)]
+    pub runs: bool,
+    /// Show every time in core cycles too.
+    #[arg(long)]
+    pub cycles: bool,
+    /// Print the run as one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// With the raw values.
+    #[arg(long, requires = "json")]
+    pub samples: bool,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  fathom compare latest~1 latest       what changed since the run before
+  fathom compare 0195c3 0195d0         two runs by the beginnings of their ids
+  fathom compare before.json latest    a JSON document against a kept run";
+
+/// `fathom compare`.
+#[derive(Debug, Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub struct CompareArguments {
+    /// The run to compare against: an id, `latest`, `latest~N`, or a JSON file.
+    #[arg(value_name = "A")]
+    pub a: String,
+    /// The run to compare.
+    #[arg(value_name = "B")]
+    pub b: String,
+    /// Seed of the bootstrap.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+/// `fathom completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArguments {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// `fathom man`.
+#[derive(Debug, Args)]
+pub struct ManArguments {
+    /// The folder to write into; it is created if need be.
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,71 @@
+//! `fathom list`: what can be measured.
+
+use fathom_probes::{About, Entry, REGISTRY};
+use fathom_record::{Effort, Host, Protocol};
+use serde_json::{Value, json};
+
+use crate::arguments::ListArguments;
+use crate::exit::{Status, Usage};
+use crate::pipeline::Plan;
+use crate::terminal::{self, Output};
+
+pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
+    let asked = arguments.metrics.clone();
+    let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
+        .map_err(|error| Usage(error.to_string()))?;
+    let chosen: Vec<&About> =
+        plan.units.iter().filter(|unit| !unit.needed).map(|unit| unit.entry.about()).collect();
+    let mut output = Output::new();
+    if arguments.json {
+        let all: Vec<Value> = chosen.iter().map(|about| as_json(about)).collect();
+        output.write(&format!("{}\n", serde_json::to_string_pretty(&all)?));
+    } else {
+        chosen.iter().for_each(|about| output.write(&row(about, terminal::width())));
+        if asked_for_all(arguments) {
+            output.write("\nfathom run METRIC measures one; a dotted beginning, such as `os`, measures a group.\n");
+        }
+    }
+    super::printed(&output)
+}
+
+fn asked_for_all(arguments: &ListArguments) -> bool {
+    arguments.metrics.is_empty()
+}
+
+/// Id and title on one line; parameters and needs on further ones.
+fn row(about: &About, width: usize) -> String {
+    let mut text = format!("{:<24} {} [{}]\n", about.id, about.title, about.unit.symbol());
+    for parameter in about.parameters {
+        let line = format!("  {} = {}: {}", parameter.name, parameter.values, parameter.meaning);
+        text.push_str(&fit(&line, width));
+    }
+    if !about.requires.is_empty() {
+        text.push_str(&fit(&format!("  requires {}", about.requires), width));
+    }
+    text
+}
+
+fn fit(line: &str, width: usize) -> String {
+    match line.chars().count() > width {
+        true => line.chars().take(width - 1).chain(['…', '\n']).collect(),
+        false => format!("{line}\n"),
+    }
+}
+
+fn as_json(about: &About) -> Value {
+    let parameters: Vec<Value> = about
+        .parameters
+        .iter()
+        .map(|one| json!({"name": one.name, "values": one.values, "meaning": one.meaning}))
+        .collect();
+    let derived = REGISTRY
+        .iter()
+        .any(|entry| matches!(entry, Entry::Derived(_)) && entry.about().id == about.id);
+    json!({
+        "id": about.id, "title": about.title, "unit": about.unit.symbol(), "better": about.better,
+        "timed": about.timed, "not_timed": about.not_timed, "model": about.model,
+        "source": about.source, "pitfalls": about.pitfalls, "parameters": parameters,
+        "needs": about.needs, "requires": about.requires, "published": about.published,
+        "derived": derived,
+    })
+}

@@ -1,0 +1,28 @@
+//! `fathom man`: a man page for the program and one for each command.
+
+use anyhow::Context;
+use clap::CommandFactory;
+
+use crate::arguments::{Arguments, ManArguments};
+use crate::exit::{Status, Usage};
+use crate::terminal::Output;
+
+pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
+    let folder = &arguments.folder;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Usage(format!("create {}: {error}; choose another folder", folder.display())))?;
+    let mut command = Arguments::command();
+    command.build();
+    let hidden: Vec<String> = command
+        .get_subcommands()
+        .filter(|one| one.is_hide_set())
+        .map(|one| one.get_name().to_owned())
+        .collect();
+    clap_mangen::generate_to(command, folder).with_context(|| format!("write to {}", folder.display()))?;
+    for name in hidden {
+        let _ = std::fs::remove_file(folder.join(format!("fathom-{name}.1")));
+    }
+    let mut output = Output::new();
+    output.write(&format!("wrote the man pages to {}\n", folder.display()));
+    super::printed(&output)
+}

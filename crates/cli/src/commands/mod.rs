@@ -1,0 +1,45 @@
+//! One file per command, and what turns their outcome into an exit status.
+
+mod compare;
+mod completions;
+mod list;
+mod man;
+mod run;
+mod show;
+mod stored;
+
+use std::process::ExitCode;
+
+use crate::arguments::{Arguments, Command};
+use crate::exit::{Status, Usage};
+use crate::{pipeline, terminal};
+
+/// Does what the command line says.
+pub fn main(arguments: Arguments) -> ExitCode {
+    let outcome = match &arguments.command {
+        Command::Run(run) => run::run(run),
+        Command::List(list) => list::list(list),
+        Command::Show(show) => show::show(show),
+        Command::Compare(compare) => compare::compare(compare),
+        Command::Completions(completions) => completions::completions(completions),
+        Command::Man(man) => man::man(man),
+        Command::Worker => pipeline::worker::serve().map(|()| Status::Done),
+    };
+    match outcome {
+        Ok(status) => status.into(),
+        Err(error) => {
+            terminal::warn(&format!("{error:#}"));
+            // Bad input has a status of its own, so that scripts can tell it from a failure.
+            if error.is::<Usage>() { ExitCode::from(2) } else { Status::Failed.into() }
+        }
+    }
+}
+
+/// The status of a command that only printed.
+fn printed(output: &terminal::Output) -> anyhow::Result<Status> {
+    match output.failure() {
+        Some(error) => anyhow::bail!("write to standard output: {error}"),
+        None if output.is_closed() => Ok(Status::OutputClosed),
+        None => Ok(Status::Done),
+    }
+}

@@ -1,0 +1,135 @@
+//! `fathom run`: measures this machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use fathom_measure::clock::{self, Source, Watch};
+use fathom_measure::{affinity, host};
+use fathom_record::{Document, Host, RunState, Tool};
+use fathom_store::Store;
+
+use super::stored;
+use crate::arguments::RunArguments;
+use crate::exit::{Status, Usage};
+use crate::interrupt::Interrupt;
+use crate::live::LiveMachine;
+use crate::pipeline::worker::Workers;
+use crate::pipeline::{Plan, RunSetup, coordinate};
+use crate::terminal;
+use crate::tune::{self, Tuned};
+
+mod follower;
+
+use follower::Follower;
+
+/// How long the CPUs are watched to find a quiet one. The kernel counts in steps of 10 ms.
+const BUSY_WINDOW: Duration = Duration::from_millis(100);
+/// What the kernel knows of each CPU.
+const CPUS: &str = "/sys/devices/system/cpu";
+
+pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
+    let begun_ns = clock::monotonic_raw_ns();
+    let interrupt = Interrupt::listen().context("listen to signals")?;
+    let journal = journal()?;
+    tune::recover(&journal).into_iter().for_each(|said| terminal::warn(&said));
+    let mut host = host::read();
+    // Six digits: short enough to be typed again.
+    let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
+    let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
+    let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
+        .map_err(|error| Usage(error.to_string()))?;
+    let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
+    let store = open_store(arguments)?;
+    let watch = Watch::begin(&host).context("calibrate the clock")?;
+    note_counter_rate(&mut host, &watch);
+    let tuned = arguments.tune.then(|| Tuned::apply(CPUS.as_ref(), &host, cpu, &journal));
+    for refused in tuned.iter().flat_map(|tuned| &tuned.refused) {
+        terminal::warn(&format!("--tune could not set {refused}"));
+    }
+    leave(cpu, &host);
+    let setup = RunSetup {
+        tool: Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        id: run_id(),
+        cpu,
+        cpu_reason,
+        clock: watch.facts(),
+        tuned: tuned.as_ref().map(|tuned| tuned.done.clone()).unwrap_or_default(),
+        priority: tuned.as_ref().is_some_and(|tuned| tuned.priority),
+        host,
+    };
+    let workers = Workers::of_this_program().context("find this program")?;
+    let mut machine = LiveMachine::new(workers, watch, interrupt, begun_ns);
+    let mut follower = Follower::new(arguments, store);
+    let document = coordinate(&plan, setup, &mut machine, &mut follower);
+    drop(tuned);
+    status(arguments, &document, &follower)
+}
+
+fn status(arguments: &RunArguments, document: &Document, follower: &Follower) -> anyhow::Result<Status> {
+    if follower.has_failed() {
+        return Ok(Status::Failed);
+    }
+    if follower.is_closed() {
+        return Ok(Status::OutputClosed);
+    }
+    if document.run.state == RunState::Interrupted {
+        return Ok(Status::Interrupted);
+    }
+    let all_there = document.records.iter().all(|record| record.verdict.shows_number());
+    Ok(if arguments.strict && !all_there { Status::Incomplete } else { Status::Done })
+}
+
+/// Where `--tune` keeps what it must put back.
+fn journal() -> anyhow::Result<PathBuf> {
+    let store = Store::default_path().map_err(|error| Usage(error.to_string()))?;
+    Ok(store.with_file_name("tune.json"))
+}
+
+fn open_store(arguments: &RunArguments) -> anyhow::Result<Store> {
+    let path = stored::path(&arguments.store)?;
+    Store::open(&path).map_err(|error| Usage(error.to_string()).into())
+}
+
+/// The CPU for the workers, and why that one.
+fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> {
+    let allowed = &host.cpu.allowed;
+    match asked {
+        Some(cpu) if allowed.contains(&cpu) => Ok((cpu, "asked for with --cpu".to_owned())),
+        Some(cpu) => {
+            let list: Vec<String> = allowed.iter().map(u32::to_string).collect();
+            let text = format!("--cpu {cpu}: this process may use CPU {}", list.join(", "));
+            Err(Usage(text).into())
+        }
+        None => {
+            let busy = affinity::busy_shares(BUSY_WINDOW);
+            let choice = affinity::choose(host, &busy).context("no CPU is allowed to this process")?;
+            Ok((choice.cpu, choice.reason))
+        }
+    }
+}
+
+/// The rate of the counter by calibration, where the CPU does not tell it.
+fn note_counter_rate(host: &mut Host, watch: &Watch) {
+    let specification = watch.clock().specification();
+    if host.cpu.tsc_hz.is_none() && specification.source == Source::Tsc {
+        host.cpu.tsc_hz = Some(specification.hz);
+        host.origin("cpu.tsc_hz", "calibration against CLOCK_MONOTONIC_RAW");
+    }
+}
+
+/// Moves the coordinator to the other CPUs, where there are any.
+fn leave(cpu: u32, host: &Host) {
+    let others: Vec<u32> = host.cpu.allowed.iter().copied().filter(|other| *other != cpu).collect();
+    if !others.is_empty() {
+        // A courtesy to the worker; where it is refused, the counters will tell.
+        let _ = affinity::pin_to(&others);
+    }
+}
+
+/// Milliseconds since 1970 and 16 random bits, so that ids sort by time.
+fn run_id() -> String {
+    let now = clock::wall_ns();
+    let low = (now ^ (u64::from(std::process::id()) << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    format!("{:012x}{low:04x}", now / 1_000_000)
+}

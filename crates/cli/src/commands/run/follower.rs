@@ -1,0 +1,201 @@
+//! Who follows `fathom run`: the terminal or the JSON reader, and the store.
+
+use std::time::Duration;
+
+use fathom_record::{Document, Record};
+use fathom_report::{Layout, Table};
+use fathom_store::Store;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::arguments::RunArguments;
+use crate::pipeline::{Audience, Plan, Progress};
+use crate::terminal::{self, Output};
+
+/// How results are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Table,
+    Json,
+    JsonLines,
+}
+
+/// Prints and keeps a run as it goes.
+pub(super) struct Follower {
+    format: Format,
+    with_samples: bool,
+    output: Output,
+    table: Table,
+    layout: Layout,
+    bar: Option<ProgressBar>,
+    /// None after it failed: what is on the screen is then all there is.
+    store: Option<Store>,
+    run_id: String,
+    store_failed: bool,
+}
+
+impl Follower {
+    pub(super) fn new(arguments: &RunArguments, store: Store) -> Self {
+        let format = match (arguments.json, arguments.jsonl) {
+            (true, _) => Format::Json,
+            (_, true) => Format::JsonLines,
+            _ => Format::Table,
+        };
+        let layout = Layout {
+            width: terminal::width(),
+            cycles: arguments.cycles,
+            protocol: arguments.protocol.into(),
+        };
+        Self {
+            format,
+            with_samples: arguments.samples,
+            output: Output::new(),
+            table: Table::new(layout),
+            layout,
+            bar: None,
+            store: Some(store),
+            run_id: String::new(),
+            store_failed: false,
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.store_failed || self.output.failure().is_some()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.output.is_closed()
+    }
+
+    /// Does something with the store; a store that failed once is not tried again.
+    fn keep(&mut self, what: impl FnOnce(&mut Store) -> Result<(), fathom_store::StoreError>) {
+        let Some(store) = &mut self.store else { return };
+        if let Err(error) = what(store) {
+            self.clear_bar();
+            terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
+            self.store = None;
+            self.store_failed = true;
+        }
+    }
+
+    fn clear_bar(&self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+
+    fn print(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.output.write(text)),
+            None => self.output.write(text),
+        }
+    }
+
+    fn as_printed(&self, record: &Record) -> Record {
+        let samples = record.samples.clone().filter(|_| self.with_samples);
+        Record { samples, ..record.clone() }
+    }
+}
+
+impl Audience for Follower {
+    fn begins(&mut self, document: &Document, plan: &Plan, estimate_ns: f64) {
+        self.run_id = document.run.id.clone();
+        self.keep(|store| store.begin(&document.tool, &document.run, &document.host));
+        if self.format == Format::Table {
+            let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
+            self.print(&text);
+            self.print(&announcement(plan, estimate_ns));
+            let header = self.table.header();
+            self.print(&header);
+        }
+        if terminal::shows_progress() {
+            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            self.bar = Some(bar);
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let Some(bar) = &self.bar else { return };
+        let whole = progress.elapsed_ns + progress.left_ns;
+        bar.set_position((1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64);
+        let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
+        bar.set_message(format!("{}, {left} s left", progress.metric));
+        // Drawn here and not from a thread, so that nothing is drawn during a visit.
+        bar.tick();
+    }
+
+    fn block(&mut self, records: &[Record]) {
+        let run_id = self.run_id.clone();
+        for record in records {
+            self.keep(|store| store.add(&run_id, record));
+        }
+        match self.format {
+            Format::Table => {
+                let rows = self.table.rows(records);
+                self.print(&rows);
+            }
+            Format::JsonLines => {
+                let lines: String = records
+                    .iter()
+                    .map(|record| fathom_report::record_line(&self.as_printed(record)))
+                    .collect();
+                self.print(&lines);
+            }
+            Format::Json => {}
+        }
+    }
+
+    fn ends(&mut self, document: &Document) {
+        self.clear_bar();
+        self.bar = None;
+        self.keep(|store| store.update_run(&document.run));
+        match self.format {
+            Format::Table => {
+                let foot = self.table.foot();
+                self.print(&foot);
+                let closing = fathom_report::closing(document, self.layout.width);
+                self.print(&closing);
+            }
+            Format::Json => {
+                let records = document.records.iter().map(|record| self.as_printed(record)).collect();
+                let text = fathom_report::document_json(&Document { records, ..document.clone() });
+                self.print(&text);
+            }
+            Format::JsonLines => {}
+        }
+        if let Some(error) = self.output.failure() {
+            terminal::warn(&format!("write to standard output: {error}"));
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        self.output.is_closed()
+    }
+}
+
+/// What will be measured and how long it takes, before it begins.
+fn announcement(plan: &Plan, estimate_ns: f64) -> String {
+    let visits = plan.visits();
+    let needed: Vec<&str> =
+        plan.units.iter().filter(|unit| unit.needed).map(|unit| unit.entry.about().id).collect();
+    let with = match needed.as_slice() {
+        [] => String::new(),
+        ids => format!(" (with {}, which the predictions need)", ids.join(", ")),
+    };
+    let processes = match visits.processes_max == visits.processes_min {
+        true => format!("{}", visits.processes_min),
+        false => format!("{} to {}", visits.processes_min, visits.processes_max),
+    };
+    let longest = f64::from(visits.processes_max) / f64::from(visits.processes_min);
+    let seconds = (estimate_ns / 1e9).ceil();
+    let time = match longest > 1.0 {
+        true => format!("{seconds:.0} to {:.0} s", (seconds * longest).ceil()),
+        false => format!("about {seconds:.0} s"),
+    };
+    format!(
+        "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: {time}\n\n",
+        plan.records(),
+        plan.units.len(),
+        plan.effort.word(),
+        plan.seed
+    )
+}

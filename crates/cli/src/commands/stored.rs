@@ -1,0 +1,52 @@
+//! Finding the store and the runs in it, for every command that reads or writes them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use fathom_record::{Document, SCHEMA_VERSION};
+use fathom_store::Store;
+
+use crate::arguments::StoreArguments;
+use crate::exit::Usage;
+
+/// Where the store lies: as asked for, or in the user's data folder.
+pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
+    match &arguments.store {
+        Some(path) => Ok(path.clone()),
+        None => Store::default_path().map_err(|error| Usage(error.to_string()).into()),
+    }
+}
+
+/// The store, for reading.
+pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
+    let path = path(arguments)?;
+    Store::open_existing(&path).map_err(|error| Usage(error.to_string()).into())
+}
+
+/// A run by its name in the store, or a JSON document by its path.
+pub(super) fn document(name: &str, samples: bool, arguments: &StoreArguments) -> anyhow::Result<Document> {
+    if name.ends_with(".json") || name.contains('/') {
+        return from_file(Path::new(name));
+    }
+    let store = open(arguments)?;
+    let id = store.resolve(name).map_err(|error| Usage(error.to_string()))?;
+    store.document(&id, samples).with_context(|| format!("read run {id}"))
+}
+
+fn from_file(path: &Path) -> anyhow::Result<Document> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
+    let document: Document = serde_json::from_str(&text)
+        .map_err(|error| Usage(format!("{shown} is not a run of `fathom run --json`: {error}")))?;
+    if document.schema > SCHEMA_VERSION {
+        let (theirs, ours) = (document.schema, SCHEMA_VERSION);
+        let text = format!("{shown} has schema {theirs}, this program knows {ours}; use a newer fathom");
+        return Err(Usage(text).into());
+    }
+    match document.records.iter().find(|record| !record.is_intact()) {
+        Some(record) => {
+            anyhow::bail!("{shown} is damaged: the checksum of {} does not fit its content", record.name())
+        }
+        None => Ok(document),
+    }
+}

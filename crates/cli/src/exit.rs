@@ -1,0 +1,44 @@
+//! How a command ended, and the status it ends with.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Everything was done.
+    Done,
+    /// It failed; the reason was printed.
+    Failed,
+    /// Under `--strict`: some numbers are missing or must not be believed.
+    Incomplete,
+    /// A person stopped it; what was done is kept.
+    Interrupted,
+    /// Whoever read the output has closed it.
+    OutputClosed,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> Self {
+        Self::from(match status {
+            Status::Done => 0,
+            Status::Failed => 1,
+            Status::Incomplete => 3,
+            // As a shell says of a program that SIGINT or SIGPIPE ended.
+            Status::Interrupted => 130,
+            Status::OutputClosed => 141,
+        })
+    }
+}
+
+/// A mistake in what was asked for: one clear line, and exit status 2.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}

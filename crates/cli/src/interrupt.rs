@@ -1,0 +1,39 @@
+//! Ctrl-C and its kin: the run ends after what it is doing, keeps what is done, and says so.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Becomes readable when a signal asked the program to stop, and stays so.
+pub struct Interrupt {
+    reader: UnixStream,
+}
+
+impl Interrupt {
+    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    ///
+    /// # Errors
+    /// When no descriptor or signal handler can be had.
+    pub fn listen() -> std::io::Result<Self> {
+        let (reader, writer) = UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
+        }
+        Ok(Self { reader })
+    }
+
+    /// Whether a signal arrived.
+    pub fn arrived(&self) -> bool {
+        let mut wait = [rustix::event::PollFd::new(&self.reader, rustix::event::PollFlags::IN)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut wait, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+}
+
+impl AsFd for Interrupt {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}

@@ -1,0 +1,54 @@
+//! The real machine behind a run: worker processes and the hardware's clock.
+
+use fathom_measure::clock::{self, Specification, Watch, WholeRun};
+
+use crate::interrupt::Interrupt;
+use crate::pipeline::worker::Workers;
+use crate::pipeline::{Machine, Outcome, VisitRequest};
+
+/// This machine.
+pub struct LiveMachine {
+    workers: Workers,
+    watch: Watch,
+    interrupt: Interrupt,
+    begun_ns: u64,
+}
+
+impl LiveMachine {
+    /// A machine whose time begins at `begun_ns` by CLOCK_MONOTONIC_RAW.
+    pub fn new(workers: Workers, watch: Watch, interrupt: Interrupt, begun_ns: u64) -> Self {
+        Self { workers, watch, interrupt, begun_ns }
+    }
+}
+
+impl Machine for LiveMachine {
+    fn visit(&mut self, request: &VisitRequest) -> Outcome {
+        self.workers.visit(request, &self.interrupt)
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        clock::monotonic_raw_ns() - self.begun_ns
+    }
+
+    fn timestamp(&self) -> String {
+        timestamp()
+    }
+
+    fn clock_check(&self) -> WholeRun {
+        self.watch.end()
+    }
+
+    fn clock(&self) -> Specification {
+        self.watch.clock().specification()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.interrupt.arrived()
+    }
+}
+
+/// Now, RFC 3339 in UTC, to the millisecond.
+pub fn timestamp() -> String {
+    let ns = i128::from(clock::wall_ns());
+    jiff::Timestamp::from_nanosecond(ns).map_or_else(|_| String::new(), |now| format!("{now:.3}"))
+}

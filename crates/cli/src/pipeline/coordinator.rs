@@ -1,0 +1,277 @@
+//! The coordinator's loop: block by block, visit by visit, record by record.
+
+use fathom_measure::clock::WholeRun;
+use fathom_probes::Entry;
+use fathom_record::run::ClockFacts;
+use fathom_record::{Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict, statistics};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use super::machine::Machine;
+use super::plan::Plan;
+use super::visits::{self, RequestFacts, Visited};
+use super::{blocks, reduce};
+
+/// The machine drifts when the reference spin changed by more than this share over the run.
+const DRIFT_MIN: f64 = 0.02;
+/// A drift is looked for in at least this many visits.
+const DRIFT_VISITS_MIN: usize = 8;
+
+/// Who follows a run: the terminal, the store, a test.
+pub trait Audience {
+    /// Before the first visit: how many records are expected and how long it will take.
+    fn begins(&mut self, document: &Document, plan: &Plan, estimate_ns: f64);
+    /// Before a visit.
+    fn progress(&mut self, progress: &Progress);
+    /// A block is done: its records, in the order of the table.
+    fn block(&mut self, records: &[Record]);
+    /// The run is over, or was stopped.
+    fn ends(&mut self, document: &Document);
+    /// Whether the audience has left: nobody will see another row.
+    fn has_left(&self) -> bool;
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// The metric that is visited next.
+    pub metric: String,
+    /// Time since the run began.
+    pub elapsed_ns: f64,
+    /// Time that is left, by what visits took so far.
+    pub left_ns: f64,
+}
+
+/// What is known before a run begins.
+pub struct RunSetup {
+    /// The program.
+    pub tool: Tool,
+    /// The machine's facts.
+    pub host: Host,
+    /// The run's identifier.
+    pub id: String,
+    /// The CPU for the workers.
+    pub cpu: u32,
+    /// Why that one.
+    pub cpu_reason: String,
+    /// The clock's facts.
+    pub clock: ClockFacts,
+    /// What was tuned.
+    pub tuned: Vec<String>,
+    /// Workers run at the highest ordinary priority.
+    pub priority: bool,
+}
+
+/// Runs a plan on a machine and tells an audience.
+pub fn coordinate(
+    plan: &Plan,
+    setup: RunSetup,
+    machine: &mut dyn Machine,
+    audience: &mut dyn Audience,
+) -> Document {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+    let facts = RequestFacts { seed: 0, cpu: setup.cpu, priority: setup.priority };
+    let mut document = begin(plan, setup, machine);
+    audience.begins(&document, plan, estimate_ns(plan));
+    let mut spins = Vec::new();
+    let blocks = blocks::cut(&plan.units);
+    for (at, block) in blocks.iter().enumerate() {
+        let mut visited = Visited::of_block(plan, block);
+        let later_ns = later_ns(plan, &blocks[at + 1..]);
+        let stopped = visit_all(plan, &mut visited, machine, audience, (&mut random, facts), later_ns, &mut spins);
+        let clock = machine.clock_check();
+        note_clock(&mut document.run, &clock);
+        let records = reduce_block(plan, block, visited, &document, clock.failure());
+        audience.block(&records);
+        document.records.extend(records);
+        if stopped || audience.has_left() {
+            document.run.state = RunState::Interrupted;
+            break;
+        }
+    }
+    if document.run.state == RunState::Running {
+        document.run.state = RunState::Complete;
+    }
+    document.run.ended = Some(machine.timestamp());
+    document.run.verdict.reasons.extend(drift(&spins));
+    settle(&mut document.run.verdict);
+    audience.ends(&document);
+    document
+}
+
+fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
+    let run = Run {
+        id: setup.id,
+        started: machine.timestamp(),
+        ended: None,
+        effort: plan.effort,
+        protocol: plan.protocol,
+        seed: plan.seed,
+        asked: plan.asked.clone(),
+        planned: plan.records() as u64,
+        state: RunState::Running,
+        cpu: setup.cpu,
+        cpu_reason: setup.cpu_reason,
+        clock: setup.clock,
+        tuned: setup.tuned,
+        verdict: Verdict::default(),
+        notes: Vec::new(),
+    };
+    Document {
+        schema: fathom_record::SCHEMA_VERSION,
+        tool: setup.tool,
+        run,
+        host: setup.host,
+        records: Vec::new(),
+    }
+}
+
+/// What the whole plan is expected to take.
+fn estimate_ns(plan: &Plan) -> f64 {
+    let all: Vec<usize> = (0..plan.units.len()).collect();
+    later_ns(plan, &[all])
+}
+
+/// What blocks that have not begun are expected to take.
+fn later_ns(plan: &Plan, blocks: &[Vec<usize>]) -> f64 {
+    let visits = plan.visits();
+    let unit_ns = |index: &usize| match plan.units[*index].entry {
+        Entry::Derived(_) => 0.0,
+        Entry::Probe(_) => {
+            f64::from(visits.processes_min) * visits::estimated_visit_ns(&plan.units[*index], visits.rounds)
+        }
+    };
+    blocks.iter().flatten().map(unit_ns).sum()
+}
+
+/// Takes all visits of a block; true if the person stopped it.
+fn visit_all(
+    plan: &Plan,
+    visited: &mut [Visited<'_>],
+    machine: &mut dyn Machine,
+    audience: &mut dyn Audience,
+    (random, facts): (&mut Xoshiro256PlusPlus, RequestFacts),
+    later_ns: f64,
+    spins: &mut Vec<(u64, f64)>,
+) -> bool {
+    let visits = plan.visits();
+    while let Some(index) = visits::next(visited, visits, random) {
+        if machine.interrupted() || audience.has_left() {
+            return true;
+        }
+        let left = |unit: &Visited<'_>| f64::from(unit.visits_left()) * unit.visit_ns(visits.rounds);
+        audience.progress(&Progress {
+            metric: visited[index].id().to_owned(),
+            elapsed_ns: machine.elapsed_ns() as f64,
+            left_ns: later_ns + visited.iter().map(left).sum::<f64>(),
+        });
+        let facts = RequestFacts { seed: random.next_u64(), ..facts };
+        spins.extend(visited[index].visit(machine, visits, facts));
+    }
+    machine.interrupted()
+}
+
+/// The records of a block, in the order of the table. A record may use those before it.
+fn reduce_block(
+    plan: &Plan,
+    block: &[usize],
+    visited: Vec<Visited<'_>>,
+    document: &Document,
+    clock_failure: Option<String>,
+) -> Vec<Record> {
+    let mut known = document.records.clone();
+    let earlier = known.len();
+    let mut visited = visited.into_iter();
+    for index in block {
+        let unit = &plan.units[*index];
+        match unit.entry {
+            Entry::Probe(_) => {
+                let visited = visited.next().into_iter();
+                visited.for_each(|one| reduce::measured(one, document, &mut known));
+            }
+            Entry::Derived(derived) => reduce::derived(*derived, &unit.cases, document, &mut known),
+        }
+    }
+    let mut records = known.split_off(earlier);
+    if let Some(failure) = clock_failure {
+        for record in &mut records {
+            record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
+        }
+    }
+    records.into_iter().map(Record::sealed).collect()
+}
+
+/// Keeps how the clock stands, and what a stepped wall clock means.
+fn note_clock(run: &mut Run, clock: &WholeRun) {
+    run.clock.raw_ppm = Some(clock.raw_ppm);
+    run.clock.monotonic_ppm = Some(clock.monotonic_ppm);
+    if let Some(failure) = clock.failure() {
+        run.verdict.reasons.retain(|reason| reason.cause != Cause::Clock);
+        run.verdict.reasons.push(Reason::new(Cause::Clock, failure));
+    }
+    run.notes.retain(|note| !note.starts_with("the wall clock"));
+    if clock.wall_step_ns != 0 {
+        let seconds = clock.wall_step_ns as f64 / 1e9;
+        run.notes.push(format!("the wall clock was stepped by {seconds:+.1} s; durations are unaffected"));
+    }
+}
+
+/// Whether the fixed reference spin became slower or faster over the run, and from when to when.
+fn drift(spins: &[(u64, f64)]) -> Option<Reason> {
+    if spins.len() < DRIFT_VISITS_MIN {
+        return None;
+    }
+    let seconds: Vec<f64> = spins.iter().map(|(at_ns, _)| (at_ns - spins[0].0) as f64 / 1e9).collect();
+    let times: Vec<f64> = spins.iter().map(|(_, ns)| *ns).collect();
+    let trend = statistics::theil_sen(&seconds, &times)?;
+    let typical = statistics::median(&times)?;
+    let length = seconds.last()?;
+    let change = trend.slope * length / typical;
+    let certain = trend.low > 0.0 || trend.high < 0.0;
+    (certain && change.abs() > DRIFT_MIN).then(|| {
+        let (word, percent) = (if change > 0.0 { "slower" } else { "faster" }, 100.0 * change.abs());
+        let text = format!(
+            "the machine became {percent:.0} % {word} between second 0 and second {length:.0} of the \
+             run, by a fixed reference spin"
+        );
+        let next = "let it settle (frequency, temperature, neighbours), and run again";
+        Reason::new(Cause::MachineDrift, text).with_next(next)
+    })
+}
+
+/// The run's state from its reasons.
+fn settle(verdict: &mut Verdict) {
+    verdict.state = match verdict.reasons.as_slice() {
+        [] => State::Valid,
+        reasons if reasons.iter().any(|reason| reason.cause == Cause::Clock) => State::Invalid,
+        _ => State::Noisy,
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_becomes_slower_is_noticed_and_a_steady_or_a_jumpy_one_is_not() {
+        let spins = |each: fn(u64) -> f64| -> Vec<(u64, f64)> {
+            (0..30).map(|at| (at * 100_000_000, each(at))).collect()
+        };
+        let slower = drift(&spins(|at| 1000.0 + 2.0 * at as f64)).expect("a drift");
+        assert!(slower.text.contains("6 % slower"), "{}", slower.text);
+        assert!(drift(&spins(|_| 1000.0)).is_none());
+        assert!(drift(&spins(|at| 1000.0 + 30.0 * (at * 7919 % 13) as f64)).is_none());
+        assert!(drift(&spins(|at| 1000.0 + 2.0 * at as f64)[..5]).is_none(), "five visits tell nothing");
+    }
+
+    #[test]
+    fn a_clock_that_failed_makes_the_run_invalid_and_a_stepped_wall_clock_does_not() {
+        let reason = |cause| Reason::new(cause, "");
+        let mut verdict = Verdict { reasons: vec![reason(Cause::MachineDrift)], ..Verdict::default() };
+        settle(&mut verdict);
+        assert_eq!(verdict.state, State::Noisy);
+        verdict.reasons.push(reason(Cause::Clock));
+        settle(&mut verdict);
+        assert_eq!(verdict.state, State::Invalid);
+    }
+}

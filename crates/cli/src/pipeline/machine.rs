@@ -1,0 +1,83 @@
+//! What the pipeline needs of a machine: someone who takes visits, and the time.
+
+use fathom_measure::clock::{Specification, WholeRun};
+use fathom_measure::sampler::{Fault, Settings};
+use fathom_record::{Params, Reason, Sample};
+use serde::{Deserialize, Serialize};
+
+/// What a worker is asked to do: one line of JSON on its standard input.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VisitRequest {
+    /// The probe's metric.
+    pub metric: String,
+    /// Its cases.
+    pub params: Vec<Params>,
+    /// Rounds in the visit.
+    pub rounds: u32,
+    /// Seed of the order of cases within a round.
+    pub seed: u64,
+    /// Number of the process.
+    pub process: u32,
+    /// The CPU to be pinned to.
+    pub cpu: u32,
+    /// Shortest batch.
+    pub batch_floor_ns: f64,
+    /// No further round is begun after this.
+    pub time_limit_ns: f64,
+    /// The coordinator's clock.
+    pub clock: Specification,
+    /// The coordinator's process, without which the worker ends.
+    pub coordinator: u32,
+    /// Run at the highest ordinary priority.
+    pub priority: bool,
+}
+
+impl VisitRequest {
+    /// The sampler's settings.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            rounds: self.rounds,
+            seed: self.seed,
+            process: self.process,
+            cpu: self.cpu,
+            batch_floor_ns: self.batch_floor_ns,
+            time_limit_ns: self.time_limit_ns,
+        }
+    }
+}
+
+/// What a worker answers: one line of JSON on its standard output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VisitAnswer {
+    /// A sample or a fault for each case asked for.
+    pub samples: Vec<Result<Sample, Fault>>,
+    /// When the visit's reference spins began and their median time, in nanoseconds.
+    pub spin: Option<(u64, f64)>,
+}
+
+/// How a visit ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// With an answer.
+    Answered(VisitAnswer),
+    /// Without one: the worker crashed, hung or was killed.
+    Failed(Reason),
+    /// The person stopped the run; the visit is lost.
+    Interrupted,
+}
+
+/// Takes visits and tells the time.
+pub trait Machine {
+    /// Takes one visit in a fresh process.
+    fn visit(&mut self, request: &VisitRequest) -> Outcome;
+    /// Nanoseconds since the run began.
+    fn elapsed_ns(&self) -> u64;
+    /// The time and date, RFC 3339 in UTC.
+    fn timestamp(&self) -> String;
+    /// How the clock stands since the run began.
+    fn clock_check(&self) -> WholeRun;
+    /// The run's clock.
+    fn clock(&self) -> Specification;
+    /// Whether the person asked to stop.
+    fn interrupted(&self) -> bool;
+}

@@ -1,0 +1,17 @@
+//! The one pipeline: plan → cases → visits → samples → summary → prediction → verdict → record.
+//!
+//! It measures nothing itself, prints nothing and stores nothing: visits are taken by a
+//! [`Machine`], records are handed to an [`Audience`]. With a scripted machine a whole run has one
+//! answer, byte for byte.
+
+mod blocks;
+mod coordinator;
+pub mod machine;
+mod plan;
+mod reduce;
+mod visits;
+pub mod worker;
+
+pub use coordinator::{Audience, Progress, RunSetup, coordinate};
+pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
+pub use plan::{Plan, PlanError};

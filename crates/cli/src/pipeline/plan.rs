@@ -1,0 +1,233 @@
+//! From the words of a command line to what will be measured, checked whole before it begins.
+
+use fathom_probes::{Case, Entry, REGISTRY};
+use fathom_record::{Effort, Host, Params, Protocol};
+
+/// Values that remain with the trimmed protocol.
+pub const TRIMMED_KEPT: u64 = 500;
+/// Rounds of a case in one visit.
+const ROUNDS: u32 = 12;
+
+/// What will be measured.
+pub struct Plan {
+    /// How thoroughly.
+    pub effort: Effort,
+    /// Which protocol.
+    pub protocol: Protocol,
+    /// Seed of every random order.
+    pub seed: u64,
+    /// What was asked for; empty means everything.
+    pub asked: Vec<String>,
+    /// The metrics in the order of the registry, with those that the asked ones need.
+    pub units: Vec<Unit>,
+}
+
+/// One metric and its cases.
+pub struct Unit {
+    /// The metric.
+    pub entry: &'static Entry,
+    /// The cases; of a derived metric their cost is nothing.
+    pub cases: Vec<Case>,
+    /// It was not asked for, but something that was needs it.
+    pub needed: bool,
+}
+
+/// Why a plan cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// No metric or group has this name.
+    #[error("no metric or group is called `{name}`{nearest}; `fathom list` names them all")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// `; did you mean …?`, or nothing.
+        nearest: String,
+    },
+}
+
+/// How often a case is visited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visits {
+    /// Fresh processes at least.
+    pub processes_min: u32,
+    /// Fresh processes at most; more than the least are taken while the interval is wide.
+    pub processes_max: u32,
+    /// Rounds in each.
+    pub rounds: u32,
+}
+
+impl Plan {
+    /// Checks the names and expands them into cases.
+    ///
+    /// # Errors
+    /// When a name is neither a metric nor a group.
+    pub fn new(
+        asked: Vec<String>,
+        effort: Effort,
+        protocol: Protocol,
+        seed: u64,
+        host: &Host,
+    ) -> Result<Self, PlanError> {
+        let mut chosen = vec![asked.is_empty(); REGISTRY.len()];
+        for name in &asked {
+            let mut any = false;
+            for (index, entry) in REGISTRY.iter().enumerate() {
+                if matches(entry.about().id, name) {
+                    chosen[index] = true;
+                    any = true;
+                }
+            }
+            if !any {
+                return Err(PlanError::Unknown { name: name.clone(), nearest: nearest(name) });
+            }
+        }
+        let needed = with_needs(&chosen);
+        let sizes = fathom_probes::Plan { effort, smoke: false };
+        let unit = |(index, entry): (usize, &'static Entry)| {
+            needed[index].then(|| Unit { entry, cases: cases(entry, host, &sizes), needed: !chosen[index] })
+        };
+        let units = REGISTRY.iter().enumerate().filter_map(unit).collect();
+        Ok(Self { effort, protocol, seed, asked, units })
+    }
+
+    /// How often each case is visited.
+    pub fn visits(&self) -> Visits {
+        let (processes_min, processes_max) = match self.effort {
+            Effort::Quick => (5, 5),
+            Effort::Standard => (10, 20),
+            Effort::Thorough => (20, 40),
+        };
+        match self.protocol {
+            Protocol::Median => Visits { processes_min, processes_max, rounds: ROUNDS },
+            Protocol::Trimmed => {
+                let trials = fathom_record::statistics::trials_for(TRIMMED_KEPT) as u32;
+                let rounds = trials.div_ceil(processes_min);
+                Visits { processes_min, processes_max: processes_min, rounds }
+            }
+        }
+    }
+
+    /// Records that the run will give if nothing stops it.
+    pub fn records(&self) -> usize {
+        self.units.iter().map(|unit| unit.cases.len()).sum()
+    }
+}
+
+fn cases(entry: &Entry, host: &Host, sizes: &fathom_probes::Plan) -> Vec<Case> {
+    match entry {
+        Entry::Probe(probe) => probe.cases(host, sizes),
+        Entry::Derived(derived) => {
+            let free = |params: Params| Case { params, cost_ns: 0.0 };
+            derived.cases().into_iter().map(free).collect()
+        }
+    }
+}
+
+/// Whether a name asked for is this metric, or a dotted beginning of it.
+fn matches(id: &str, name: &str) -> bool {
+    id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The chosen metrics and all they need, directly or not. A metric stands after its needs, so one
+/// pass from the end finds them all.
+fn with_needs(chosen: &[bool]) -> Vec<bool> {
+    let mut needed = chosen.to_vec();
+    for index in (0..REGISTRY.len()).rev() {
+        if needed[index] {
+            for need in REGISTRY[index].about().needs {
+                let at = REGISTRY.iter().position(|entry| entry.about().id == *need);
+                at.into_iter().for_each(|at| needed[at] = true);
+            }
+        }
+    }
+    needed
+}
+
+/// The names most like this one, as `; did you mean …?`.
+fn nearest(name: &str) -> String {
+    let mut names: Vec<&str> = REGISTRY
+        .iter()
+        .flat_map(|entry| {
+            let id = entry.about().id;
+            id.match_indices('.').map(|(dot, _)| &id[..dot]).chain([id]).collect::<Vec<_>>()
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let last = |id: &str| id.rsplit('.').next().unwrap_or(id).to_owned();
+    let likeness = |id: &str| {
+        let whole = strsim::jaro_winkler(id, name);
+        whole.max(strsim::jaro_winkler(&last(id), &last(name)) * 0.98)
+    };
+    let mut ranked: Vec<(f64, &str)> = names.into_iter().map(|id| (likeness(id), id)).collect();
+    ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let best: Vec<String> = ranked
+        .into_iter()
+        .take_while(|(likeness, _)| *likeness > 0.8)
+        .take(3)
+        .map(|(_, id)| format!("`{id}`"))
+        .collect();
+    match best.as_slice() {
+        [] => String::new(),
+        names => format!("; did you mean {}?", names.join(" or ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(asked: &[&str]) -> Result<Plan, PlanError> {
+        let asked = asked.iter().map(|name| (*name).to_owned()).collect();
+        Plan::new(asked, Effort::Quick, Protocol::Median, 1, &Host::default())
+    }
+
+    fn ids(plan: &Plan) -> Vec<(&'static str, bool)> {
+        plan.units.iter().map(|unit| (unit.entry.about().id, unit.needed)).collect()
+    }
+
+    #[test]
+    fn nothing_asked_for_is_everything() {
+        let plan = plan(&[]).expect("a plan");
+        assert_eq!(plan.units.len(), REGISTRY.len());
+        assert!(plan.units.iter().all(|unit| !unit.needed));
+    }
+
+    #[test]
+    fn what_a_metric_needs_is_measured_before_it_and_marked() {
+        let plan = plan(&["cpu.call.per_argument"]).expect("a plan");
+        let expected =
+            vec![("cpu.frequency", true), ("cpu.call", true), ("cpu.call.per_argument", false)];
+        assert_eq!(ids(&plan), expected);
+    }
+
+    #[test]
+    fn a_group_is_a_dotted_beginning_and_not_any_beginning() {
+        assert!(matches("os.process.fork", "os"));
+        assert!(matches("os.process.fork", "os.process"));
+        assert!(matches("os.process.fork", "os.process.fork"));
+        assert!(!matches("os.process.fork", "o"));
+        assert!(!matches("os.process.fork", "os.proc"));
+        assert!(!matches("os.syscall", "os.syscall.fresh"));
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest_ones() {
+        let message = |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message("os.sycall").contains("`os.syscall`"), "{}", message("os.sycall"));
+        assert!(message("syscall").contains("`os.syscall`"), "{}", message("syscall"));
+        assert!(message("cpu.cal").contains("`cpu.call`"), "{}", message("cpu.cal"));
+        assert!(message("fork").contains("`os.process.fork`"), "{}", message("fork"));
+        assert!(!message("zzzzzz").contains("did you mean"), "{}", message("zzzzzz"));
+    }
+
+    #[test]
+    fn the_trimmed_protocol_takes_all_its_trials() {
+        for effort in [Effort::Quick, Effort::Standard, Effort::Thorough] {
+            let plan =
+                Plan::new(Vec::new(), effort, Protocol::Trimmed, 1, &Host::default()).expect("a plan");
+            let visits = plan.visits();
+            assert!(visits.processes_min * visits.rounds >= 800, "{visits:?}");
+        }
+    }
+}

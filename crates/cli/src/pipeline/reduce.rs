@@ -1,0 +1,177 @@
+//! From what visits gave to records.
+
+use std::collections::BTreeMap;
+
+use fathom_measure::sampler::Fault;
+use fathom_probes::{About, Case, Derived, Known};
+use fathom_record::judge::{Expectation, judge};
+use fathom_record::{
+    Agreement, Cause, Disturbance, Document, MetricId, NoModel, Prediction, Reason, Record, Sample, State,
+    Summary, Verdict, statistics,
+};
+
+use super::visits::Visited;
+
+/// Appends the records of a measured metric to what is known.
+pub(super) fn measured(
+    visited: Visited<'_>,
+    document: &Document,
+    known: &mut Vec<Record>,
+) {
+    let Visited { unit, probe, samples, faults, failure, visits_wanted, .. } = visited;
+    let about = probe.about();
+    for ((case, samples), fault) in unit.cases.iter().zip(samples).zip(faults) {
+        if samples.is_empty() && fault.is_none() && failure.is_none() {
+            // The run was stopped before this metric's first visit: there is nothing to keep.
+            continue;
+        }
+        let mut record = empty(about, case);
+        record.visit = format!("{}/{}", document.run.id, about.id);
+        match obstacle(&failure, &fault) {
+            Some(verdict) => record.verdict = verdict,
+            None => fill(&mut record, about, &samples, probe.is_difference(), document.run.clock.read_ns),
+        }
+        note_interruption(&mut record, samples.len() as u32, visits_wanted);
+        let prediction = probe.predict(case, &document.host, &Known::new(known));
+        set_prediction(&mut record, prediction);
+        record.samples = (!samples.is_empty()).then_some(samples);
+        known.push(record);
+    }
+}
+
+/// Appends the records of a derived metric to what is known.
+pub(super) fn derived(
+    derived: &dyn Derived,
+    cases: &[Case],
+    document: &Document,
+    known: &mut Vec<Record>,
+) {
+    let about = derived.about();
+    for case in cases {
+        let mut record = empty(about, case);
+        record.derived_from = about.needs.iter().map(|need| MetricId::new(*need)).collect();
+        match derived.reduce(&case.params, &Known::new(known)) {
+            Err(missing) => {
+                record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, missing);
+            }
+            Ok(estimate) => {
+                record.notes = estimate.notes;
+                record.summary = statistics::summarise_estimates(&estimate.per_process);
+                if let Some(summary) = record.summary.as_mut().filter(|_| estimate.difference) {
+                    summary.bound = statistics::difference_bound(summary);
+                }
+                record.verdict = match &record.summary {
+                    Some(summary) => judge(&[], summary, expectation(about)),
+                    None => Verdict::because(State::Unavailable, Cause::MissingInput, "no process gave a value"),
+                };
+            }
+        }
+        let prediction = derived.predict(&case.params, &document.host, &Known::new(known));
+        set_prediction(&mut record, prediction);
+        known.push(record);
+    }
+}
+
+fn empty(about: &About, case: &Case) -> Record {
+    Record {
+        metric: MetricId::new(about.id),
+        params: case.params.clone(),
+        title: about.title.to_owned(),
+        unit: about.unit,
+        better: about.better,
+        value: None,
+        visit: String::new(),
+        derived_from: Vec::new(),
+        samples: None,
+        summary: None,
+        prediction: None,
+        no_model: None,
+        agreement: None,
+        verdict: Verdict::default(),
+        checks: BTreeMap::new(),
+        disturbance: Disturbance::default(),
+        notes: Vec::new(),
+        checksum: String::new(),
+    }
+}
+
+fn expectation(about: &About) -> Expectation {
+    Expectation { switches_are_work: about.switches_are_work, noise_limit: about.noise_limit }
+}
+
+/// What stands in the way of a result: a visit that gave nothing, or a fault of the case.
+fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> {
+    if let Some(reason) = failure {
+        return Some(Verdict { state: State::Failed, reasons: vec![reason.clone()] });
+    }
+    Some(match fault.as_ref()? {
+        Fault::Unavailable(reason) => Verdict::because(State::Unavailable, Cause::Missing, reason),
+        Fault::WrongWork(reason) => Verdict::because(State::Invalid, Cause::WrongWork, reason),
+        Fault::Failed(reason) => Verdict::because(State::Failed, Cause::Crashed, reason),
+    })
+}
+
+fn fill(record: &mut Record, about: &About, samples: &[Sample], is_difference: bool, read_ns: f64) {
+    let Some(mut summary) = statistics::summarise(samples) else {
+        record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process gave a value");
+        return;
+    };
+    if is_difference {
+        summary.bound = statistics::difference_bound(&summary);
+    }
+    set_clock_floor(&mut summary, samples, read_ns);
+    record.verdict = judge(samples, &summary, expectation(about));
+    for check in samples.iter().flat_map(|sample| &sample.checks) {
+        let known = record.checks.entry(check.name.clone()).or_insert_with(|| check.detail.clone());
+        if !check.passed {
+            *known = format!("FAILED: {}", check.detail);
+        }
+    }
+    let disturbances = samples.iter().map(|sample| &sample.disturbance);
+    record.disturbance = disturbances.skip(1).fold(samples[0].disturbance.clone(), |sum, one| sum.plus(one));
+    let overheads: Vec<f64> = samples.iter().map(|sample| sample.overhead_ns).collect();
+    if samples.iter().any(|sample| sample.batch > 1) {
+        record.notes.extend(statistics::median(&overheads).map(|ns| {
+            format!("subtracted from each batch: {ns:.0} ns of clock and kernel entry")
+        }));
+    }
+    record.summary = Some(summary);
+}
+
+/// An operation that was timed singly and lasts less than 100 clock reads is shown with the
+/// clock's floor (METHOD 5).
+fn set_clock_floor(summary: &mut Summary, samples: &[Sample], read_ns: f64) {
+    let single = samples.iter().all(|sample| sample.batch == 1);
+    if single && summary.median < 100.0 * read_ns {
+        summary.clock_floor = Some(read_ns);
+    }
+}
+
+/// A case that was stopped part of the way keeps what it has, and says how much that is.
+fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
+    if record.verdict.shows_number() && processes < wanted {
+        let text = format!("the run was stopped after {processes} of {wanted} processes");
+        let reason = Reason::new(Cause::Interrupted, text).with_next("run it again to the end");
+        record.verdict.state = State::Noisy;
+        record.verdict.reasons.insert(0, reason);
+    }
+}
+
+fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) {
+    match prediction {
+        Err(none) => record.no_model = Some(none),
+        Ok(prediction) => {
+            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+            record.agreement = summary.map(|summary| agreement(&prediction, summary));
+            record.prediction = Some(prediction);
+        }
+    }
+}
+
+/// Held against the interval; a value that is only known as a bound, from nothing to the bound.
+fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
+    prediction.agreement(match summary.bound {
+        Some(bound) => Some([summary.ci95.map_or(0.0, |[low, _]| low.min(bound)), bound]),
+        None => summary.ci95,
+    })
+}

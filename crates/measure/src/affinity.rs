@@ -1,0 +1,154 @@
+//! Which CPU to measure on, and pinning to it.
+
+use std::fs;
+
+use fathom_record::Host;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Pins the calling thread to one CPU.
+///
+/// # Errors
+/// When the CPU does not exist or is not allowed to this process.
+pub fn pin(cpu: u32) -> Result<(), rustix::io::Errno> {
+    pin_to(&[cpu])
+}
+
+/// Confines the calling thread to some CPUs.
+///
+/// # Errors
+/// When none of them exists or is allowed to this process.
+pub fn pin_to(cpus: &[u32]) -> Result<(), rustix::io::Errno> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
+        set.set(*cpu as usize);
+    }
+    sched_setaffinity(None, &set)
+}
+
+/// The CPUs that the calling thread may run on, in ascending order.
+pub fn allowed() -> Vec<u32> {
+    let Ok(set) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect()
+}
+
+/// A CPU to measure on, and why that one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The CPU.
+    pub cpu: u32,
+    /// The reason in words.
+    pub reason: String,
+}
+
+/// Chooses the CPU to measure on: of the allowed ones the fast kind of a hybrid CPU, not CPU 0
+/// (interrupts land there by default), and the least busy over the last moments.
+///
+/// `busy` is the share of time each CPU was not idle, as [`busy_shares`] reads it.
+pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
+    let allowed = &host.cpu.allowed;
+    if let [only] = allowed.as_slice() {
+        return Some(Choice { cpu: *only, reason: "the only CPU this process may use".to_owned() });
+    }
+    let fast = fast_kind(host);
+    let share =
+        |cpu: u32| busy.iter().find(|(known, _)| *known == cpu).map_or(0.0, |(_, share)| *share);
+    let candidates: Vec<u32> = allowed.iter().copied().filter(|cpu| fast.contains(cpu)).collect();
+    let candidates = if candidates.is_empty() { allowed.clone() } else { candidates };
+    // A busy share is read over a short while: steps of 20 % are all it can tell.
+    let rank = |cpu: &u32| ((share(*cpu) * 5.0) as u32, u32::from(*cpu == 0), u32::MAX - *cpu);
+    let cpu = candidates.iter().copied().min_by_key(rank)?;
+    let mut reasons = vec![format!("{:.0} % busy just now", share(cpu) * 100.0)];
+    if cpu != 0 && candidates.contains(&0) {
+        reasons.push("not CPU 0, where most interrupts land".to_owned());
+    }
+    if candidates.len() < allowed.len() {
+        reasons.push("of the fast kind of core".to_owned());
+    }
+    Some(Choice { cpu, reason: reasons.join(", ") })
+}
+
+/// CPUs of the fastest kind on a hybrid CPU; all allowed ones elsewhere.
+fn fast_kind(host: &Host) -> Vec<u32> {
+    let fast = host
+        .cpu
+        .kinds
+        .iter()
+        .find(|(kind, _)| kind.contains("core") || kind.contains("performance"));
+    fast.map_or_else(|| host.cpu.allowed.clone(), |(_, cpus)| cpus.clone())
+}
+
+/// The share of time each CPU was not idle over `window`, from `/proc/stat`; empty where that
+/// cannot be read.
+pub fn busy_shares(window: std::time::Duration) -> Vec<(u32, f64)> {
+    let before = cpu_times();
+    std::thread::sleep(window);
+    let after = cpu_times();
+    let share = |cpu: u32, busy: u64, all: u64| {
+        let (_, busy_before, all_before) = before.iter().find(|(known, ..)| *known == cpu)?;
+        let ticks = all.saturating_sub(*all_before);
+        Some((cpu, busy.saturating_sub(*busy_before) as f64 / ticks.max(1) as f64))
+    };
+    after.iter().filter_map(|(cpu, busy, all)| share(*cpu, *busy, *all)).collect()
+}
+
+/// CPU, busy ticks and all ticks, of each CPU.
+fn cpu_times() -> Vec<(u32, u64, u64)> {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = |line: &str| {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let cpu = fields.next()?.parse().ok()?;
+        // user nice system idle iowait irq softirq steal; guest time is within user.
+        let ticks: Vec<u64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
+        let all: u64 = ticks.iter().sum();
+        let idle = ticks.get(3)? + ticks.get(4)?;
+        Some((cpu, all - idle, all))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(allowed: &[u32]) -> Host {
+        let mut host = Host::default();
+        host.cpu.allowed = allowed.to_vec();
+        host
+    }
+
+    #[test]
+    fn one_allowed_cpu_leaves_no_choice() {
+        let choice = choose(&host(&[3]), &[]).expect("a CPU");
+        assert_eq!(choice.cpu, 3);
+        assert!(choice.reason.contains("only"));
+    }
+
+    #[test]
+    fn cpu_0_is_avoided_unless_the_others_are_busy() {
+        let idle = [(0, 0.0), (1, 0.0), (2, 0.0)];
+        assert_eq!(choose(&host(&[0, 1, 2]), &idle).map(|choice| choice.cpu), Some(2));
+        let others_busy = [(0, 0.0), (1, 0.9), (2, 0.9)];
+        assert_eq!(choose(&host(&[0, 1, 2]), &others_busy).map(|choice| choice.cpu), Some(0));
+    }
+
+    #[test]
+    fn no_cpu_allowed_is_no_choice() {
+        assert_eq!(choose(&host(&[]), &[]), None);
+    }
+
+    #[test]
+    fn on_a_hybrid_cpu_the_fast_kind_is_measured() {
+        let mut hybrid = host(&[0, 1, 2, 3]);
+        hybrid.cpu.kinds =
+            [("cpu_core".to_owned(), vec![0, 1]), ("cpu_atom".to_owned(), vec![2, 3])].into();
+        assert_eq!(choose(&hybrid, &[]).map(|choice| choice.cpu), Some(1));
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_cannot_be_pinned_to() {
+        assert!(pin(1023).is_err());
+        assert!(pin(1_000_000).is_err());
+    }
+}

@@ -1,0 +1,274 @@
+//! Calibrating the counter against the kernel's clocks, at the start and over the whole run.
+//!
+//! At each end the counter is read between two reads of the kernel's clock, many times, and the
+//! narrowest bracket is kept: its half width is the error of that end.
+
+use fathom_record::Host;
+use fathom_record::run::ClockFacts;
+
+use super::{
+    Clock, Refusal, Source, Specification, Stamp, check_order, monotonic_ns, monotonic_raw_ns,
+    refusal, wall_ns,
+};
+
+/// How long the first calibration takes: 50 ms with ends good to 25 ns is 1 ppm.
+const CALIBRATION_NS: u64 = 50_000_000;
+/// Reads at each end. The narrowest of 64 has met no interrupt.
+const BRACKETS: usize = 64;
+/// Above this disagreement the clock is not believed (METHOD 3).
+pub(super) const DISAGREEMENT_MAX_PPM: f64 = 50.0;
+/// A wall clock that moved this much against CLOCK_MONOTONIC was stepped, not slewed.
+const STEP_MIN_NS: i128 = 50_000_000;
+
+/// Why no clock could be had.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrationError {
+    /// The counter stood still or ran backwards against the kernel's clock.
+    #[error("calibrate the clock: {0} ticks in {1} ns against CLOCK_MONOTONIC_RAW")]
+    Standing(i128, u64),
+}
+
+/// One end of a calibration: the counter and the kernel's clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    ticks: Stamp,
+    raw_ns: u64,
+    monotonic_ns: u64,
+    wall_ns: u64,
+}
+
+/// Keeps the first end of a run, to check the clock over the whole length of it.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    clock: Clock,
+    cpus: Vec<u32>,
+    refusal: Option<Refusal>,
+    first: End,
+    repeat_ppm: f64,
+}
+
+/// How the clock stood the check over the whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeRun {
+    /// Deviation against CLOCK_MONOTONIC_RAW, in parts per million.
+    pub raw_ppm: f64,
+    /// Deviation against CLOCK_MONOTONIC, in parts per million.
+    pub monotonic_ppm: f64,
+    /// How far the wall clock was stepped, in nanoseconds; 0 if it was not.
+    pub wall_step_ns: i64,
+    /// Stamps handed from one CPU to another that lay in the receiver's future.
+    pub backwards: u64,
+}
+
+impl WholeRun {
+    /// Which comparison failed, in words; none if the clock can be believed.
+    pub fn failure(&self) -> Option<String> {
+        let against = |name: &str, ppm: f64| {
+            (ppm.abs() > DISAGREEMENT_MAX_PPM).then(|| {
+                format!("the clock ran {ppm:+.0} ppm against {name} over the run (limit 50 ppm)")
+            })
+        };
+        if self.backwards > 0 {
+            let count = self.backwards;
+            return Some(format!("time ran backwards between CPUs {count} times"));
+        }
+        against("CLOCK_MONOTONIC_RAW", self.raw_ppm)
+            .or_else(|| against("CLOCK_MONOTONIC", self.monotonic_ppm))
+    }
+}
+
+impl Watch {
+    /// Chooses the counter, calibrates it for 50 ms, and measures its step and cost.
+    ///
+    /// # Errors
+    /// When the counter stands still although the CPU and the kernel trust it.
+    pub fn begin(host: &Host) -> Result<Self, CalibrationError> {
+        let cpus = host.cpu.allowed.clone();
+        let chosen = refusal::choose(host).and_then(|source| in_order(source, &cpus));
+        let (source, refusal) = match chosen {
+            Ok(source) => (source, None),
+            Err(refusal) => (Source::MonotonicRaw, Some(refusal)),
+        };
+        let raw = uncalibrated(source);
+        let uncalibrated = Clock::from_specification(raw);
+        let first = End::take(&uncalibrated);
+        let (hz, repeat_ppm) = match source {
+            Source::MonotonicRaw => (1e9, 0.0),
+            _ => calibrate(&uncalibrated, first)?,
+        };
+        let clock = Clock::from_specification(Specification { hz, ..raw });
+        let specification = Specification {
+            resolution_ns: step_ticks(&clock) as f64 * 1e9 / hz,
+            read_ns: read_ns(&clock),
+            ..clock.specification()
+        };
+        let clock = Clock::from_specification(specification);
+        Ok(Self { clock, cpus, refusal, first, repeat_ppm })
+    }
+
+    /// The calibrated clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What a record says of the clock; the two deviations are added by [`Watch::end`].
+    pub fn facts(&self) -> ClockFacts {
+        let specification = self.clock.specification();
+        ClockFacts {
+            source: specification.source.word().to_owned(),
+            refused: self.refusal.as_ref().map(ToString::to_string),
+            hz: specification.hz,
+            resolution_ns: specification.resolution_ns,
+            read_ns: specification.read_ns,
+            details: [("calibration_repeat_ppm".to_owned(), self.repeat_ppm)].into(),
+            ..ClockFacts::default()
+        }
+    }
+
+    /// Holds the clock against the kernel's clocks over everything since [`Watch::begin`].
+    pub fn end(&self) -> WholeRun {
+        let last = End::take(&self.clock);
+        let ours = self.clock.ns(self.first.ticks, last.ticks);
+        let ppm = |theirs: u64| (ours / theirs.max(1) as f64 - 1.0) * 1e6;
+        let monotonic = last.monotonic_ns - self.first.monotonic_ns;
+        let wall = i128::from(last.wall_ns) - i128::from(self.first.wall_ns);
+        let step = wall - i128::from(monotonic);
+        WholeRun {
+            raw_ppm: ppm(last.raw_ns - self.first.raw_ns),
+            monotonic_ppm: ppm(monotonic),
+            wall_step_ns: if step.abs() >= STEP_MIN_NS { step as i64 } else { 0 },
+            backwards: check_order(self.clock.specification(), &self.cpus).backwards,
+        }
+    }
+}
+
+fn uncalibrated(source: Source) -> Specification {
+    Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 }
+}
+
+/// The counter, if its stamps on different CPUs are in order.
+fn in_order(source: Source, cpus: &[u32]) -> Result<Source, Refusal> {
+    let check = check_order(uncalibrated(source), cpus);
+    if check.backwards == 0 {
+        Ok(source)
+    } else {
+        Err(Refusal::OutOfOrder(check.backwards_ticks_max))
+    }
+}
+
+impl End {
+    fn take(clock: &Clock) -> Self {
+        let mut narrowest = u64::MAX;
+        let mut end = Self { ticks: 0, raw_ns: 0, monotonic_ns: 0, wall_ns: 0 };
+        for _ in 0..BRACKETS {
+            let before = monotonic_raw_ns();
+            let ticks = clock.start();
+            let after = monotonic_raw_ns();
+            if after - before < narrowest {
+                narrowest = after - before;
+                end = Self { ticks, raw_ns: before + narrowest / 2, ..end };
+                end.monotonic_ns = monotonic_ns().saturating_sub(monotonic_raw_ns() - end.raw_ns);
+            }
+        }
+        end.wall_ns = wall_ns().saturating_sub(monotonic_raw_ns() - end.raw_ns);
+        end
+    }
+}
+
+/// Ticks per second, and by how much the two halves of the window differ.
+fn calibrate(clock: &Clock, first: End) -> Result<(f64, f64), CalibrationError> {
+    let middle = wait_until(clock, first.raw_ns + CALIBRATION_NS / 2);
+    let last = wait_until(clock, first.raw_ns + CALIBRATION_NS);
+    let rate = |from: End, to: End| {
+        let ticks = i128::from(to.ticks) - i128::from(from.ticks);
+        let ns = to.raw_ns - from.raw_ns;
+        if ticks <= 0 {
+            Err(CalibrationError::Standing(ticks, ns))
+        } else {
+            Ok(ticks as f64 * 1e9 / ns as f64)
+        }
+    };
+    let (whole, halves) = (rate(first, last)?, (rate(first, middle)?, rate(middle, last)?));
+    Ok((whole, (halves.0 / halves.1 - 1.0).abs() * 1e6))
+}
+
+/// Sleeps rather than spins: a spin would heat a core that is measured next.
+fn wait_until(clock: &Clock, raw_ns: u64) -> End {
+    while monotonic_raw_ns() < raw_ns {
+        std::thread::sleep(std::time::Duration::from_nanos(
+            raw_ns - monotonic_raw_ns().min(raw_ns),
+        ));
+    }
+    End::take(clock)
+}
+
+/// The step of the clock in ticks: the greatest common divisor of the differences between stamps
+/// that lie irregularly apart. Some counters advance by several ticks at once.
+pub fn step_ticks(clock: &Clock) -> u64 {
+    let mut step = 0;
+    let mut last = clock.start();
+    for round in 0..2000u64 {
+        for _ in 0..(round * 7919) % 31 {
+            std::hint::spin_loop();
+        }
+        let now = clock.start();
+        step = greatest_common_divisor(step, now.saturating_sub(last));
+        last = now;
+    }
+    step.max(1)
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// The cost of one start/stop pair: the lowest of some batches, each far longer than the clock's
+/// step.
+fn read_ns(clock: &Clock) -> f64 {
+    const PAIRS: u32 = 500;
+    let batch = || {
+        let from = clock.start();
+        for _ in 0..PAIRS {
+            std::hint::black_box(clock.start());
+            std::hint::black_box(clock.stop());
+        }
+        clock.ns(from, clock.stop()) / f64::from(PAIRS)
+    };
+    (0..20).map(|_| batch()).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_step_of_a_counter_is_the_divisor_of_all_its_differences() {
+        assert_eq!(greatest_common_divisor(0, 26), 26);
+        assert_eq!(greatest_common_divisor(52, 78), 26);
+        assert_eq!(greatest_common_divisor(52, 79), 1);
+    }
+
+    #[test]
+    fn a_disagreement_above_50_ppm_is_a_failure_and_names_the_other_clock() {
+        let run = WholeRun { raw_ppm: 3.0, monotonic_ppm: -49.0, wall_step_ns: 0, backwards: 0 };
+        assert_eq!(run.failure(), None);
+        let run = WholeRun { monotonic_ppm: -51.0, ..run };
+        assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC over")));
+        let run = WholeRun { raw_ppm: 51.0, ..run };
+        assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC_RAW")));
+    }
+
+    #[test]
+    fn this_machines_clock_is_calibrated_and_agrees_with_the_kernel() {
+        let host = crate::host::read();
+        let watch = Watch::begin(&host).expect("a clock");
+        let facts = watch.facts();
+        assert!(facts.hz > 1e6 && facts.resolution_ns > 0.0 && facts.read_ns > 0.0, "{facts:?}");
+        let run = watch.end();
+        assert!(run.raw_ppm.abs() < 1000.0, "{run:?}");
+        assert_eq!(run.wall_step_ns, 0, "nobody stepped the wall clock");
+    }
+}

@@ -1,0 +1,92 @@
+//! A counter file of the kernel, opened once and read again and again.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use crate::host::tree::Tree;
+
+/// Largest counter file that is read: `/proc/stat` of a machine with thousands of interrupts.
+const FILE_BYTES_MAX: usize = 4 << 20;
+
+/// Large enough for every other counter file in one read.
+const FIRST_BYTES: usize = 4096;
+
+/// A file that is kept open; reading it from its start makes the kernel write it anew.
+#[derive(Debug)]
+pub(super) struct Counters {
+    file: Option<File>,
+    // Kept between readings, so that a reading takes no memory while a visit runs.
+    buffer: RefCell<Vec<u8>>,
+}
+
+impl Counters {
+    pub(super) fn open(tree: &Tree, path: &str) -> Self {
+        let file = File::open(tree.place(path)).ok();
+        Self { file, buffer: RefCell::new(vec![0; FIRST_BYTES]) }
+    }
+
+    /// Runs over the file's text as it is now; `None` where it cannot be read.
+    pub(super) fn read<T>(&self, find: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let file = self.file.as_ref()?;
+        let mut buffer = self.buffer.borrow_mut();
+        let mut filled = 0;
+        loop {
+            if filled == buffer.len() {
+                if filled >= FILE_BYTES_MAX {
+                    return None;
+                }
+                buffer.resize(2 * filled, 0);
+            }
+            match file.read_at(&mut buffer[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+        find(std::str::from_utf8(&buffer[..filled]).ok()?)
+    }
+}
+
+/// The value of `key value` in a file of such lines.
+pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// Later minus earlier: unknown where either is, or where the counter went backwards.
+pub(super) fn difference(later: Option<u64>, earlier: Option<u64>) -> Option<u64> {
+    later?.checked_sub(earlier?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_anew_each_time_and_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stat");
+        std::fs::write(&path, "intr 7\n").unwrap();
+        let counters = Counters::open(&Tree::at(dir.path()), "/stat");
+        assert_eq!(counters.read(|text| keyed(text, "intr")), Some(7));
+        let long = format!("{}intr 8\n", "filler 1\n".repeat(5000));
+        std::fs::write(&path, long).unwrap();
+        assert_eq!(counters.read(|text| keyed(text, "intr")), Some(8));
+        assert_eq!(Counters::open(&Tree::at(dir.path()), "/none").read(|_| Some(1)), None);
+    }
+
+    #[test]
+    fn unknown_and_backwards_are_unknown() {
+        assert_eq!(difference(Some(5), Some(3)), Some(2));
+        assert_eq!(difference(Some(3), Some(5)), None);
+        assert_eq!(difference(None, Some(5)), None);
+        assert_eq!(difference(Some(5), None), None);
+    }
+
+    #[test]
+    fn a_key_is_matched_whole() {
+        assert_eq!(keyed("nr_throttled 4\nnr_throttled_more 5", "nr_throttled"), Some(4));
+        assert_eq!(keyed("nr_throttled_more 5", "nr_throttled"), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! The CPU cgroup's throttling.
+//!
+//! A quota may sit on the process's own group or on any above it, and each such group counts its
+//! own throttling only, so all of them are watched. Where there is none, and the hierarchy is seen
+//! up to its root, throttling is not unknown but known to be zero. Where a container hides the
+//! groups above its own, the kernel's `cpu.stat.local` (since 6.6) still tells how long this group
+//! was held back by any of them; without it, throttling is unknown.
+
+use super::counters::{Counters, difference, keyed};
+use crate::host::cgroup::{self, Controller};
+use crate::host::tree::Tree;
+
+/// Where throttling can be read.
+#[derive(Debug)]
+pub(super) enum Throttle {
+    /// The counters of every group on the way up that has a quota, nearest first.
+    Quotas { version: u32, groups: Vec<Counters> },
+    /// No quota to be seen, but groups above that cannot be: the group's own held-back time.
+    Hidden { version: u32, local: Counters },
+    /// No quota anywhere.
+    Unlimited,
+    /// No controller to be found.
+    Unknown,
+}
+
+/// What a group counts since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Count {
+    pub(super) throttled_ns: Option<u64>,
+    pub(super) throttled_periods: Option<u64>,
+    pub(super) quota_periods: Option<u64>,
+}
+
+impl Throttle {
+    pub(super) fn find(tree: &Tree) -> Self {
+        let Some(cpu) = cgroup::controller(tree, "cpu") else {
+            return Self::Unknown;
+        };
+        let limited = |level: &&String| cgroup::quota(tree, cpu.version, level).is_some();
+        let groups: Vec<Counters> = cpu
+            .levels
+            .iter()
+            .filter(limited)
+            .map(|level| Counters::open(tree, &format!("{level}/cpu.stat")))
+            .collect();
+        match groups.is_empty() {
+            false => Self::Quotas { version: cpu.version, groups },
+            true if cgroup::sees_root(tree, &cpu) => Self::Unlimited,
+            true => Self::hidden(tree, &cpu),
+        }
+    }
+
+    fn hidden(tree: &Tree, cpu: &Controller) -> Self {
+        let Some(own) = cpu.levels.first() else {
+            return Self::Unknown;
+        };
+        let local = Counters::open(tree, &format!("{own}/cpu.stat.local"));
+        Self::Hidden { version: cpu.version, local }
+    }
+
+    /// The counts now, a group an entry.
+    pub(super) fn read(&self) -> Vec<Count> {
+        match self {
+            Self::Quotas { version, groups } => groups
+                .iter()
+                .map(|group| group.read(|text| Some(count(text, *version))).unwrap_or_default())
+                .collect(),
+            Self::Hidden { version, local } => {
+                vec![local.read(|text| Some(count(text, *version))).unwrap_or_default()]
+            }
+            Self::Unlimited | Self::Unknown => Vec::new(),
+        }
+    }
+
+    /// What happened between two readings: that of the group which was throttled longest (the
+    /// nearest, where none was), and unknown if one of them is.
+    pub(super) fn between(&self, later: &[Count], earlier: &[Count]) -> Count {
+        if matches!(self, Self::Unlimited) {
+            return Count {
+                throttled_ns: Some(0),
+                throttled_periods: Some(0),
+                quota_periods: Some(0),
+            };
+        }
+        let deltas = later.iter().zip(earlier).map(|(later, earlier)| Count {
+            throttled_ns: difference(later.throttled_ns, earlier.throttled_ns),
+            throttled_periods: difference(later.throttled_periods, earlier.throttled_periods),
+            quota_periods: difference(later.quota_periods, earlier.quota_periods),
+        });
+        let worst = deltas.reduce(|a, b| match (a.throttled_ns, b.throttled_ns) {
+            (Some(near), Some(far)) if far > near => b,
+            (Some(_), None) => b,
+            _ => a,
+        });
+        worst.unwrap_or_default()
+    }
+}
+
+/// Reads `cpu.stat`: version 1 counts nanoseconds, version 2 microseconds.
+fn count(text: &str, version: u32) -> Count {
+    let throttled_ns = if version == 1 {
+        keyed(text, "throttled_time")
+    } else {
+        keyed(text, "throttled_usec").and_then(|us| us.checked_mul(1_000))
+    };
+    Count {
+        throttled_ns,
+        throttled_periods: keyed(text, "nr_throttled"),
+        quota_periods: keyed(text, "nr_periods"),
+    }
+}

@@ -1,0 +1,194 @@
+//! The counters around a visit: files of `/proc` and of the cgroup, kept open and read again.
+
+use fathom_record::Disturbance;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+use super::counters::{Counters, difference};
+use super::round::{RoundCounters, Usage, current_cpu};
+use super::throttle::{Count, Throttle};
+use crate::host::cpuid::Cpuid;
+use crate::host::tree::Tree;
+
+/// Counters of a visit. Opening finds the files; a reading of all of them takes tens of
+/// microseconds, more on a machine with many CPUs, and so belongs around a visit only.
+#[derive(Debug)]
+pub struct VisitCounters {
+    cpu: u32,
+    scheduler: Counters,
+    machine: Counters,
+    pressure: Counters,
+    throttle: Throttle,
+    steal_is_told: bool,
+    ticks_per_s: u64,
+    mark: Reading,
+}
+
+/// All counters at one moment.
+#[derive(Clone, Debug, Default)]
+struct Reading {
+    wall_ns: u64,
+    cpu_ns: u64,
+    usage: Usage,
+    dear: Dear,
+}
+
+/// The counters that cost a file each.
+#[derive(Clone, Debug, Default)]
+struct Dear {
+    scheduler: Option<Scheduler>,
+    steal_ticks: Option<u64>,
+    interrupt_ticks: Option<u64>,
+    throttle: Vec<Count>,
+    pressure_us: Option<u64>,
+}
+
+impl VisitCounters {
+    /// Finds and opens the counters for the calling thread, pinned to a CPU, and marks the start.
+    /// Must be called by the thread that measures: its run-queue delay is the one that is read.
+    pub fn open(cpu: u32) -> Self {
+        let steal_is_told = Cpuid::ask().is_none_or(|cpuid| cpuid.steal_is_told());
+        Self::open_at(&Tree::at("/"), cpu, steal_is_told)
+    }
+
+    fn open_at(tree: &Tree, cpu: u32, steal_is_told: bool) -> Self {
+        // `self` is the first thread of the process, `thread-self` the one that asks.
+        let own = ["/proc/thread-self/schedstat", "/proc/self/schedstat"];
+        let own = own.into_iter().find(|path| tree.exists(path)).unwrap_or(own[1]);
+        let mut counters = Self {
+            cpu,
+            scheduler: Counters::open(tree, own),
+            machine: Counters::open(tree, "/proc/stat"),
+            pressure: Counters::open(tree, "/proc/pressure/cpu"),
+            throttle: Throttle::find(tree),
+            steal_is_told,
+            ticks_per_s: rustix::param::clock_ticks_per_second(),
+            mark: Reading::default(),
+        };
+        counters.mark();
+        counters
+    }
+
+    /// Marks the start of a visit.
+    pub fn mark(&mut self) {
+        // The dear ones first here, and last below: their own cost lies outside the visit.
+        let dear = self.dear();
+        self.mark = Reading { dear, ..Reading::cheap() };
+    }
+
+    /// What happened since the mark. The mark stays.
+    ///
+    /// `migrations` is 1 where the caller is no longer on the CPU it was pinned to, and else 0:
+    /// only a reader of every round can count them.
+    pub fn since_mark(&mut self) -> Disturbance {
+        let now = Reading::cheap();
+        let migrated = current_cpu().is_some_and(|cpu| cpu != self.cpu);
+        let now = Reading { dear: self.dear(), ..now };
+        let delta = now.as_round().since(&self.mark.as_round());
+        let (late, early) = (&now.dear, &self.mark.dear);
+        let nanoseconds =
+            |ticks: Option<u64>| ticks?.checked_mul(1_000_000_000)?.checked_div(self.ticks_per_s);
+        let steal = difference(late.steal_ticks, early.steal_ticks);
+        let interrupt = difference(late.interrupt_ticks, early.interrupt_ticks);
+        let throttle = self.throttle.between(&late.throttle, &early.throttle);
+        let pressure_us = difference(late.pressure_us, early.pressure_us);
+        Disturbance {
+            involuntary_switches: delta.involuntary_switches,
+            voluntary_switches: delta.voluntary_switches,
+            minor_faults: delta.minor_faults,
+            major_faults: delta.major_faults,
+            migrations: u64::from(migrated),
+            wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
+            cpu_ns: now.cpu_ns.saturating_sub(self.mark.cpu_ns),
+            run_queue_ns: Scheduler::waited_ns(late.scheduler, early.scheduler),
+            steal_ns: nanoseconds(steal.filter(|_| self.steal_is_told)),
+            interrupt_ns: nanoseconds(interrupt),
+            throttled_ns: throttle.throttled_ns,
+            throttled_periods: throttle.throttled_periods,
+            quota_periods: throttle.quota_periods,
+            cpu_pressure_ns: pressure_us.and_then(|us| us.checked_mul(1_000)),
+        }
+    }
+
+    fn dear(&self) -> Dear {
+        let times = self.machine.read(|text| Times::parse(text, self.cpu));
+        Dear {
+            scheduler: self.scheduler.read(Scheduler::parse),
+            steal_ticks: times.and_then(|times| times.steal),
+            interrupt_ticks: times.and_then(|times| times.interrupt),
+            throttle: self.throttle.read(),
+            pressure_us: self.pressure.read(pressure_us),
+        }
+    }
+}
+
+impl Reading {
+    fn cheap() -> Self {
+        let children = Usage::of(libc::RUSAGE_CHILDREN);
+        Self {
+            usage: Usage::of(libc::RUSAGE_SELF),
+            cpu_ns: clock_ns(ClockId::ProcessCPUTime) + children.cpu_ns,
+            wall_ns: clock_ns(ClockId::MonotonicRaw),
+            dear: Dear::default(),
+        }
+    }
+
+    fn as_round(&self) -> RoundCounters {
+        RoundCounters { usage: self.usage, cpu: None }
+    }
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+    u64::try_from(tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(tv_nsec).unwrap_or(0)
+}
+
+/// The first two fields of `schedstat`.
+#[derive(Clone, Copy, Debug)]
+struct Scheduler {
+    ran_ns: u64,
+    waited_ns: u64,
+}
+
+impl Scheduler {
+    fn parse(text: &str) -> Option<Self> {
+        let mut fields = text.split_whitespace().map(|field| field.parse().ok());
+        Some(Self { ran_ns: fields.next()??, waited_ns: fields.next()?? })
+    }
+
+    /// Time waited for a CPU between two readings. A kernel that does not count writes zeros, so a
+    /// thread that has not run by the end of a visit is unknown; at its start one may not have
+    /// met a tick yet, which is when the kernel brings the field up to date.
+    fn waited_ns(late: Option<Self>, early: Option<Self>) -> Option<u64> {
+        let late = late.filter(|late| late.ran_ns > 0)?;
+        difference(Some(late.waited_ns), early.map(|early| early.waited_ns))
+    }
+}
+
+/// `some … total=` of a pressure file, in microseconds.
+fn pressure_us(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    line.rsplit_once("total=")?.1.trim().parse().ok()
+}
+
+/// Ticks of one CPU in `/proc/stat`.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    interrupt: Option<u64>,
+    steal: Option<u64>,
+}
+
+impl Times {
+    fn parse(text: &str, cpu: u32) -> Option<Self> {
+        let name = format!("cpu{cpu}");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(' '))?;
+        // user nice system idle iowait irq softirq steal …, proc_stat(5).
+        let fields: Vec<Option<u64>> =
+            line.split_whitespace().map(|field| field.parse().ok()).collect();
+        let field = |index: usize| fields.get(index).copied().flatten();
+        let interrupt = || field(5)?.checked_add(field(6)?);
+        Some(Self { interrupt: interrupt(), steal: field(7) })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The counters of a visit, over files a test writes, and on the machine the tests run on.
+
+use std::path::Path;
+
+use super::*;
+
+/// Counter files of a machine at one moment.
+struct Files<'a> {
+    schedstat: &'a str,
+    /// `irq softirq steal` of CPU 1.
+    ticks: &'a str,
+    pressure: u64,
+    throttled: u64,
+}
+
+const BEFORE: Files<'_> =
+    Files { schedstat: "1000 500 3\n", ticks: "10 20 30", pressure: 7, throttled: 100 };
+
+fn write(root: &Path, path: &str, text: &str) {
+    let place = root.join(path);
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    std::fs::write(place, text).unwrap();
+}
+
+/// A process in `/pod/box` of cgroup version 2, with a quota on `/pod`.
+fn tree(root: &Path, files: &Files<'_>) {
+    write(root, "proc/self/schedstat", files.schedstat);
+    let stat =
+        format!("cpu  9 9 9 9 9 9 9 9\ncpu1 1 2 3 4 5 {}\ncpu10 1 1 1 1 1 1 1 1\n", files.ticks);
+    write(root, "proc/stat", &stat);
+    let pressure = format!("some avg10=0.00 avg60=0.00 total={}\nfull total=9\n", files.pressure);
+    write(root, "proc/pressure/cpu", &pressure);
+    write(root, "proc/self/cgroup", "0::/pod/box\n");
+    let mounts = "31 23 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n";
+    write(root, "proc/self/mountinfo", mounts);
+    write(root, "sys/fs/cgroup/cgroup.controllers", "cpu\n");
+    write(root, "sys/fs/cgroup/pod/cgroup.type", "domain\n");
+    write(root, "sys/fs/cgroup/pod/cpu.max", "50000 100000\n");
+    write(root, "sys/fs/cgroup/pod/box/cpu.max", "max 100000\n");
+    let stat = |throttled| format!("nr_periods 9\nnr_throttled 4\nthrottled_usec {throttled}\n");
+    write(root, "sys/fs/cgroup/pod/cpu.stat", &stat(files.throttled));
+    write(root, "sys/fs/cgroup/pod/box/cpu.stat", &stat(0));
+}
+
+fn visit(before: &Files<'_>, after: &Files<'_>) -> Disturbance {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), before);
+    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    tree(dir.path(), after);
+    counters.since_mark()
+}
+
+#[test]
+fn a_visit_tells_what_each_counter_gained() {
+    let after = Files { schedstat: "2000 900 8\n", ticks: "11 22 34", pressure: 9, throttled: 150 };
+    let told = visit(&BEFORE, &after);
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+    assert_eq!(told.run_queue_ns, Some(400));
+    assert_eq!(told.interrupt_ns, Some(3 * tick_ns));
+    assert_eq!(told.steal_ns, Some(4 * tick_ns));
+    assert_eq!(told.cpu_pressure_ns, Some(2_000));
+    assert_eq!(told.throttled_ns, Some(50_000), "the quota is on the group above");
+    assert_eq!((told.throttled_periods, told.quota_periods), (Some(0), Some(0)));
+    assert!(told.wall_ns > 0);
+}
+
+#[test]
+fn a_counter_that_went_backwards_is_unknown_and_not_zero() {
+    let after = Files { schedstat: "2000 499 8\n", ticks: "9 20 29", pressure: 6, throttled: 99 };
+    let told = visit(&BEFORE, &after);
+    let all = [
+        told.run_queue_ns,
+        told.interrupt_ns,
+        told.steal_ns,
+        told.cpu_pressure_ns,
+        told.throttled_ns,
+    ];
+    assert_eq!(all, [None; 5]);
+}
+
+#[test]
+fn a_counter_the_kernel_does_not_keep_is_unknown() {
+    let off = Files { schedstat: "0 0 0\n", ticks: "", ..BEFORE };
+    let told = visit(&off, &off);
+    assert_eq!(told.run_queue_ns, None, "a kernel without schedstats writes zeros");
+    assert_eq!((told.steal_ns, told.interrupt_ns), (None, None));
+    let new = visit(&Files { schedstat: "0 0 0\n", ..BEFORE }, &BEFORE);
+    assert_eq!(new.run_queue_ns, Some(500), "a new thread has not met a tick");
+    let nothing = tempfile::tempdir().unwrap();
+    let told = VisitCounters::open_at(&Tree::at(nothing.path()), 1, true).since_mark();
+    let all = [told.run_queue_ns, told.interrupt_ns, told.steal_ns, told.cpu_pressure_ns];
+    assert_eq!(all, [None; 4]);
+    assert_eq!([told.throttled_ns, told.throttled_periods, told.quota_periods], [None; 3]);
+}
+
+#[test]
+fn steal_is_unknown_where_the_hypervisor_does_not_tell_it() {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), &BEFORE);
+    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, false);
+    let told = counters.since_mark();
+    assert_eq!((told.steal_ns, told.interrupt_ns), (None, Some(0)));
+}
+
+#[test]
+fn without_a_quota_up_to_the_root_throttling_is_known_to_be_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), &BEFORE);
+    write(dir.path(), "sys/fs/cgroup/pod/cpu.max", "max 100000\n");
+    let told = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
+    assert_eq!((told.throttled_ns, told.quota_periods), (Some(0), Some(0)));
+    // The same seen from within a container, whose top is a group like any other.
+    write(dir.path(), "sys/fs/cgroup/cgroup.type", "domain\n");
+    let told = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
+    assert_eq!((told.throttled_ns, told.quota_periods), (None, None));
+    let local = "sys/fs/cgroup/pod/box/cpu.stat.local";
+    write(dir.path(), local, "throttled_usec 5\n");
+    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    write(dir.path(), local, "throttled_usec 8\n");
+    assert_eq!(counters.since_mark().throttled_ns, Some(3_000));
+}
+
+#[test]
+fn the_longest_throttled_of_nested_quotas_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    tree(root, &BEFORE);
+    write(root, "sys/fs/cgroup/pod/box/cpu.max", "200000 100000\n");
+    let mut counters = VisitCounters::open_at(&Tree::at(root), 1, true);
+    write(
+        root,
+        "sys/fs/cgroup/pod/cpu.stat",
+        "nr_periods 19\nnr_throttled 9\nthrottled_usec 170\n",
+    );
+    let told = counters.since_mark();
+    let expected = (Some(70_000), Some(5), Some(10));
+    assert_eq!((told.throttled_ns, told.throttled_periods, told.quota_periods), expected);
+}
+
+#[test]
+fn cgroup_version_1_counts_nanoseconds() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    write(root, "proc/self/cgroup", "3:cpu,cpuacct:/box\n0::/\n");
+    let mounts = "31 23 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n";
+    write(root, "proc/self/mountinfo", mounts);
+    let group = "sys/fs/cgroup/cpu,cpuacct/box";
+    write(root, &format!("{group}/cpu.cfs_quota_us"), "25000\n");
+    write(root, &format!("{group}/cpu.cfs_period_us"), "100000\n");
+    let stat = |ns: u64| format!("nr_periods 1\nnr_throttled 1\nthrottled_time {ns}\n");
+    write(root, &format!("{group}/cpu.stat"), &stat(10));
+    let mut counters = VisitCounters::open_at(&Tree::at(root), 0, true);
+    write(root, &format!("{group}/cpu.stat"), &stat(35));
+    assert_eq!(counters.since_mark().throttled_ns, Some(25));
+}
+
+#[test]
+fn a_new_mark_starts_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    tree(dir.path(), &BEFORE);
+    let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+    let later = Files { schedstat: "2000 900 8\n", pressure: 20, ..BEFORE };
+    tree(dir.path(), &later);
+    counters.mark();
+    let told = counters.since_mark();
+    assert_eq!((told.run_queue_ns, told.cpu_pressure_ns), (Some(0), Some(0)));
+}
+
+#[test]
+fn cpu_time_of_a_reaped_child_counts() {
+    let mut counters = VisitCounters::open(0);
+    let before = Usage::of(libc::RUSAGE_CHILDREN).cpu_ns;
+    let spin = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+    let status = std::process::Command::new("sh").args(["-c", spin]).status().unwrap();
+    assert!(status.success());
+    let child_ns = Usage::of(libc::RUSAGE_CHILDREN).cpu_ns - before;
+    let told = counters.since_mark();
+    assert!(child_ns > 0 && told.cpu_ns >= child_ns, "{child_ns} ns by children, {told:?}");
+}
+
+#[test]
+fn this_kernel_keeps_the_counters_it_has_files_for() {
+    let mut counters = VisitCounters::open(0);
+    let mut told = counters.since_mark();
+    let readable = |path: &str| std::fs::read_to_string(path).is_ok();
+    // A few ticks; the bound is for a kernel that does not count.
+    while told.run_queue_ns.is_none() && told.cpu_ns < 1_000_000_000 {
+        told = counters.since_mark();
+    }
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let counts = !text.is_empty() && !text.starts_with("0 ");
+    assert_eq!(told.run_queue_ns.is_some(), counts, "{told:?}");
+    assert_eq!(told.cpu_pressure_ns.is_some(), readable("/proc/pressure/cpu"), "{told:?}");
+    assert!(told.interrupt_ns.is_some(), "every kernel counts interrupts of CPU 0: {told:?}");
+}
+
+#[test]
+fn junk_in_every_counter_is_unknown_and_no_panic() {
+    let junk = ["", "\0", "-1 -1 -1", "99999999999999999999 1", "some total=", "cpu1 a b", "cpu1"];
+    for junk in junk {
+        let dir = tempfile::tempdir().unwrap();
+        tree(dir.path(), &BEFORE);
+        let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
+        let files = ["proc/self/schedstat", "proc/stat", "proc/pressure/cpu"];
+        files.iter().for_each(|path| write(dir.path(), path, junk));
+        write(dir.path(), "sys/fs/cgroup/pod/cpu.stat", junk);
+        let told = counters.since_mark();
+        let all = [
+            told.run_queue_ns,
+            told.steal_ns,
+            told.interrupt_ns,
+            told.cpu_pressure_ns,
+            told.throttled_ns,
+        ];
+        assert_eq!(all, [None; 5], "{junk:?}");
+    }
+}

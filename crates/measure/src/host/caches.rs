@@ -1,0 +1,60 @@
+//! The caches of the first CPU this process may use.
+
+use fathom_record::Host;
+use fathom_record::host::Cache;
+
+use super::tree::{Fact, Tree, keep};
+use super::{Sources, cpulist, first_cpu};
+
+pub(super) fn read(sources: &Sources, host: &mut Host) {
+    let told = || {
+        let caches = sources.cpuid.as_ref()?.caches.clone();
+        (!caches.is_empty()).then(|| Fact::new(caches, "cpuid leaf 4 or 0x8000001d"))
+    };
+    let caches = by_kernel(&sources.tree, first_cpu(host)).or_else(told);
+    host.cpu.caches = keep(host, "cpu.caches", caches).unwrap_or_default();
+}
+
+fn by_kernel(tree: &Tree, cpu: u32) -> Option<Fact<Vec<Cache>>> {
+    let folder = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+    let names = tree.names(&folder);
+    let indices = names.iter().filter(|name| name.starts_with("index"));
+    let mut caches: Vec<Cache> =
+        indices.filter_map(|name| cache(tree, &format!("{folder}/{name}"))).collect();
+    caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
+    (!caches.is_empty()).then(|| Fact::new(caches, format!("{folder}/index*")))
+}
+
+/// One cache. Without a size (some firmware of ARM boards tells none) it is left out.
+fn cache(tree: &Tree, folder: &str) -> Option<Cache> {
+    let kind = match tree.line(&format!("{folder}/type"))?.as_str() {
+        "Data" => "data",
+        "Instruction" => "instruction",
+        "Unified" => "unified",
+        _ => return None,
+    };
+    // Zero is the kernel's word for "unknown" in both.
+    let known =
+        |name: &str| tree.parsed::<u32>(&format!("{folder}/{name}")).filter(|&value| value > 0);
+    let shared = tree.line(&format!("{folder}/shared_cpu_list"));
+    Some(Cache {
+        level: known("level")?,
+        kind: kind.to_owned(),
+        size_bytes: size(&tree.line(&format!("{folder}/size"))?)?,
+        line_bytes: known("coherency_line_size"),
+        ways: known("ways_of_associativity"),
+        shared_by: shared.and_then(|text| cpulist::parse(&text)).unwrap_or_default(),
+    })
+}
+
+/// A size as the kernel writes it: `48K`. The suffix means 1024.
+fn size(text: &str) -> Option<u64> {
+    let (digits, unit) = match text.strip_suffix('K') {
+        Some(digits) => (digits, 1 << 10),
+        None => match text.strip_suffix('M') {
+            Some(digits) => (digits, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    digits.parse::<u64>().ok()?.checked_mul(unit).filter(|&bytes| bytes > 0)
+}

@@ -1,0 +1,249 @@
+//! The cgroup this process runs in: where each controller's files are, and the tightest limits on
+//! the way from the process's group to the root.
+//!
+//! Both versions, and both at once: each controller is looked for in version 1 first, and else in
+//! the unified hierarchy. Where a container hides the groups above its own, their limits cannot be
+//! seen, save for memory in version 1, whose statistics tell the limit of the whole way.
+
+use fathom_record::Host;
+
+use super::cpulist;
+use super::tree::{Fact, Tree, keep};
+
+const MEMBERSHIP: &str = "/proc/self/cgroup";
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Version 1 writes the largest multiple of a page below 2⁶³ for "none"; the page differs by
+/// machine, and nothing has 4 EiB.
+const MEMORY_NONE_BYTES: u64 = 1 << 62;
+
+/// Levels of a hierarchy that are looked at; the kernel's own limit is lower in practice.
+const LEVELS_MAX: usize = 256;
+
+/// Where a controller's files are for this process.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Controller {
+    /// 1 or 2.
+    pub(crate) version: u32,
+    /// Folders from the process's own group up to the highest that can be seen.
+    pub(crate) levels: Vec<String>,
+}
+
+pub(super) fn read(tree: &Tree, host: &mut Host) {
+    let Some(members) = tree.text(MEMBERSHIP) else {
+        return;
+    };
+    if let Some((version, path)) = membership(&members, "cpu") {
+        host.cgroup.version = keep(host, "cgroup.version", Some(Fact::new(version, MEMBERSHIP)));
+        host.cgroup.path = keep(host, "cgroup.path", Some(Fact::new(path, MEMBERSHIP)));
+    }
+    let cpu = controller(tree, "cpu");
+    let quota = cpu.and_then(|cpu| tightest(&cpu, |level| quota(tree, cpu.version, level)));
+    host.cgroup.cpu_quota = keep(host, "cgroup.cpu_quota", quota);
+    let memory = controller(tree, "memory");
+    let limit = memory.and_then(|memory| memory_limit(tree, &memory));
+    host.cgroup.memory_limit_bytes = keep(host, "cgroup.memory_limit_bytes", limit);
+    let cpus = controller(tree, "cpuset").and_then(|cpuset| allowed_cpus(tree, &cpuset));
+    host.cgroup.cpus = keep(host, "cgroup.cpus", cpus).unwrap_or_default();
+    let pids = controller(tree, "pids");
+    let pids =
+        pids.and_then(|pids| tightest(&pids, |level| number(tree, &format!("{level}/pids.max"))));
+    host.cgroup.pids_max = keep(host, "cgroup.pids_max", pids);
+}
+
+/// The smallest of the limits on the way; `None` where there is none.
+fn tightest<T: PartialOrd>(
+    controller: &Controller,
+    limit: impl Fn(&str) -> Option<Fact<T>>,
+) -> Option<Fact<T>> {
+    let limits = controller.levels.iter().filter_map(|level| limit(level));
+    limits.reduce(|a, b| if b.value < a.value { b } else { a })
+}
+
+/// A limit in a file of its own; `max` and negative numbers are none.
+fn number(tree: &Tree, path: &str) -> Option<Fact<u64>> {
+    tree.fact(path)?.and_then(|text| text.parse().ok())
+}
+
+/// CPUs' worth of time a level's quota allows; `None` where it sets no limit.
+pub(crate) fn quota(tree: &Tree, version: u32, level: &str) -> Option<Fact<f64>> {
+    let (quota, period) = if version == 1 {
+        let quota = tree.fact(&format!("{level}/cpu.cfs_quota_us"))?;
+        (quota, tree.line(&format!("{level}/cpu.cfs_period_us"))?)
+    } else {
+        let both = tree.fact(&format!("{level}/cpu.max"))?;
+        let (quota, period) = both.value.split_once(' ')?;
+        (Fact::new(quota.to_owned(), both.origin.clone()), period.to_owned())
+    };
+    let period: u64 = period.trim().parse().ok().filter(|&us| us > 0)?;
+    // Without a limit version 1 writes -1 and version 2 `max`: neither is such a number.
+    quota.and_then(|quota| {
+        Some(quota.parse::<u64>().ok().filter(|&us| us > 0)? as f64 / period as f64)
+    })
+}
+
+fn memory_limit(tree: &Tree, memory: &Controller) -> Option<Fact<u64>> {
+    let limited = |fact: &Fact<u64>| fact.value < MEMORY_NONE_BYTES;
+    if memory.version == 2 {
+        return tightest(memory, |level| number(tree, &format!("{level}/memory.max")))
+            .filter(limited);
+    }
+    let path = format!("{}/memory.stat", memory.levels.first()?);
+    let whole_way = tree.text(&path).and_then(|text| {
+        let told = text.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "))?;
+        Some(Fact::new(told.trim().parse().ok()?, format!("{path}: hierarchical_memory_limit")))
+    });
+    whole_way
+        .or_else(|| {
+            tightest(memory, |level| number(tree, &format!("{level}/memory.limit_in_bytes")))
+        })
+        .filter(limited)
+}
+
+/// The cpuset in force; only the nearest level that says so counts, for it is within those above.
+fn allowed_cpus(tree: &Tree, cpuset: &Controller) -> Option<Fact<Vec<u32>>> {
+    let names = if cpuset.version == 1 {
+        ["cpuset.effective_cpus", "cpuset.cpus"]
+    } else {
+        ["cpuset.cpus.effective", "cpuset.cpus"]
+    };
+    let files = cpuset.levels.iter().flat_map(|level| names.map(|name| format!("{level}/{name}")));
+    let some = |text: String| cpulist::parse(&text).filter(|cpus| !cpus.is_empty());
+    files.filter_map(|path| tree.fact(&path)?.and_then(some)).next()
+}
+
+/// Whether the highest level that can be seen is the hierarchy's own root, above which there is
+/// nothing: both versions have a file there and only there, or everywhere but there.
+pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
+    let Some(top) = controller.levels.last() else {
+        return false;
+    };
+    if controller.version == 1 {
+        tree.exists(&format!("{top}/release_agent"))
+    } else {
+        tree.exists(&format!("{top}/cgroup.controllers"))
+            && !tree.exists(&format!("{top}/cgroup.type"))
+    }
+}
+
+/// Finds a controller's files; `None` where the hierarchy is not mounted or the process's group
+/// lies outside what is.
+pub(crate) fn controller(tree: &Tree, name: &str) -> Option<Controller> {
+    let (version, path) = membership(&tree.text(MEMBERSHIP)?, name)?;
+    let mounts = tree.text(MOUNTS)?;
+    let found = mounts.lines().filter_map(Mount::parse).find_map(|mount| {
+        let right = if version == 1 {
+            mount.kind == "cgroup" && mount.options.split(',').any(|option| option == name)
+        } else {
+            mount.kind == "cgroup2"
+        };
+        if !right {
+            return None;
+        }
+        let levels = levels(&mount, &path)?;
+        tree.exists(levels.first()?).then_some(levels)
+    });
+    Some(Controller { version, levels: found? })
+}
+
+/// The version of the hierarchy a controller is in, and this process's path there.
+fn membership(text: &str, name: &str) -> Option<(u32, String)> {
+    // `4:cpu,cpuacct:/path` is version 1, `0::/path` is the unified hierarchy.
+    let mut unified = None;
+    for line in text.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (id, controllers, path) = (fields.next()?, fields.next(), fields.next());
+        let (Some(controllers), Some(path)) = (controllers, path) else {
+            continue;
+        };
+        if controllers.split(',').any(|controller| controller == name) {
+            return Some((1, path.to_owned()));
+        }
+        if id == "0" && controllers.is_empty() {
+            unified = Some((2, path.to_owned()));
+        }
+    }
+    unified
+}
+
+/// The folders of a path, from its own up to the mount point. A mount may show a part of the
+/// hierarchy only; a path outside that part cannot be followed, and `..` is outside.
+fn levels(mount: &Mount, path: &str) -> Option<Vec<String>> {
+    let inside = if mount.root == "/" {
+        path
+    } else {
+        path.strip_prefix(&mount.root).filter(|rest| rest.is_empty() || rest.starts_with('/'))?
+    };
+    let folders: Vec<&str> = inside.split('/').filter(|folder| !folder.is_empty()).collect();
+    if folders.len() > LEVELS_MAX || folders.contains(&"..") {
+        return None;
+    }
+    let point = mount.point.trim_end_matches('/');
+    let level = |depth: usize| {
+        folders[..depth].iter().fold(point.to_owned(), |path, folder| format!("{path}/{folder}"))
+    };
+    Some((0..=folders.len()).rev().map(level).collect())
+}
+
+/// A line of `/proc/self/mountinfo`, proc(5).
+struct Mount {
+    root: String,
+    point: String,
+    kind: String,
+    options: String,
+}
+
+impl Mount {
+    fn parse(line: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        let root = unescape(before.next()?);
+        let point = unescape(before.next()?);
+        let kind = after.next()?.to_owned();
+        let options = after.nth(1)?.to_owned();
+        Some(Self { root, point, kind, options })
+    }
+}
+
+/// The kernel writes space, tab, newline and backslash as `\040` and so on.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, plain)| text.replace(code, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(root: &str, point: &str) -> Mount {
+        let line = format!("30 23 0:26 {root} {point} rw,nosuid shared:9 - cgroup cgroup rw,cpu");
+        Mount::parse(&line).unwrap()
+    }
+
+    #[test]
+    fn the_way_up_ends_at_the_mount_point() {
+        let all = mount("/", "/sys/fs/cgroup/cpu");
+        let way = ["/sys/fs/cgroup/cpu/a/b", "/sys/fs/cgroup/cpu/a", "/sys/fs/cgroup/cpu"];
+        assert_eq!(levels(&all, "/a/b").unwrap(), way);
+        assert_eq!(levels(&all, "/").unwrap(), ["/sys/fs/cgroup/cpu"]);
+    }
+
+    #[test]
+    fn a_mount_that_shows_a_part_is_followed_within_it_only() {
+        let part = mount("/docker/abc", "/my\\040cgroup");
+        assert_eq!(levels(&part, "/docker/abc/x").unwrap(), ["/my cgroup/x", "/my cgroup"]);
+        assert_eq!(levels(&part, "/docker/abcd"), None);
+        assert_eq!(levels(&part, "/"), None);
+        assert_eq!(levels(&mount("/", "/c"), "/../other"), None);
+    }
+
+    #[test]
+    fn a_controller_of_version_1_wins_over_the_unified_hierarchy() {
+        let text = "4:cpu,cpuacct:/a:b\n3:cpuset:/\n0::/user\n";
+        assert_eq!(membership(text, "cpu"), Some((1, "/a:b".to_owned())));
+        assert_eq!(membership(text, "memory"), Some((2, "/user".to_owned())));
+        assert_eq!(membership("4:cpuset:/\n", "cpu"), None);
+    }
+}

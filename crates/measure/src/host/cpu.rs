@@ -1,0 +1,157 @@
+//! Which processor it is: model, vendor, numbers, microcode, and the flags that matter here.
+
+use fathom_record::Host;
+
+use super::cpuinfo::number;
+use super::tree::{Fact, keep};
+use super::{Sources, first_cpu};
+
+/// Flags that decide how a measurement is made or how it must be read; the rest are noise.
+/// Names as in `/proc/cpuinfo`, x86 (`flags`) and ARM (`Features`).
+#[rustfmt::skip]
+const FLAGS: &[&str] = &[
+    // The counters behind the clock.
+    "tsc", "rdtscp", "constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "tsc_adjust",
+    "tsc_deadline_timer", "art", "aperfmperf", "arat", "arch_perfmon", "evtstrm",
+    // Who else is there.
+    "hypervisor", "ht", "cpb", "ida", "hwp", "hw_pstate",
+    // What vector and checksum kernels can use.
+    "sse2", "ssse3", "sse4_1", "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl",
+    "avx512_vnni", "avx_vnni", "amx_tile", "popcnt", "bmi1", "bmi2", "aes", "vaes", "pclmulqdq",
+    "vpclmulqdq", "sha_ni", "asimd", "sve", "sve2", "atomics", "lrcpc", "crc32", "pmull", "sha1",
+    "sha2", "sha3", "sha512",
+    // How memory is copied, flushed and mapped.
+    "erms", "fsrm", "movdiri", "movdir64b", "clflush", "clflushopt", "clwb", "cldemote", "pdpe1gb",
+    "la57", "dcpop", "dcpodp",
+    // What entering the kernel and switching address spaces cost.
+    "pcid", "invpcid", "invlpgb", "smep", "smap", "pti", "ibrs", "ibrs_enhanced", "ibpb", "stibp",
+    "ssbd", "retpoline", "fsgsbase", "fred", "user_shstk", "bti", "paca", "ssbs", "sb",
+    // Caches that can be partitioned, and waiting that sleeps.
+    "rdt_a", "cat_l3", "cdp_l3", "mba", "waitpkg", "monitorx", "wfxt",
+];
+
+pub(super) fn read(sources: &Sources, host: &mut Host) {
+    let (info, cpu) = (&sources.cpuinfo, first_cpu(host));
+    let x86 = |key: &str| info.of(cpu, key);
+    host.cpu.architecture =
+        keep(host, "cpu.architecture", architecture(sources)).unwrap_or_default();
+    host.cpu.model = keep(host, "cpu.model", model(sources, cpu)).unwrap_or_default();
+    let told = sources.cpuid.as_ref();
+    let vendor = x86("vendor_id")
+        .or_else(|| arm(sources, cpu).map(|arm| arm.map(|(maker, _)| maker_name(maker))))
+        .or_else(|| Some(Fact::new(told?.vendor.clone()?, "cpuid leaf 0")));
+    host.cpu.vendor = keep(host, "cpu.vendor", vendor);
+    let numbers = |x86_key: &str, arm_key: &str, by_cpuid: Option<u32>| {
+        [x86_key, arm_key]
+            .iter()
+            .find_map(|key| info.of(cpu, key)?.and_then(|text| number(&text)))
+            .or_else(|| Some(Fact::new(by_cpuid?, "cpuid leaf 1")))
+    };
+    let family = numbers("cpu family", "CPU implementer", told.and_then(|told| told.family));
+    let model = numbers("model", "CPU part", told.and_then(|told| told.model_number));
+    let stepping = numbers("stepping", "CPU revision", told.and_then(|told| told.stepping));
+    host.cpu.family = keep(host, "cpu.family", family);
+    host.cpu.model_number = keep(host, "cpu.model_number", model);
+    host.cpu.stepping = keep(host, "cpu.stepping", stepping);
+    let revision = format!("/sys/devices/system/cpu/cpu{cpu}/microcode/version");
+    let microcode = x86("microcode").or_else(|| sources.tree.fact(&revision));
+    host.cpu.microcode = keep(host, "cpu.microcode", microcode);
+    let flags = x86("flags").or_else(|| x86("Features")).map(|fact| fact.map(|text| chosen(&text)));
+    let flags = flags.filter(|flags| !flags.value.is_empty());
+    host.cpu.flags = keep(host, "cpu.flags", flags).unwrap_or_default();
+}
+
+fn chosen(text: &str) -> Vec<String> {
+    let told: Vec<&str> = text.split_whitespace().collect();
+    FLAGS.iter().filter(|flag| told.contains(flag)).map(|flag| (*flag).to_owned()).collect()
+}
+
+fn architecture(sources: &Sources) -> Option<Fact<String>> {
+    let live = || {
+        let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
+        (sources.live && !machine.is_empty()).then(|| Fact::new(machine, "uname(2): machine"))
+    };
+    sources.tree.fact("/proc/sys/kernel/arch").or_else(live)
+}
+
+/// The model's name. ARM tells numbers only; a name for them is in the kernel's and util-linux's
+/// public tables, and where it is not, the numbers are the name.
+fn model(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
+    let named = sources.cpuinfo.of(cpu, "model name");
+    let arm = || {
+        Some(arm(sources, cpu)?.map(|(maker, part)| match part_name(maker, part) {
+            Some(name) => format!("{} {name}", maker_name(maker)),
+            None => format!("implementer {maker:#04x} part {part:#05x}"),
+        }))
+    };
+    let brand = || Some(Fact::new(sources.cpuid.as_ref()?.brand.clone()?, "cpuid leaf 0x80000002"));
+    named.or_else(arm).or_else(brand)
+}
+
+/// Implementer and part of an ARM CPU.
+fn arm(sources: &Sources, cpu: u32) -> Option<Fact<(u32, u32)>> {
+    let part = number(&sources.cpuinfo.of(cpu, "CPU part")?.value)?;
+    let maker = sources.cpuinfo.of(cpu, "CPU implementer")?;
+    maker.and_then(|text| Some((number(&text)?, part)))
+}
+
+/// `hw_implementer[]` of util-linux `sys-utils/lscpu-arm.c`.
+fn maker_name(maker: u32) -> String {
+    let name = match maker {
+        0x41 => "ARM",
+        0x42 => "Broadcom",
+        0x43 => "Cavium",
+        0x46 => "Fujitsu",
+        0x48 => "HiSilicon",
+        0x4e => "NVIDIA",
+        0x50 => "APM",
+        0x51 => "Qualcomm",
+        0x53 => "Samsung",
+        0x56 => "Marvell",
+        0x61 => "Apple",
+        0x69 => "Intel",
+        0x6d => "Microsoft",
+        0x70 => "Phytium",
+        0xc0 => "Ampere",
+        _ => return format!("implementer {maker:#04x}"),
+    };
+    name.to_owned()
+}
+
+/// Parts of the same table that are met on servers and boards today, and in Linux
+/// `arch/arm64/include/asm/cputype.h`.
+fn part_name(maker: u32, part: u32) -> Option<&'static str> {
+    Some(match (maker, part) {
+        (0x41, 0xd03) => "Cortex-A53",
+        (0x41, 0xd04) => "Cortex-A35",
+        (0x41, 0xd05) => "Cortex-A55",
+        (0x41, 0xd07) => "Cortex-A57",
+        (0x41, 0xd08) => "Cortex-A72",
+        (0x41, 0xd09) => "Cortex-A73",
+        (0x41, 0xd0a) => "Cortex-A75",
+        (0x41, 0xd0b) => "Cortex-A76",
+        (0x41, 0xd0c) => "Neoverse-N1",
+        (0x41, 0xd0d) => "Cortex-A77",
+        (0x41, 0xd40) => "Neoverse-V1",
+        (0x41, 0xd41) => "Cortex-A78",
+        (0x41, 0xd44) => "Cortex-X1",
+        (0x41, 0xd46) => "Cortex-A510",
+        (0x41, 0xd47) => "Cortex-A710",
+        (0x41, 0xd48) => "Cortex-X2",
+        (0x41, 0xd49) => "Neoverse-N2",
+        (0x41, 0xd4f) => "Neoverse-V2",
+        (0x41, 0xd80) => "Cortex-A520",
+        (0x41, 0xd81) => "Cortex-A720",
+        (0x41, 0xd84) => "Neoverse-V3",
+        (0x41, 0xd8e) => "Neoverse-N3",
+        (0x43, 0x0a1) => "ThunderX",
+        (0x43, 0x0af) => "ThunderX2",
+        (0x46, 0x001) => "A64FX",
+        (0x48, 0xd01) => "TaiShan-v110",
+        (0x61, 0x022) => "Icestorm (M1)",
+        (0x61, 0x023) => "Firestorm (M1)",
+        (0xc0, 0xac3) => "Ampere-1",
+        (0xc0, 0xac4) => "Ampere-1a",
+        _ => return None,
+    })
+}

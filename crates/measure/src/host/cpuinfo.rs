@@ -1,0 +1,72 @@
+//! `/proc/cpuinfo`: one block a CPU, `key : value` a line, with keys that differ by architecture.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::tree::{Fact, Tree};
+
+const PATH: &str = "/proc/cpuinfo";
+
+/// The blocks of `/proc/cpuinfo` that describe a CPU, in its order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CpuInfo {
+    blocks: Vec<BTreeMap<String, String>>,
+}
+
+impl CpuInfo {
+    pub(crate) fn read(tree: &Tree) -> Self {
+        Self::parse(&tree.text(PATH).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut blocks = vec![BTreeMap::new()];
+        for line in text.lines() {
+            match (line.split_once(':'), blocks.last_mut()) {
+                (Some((key, value)), Some(block)) => {
+                    let value = value.trim().replace(|c: char| c.is_control(), " ");
+                    block.insert(key.trim().to_owned(), value);
+                }
+                _ => blocks.push(BTreeMap::new()),
+            }
+        }
+        blocks.retain(|block| block.contains_key("processor"));
+        Self { blocks }
+    }
+
+    /// CPUs it lists.
+    pub(crate) fn cpus(&self) -> Option<Fact<Vec<u32>>> {
+        let cpus: Vec<u32> =
+            self.blocks.iter().filter_map(|block| block.get("processor")?.parse().ok()).collect();
+        (!cpus.is_empty()).then(|| Fact::new(cpus, format!("{PATH}: processor")))
+    }
+
+    /// What it says of a CPU, or of the first where it does not list that one.
+    pub(crate) fn of(&self, cpu: u32, key: &str) -> Option<Fact<String>> {
+        let number = cpu.to_string();
+        let block = self
+            .blocks
+            .iter()
+            .find(|block| block.get("processor") == Some(&number))
+            .or_else(|| self.blocks.first())?;
+        let value = block.get(key).filter(|value| !value.is_empty())?;
+        Some(Fact::new(value.clone(), format!("{PATH}: {key}")))
+    }
+
+    /// Number of different combinations of values the keys have; unknown where a CPU lacks one.
+    pub(crate) fn distinct(&self, keys: &[&str]) -> Option<Fact<u32>> {
+        let mut seen = BTreeSet::new();
+        for block in &self.blocks {
+            let values: Option<Vec<&String>> = keys.iter().map(|key| block.get(*key)).collect();
+            seen.insert(values?);
+        }
+        let count = u32::try_from(seen.len()).ok().filter(|&count| count > 0)?;
+        Some(Fact::new(count, format!("{PATH}: {}", keys.join(", "))))
+    }
+}
+
+/// A number as `/proc/cpuinfo` writes it: decimal, or hexadecimal after `0x`.
+pub(crate) fn number(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

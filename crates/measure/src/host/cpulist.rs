@@ -1,0 +1,47 @@
+//! The kernel's lists of CPUs: `0-3,8,10-11`.
+
+/// Above any CPU number a kernel can have (`NR_CPUS` ends at 8192); a list that says more is junk,
+/// and must not make us take memory for it.
+const CPU_MAX: u32 = 65_535;
+
+/// The CPUs of a list, in order and once each; `None` where the text is no such list. Empty text
+/// is the empty list.
+pub(crate) fn parse(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let first: u32 = first.trim().parse().ok()?;
+        let last: u32 = last.trim().parse().ok()?;
+        if first > last || last > CPU_MAX {
+            return None;
+        }
+        cpus.extend(first..=last);
+        if cpus.len() > 2 * CPU_MAX as usize {
+            return None;
+        }
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn ranges_and_single_cpus_are_read() {
+        assert_eq!(parse("0-3,8,10-11\n"), Some(vec![0, 1, 2, 3, 8, 10, 11]));
+        assert_eq!(parse("5"), Some(vec![5]));
+        assert_eq!(parse("2,0-2"), Some(vec![0, 1, 2]));
+        assert_eq!(parse("\n"), Some(vec![]));
+    }
+
+    #[test]
+    fn junk_is_no_list_and_takes_no_memory() {
+        for text in ["3-1", "-1", "65536", "0-4294967295", "0-99999999999", "a", "1-", "0x3", "0;1"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(parse(&"0-65535,".repeat(1000)), None);
+    }
+}

@@ -1,0 +1,211 @@
+//! Memory modules from the SMBIOS table: structures of type 17, "Memory Device".
+//!
+//! Offsets and encodings are those of DMTF DSP0134, version 3.7, section 7.18. Every read is
+//! checked against the structure's own length, which older firmware makes shorter, and against the
+//! table's, which a broken one may overrun.
+
+use fathom_record::host::MemoryModule;
+
+const MEMORY_DEVICE: u8 = 17;
+const END_OF_TABLE: u8 = 127;
+
+/// Bytes of a structure's header: type, length, handle.
+const HEADER_BYTES: usize = 4;
+
+/// The modules of a table. Empty slots are left out, and so are modules whose size the firmware
+/// does not know.
+pub(crate) fn modules(table: &[u8]) -> Vec<MemoryModule> {
+    let mut modules = Vec::new();
+    let mut rest = table;
+    while let Some((structure, after)) = next(rest) {
+        match structure.kind() {
+            MEMORY_DEVICE => modules.extend(module(&structure)),
+            END_OF_TABLE => break,
+            _ => {}
+        }
+        rest = after;
+    }
+    modules
+}
+
+/// One structure: its formatted part, and the strings behind it.
+struct Structure<'a> {
+    formatted: &'a [u8],
+    strings: &'a [u8],
+}
+
+/// The first structure of a table and what follows it; `None` where it is cut short. Each one
+/// takes at least six bytes off, so that walking a table ends.
+fn next(table: &[u8]) -> Option<(Structure<'_>, &[u8])> {
+    let length = usize::from(*table.get(1)?);
+    if length < HEADER_BYTES {
+        return None;
+    }
+    let formatted = table.get(..length)?;
+    let tail = &table[length..];
+    let end = tail.windows(2).position(|pair| pair == [0, 0])?;
+    Some((Structure { formatted, strings: &tail[..end] }, &tail[end + 2..]))
+}
+
+impl Structure<'_> {
+    fn kind(&self) -> u8 {
+        self.formatted[0]
+    }
+
+    fn byte(&self, offset: usize) -> Option<u8> {
+        self.formatted.get(offset).copied()
+    }
+
+    fn word(&self, offset: usize) -> Option<u16> {
+        let bytes = self.formatted.get(offset..offset + 2)?;
+        Some(u16::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn double(&self, offset: usize) -> Option<u32> {
+        let bytes = self.formatted.get(offset..offset + 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// The string whose number, from 1, stands at an offset; 0 is no string.
+    fn string(&self, offset: usize) -> Option<String> {
+        let number = usize::from(self.byte(offset)?).checked_sub(1)?;
+        let bytes = self.strings.split(|&byte| byte == 0).nth(number)?;
+        let text = String::from_utf8_lossy(bytes).replace(|c: char| c.is_control(), " ");
+        let text = text.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+}
+
+fn module(device: &Structure<'_>) -> Option<MemoryModule> {
+    let slot = [device.string(0x11), device.string(0x10)];
+    Some(MemoryModule {
+        // Bank and device locator: the latter alone repeats on machines with several sockets.
+        slot: slot.into_iter().flatten().collect::<Vec<_>>().join(" "),
+        size_bytes: size_bytes(device)?,
+        kind: device.byte(0x12).and_then(kind).map(str::to_owned),
+        transfers_per_s: configured(device).map(|millions| f64::from(millions) * 1e6),
+    })
+}
+
+fn size_bytes(device: &Structure<'_>) -> Option<u64> {
+    match device.word(0x0c)? {
+        0 | 0xffff => None,
+        // Too large for the field: MiB in the extended one, whose top bit is reserved.
+        0x7fff => {
+            Some(u64::from(device.double(0x1c)? & 0x7fff_ffff) << 20).filter(|&size| size > 0)
+        }
+        size if size & 0x8000 != 0 => Some(u64::from(size & 0x7fff) << 10),
+        size => Some(u64::from(size) << 20),
+    }
+    .filter(|&size| size > 0)
+}
+
+/// The rate the module runs at, in MT/s. The rate it could run at is another field, and no
+/// substitute.
+fn configured(device: &Structure<'_>) -> Option<u32> {
+    match device.word(0x20)? {
+        0 => None,
+        0xffff => device.double(0x58).map(|rate| rate & 0x7fff_ffff).filter(|&rate| rate > 0),
+        rate => Some(u32::from(rate)),
+    }
+}
+
+/// Table 78 of DSP0134, the kinds that are met.
+fn kind(code: u8) -> Option<&'static str> {
+    Some(match code {
+        0x03 => "DRAM",
+        0x07 => "RAM",
+        0x0f => "SDRAM",
+        0x12 => "DDR",
+        0x13 => "DDR2",
+        0x14 => "DDR2 FB-DIMM",
+        0x18 => "DDR3",
+        0x1a => "DDR4",
+        0x1b => "LPDDR",
+        0x1c => "LPDDR2",
+        0x1d => "LPDDR3",
+        0x1e => "LPDDR4",
+        0x1f => "non-volatile",
+        0x20 => "HBM",
+        0x21 => "HBM2",
+        0x22 => "DDR5",
+        0x23 => "LPDDR5",
+        0x24 => "HBM3",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A structure of a kind and a length, with bytes set at offsets, and strings.
+    fn structure(kind: u8, length: u8, at: &[(usize, &[u8])], strings: &[&str]) -> Vec<u8> {
+        let mut bytes = vec![0; usize::from(length)];
+        bytes[0] = kind;
+        bytes[1] = length;
+        for (offset, value) in at {
+            bytes[*offset..offset + value.len()].copy_from_slice(value);
+        }
+        for string in strings {
+            bytes.extend(string.bytes());
+            bytes.push(0);
+        }
+        bytes.extend(if strings.is_empty() { &[0, 0][..] } else { &[0][..] });
+        bytes
+    }
+
+    fn ddr5() -> Vec<u8> {
+        // 48 GiB do not fit the word: 0x7fff, and MiB in the extended size.
+        let size = 49_152_u32.to_le_bytes();
+        let at: &[(usize, &[u8])] = &[
+            (0x0c, &[0xff, 0x7f]),
+            (0x10, &[1]),
+            (0x11, &[2]),
+            (0x12, &[0x22]),
+            (0x15, &[0xe0, 0x15]),
+            (0x1c, &size),
+            (0x20, &[0xc0, 0x12]),
+        ];
+        structure(17, 0x5c, at, &["DIMM 0", "P0 CHANNEL A"])
+    }
+
+    #[test]
+    fn modules_are_found_between_other_structures() {
+        let empty = structure(17, 0x28, &[(0x10, &[1])], &["DIMM 1"]);
+        let old = structure(17, 0x1b, &[(0x0c, &[0x00, 0x08]), (0x12, &[0x13])], &[]);
+        let end = structure(127, 4, &[], &[]);
+        let ghost = ddr5();
+        let table = [structure(0, 0x18, &[], &["bios"]), ddr5(), empty, old, end, ghost].concat();
+        let found = modules(&table);
+        let first = MemoryModule {
+            slot: "P0 CHANNEL A DIMM 0".to_owned(),
+            size_bytes: 48 << 30,
+            kind: Some("DDR5".to_owned()),
+            transfers_per_s: Some(4800e6),
+        };
+        let second = MemoryModule {
+            size_bytes: 2 << 30,
+            kind: Some("DDR2".to_owned()),
+            ..MemoryModule::default()
+        };
+        assert_eq!(found, [first, second]);
+    }
+
+    #[test]
+    fn small_and_fast_modules_use_the_other_encodings() {
+        let rate = 10_000_u32.to_le_bytes();
+        let at: &[(usize, &[u8])] = &[(0x0c, &[0x00, 0x82]), (0x20, &[0xff, 0xff]), (0x58, &rate)];
+        let found = modules(&structure(17, 0x5c, at, &[]));
+        assert_eq!((found[0].size_bytes, found[0].transfers_per_s), (512 << 10, Some(1e10)));
+    }
+
+    #[test]
+    fn a_table_cut_anywhere_is_read_as_far_as_it_goes() {
+        let table = [ddr5(), ddr5()].concat();
+        for length in 0..table.len() {
+            let whole = length / (table.len() / 2);
+            assert_eq!(modules(&table[..length]).len(), whole, "cut at {length}");
+        }
+    }
+}

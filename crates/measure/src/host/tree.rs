@@ -1,0 +1,164 @@
+//! The files facts come from: `/proc`, `/sys` and a few others, below a root that a test may choose.
+//!
+//! Every read is bounded, never fails loudly and never guesses: a file that is missing, unreadable
+//! or empty is `None`. What a file says travels with the file's name as a [`Fact`].
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use fathom_record::Host;
+
+/// More than any file read here holds: `/proc/cpuinfo` of 512 CPUs has about 1 MiB.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// More entries than any directory read here has.
+const ENTRIES_MAX: usize = 1 << 16;
+
+/// A value, and where it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fact<T> {
+    pub(crate) value: T,
+    pub(crate) origin: String,
+}
+
+impl<T> Fact<T> {
+    pub(crate) fn new(value: T, origin: impl Into<String>) -> Self {
+        Self { value, origin: origin.into() }
+    }
+
+    /// The same place, read as something else.
+    pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Fact<U> {
+        Fact { value: read(self.value), origin: self.origin }
+    }
+
+    /// The same place, read as something else where that can be done.
+    pub(crate) fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Option<Fact<U>> {
+        Some(Fact { value: read(self.value)?, origin: self.origin })
+    }
+}
+
+/// Notes the origin of a fact that is there, and gives its value.
+pub(crate) fn keep<T>(host: &mut Host, path: &str, fact: Option<Fact<T>>) -> Option<T> {
+    let fact = fact?;
+    host.origin(path, fact.origin);
+    Some(fact.value)
+}
+
+/// Files below a root. Paths are given as they are on a live machine: `/proc/meminfo`.
+#[derive(Clone, Debug)]
+pub(crate) struct Tree {
+    root: PathBuf,
+}
+
+impl Tree {
+    pub(crate) fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Where a path lies below the root.
+    pub(crate) fn place(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.place(path).exists()
+    }
+
+    /// The bytes of a file.
+    pub(crate) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        let place = self.place(path);
+        // A pipe or a device would make a reader of facts wait, perhaps for ever.
+        if !place.metadata().ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(place).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// The text of a file, lines and all.
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
+        let text = String::from_utf8_lossy(&self.bytes(path)?).into_owned();
+        (!text.trim().is_empty()).then_some(text)
+    }
+
+    /// The text of a file that holds one value, trimmed. Control characters become spaces: such
+    /// text ends up on terminals, and some of it is written by devices.
+    pub(crate) fn line(&self, path: &str) -> Option<String> {
+        let text = self.text(path)?;
+        let clean = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+        let clean = clean.replace(|c: char| c.is_control(), " ");
+        (!clean.is_empty()).then_some(clean)
+    }
+
+    /// Like [`Tree::line`], with its origin.
+    pub(crate) fn fact(&self, path: &str) -> Option<Fact<String>> {
+        Some(Fact::new(self.line(path)?, path))
+    }
+
+    /// Where a symbolic link points, as text.
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
+        std::fs::read_link(self.place(path)).ok()?.into_os_string().into_string().ok()
+    }
+
+    /// The value of a file that holds one number, or whatever else can be parsed.
+    pub(crate) fn parsed<T: FromStr>(&self, path: &str) -> Option<T> {
+        self.line(path)?.parse().ok()
+    }
+
+    /// Names in a directory, in order; none where it cannot be read.
+    pub(crate) fn names(&self, path: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(self.place(path)) else {
+            return Vec::new();
+        };
+        let mut names: Vec<String> = entries
+            .take(ENTRIES_MAX)
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// The word in brackets, as in `always [madvise] never`; the whole where it is a single word.
+pub(crate) fn bracketed(text: &str) -> Option<String> {
+    let chosen = match text.split_once('[') {
+        Some((_, rest)) => rest.split_once(']')?.0,
+        None if text.split_whitespace().count() == 1 => text,
+        None => return None,
+    };
+    let chosen = chosen.trim();
+    (!chosen.is_empty()).then(|| chosen.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_chosen_word_stands_in_brackets_or_alone() {
+        assert_eq!(bracketed("always [madvise] never"), Some("madvise".to_owned()));
+        assert_eq!(bracketed("none\n"), Some("none".to_owned()));
+        assert_eq!(bracketed("always madvise never"), None);
+        assert_eq!(bracketed("always [madvise"), None);
+        assert_eq!(bracketed("[]"), None);
+    }
+
+    #[test]
+    fn control_characters_of_a_device_never_reach_a_terminal() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("model"), b"EVIL\x1b[31mDISK\0\0 \n").unwrap();
+        let tree = Tree::at(dir.path());
+        assert_eq!(tree.line("/model"), Some("EVIL [31mDISK".to_owned()));
+        assert_eq!(tree.line("/absent"), None);
+        assert_eq!(tree.names("/absent"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_directory_in_place_of_a_file_is_absent() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Tree::at(dir.path()).bytes("/"), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! Whether the machine is a virtual one, of which kind, and whether this process is in a container.
+//!
+//! The two are separate facts: a container in a virtual machine is in both.
+
+use fathom_record::Host;
+
+use super::tree::{Fact, Tree, keep};
+use super::{Sources, first_cpu};
+
+pub(super) fn read(sources: &Sources, host: &mut Host) {
+    let hypervisor = hypervisor(sources, first_cpu(host));
+    host.virtualization = keep(host, "virtualization", hypervisor);
+    host.container = keep(host, "container", container(&sources.tree));
+}
+
+/// The hypervisor's name, from the surest source there is. On x86 the processor says whether
+/// there is one at all; on ARM nothing does, so that no sign of one is not `none`.
+fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
+    let tree = &sources.tree;
+    if let Some(kind) = tree.fact("/sys/hypervisor/type") {
+        return Some(kind);
+    }
+    let bit = match &sources.cpuid {
+        Some(cpuid) => Some(Fact::new(cpuid.hypervisor, "cpuid leaf 1, ecx bit 31")),
+        None => sources.cpuinfo.of(cpu, "flags").map(|flags| {
+            flags.map(|text| text.split_whitespace().any(|flag| flag == "hypervisor"))
+        }),
+    };
+    // Firmware strings of bare metal in a cloud can name the cloud: the bit decides.
+    if let Some(bit) = bit.as_ref().filter(|bit| !bit.value) {
+        return Some(Fact::new("none".to_owned(), bit.origin.clone()));
+    }
+    let named = sources
+        .cpuid
+        .as_ref()
+        .and_then(|cpuid| Some(Fact::new(cpuid.hypervisor_name.clone()?, "cpuid leaf 0x40000000")));
+    named
+        .or_else(|| by_device_tree(tree))
+        .or_else(|| by_firmware(tree))
+        .or_else(|| bit.map(|bit| bit.map(|_| "unidentified".to_owned())))
+}
+
+fn by_device_tree(tree: &Tree) -> Option<Fact<String>> {
+    let told = tree.fact("/proc/device-tree/hypervisor/compatible")?;
+    told.and_then(|text| {
+        let kinds = [("kvm", "kvm"), ("xen", "xen"), ("vmware", "vmware")];
+        kinds.iter().find(|(part, _)| text.contains(part)).map(|(_, kind)| (*kind).to_owned())
+    })
+}
+
+/// Names a hypervisor's firmware gives, after the table in systemd `src/basic/virt.c`.
+fn by_firmware(tree: &Tree) -> Option<Fact<String>> {
+    const NAMES: &[(&str, &str)] = &[
+        ("KVM", "kvm"),
+        ("OpenStack", "kvm"),
+        ("KubeVirt", "kvm"),
+        ("Amazon EC2", "amazon"),
+        ("Google Compute Engine", "google"),
+        ("QEMU", "qemu"),
+        ("VMware", "vmware"),
+        ("VMW", "vmware"),
+        ("innotek GmbH", "oracle"),
+        ("VirtualBox", "oracle"),
+        ("Xen", "xen"),
+        ("Bochs", "bochs"),
+        ("Parallels", "parallels"),
+        ("BHYVE", "bhyve"),
+        ("Hyper-V", "hyperv"),
+        ("Apple Virtualization", "apple"),
+    ];
+    let files = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
+    // Their bare-metal machines carry the same vendor.
+    let product = tree.line("/sys/class/dmi/id/product_name").unwrap_or_default();
+    if product.contains(".metal") {
+        return None;
+    }
+    files.iter().find_map(|file| {
+        let told = tree.fact(&format!("/sys/class/dmi/id/{file}"))?;
+        told.and_then(|text| {
+            let named = NAMES.iter().find(|(start, _)| text.starts_with(start));
+            named.map(|(_, kind)| (*kind).to_owned())
+        })
+    })
+}
+
+/// Namespaces of the kernel's own making have numbers of their own (`include/linux/proc_ns.h`).
+const FIRST_NAMESPACES: &[(&str, u32)] =
+    &[("ipc", 0xefff_ffff), ("uts", 0xefff_fffe), ("pid", 0xefff_fffc), ("cgroup", 0xefff_fffb)];
+
+/// The container's manager, from the marks managers leave. A machine whose disk was made from a
+/// container's image bears them too, but there the process is in the first namespaces.
+fn container(tree: &Tree) -> Option<Fact<String>> {
+    let first = |(kind, number): &(&str, u32)| {
+        tree.link(&format!("/proc/self/ns/{kind}")) == Some(format!("{kind}:[{number}]"))
+    };
+    if FIRST_NAMESPACES.iter().all(first) {
+        return None;
+    }
+    let mark = |path: &str, kind: &str| tree.exists(path).then(|| Fact::new(kind.to_owned(), path));
+    tree.fact("/run/systemd/container")
+        .or_else(|| mark("/run/.containerenv", "podman"))
+        .or_else(|| mark("/.dockerenv", "docker"))
+        .or_else(|| by_environment(tree))
+        .or_else(|| by_cgroup(tree))
+}
+
+/// `container=` of the first process, as systemd's container interface has it.
+fn by_environment(tree: &Tree) -> Option<Fact<String>> {
+    let path = "/proc/1/environ";
+    let bytes = tree.bytes(path)?;
+    let value = bytes.split(|&byte| byte == 0).find_map(|one| one.strip_prefix(b"container="))?;
+    let name = String::from_utf8_lossy(value).replace(|c: char| c.is_control(), " ");
+    (!name.trim().is_empty()).then(|| Fact::new(name, format!("{path}: container")))
+}
+
+fn by_cgroup(tree: &Tree) -> Option<Fact<String>> {
+    let kinds = [("kubepods", "kubernetes"), ("/docker", "docker"), ("/lxc", "lxc")];
+    let path = "/proc/self/cgroup";
+    let text = tree.text(path)?;
+    let kind = kinds.iter().find(|(part, _)| text.contains(part)).map(|(_, kind)| *kind)?;
+    Some(Fact::new(kind.to_owned(), path))
+}

@@ -1,0 +1,369 @@
+//! The sampler: takes the rounds of a visit. All timing of a probe passes through here.
+//!
+//! A probe hands over its [`Work`]: a kernel that repeats an operation, or a single operation that
+//! cannot be repeated within one batch. The sampler finds the batch, interleaves the cases in
+//! seeded random order, reads the counters around every round, and reduces each round to a value.
+//! It knows no metric, prints nothing, and never looks at a value to decide what to keep, but for
+//! the first round (METHOD 9).
+
+mod batch;
+mod single;
+mod spin;
+mod watch;
+
+use fathom_record::{Check, Sample};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+pub use spin::REFERENCE_ITERATIONS;
+pub use watch::{KernelCounters, Observer, RoundMark};
+
+/// The shortest batch, beyond what the clock asks: long enough to drown the first iteration's
+/// cold caches and branches, short enough that most batches meet no timer interrupt.
+pub const BATCH_FLOOR_NS: f64 = 100_000.0;
+/// No kernel is repeated more often than this in one batch.
+const BATCH_MAX: u64 = 1 << 36;
+
+/// A kernel: repeats its operation as often as it is told, and returns how often it did, by its
+/// own count.
+pub type Kernel<'k> = Box<dyn FnMut(u64) -> u64 + 'k>;
+/// An operation that is timed singly: writes the nanoseconds of each case it covers.
+pub type Operation<'k> = Box<dyn FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k>;
+
+/// What a probe asks the sampler to time.
+pub enum Work<'k> {
+    /// An operation that is repeated in batches.
+    Batched {
+        /// Index of the case.
+        case: usize,
+        /// Repeats the operation.
+        kernel: Kernel<'k>,
+        /// A loop of the same shape without the operation, whose time is subtracted.
+        twin: Option<Kernel<'k>>,
+        /// Operations in one iteration of the kernel (and of the twin).
+        per_iteration: f64,
+        /// From nanoseconds an operation to the metric's unit.
+        to_unit: fn(f64) -> f64,
+    },
+    /// An operation that is timed singly.
+    Single {
+        /// Index of each case that one operation gives a value for.
+        cases: Vec<usize>,
+        /// Does it once.
+        operation: Operation<'k>,
+    },
+}
+
+impl<'k> Work<'k> {
+    /// A batched kernel in nanoseconds, one operation an iteration, nothing subtracted.
+    pub fn batched(case: usize, kernel: impl FnMut(u64) -> u64 + 'k) -> Self {
+        Self::Batched {
+            case,
+            kernel: Box::new(kernel),
+            twin: None,
+            per_iteration: 1.0,
+            to_unit: |ns| ns,
+        }
+    }
+
+    /// A single operation that covers some cases.
+    pub fn single(
+        cases: Vec<usize>,
+        operation: impl FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k,
+    ) -> Self {
+        Self::Single { cases, operation: Box::new(operation) }
+    }
+
+    fn cases(&self) -> &[usize] {
+        match self {
+            Self::Batched { case, .. } => std::slice::from_ref(case),
+            Self::Single { cases, .. } => cases,
+        }
+    }
+}
+
+/// Why a case has no sample.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "reason", rename_all = "snake_case")]
+pub enum Fault {
+    /// This machine, kernel or permission cannot give it.
+    #[error("{0}")]
+    Unavailable(String),
+    /// The probe's count of its own work was wrong: there is a result, and it must not be believed.
+    #[error("{0}")]
+    WrongWork(String),
+    /// It went wrong.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Fault {
+    /// A system call that failed, as `fork: out of memory`.
+    pub fn system(call: &str, error: impl std::fmt::Display) -> Self {
+        Self::Failed(format!("{call}: {error}"))
+    }
+}
+
+/// How a visit is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Rounds of each case.
+    pub rounds: u32,
+    /// Seed of the order of cases within a round.
+    pub seed: u64,
+    /// Number of this process within its case.
+    pub process: u32,
+    /// The CPU it is pinned to.
+    pub cpu: u32,
+    /// Shortest batch; [`BATCH_FLOOR_NS`], or next to nothing in a smoke test.
+    pub batch_floor_ns: f64,
+    /// The visit takes no further rounds after this time, but at least three.
+    pub time_limit_ns: f64,
+}
+
+/// A case's samples in the making.
+#[derive(Default)]
+struct Slot {
+    sample: Sample,
+    /// Number of values of the first round, to judge it when the rest is known.
+    first_round: usize,
+    fault: Option<Fault>,
+}
+
+/// Takes the rounds of one visit.
+pub struct Sampler {
+    clock: Clock,
+    settings: Settings,
+    observer: Box<dyn Observer>,
+    random: Xoshiro256PlusPlus,
+    slots: Vec<Slot>,
+    spins: Vec<(u64, f64)>,
+}
+
+/// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
+/// reference spins with the time each was taken.
+#[derive(Debug)]
+pub struct Visit {
+    /// By case.
+    pub samples: Vec<Result<Sample, Fault>>,
+    /// Median time of the reference spin over the visit and when the visit began, both in
+    /// nanoseconds, the latter by CLOCK_MONOTONIC_RAW.
+    pub spin: Option<(u64, f64)>,
+}
+
+impl Sampler {
+    /// A sampler for `cases` cases.
+    pub fn new(
+        clock: Clock,
+        settings: Settings,
+        cases: usize,
+        observer: Box<dyn Observer>,
+    ) -> Self {
+        let slot = || Slot {
+            sample: Sample {
+                process: settings.process,
+                cpu: settings.cpu,
+                batch: 1,
+                ..Sample::default()
+            },
+            ..Slot::default()
+        };
+        Self {
+            clock,
+            settings,
+            observer,
+            random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
+            slots: (0..cases).map(|_| slot()).collect(),
+            spins: Vec::new(),
+        }
+    }
+
+    /// The clock, for operations that are timed singly.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// How the visit is to be taken.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Says that a case has no sample, and why. The other cases go on.
+    pub fn fault(&mut self, case: usize, fault: Fault) {
+        self.slots[case].fault.get_or_insert(fault);
+    }
+
+    /// Keeps what the probe verified of a case's work. Of checks with one name the first that
+    /// failed is kept, else the last.
+    pub fn check(&mut self, case: usize, name: &str, passed: bool, detail: impl Into<String>) {
+        let check = Check { name: name.to_owned(), passed, detail: detail.into() };
+        let checks = &mut self.slots[case].sample.checks;
+        match checks.iter_mut().find(|known| known.name == name) {
+            Some(known) if known.passed => *known = check,
+            Some(_) => {}
+            None => checks.push(check),
+        }
+    }
+
+    /// Takes all rounds of some works, interleaved. A visit whose set-up changes between its cases
+    /// calls this once for each set-up.
+    pub fn run(&mut self, works: Vec<Work<'_>>) {
+        let mut works: Vec<Active<'_>> = works.into_iter().map(Active::new).collect();
+        for work in &mut works {
+            let cases = work.cases().to_vec();
+            if let Err(fault) = self.warm_up(work) {
+                cases.iter().for_each(|case| self.fault(*case, fault.clone()));
+            }
+        }
+        works.retain(|work| work.cases().iter().all(|case| self.slots[*case].fault.is_none()));
+        self.observer.begin_visit();
+        let begun = self.clock.start();
+        for round in 0..self.settings.rounds {
+            let late = self.clock.ns(begun, self.clock.stop()) > self.settings.time_limit_ns;
+            if works.is_empty() || (late && round >= 3) {
+                break;
+            }
+            self.round(round, &mut works);
+            self.spin();
+        }
+        let disturbance = self.observer.end_visit();
+        for work in &works {
+            for case in work.cases() {
+                let sample = &mut self.slots[*case].sample;
+                let migrations = sample.disturbance.migrations;
+                sample.disturbance = disturbance.clone();
+                sample.disturbance.migrations = migrations;
+            }
+        }
+        for work in works {
+            if let Active::Batched(batched) = work {
+                let case = batched.cases[0];
+                batched.finish(&mut self.slots[case].sample);
+            }
+        }
+    }
+
+    /// Ends the visit. A case that was never run is a fault of the probe.
+    pub fn finish(self) -> Visit {
+        let spin = spin::median(&self.spins);
+        let result = |slot: Slot| match slot.fault {
+            Some(fault) => Err(fault),
+            None if slot.sample.values.is_empty() => {
+                Err(Fault::Failed("took no sample".to_owned()))
+            }
+            None => Ok(slot.finish()),
+        };
+        Visit { samples: self.slots.into_iter().map(result).collect(), spin }
+    }
+
+    fn warm_up(&mut self, work: &mut Active<'_>) -> Result<(), Fault> {
+        let floor = self.clock.shortest_batch_ns().max(self.settings.batch_floor_ns);
+        match work {
+            Active::Batched(batched) => batched.find_batch(&self.clock, floor),
+            Active::Single(single) => single.find_count(&self.clock, floor),
+        }
+    }
+
+    /// One round: every work once, in random order.
+    fn round(&mut self, round: u32, works: &mut [Active<'_>]) {
+        for index in shuffled(works.len(), &mut self.random) {
+            let work = &mut works[index];
+            self.observer.begin_round();
+            let outcome = work.round(&self.clock, &mut self.slots);
+            let mark = self.observer.end_round();
+            for case in work.cases() {
+                let slot = &mut self.slots[*case];
+                slot.sample.disturbance.migrations += u64::from(mark.migrated);
+                match &outcome {
+                    Ok(values) => slot.note_round(round, *values, mark.disturbed),
+                    Err(fault) => {
+                        slot.fault.get_or_insert(fault.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The fixed reference spin between rounds (METHOD 23).
+    fn spin(&mut self) {
+        self.spins.push(self.observer.reference_spin(&self.clock));
+    }
+}
+
+impl Slot {
+    /// Marks the last `values` values as those of one round.
+    fn note_round(&mut self, round: u32, values: usize, disturbed: bool) {
+        let end = self.sample.values.len();
+        if round == 0 {
+            self.first_round = end;
+        }
+        if disturbed {
+            self.sample.disturbed.extend((end - values..end).map(|index| index as u32));
+        }
+    }
+
+    /// Drops the first round if it lies outside the range of the rest (METHOD 9).
+    fn finish(mut self) -> Sample {
+        let (first, rest) = self.sample.values.split_at(self.first_round);
+        if rest.len() >= 3 && !first.is_empty() {
+            let low = rest.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = rest.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if first.iter().any(|value| !(low..=high).contains(value)) {
+                let dropped = self.first_round as u32;
+                self.sample.warmup_dropped = dropped;
+                self.sample.values.drain(..self.first_round);
+                self.sample.disturbed.retain(|index| *index >= dropped);
+                self.sample.disturbed.iter_mut().for_each(|index| *index -= dropped);
+            }
+        }
+        self.sample
+    }
+}
+
+/// A work and what was found out about it.
+enum Active<'k> {
+    Batched(batch::Batched<'k>),
+    Single(single::Single<'k>),
+}
+
+impl<'k> Active<'k> {
+    fn new(work: Work<'k>) -> Self {
+        let cases = work.cases().to_vec();
+        match work {
+            Work::Batched { kernel, twin, per_iteration, to_unit, .. } => {
+                Self::Batched(batch::Batched::new(cases, kernel, twin, per_iteration, to_unit))
+            }
+            Work::Single { operation, .. } => Self::Single(single::Single::new(cases, operation)),
+        }
+    }
+
+    fn cases(&self) -> &[usize] {
+        match self {
+            Self::Batched(batched) => &batched.cases,
+            Self::Single(single) => &single.cases,
+        }
+    }
+
+    /// Takes a round and returns how many values it added to each case.
+    fn round(&mut self, clock: &Clock, slots: &mut [Slot]) -> Result<usize, Fault> {
+        match self {
+            Self::Batched(batched) => batched.round(clock, &mut slots[batched.cases[0]].sample),
+            Self::Single(single) => single.round(clock, slots),
+        }
+    }
+}
+
+/// The indices below `count` in random order (Fisher–Yates).
+fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    for last in (1..count).rev() {
+        // The bias of the remainder is below 2^-58 for any count of works.
+        order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! The sampler against a clock that a script advances: every answer is exact.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use super::*;
+use crate::clock::FakeClock;
+use fathom_record::Disturbance;
+
+/// Counters as a test wants them: the rounds in `disturbed` are.
+struct Script {
+    round: u32,
+    disturbed: Vec<u32>,
+}
+
+impl Observer for Script {
+    fn begin_visit(&mut self) {}
+    fn end_visit(&mut self) -> Disturbance {
+        Disturbance { wall_ns: 7, ..Disturbance::default() }
+    }
+    fn begin_round(&mut self) {}
+    fn end_round(&mut self) -> RoundMark {
+        self.round += 1;
+        RoundMark { disturbed: self.disturbed.contains(&(self.round - 1)), migrated: false }
+    }
+    fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
+        (5, 11.0)
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        rounds: 8,
+        seed: 1,
+        process: 2,
+        cpu: 3,
+        batch_floor_ns: 10_000.0,
+        time_limit_ns: 1e9,
+    }
+}
+
+fn sampler(fake: &Rc<FakeClock>, cases: usize, disturbed: &[u32]) -> Sampler {
+    let script = Script { round: 0, disturbed: disturbed.to_vec() };
+    Sampler::new(Clock::fake(Rc::clone(fake)), settings(), cases, Box::new(script))
+}
+
+/// A kernel of `each_ns` an iteration and `entry_ns` a batch.
+fn kernel(fake: &Rc<FakeClock>, each_ns: u64, entry_ns: u64) -> impl FnMut(u64) -> u64 + use<> {
+    let fake = Rc::clone(fake);
+    move |iterations| {
+        fake.advance(entry_ns + each_ns * iterations);
+        iterations
+    }
+}
+
+fn only(visit: Visit) -> Sample {
+    visit.samples.into_iter().next().expect("one case").expect("a sample")
+}
+
+#[test]
+fn what_a_batch_costs_beyond_its_iterations_is_found_and_subtracted() {
+    let fake = Rc::new(FakeClock::new(30));
+    let mut sampler = sampler(&fake, 1, &[]);
+    sampler.run(vec![Work::batched(0, kernel(&fake, 7, 400))]);
+    let sample = only(sampler.finish());
+    assert_eq!(sample.values, vec![7.0; 8]);
+    // 400 ns of entry and the one clock read that lies between the stamps.
+    assert_eq!(sample.overhead_ns, 430.0);
+    assert!(sample.batch as f64 * 7.0 >= 9_000.0, "{}", sample.batch);
+    assert_eq!((sample.process, sample.cpu, sample.disturbance.wall_ns), (2, 3, 7));
+}
+
+#[test]
+fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[]);
+    let twin: Kernel<'_> = Box::new(kernel(&fake, 40, 0));
+    let kernel: Kernel<'_> = Box::new(kernel(&fake, 100, 50));
+    let to_unit = |ns: f64| 10.0 * ns;
+    sampler.run(vec![Work::Batched {
+        case: 0,
+        kernel,
+        twin: Some(twin),
+        per_iteration: 2.0,
+        to_unit,
+    }]);
+    assert_eq!(only(sampler.finish()).values, vec![300.0; 8]);
+}
+
+#[test]
+fn a_kernel_that_did_less_than_it_was_asked_gives_no_sample() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 2, &[]);
+    let clock = Rc::clone(&fake);
+    let lazy = move |iterations: u64| {
+        clock.advance(10 * iterations);
+        iterations - u64::from(iterations > 64)
+    };
+    sampler.run(vec![Work::batched(0, lazy), Work::batched(1, kernel(&fake, 3, 0))]);
+    let visit = sampler.finish();
+    assert!(
+        matches!(&visit.samples[0], Err(Fault::WrongWork(text)) if text.contains("127 of 128"))
+    );
+    assert!(visit.samples[1].is_ok(), "the other case goes on");
+}
+
+#[test]
+fn a_first_round_outside_the_range_of_the_rest_is_dropped_and_counted() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[0, 4]);
+    let (clock, count) = (Rc::clone(&fake), Cell::new(0));
+    sampler.run(vec![Work::single(vec![0], move |_, values| {
+        // Two warm-ups; the third operation is the first of the first round.
+        count.set(count.get() + 1);
+        clock.advance(20_000);
+        values[0] = if count.get() == 3 { 900.0 } else { f64::from(count.get() % 3) };
+        Ok(())
+    })]);
+    let sample = only(sampler.finish());
+    assert_eq!((sample.warmup_dropped, sample.values.len()), (1, 7));
+    assert_eq!(sample.disturbed, vec![3], "round 4 became index 3, and the dropped one is gone");
+}
+
+#[test]
+fn a_visit_stops_at_its_time_limit_but_not_before_three_rounds() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[]);
+    sampler.run(vec![Work::batched(0, kernel(&fake, 2_000_000_000, 0))]);
+    assert_eq!(only(sampler.finish()).values.len(), 3);
+}
+
+#[test]
+fn short_single_operations_share_a_round_and_its_counters() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[1]);
+    let clock = Rc::clone(&fake);
+    sampler.run(vec![Work::single(vec![0], move |_, values| {
+        clock.advance(2_500);
+        values[0] = 2_500.0;
+        Ok(())
+    })]);
+    let sample = only(sampler.finish());
+    assert_eq!(sample.values.len(), 8 * 4);
+    assert_eq!(sample.disturbed, vec![4, 5, 6, 7]);
+}
+
+#[test]
+fn an_operation_that_writes_no_value_or_fails_is_a_fault() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 3, &[]);
+    sampler.run(vec![
+        Work::single(vec![0], |_, _| Ok(())),
+        Work::single(vec![1], |_, _| Err(Fault::Unavailable("not here".to_owned()))),
+    ]);
+    let visit = sampler.finish();
+    assert!(matches!(&visit.samples[0], Err(Fault::Failed(text)) if text.contains("unwritten")));
+    assert_eq!(visit.samples[1], Err(Fault::Unavailable("not here".to_owned())));
+    assert!(matches!(&visit.samples[2], Err(Fault::Failed(text)) if text.contains("no sample")));
+    assert_eq!(visit.spin, None, "nothing was run, so nothing was spun between");
+}
+
+#[test]
+fn a_failed_check_stays_failed() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[]);
+    sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
+    sampler.check(0, "switches", true, "10 of 10");
+    sampler.check(0, "switches", false, "9 of 10");
+    sampler.check(0, "switches", true, "10 of 10");
+    let checks = only(sampler.finish()).checks;
+    assert_eq!((checks.len(), checks[0].passed), (1, false));
+}
+
+#[test]
+fn the_order_of_cases_comes_from_the_seed() {
+    let order = |seed| shuffled(6, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
+    assert_eq!(order(1), order(1));
+    assert_ne!(order(1), order(2));
+    let mut sorted = order(3);
+    sorted.sort_unstable();
+    assert_eq!(sorted, vec![0, 1, 2, 3, 4, 5]);
+}

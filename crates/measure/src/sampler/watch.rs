@@ -1,0 +1,72 @@
+//! What is read around rounds and visits: the kernel's counters, or a script in tests.
+
+use fathom_record::Disturbance;
+
+use super::spin;
+use crate::clock::Clock;
+use crate::disturbance::{RoundCounters, VisitCounters};
+
+/// What the counters say of one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoundMark {
+    /// A counter moved that the work itself does not move.
+    pub disturbed: bool,
+    /// The round ended on another CPU than it began on.
+    pub migrated: bool,
+}
+
+/// Reads the counters around rounds and visits.
+pub trait Observer {
+    /// Before the first round of a set-up.
+    fn begin_visit(&mut self);
+    /// After its last.
+    fn end_visit(&mut self) -> Disturbance;
+    /// Before a round.
+    fn begin_round(&mut self);
+    /// After it.
+    fn end_round(&mut self) -> RoundMark;
+    /// Spins the reference once: when by CLOCK_MONOTONIC_RAW, and for how long, in nanoseconds.
+    fn reference_spin(&mut self, clock: &Clock) -> (u64, f64);
+}
+
+/// The kernel's own counters.
+pub struct KernelCounters {
+    round: RoundCounters,
+    visit: VisitCounters,
+    switches_are_work: bool,
+}
+
+impl KernelCounters {
+    /// Counters of this process, and of the CPU it is pinned to. Where switching is what the probe
+    /// measures, being preempted is not held against a round.
+    pub fn new(cpu: u32, switches_are_work: bool) -> Self {
+        Self { round: RoundCounters::read(), visit: VisitCounters::open(cpu), switches_are_work }
+    }
+}
+
+impl Observer for KernelCounters {
+    fn begin_visit(&mut self) {
+        self.visit.mark();
+    }
+
+    fn end_visit(&mut self) -> Disturbance {
+        self.visit.since_mark()
+    }
+
+    fn begin_round(&mut self) {
+        self.round = RoundCounters::read();
+    }
+
+    fn end_round(&mut self) -> RoundMark {
+        let delta = RoundCounters::read().since(&self.round);
+        let preempted = delta.involuntary_switches > 0 && !self.switches_are_work;
+        RoundMark {
+            disturbed: preempted || delta.migrated || delta.major_faults > 0,
+            migrated: delta.migrated,
+        }
+    }
+
+    fn reference_spin(&mut self, clock: &Clock) -> (u64, f64) {
+        spin::once(clock)
+    }
+}

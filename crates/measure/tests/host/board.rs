@@ -1,0 +1,89 @@
+//! An ARM board with two kinds of core, no `cpuid`, and little in `/sys`.
+
+use std::collections::BTreeMap;
+
+use crate::fixture::Machine;
+
+const FILES: &str = r"
+/proc/sys/kernel/arch = aarch64
+/etc/hostname = snipe
+/proc/self/status = Cpus_allowed_list:\t4-5
+/sys/devices/system/cpu/online = 0-5
+/sys/devices/system/cpu/cpu4/cpufreq/scaling_governor = schedutil
+/sys/devices/system/cpu/cpu4/cpufreq/cpuinfo_max_freq = 1800000
+/sys/devices/system/cpu/cpu4/cache/index0/type = Data
+/sys/devices/system/cpu/cpu4/cache/index0/level = 1
+/sys/devices/system/clocksource/clocksource0/current_clocksource = arch_sys_counter
+/sys/class/dmi/id/sys_vendor = Acme Boards
+/sys/block/mmcblk0/size = 61071360
+/sys/block/mmcblk0/device/name = SD32G
+/sys/block/mmcblk0/queue/rotational = 0
+";
+
+pub(crate) fn machine() -> Machine {
+    let mut machine = Machine::default().with(FILES);
+    let mut cpuinfo = String::new();
+    for cpu in 0..6 {
+        let (part, capacity) = if cpu < 4 { ("0xd03", 446) } else { ("0xd08", 1024) };
+        let folder = format!("/sys/devices/system/cpu/cpu{cpu}");
+        machine = machine.with(&format!(
+            "{folder}/cpu_capacity = {capacity}
+            {folder}/topology/thread_siblings_list = {cpu}
+            {folder}/topology/physical_package_id = -1"
+        ));
+        cpuinfo += &format!(
+            "processor\t: {cpu}\nBogoMIPS\t: 48.00\nFeatures\t: fp asimd aes pmull crc32 cpuid\n\
+             CPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: {part}\n\
+             CPU revision\t: 2\n\n"
+        );
+    }
+    machine.with_file("/proc/cpuinfo", cpuinfo + "Hardware\t: Acme\n")
+}
+
+#[test]
+fn the_board_s_first_allowed_core_is_named_by_its_numbers() {
+    let host = machine().read();
+    let cpu = &host.cpu;
+    assert_eq!((cpu.model.as_str(), cpu.vendor.as_deref()), ("ARM Cortex-A72", Some("ARM")));
+    let numbers = (cpu.family, cpu.model_number, cpu.stepping);
+    assert_eq!(numbers, (Some(0x41), Some(0xd08), Some(2)));
+    assert_eq!(cpu.flags, ["aes", "asimd", "crc32", "pmull"]);
+    assert_eq!((host.name.as_str(), cpu.architecture.as_str()), ("snipe", "aarch64"));
+    let strange = machine().with_file(
+        "/proc/cpuinfo",
+        "processor: 4\nCPU implementer: 0x99\nCPU part: 0xfff\nCPU revision: 0\n",
+    );
+    assert_eq!(strange.read().cpu.model, "implementer 0x99 part 0xfff");
+}
+
+#[test]
+fn kinds_of_core_are_told_by_their_capacity() {
+    let cpu = machine().read().cpu;
+    let kinds =
+        [("capacity 1024".to_owned(), vec![4, 5]), ("capacity 446".to_owned(), vec![0, 1, 2, 3])];
+    assert_eq!(cpu.kinds, BTreeMap::from(kinds));
+    assert_eq!((cpu.cores, cpu.smt), (Some(6), Some(false)));
+}
+
+#[test]
+fn what_the_board_does_not_tell_is_absent() {
+    let host = machine().read();
+    assert_eq!(host.cpu.sockets, None, "the kernel writes -1");
+    assert_eq!(host.cpu.caches, [], "a cache without a size is none");
+    assert_eq!((host.cpu.base_hz, host.cpu.tsc_hz, host.cpu.boost), (None, None, None));
+    assert_eq!(host.virtualization, None, "no sign of a hypervisor is no proof on ARM");
+    assert_eq!((host.memory.total_bytes, host.memory.page_bytes), (None, 0));
+    assert_eq!(host.disks[0].model.as_deref(), Some("SD32G"));
+}
+
+#[test]
+fn without_boost_the_highest_rate_is_the_nominal_one() {
+    let cpu = machine().read().cpu;
+    assert_eq!((cpu.boost_hz, cpu.hz), (Some(1.8e9), Some(1.8e9)));
+}
+
+#[test]
+fn a_guest_is_told_by_the_device_tree() {
+    let guest = machine().with_file("/proc/device-tree/hypervisor/compatible", "linux,kvm\0");
+    assert_eq!(guest.read().virtualization.as_deref(), Some("kvm"));
+}

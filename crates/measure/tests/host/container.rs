@@ -1,0 +1,71 @@
+//! A minimal container: a little of `/proc`, nothing of `/sys`.
+
+use std::os::unix::fs::symlink;
+
+use fathom_measure::host::Reader;
+use fathom_record::Host;
+
+use crate::fixture::Machine;
+
+pub(crate) fn machine() -> Machine {
+    Machine::default()
+        .with(
+            r"
+            /proc/sys/kernel/osrelease = 4.4.0
+            /proc/meminfo = MemTotal: 2097152 kB\nMemFree: 2000000 kB
+            /proc/cpuinfo = processor : 0\nvendor_id : GenuineIntel\nmodel name : unknown @ 2.20GHz
+            /proc/self/cgroup = 5:cpu:/docker/0123\n4:memory:/docker/0123
+            /proc/uptime = 12.5 3.0",
+        )
+        .with_file("/proc/1/environ", b"PATH=/bin\0container=oci\0".as_slice())
+}
+
+#[test]
+fn a_container_without_sys_tells_the_little_it_knows() {
+    let host = machine().read();
+    assert_eq!((host.kernel.as_str(), host.uptime_s), ("4.4.0", Some(12.5)));
+    assert_eq!(host.container.as_deref(), Some("oci"));
+    assert_eq!((host.cpu.logical, host.cpu.cores), (1, None));
+    assert_eq!(host.cpu.base_hz, Some(2.2e9));
+    assert_eq!(host.memory.total_bytes, Some(2 << 30));
+    assert_eq!(host.memory.available_bytes, None);
+    assert_eq!(host.virtualization, None, "without flags nothing is known");
+    let (version, path) = (host.cgroup.version, host.cgroup.path.as_deref());
+    assert_eq!((version, path), (Some(1), Some("/docker/0123")));
+    assert_eq!((host.cgroup.cpu_quota, host.cgroup.memory_limit_bytes), (None, None));
+}
+
+#[test]
+fn a_container_is_known_by_each_mark_a_manager_leaves() {
+    let container = |machine: Machine| machine.read().container;
+    let empty = Machine::default;
+    assert_eq!(container(empty().with_file("/.dockerenv", "")).as_deref(), Some("docker"));
+    let podman = empty().with_file("/run/.containerenv", "");
+    assert_eq!(container(podman).as_deref(), Some("podman"));
+    let pod = empty().with("/proc/self/cgroup = 0::/kubepods.slice/x");
+    assert_eq!(container(pod).as_deref(), Some("kubernetes"));
+    assert_eq!(container(empty()), None);
+}
+
+#[test]
+fn a_machine_whose_disk_was_a_container_s_image_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    Machine::default().with_file("/.dockerenv", "").write(dir.path());
+    let namespaces = dir.path().join("proc/self/ns");
+    std::fs::create_dir_all(&namespaces).unwrap();
+    for (kind, number) in [("ipc", 4026531839), ("uts", 4026531838), ("cgroup", 4026531835_u32)] {
+        symlink(format!("{kind}:[{number}]"), namespaces.join(kind)).unwrap();
+    }
+    let own = namespaces.join("pid");
+    symlink("pid:[4026532201]", &own).unwrap();
+    let container = || Reader::at(dir.path()).read().container;
+    assert_eq!(container().as_deref(), Some("docker"), "a PID namespace of its own");
+    std::fs::remove_file(&own).unwrap();
+    symlink("pid:[4026531836]", &own).unwrap();
+    assert_eq!(container(), None);
+}
+
+#[test]
+fn nothing_at_all_is_nothing_and_no_guess() {
+    assert_eq!(Machine::default().read(), Host::default());
+}

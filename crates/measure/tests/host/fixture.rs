@@ -1,0 +1,54 @@
+//! A machine as a list of files.
+
+use std::path::Path;
+
+use fathom_measure::host::Reader;
+use fathom_record::Host;
+
+/// Files of a machine: path and content.
+#[derive(Clone, Default)]
+pub(crate) struct Machine {
+    pub(crate) files: Vec<(String, Vec<u8>)>,
+}
+
+impl Machine {
+    /// One file a line, `path = content`, where `\n` and `\t` stand for themselves.
+    pub(crate) fn with(mut self, lines: &str) -> Self {
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (path, content) = line.split_once(" = ").expect("path = content");
+            let content = content.replace("\\n", "\n").replace("\\t", "\t") + "\n";
+            self.files.push((path.trim().to_owned(), content.into_bytes()));
+        }
+        self
+    }
+
+    pub(crate) fn with_file(mut self, path: &str, content: impl Into<Vec<u8>>) -> Self {
+        self.files.push((path.to_owned(), content.into()));
+        self
+    }
+
+    pub(crate) fn write(&self, root: &Path) {
+        for (path, content) in &self.files {
+            let place = root.join(path.trim_start_matches('/'));
+            std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+            std::fs::write(place, content).unwrap();
+        }
+    }
+
+    /// Its facts.
+    pub(crate) fn read(&self) -> Host {
+        let dir = tempfile::tempdir().unwrap();
+        self.write(dir.path());
+        Reader::at(dir.path()).read()
+    }
+}
+
+/// Every machine there is a test of.
+pub(crate) fn all() -> Vec<(&'static str, Machine)> {
+    vec![
+        ("laptop", crate::laptop::machine()),
+        ("server", crate::server::machine()),
+        ("board", crate::board::machine()),
+        ("container", crate::container::machine()),
+    ]
+}

@@ -1,0 +1,240 @@
+//! A hybrid Intel laptop: two cores with SMT, two without; bare metal, no quota.
+
+use std::collections::BTreeMap;
+
+use fathom_record::host::{BusLink, Cache, Disk, MemoryModule, NetworkLink};
+
+use crate::fixture::Machine;
+
+const FILES: &str = r"
+/proc/sys/kernel/arch = x86_64
+/proc/sys/kernel/hostname = lapwing
+/proc/sys/kernel/osrelease = 6.12.9-arch1-1
+/proc/sys/kernel/randomize_va_space = 2
+/proc/cmdline = root=/dev/nvme0n1p2 rw quiet
+/proc/uptime = 4242.17 9000.00
+/proc/self/status = Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t2-63\nMems_allowed:\t1
+/proc/meminfo = MemTotal: 16000000 kB\nMemAvailable: 12000000 kB\nSwapTotal: 0 kB
+/etc/os-release = NAME=Arch\nPRETTY_NAME='Arch Linux'\nID=arch
+/sys/devices/system/cpu/online = 0-5
+/sys/devices/system/cpu/smt/active = 1
+/sys/devices/system/cpu/cpu0/topology/thread_siblings_list = 0-1
+/sys/devices/system/cpu/cpu1/topology/thread_siblings_list = 0-1
+/sys/devices/system/cpu/cpu2/topology/thread_siblings_list = 2-3
+/sys/devices/system/cpu/cpu3/topology/thread_siblings_list = 2-3
+/sys/devices/system/cpu/cpu4/topology/thread_siblings_list = 4
+/sys/devices/system/cpu/cpu5/topology/thread_siblings_list = 5
+/sys/devices/system/cpu/cpu0/topology/physical_package_id = 0
+/sys/devices/system/cpu/cpu5/topology/physical_package_id = 0
+/sys/devices/cpu_core/cpus = 0-3
+/sys/devices/cpu_atom/cpus = 4-5
+/sys/devices/system/node/node0/cpulist = 0-5
+/sys/devices/system/cpu/intel_pstate/no_turbo = 0
+/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor = powersave
+/sys/devices/system/cpu/cpu2/cpufreq/scaling_driver = intel_pstate
+/sys/devices/system/cpu/cpu2/cpufreq/cpuinfo_max_freq = 4700000
+/sys/devices/system/cpu/cpu2/cpufreq/base_frequency = 2100000
+/sys/devices/system/cpu/cpu2/cache/index0/level = 1
+/sys/devices/system/cpu/cpu2/cache/index0/type = Data
+/sys/devices/system/cpu/cpu2/cache/index0/size = 48K
+/sys/devices/system/cpu/cpu2/cache/index0/coherency_line_size = 64
+/sys/devices/system/cpu/cpu2/cache/index0/ways_of_associativity = 12
+/sys/devices/system/cpu/cpu2/cache/index0/shared_cpu_list = 2-3
+/sys/devices/system/cpu/cpu2/cache/index3/level = 3
+/sys/devices/system/cpu/cpu2/cache/index3/type = Unified
+/sys/devices/system/cpu/cpu2/cache/index3/size = 18M
+/sys/devices/system/cpu/cpu2/cache/index3/shared_cpu_list = 0-5
+/sys/devices/system/cpu/vulnerabilities/meltdown = Not affected
+/sys/devices/system/cpu/vulnerabilities/spectre_v2 = Mitigation: Enhanced IBRS
+/sys/devices/system/clocksource/clocksource0/current_clocksource = tsc
+/sys/devices/system/clocksource/clocksource0/available_clocksource = tsc hpet acpi_pm
+/sys/kernel/mm/transparent_hugepage/enabled = [always] madvise never
+/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 0
+/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages = 2
+/proc/self/cgroup = 0::/user.slice/session.scope
+/proc/self/mountinfo = 31 23 0:28 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw
+/sys/fs/cgroup/cgroup.controllers = cpu memory pids
+/sys/fs/cgroup/user.slice/session.scope/cpu.max = max 100000
+/sys/fs/cgroup/user.slice/session.scope/memory.max = max
+/sys/fs/cgroup/user.slice/pids.max = 18000
+/sys/class/dmi/id/product_name = 21CB
+/sys/block/nvme0n1/size = 2000409264
+/sys/block/nvme0n1/device/model = Samsung SSD 980 PRO 1TB
+/sys/block/nvme0n1/queue/rotational = 0
+/sys/block/nvme0n1/queue/logical_block_size = 512
+/sys/block/nvme0n1/queue/physical_block_size = 4096
+/sys/block/nvme0n1/queue/scheduler = [none] mq-deadline kyber
+/sys/block/nvme0c0n1/size = 2000409264
+/sys/block/nvme0c0n1/hidden = 1
+/sys/block/loop0/size = 8
+/sys/block/zram0/size = 8000
+/sys/block/sr0/size = 0
+/sys/class/net/lo/type = 772
+/sys/class/net/lo/mtu = 65536
+/sys/class/net/lo/operstate = unknown
+/sys/class/net/enp0s31f6/type = 1
+/sys/class/net/enp0s31f6/mtu = 1500
+/sys/class/net/enp0s31f6/speed = 1000
+/sys/class/net/enp0s31f6/operstate = up
+/sys/class/net/enp0s31f6/device/uevent = DRIVER=e1000e\nPCI_CLASS=20000
+/sys/class/net/wlp0s20f3/type = 1
+/sys/class/net/wlp0s20f3/mtu = 1500
+/sys/class/net/wlp0s20f3/speed = -1
+/sys/class/net/wlp0s20f3/operstate = down
+/sys/class/net/bonding_masters = bond0
+/sys/bus/pci/devices/0000:01:00.0/class = 0x010802
+/sys/bus/pci/devices/0000:01:00.0/current_link_speed = 8.0 GT/s PCIe
+/sys/bus/pci/devices/0000:01:00.0/current_link_width = 4
+/sys/bus/pci/devices/0000:01:00.0/max_link_speed = 16.0 GT/s PCIe
+/sys/bus/pci/devices/0000:01:00.0/max_link_width = 4
+/sys/bus/pci/devices/0000:00:02.0/class = 0x030000
+/sys/bus/pci/devices/0000:00:02.0/current_link_speed = Unknown
+/sys/bus/pci/devices/0000:00:02.0/current_link_width = 0
+/sys/bus/pci/devices/0000:00:1f.0/class = 0x060100
+/sys/bus/pci/devices/0000:00:1f.0/current_link_speed = 2.5 GT/s PCIe
+";
+
+/// A block of `/proc/cpuinfo`; its rate of the moment must never be taken for the nominal one.
+fn block(cpu: u32) -> String {
+    format!(
+        "processor\t: {cpu}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 154\n\
+         model name\t: 12th Gen Intel(R) Core(TM) i7-1260P\nstepping\t: 3\n\
+         microcode\t: 0x436\ncpu MHz\t\t: 4690.123\nphysical id\t: 0\ncore id\t\t: {cpu}\n\
+         flags\t\t: fpu tsc constant_tsc nonstop_tsc rdtscp avx2 pcid invpcid erms\n\n"
+    )
+}
+
+/// A table of SMBIOS with one DDR5 module of 16 GiB at 4800 MT/s, and an empty slot.
+fn smbios() -> Vec<u8> {
+    let mut module = [0_u8; 0x5c];
+    (module[0], module[1], module[0x10], module[0x12]) = (17, 0x5c, 1, 0x22);
+    module[0x0c..0x0e].copy_from_slice(&16_384_u16.to_le_bytes());
+    module[0x20..0x22].copy_from_slice(&4800_u16.to_le_bytes());
+    let mut empty = module;
+    empty[0x0c..0x0e].fill(0);
+    [&module[..], b"Controller0-DIMM0\0\0", &empty, b"Controller1-DIMM0\0\0"].concat()
+}
+
+pub(crate) fn machine() -> Machine {
+    Machine::default()
+        .with(FILES)
+        .with_file("/proc/cpuinfo", (0..6).map(block).collect::<String>())
+        .with_file("/sys/firmware/dmi/tables/DMI", smbios())
+}
+
+#[test]
+fn the_laptop_s_processor_is_told() {
+    let cpu = machine().read().cpu;
+    assert_eq!(cpu.model, "12th Gen Intel(R) Core(TM) i7-1260P");
+    assert_eq!(cpu.architecture, "x86_64");
+    assert_eq!(cpu.vendor.as_deref(), Some("GenuineIntel"));
+    assert_eq!((cpu.family, cpu.model_number, cpu.stepping), (Some(6), Some(154), Some(3)));
+    assert_eq!(cpu.microcode.as_deref(), Some("0x436"));
+    let flags = "tsc rdtscp constant_tsc nonstop_tsc avx2 erms pcid invpcid";
+    assert_eq!(cpu.flags.join(" "), flags);
+    assert_eq!((cpu.logical, cpu.cores, cpu.sockets), (6, Some(4), Some(1)));
+    assert_eq!(cpu.allowed, [2, 3, 4, 5], "CPUs that are not online are not allowed");
+    assert_eq!((cpu.smt, cpu.siblings), (Some(true), vec![vec![0, 1], vec![2, 3]]));
+    let kinds = [("cpu_atom".to_owned(), vec![4, 5]), ("cpu_core".to_owned(), vec![0, 1, 2, 3])];
+    assert_eq!(cpu.kinds, BTreeMap::from(kinds));
+    assert_eq!(cpu.numa, BTreeMap::from([(0, vec![0, 1, 2, 3, 4, 5])]));
+}
+
+#[test]
+fn the_laptop_s_rates_and_caches_are_those_of_the_first_allowed_cpu() {
+    let cpu = machine().read().cpu;
+    assert_eq!(cpu.governor.as_deref(), Some("powersave"));
+    assert_eq!(cpu.frequency_driver.as_deref(), Some("intel_pstate"));
+    assert_eq!(cpu.boost, Some(true), "no_turbo = 0 allows boost");
+    assert_eq!((cpu.base_hz, cpu.boost_hz), (Some(2.1e9), Some(4.7e9)));
+    assert_eq!((cpu.hz, cpu.tsc_hz), (Some(2.1e9), None));
+    let data = Cache {
+        level: 1,
+        kind: "data".to_owned(),
+        size_bytes: 48 << 10,
+        line_bytes: Some(64),
+        ways: Some(12),
+        shared_by: vec![2, 3],
+    };
+    let last = Cache {
+        level: 3,
+        kind: "unified".to_owned(),
+        size_bytes: 18 << 20,
+        shared_by: vec![0, 1, 2, 3, 4, 5],
+        ..Cache::default()
+    };
+    assert_eq!(cpu.caches, [data, last]);
+}
+
+#[test]
+fn a_limit_set_by_switching_boost_off_is_not_the_processor_s_highest_rate() {
+    let off = "/sys/devices/system/cpu/intel_pstate/no_turbo = 1";
+    let cpu = machine().with(off).read().cpu;
+    assert_eq!((cpu.boost, cpu.boost_hz), (Some(false), None));
+}
+
+#[test]
+fn the_laptop_s_memory_and_system_are_told() {
+    let host = machine().read();
+    assert_eq!(host.name, "lapwing");
+    assert_eq!(host.kernel, "6.12.9-arch1-1");
+    assert_eq!(host.kernel_command_line.as_deref(), Some("root=/dev/nvme0n1p2 rw quiet"));
+    assert_eq!(host.distribution.as_deref(), Some("Arch Linux"));
+    assert_eq!((host.virtualization.as_deref(), host.container), (Some("none"), None));
+    assert_eq!(host.clocksource.as_deref(), Some("tsc"));
+    assert_eq!(host.clocksources_available, ["tsc", "hpet", "acpi_pm"]);
+    assert_eq!((host.aslr, host.uptime_s), (Some(2), Some(4242.17)));
+    assert_eq!(host.mitigations["spectre_v2"], "Mitigation: Enhanced IBRS");
+    let memory = host.memory;
+    assert_eq!(memory.total_bytes, Some(16_000_000 << 10));
+    assert_eq!((memory.available_bytes, memory.swap_bytes), (Some(12_000_000 << 10), Some(0)));
+    assert_eq!(memory.thp.as_deref(), Some("always"));
+    assert_eq!(memory.huge_pages, BTreeMap::from([(2 << 20, 0), (1 << 30, 2)]));
+    let module = MemoryModule {
+        slot: "Controller0-DIMM0".to_owned(),
+        size_bytes: 16 << 30,
+        kind: Some("DDR5".to_owned()),
+        transfers_per_s: Some(4.8e9),
+    };
+    assert_eq!(memory.modules, [module]);
+    assert_eq!((host.cgroup.version, host.cgroup.cpu_quota), (Some(2), None));
+    assert_eq!((host.cgroup.memory_limit_bytes, host.cgroup.pids_max), (None, Some(18_000)));
+}
+
+#[test]
+fn the_laptop_s_devices_are_told_and_what_is_none_is_left_out() {
+    let host = machine().read();
+    let disk = Disk {
+        name: "nvme0n1".to_owned(),
+        model: Some("Samsung SSD 980 PRO 1TB".to_owned()),
+        size_bytes: 2_000_409_264 * 512,
+        rotational: Some(false),
+        logical_sector_bytes: Some(512),
+        physical_sector_bytes: Some(4096),
+        scheduler: Some("none".to_owned()),
+    };
+    assert_eq!(host.disks, [disk]);
+    let wired = NetworkLink {
+        name: "enp0s31f6".to_owned(),
+        driver: Some("e1000e".to_owned()),
+        bits_per_s: Some(1_000_000_000),
+        mtu_bytes: Some(1500),
+        up: Some(true),
+    };
+    let wireless = NetworkLink {
+        name: "wlp0s20f3".to_owned(),
+        mtu_bytes: Some(1500),
+        up: Some(false),
+        ..NetworkLink::default()
+    };
+    assert_eq!(host.network, [wired, wireless]);
+    let link = BusLink {
+        name: "0000:01:00.0".to_owned(),
+        kind: "disk".to_owned(),
+        transfers_per_s: Some(8e9),
+        lanes: Some(4),
+        transfers_per_s_max: Some(16e9),
+        lanes_max: Some(4),
+    };
+    assert_eq!(host.links, [link]);
+}

@@ -1,0 +1,11 @@
+//! The facts of machines whose files a test writes, and of the machine the tests run on.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
+
+mod board;
+mod container;
+mod fixture;
+mod junk;
+mod laptop;
+mod live;
+mod origins;
+mod server;

@@ -1,0 +1,90 @@
+//! Every fact names where it was read, and every origin has a fact.
+
+use fathom_measure::host;
+use fathom_record::Host;
+use serde_json::Value;
+
+use crate::fixture;
+
+/// Facts that always have a number, and where 0 stands for "not told".
+const ZERO_IS_ABSENT: &[&str] = &["cpu.logical", "memory.page_bytes"];
+
+fn absent(path: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Number(number) => number.as_f64() == Some(0.0) && ZERO_IS_ABSENT.contains(&path),
+        Value::Bool(_) => false,
+    }
+}
+
+fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
+    let below = |name: &str| {
+        if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+    };
+    match value {
+        _ if absent(path, value) => {}
+        Value::Object(map) => {
+            map.iter().for_each(|(name, value)| leaves(&below(name), value, found));
+        }
+        Value::Array(list) => {
+            let entries = list.iter().enumerate();
+            entries.for_each(|(index, value)| leaves(&below(&index.to_string()), value, found));
+        }
+        _ => found.push(path.to_owned()),
+    }
+}
+
+/// Facts of a host that neither they nor anything above them has an origin.
+fn without_origin(host: &Host) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut json = serde_json::to_value(host).unwrap();
+    json.as_object_mut().unwrap().remove("origins");
+    leaves("", &json, &mut found);
+    let has = |path: &str| host.origins.contains_key(path);
+    let ancestors = |path: &str| path.match_indices('.').any(|(end, _)| has(&path[..end]));
+    found.retain(|path| !has(path) && !ancestors(path));
+    found
+}
+
+/// Origins of a host that no fact stands behind.
+fn without_fact(host: &Host) -> Vec<String> {
+    let json = serde_json::to_value(host).unwrap();
+    let stands = |path: &str| {
+        let value = path.split('.').try_fold(&json, |value, name| value.get(name));
+        value.is_some_and(|value| !absent(path, value))
+    };
+    host.origins.keys().filter(|path| !stands(path)).cloned().collect()
+}
+
+/// Fails with the facts or origins that stand alone.
+pub(crate) fn check(name: &str, host: &Host) {
+    assert_eq!(without_origin(host), Vec::<String>::new(), "{name}: facts without an origin");
+    assert_eq!(without_fact(host), Vec::<String>::new(), "{name}: origins without a fact");
+}
+
+#[test]
+fn every_fact_of_every_machine_has_an_origin() {
+    for (name, machine) in fixture::all() {
+        check(name, &machine.read());
+    }
+    check("this machine", &host::read());
+}
+
+#[test]
+fn a_fact_whose_origin_is_missing_is_found() {
+    let mut host = crate::laptop::machine().read();
+    for path in ["cpu.model", "disks", "aslr"] {
+        assert!(host.origins.remove(path).is_some(), "{path}");
+    }
+    let lost = without_origin(&host);
+    assert!(
+        lost.contains(&"cpu.model".to_owned()) && lost.contains(&"aslr".to_owned()),
+        "{lost:?}"
+    );
+    assert!(lost.contains(&"disks.0.rotational".to_owned()), "a false is a fact: {lost:?}");
+    host.origin("cpu.base_temperature", "nowhere");
+    assert_eq!(without_fact(&host), ["cpu.base_temperature"]);
+}

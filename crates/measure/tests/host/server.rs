@@ -1,0 +1,152 @@
+//! A two-socket AMD server under KVM, with SMT, and a cgroup (version 2) quota on an ancestor.
+
+use std::collections::BTreeMap;
+
+use crate::fixture::Machine;
+
+const FILES: &str = r"
+/proc/sys/kernel/hostname = heron
+/proc/sys/kernel/osrelease = 5.14.0-503.el9.x86_64
+/proc/self/status = Cpus_allowed_list:\t0-7
+/proc/meminfo = MemTotal: 65000000 kB\nHugePages_Total: 12\nHugepagesize: 2048 kB
+/sys/devices/system/cpu/online = 0-7
+/sys/devices/system/node/node0/cpulist = 0-1,4-5
+/sys/devices/system/node/node1/cpulist = 2-3,6-7
+/sys/devices/system/node/node2/cpulist = \n
+/sys/devices/system/node/has_cpu = 0-1
+/sys/devices/system/cpu/cpufreq/boost = 1
+/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor = performance
+/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver = acpi-cpufreq
+/sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq = 2450
+/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq = 3529052
+/proc/self/cgroup = 0::/machine.slice/pod7/box1
+/proc/self/mountinfo = 31 23 0:28 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw
+/sys/fs/cgroup/cgroup.controllers = cpu cpuset memory pids
+/sys/fs/cgroup/machine.slice/cpu.max = 600000 100000
+/sys/fs/cgroup/machine.slice/memory.max = 34359738368
+/sys/fs/cgroup/machine.slice/pod7/cpu.max = 150000 100000
+/sys/fs/cgroup/machine.slice/pod7/memory.max = 8589934592
+/sys/fs/cgroup/machine.slice/pod7/pids.max = 4096
+/sys/fs/cgroup/machine.slice/pod7/box1/cpu.max = max 100000
+/sys/fs/cgroup/machine.slice/pod7/box1/memory.max = max
+/sys/fs/cgroup/machine.slice/pod7/box1/pids.max = max
+/sys/fs/cgroup/machine.slice/pod7/box1/cpuset.cpus.effective = 0-3
+/sys/fs/cgroup/cpuset.cpus.effective = 0-7
+/sys/class/dmi/id/sys_vendor = QEMU
+/sys/class/dmi/id/product_name = KVM
+/run/systemd/container = podman
+/sys/block/sda/size = 1000
+/sys/block/sda/queue/rotational = 1
+/sys/block/sda/queue/scheduler = none [mq-deadline] bfq
+/sys/class/net/ens3/mtu = 9000
+/sys/class/net/ens3/speed = 100000
+/sys/class/net/ens3/operstate = unknown
+/sys/class/net/ens3/carrier = 1
+";
+
+pub(crate) fn machine() -> Machine {
+    let mut machine = Machine::default().with(FILES);
+    let mut cpuinfo = String::new();
+    for cpu in 0..8 {
+        // Siblings are four apart; a socket holds two cores, whose numbers repeat in the other.
+        let (core, socket) = (cpu % 2, (cpu / 2) % 2);
+        let topology = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
+        machine = machine.with(&format!(
+            "{topology}/thread_siblings_list = {},{}\n{topology}/physical_package_id = {socket}",
+            cpu % 4,
+            cpu % 4 + 4
+        ));
+        cpuinfo += &format!(
+            "processor : {cpu}\nvendor_id : AuthenticAMD\ncpu family : 25\nmodel : 1\n\
+             model name : AMD EPYC 7763 64-Core Processor\nphysical id : {socket}\n\
+             core id : {core}\nflags : tsc hypervisor\n\n"
+        );
+    }
+    machine.with_file("/proc/cpuinfo", cpuinfo)
+}
+
+#[test]
+fn sockets_cores_siblings_and_nodes_are_counted() {
+    let cpu = machine().read().cpu;
+    assert_eq!((cpu.logical, cpu.cores, cpu.sockets), (8, Some(4), Some(2)));
+    assert_eq!(cpu.smt, Some(true), "by the siblings, where the kernel has no switch for it");
+    assert_eq!(cpu.siblings, [[0, 4], [1, 5], [2, 6], [3, 7]]);
+    assert_eq!(cpu.kinds, BTreeMap::new());
+    let nodes = [(0, vec![0, 1, 4, 5]), (1, vec![2, 3, 6, 7]), (2, vec![])];
+    assert_eq!(cpu.numa, BTreeMap::from(nodes));
+}
+
+#[test]
+fn without_sys_the_same_is_counted_from_cpuinfo() {
+    let mut bare = machine();
+    bare.files.retain(|(path, _)| !path.starts_with("/sys/"));
+    let cpu = bare.read().cpu;
+    assert_eq!((cpu.logical, cpu.cores, cpu.sockets), (8, Some(4), Some(2)));
+    assert_eq!((cpu.smt, cpu.siblings), (None, vec![]));
+}
+
+#[test]
+fn the_firmware_s_nominal_rate_is_the_base_and_the_driver_s_limit_the_boost() {
+    let cpu = machine().read().cpu;
+    assert_eq!((cpu.base_hz, cpu.boost_hz), (Some(2.45e9), Some(3.529052e9)));
+    assert_eq!((cpu.boost, cpu.hz), (Some(true), Some(2.45e9)));
+}
+
+#[test]
+fn the_tightest_limit_on_the_way_to_the_root_counts() {
+    let host = machine().read();
+    assert_eq!(host.cgroup.version, Some(2));
+    assert_eq!(host.cgroup.path.as_deref(), Some("/machine.slice/pod7/box1"));
+    assert_eq!(host.cgroup.cpu_quota, Some(1.5));
+    assert_eq!(host.origins["cgroup.cpu_quota"], "/sys/fs/cgroup/machine.slice/pod7/cpu.max");
+    assert_eq!(host.cgroup.memory_limit_bytes, Some(8 << 30));
+    assert_eq!(host.cgroup.pids_max, Some(4096));
+    assert_eq!(host.cgroup.cpus, [0, 1, 2, 3]);
+}
+
+#[test]
+fn limits_of_version_1_are_read_and_its_largest_number_is_none() {
+    let mounts = [("cpu,cpuacct", 40), ("memory", 41), ("pids", 42), ("cpuset", 43)];
+    let mounts: Vec<String> = mounts
+        .iter()
+        .map(|(name, id)| {
+            format!("{id} 31 0:{id} / /sys/fs/cgroup/{name} rw - cgroup cgroup rw,{name}")
+        })
+        .collect();
+    let files = "/proc/self/cgroup = 4:memory:/a\\n3:pids:/\\n2:cpuset:/a/b\\n1:cpu,cpuacct:/a/b
+        /sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_quota_us = -1
+        /sys/fs/cgroup/cpu,cpuacct/a/b/cpu.cfs_period_us = 100000
+        /sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us = 50000
+        /sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us = 100000
+        /sys/fs/cgroup/memory/a/memory.limit_in_bytes = 9223372036854771712
+        /sys/fs/cgroup/cpuset/a/b/cpuset.effective_cpus = 1,3";
+    let one = machine().with(files).with_file("/proc/self/mountinfo", mounts.join("\n"));
+    let cgroup = one.read().cgroup;
+    assert_eq!((cgroup.version, cgroup.path.as_deref()), (Some(1), Some("/a/b")));
+    assert_eq!((cgroup.cpu_quota, cgroup.memory_limit_bytes), (Some(0.5), None));
+    assert_eq!((cgroup.cpus, cgroup.pids_max), (vec![1, 3], None));
+    let stat = "/sys/fs/cgroup/memory/a/memory.stat = cache 5\\nhierarchical_memory_limit 4096";
+    assert_eq!(one.with(stat).read().cgroup.memory_limit_bytes, Some(4096));
+}
+
+#[test]
+fn the_guest_is_told_from_the_host_and_its_container_from_both() {
+    let host = machine().read();
+    assert_eq!(host.virtualization.as_deref(), Some("kvm"));
+    assert_eq!(host.container.as_deref(), Some("podman"));
+    let unnamed = machine().with(
+        "/sys/class/dmi/id/sys_vendor = Acme
+        /sys/class/dmi/id/product_name = Rack",
+    );
+    assert_eq!(unnamed.read().virtualization.as_deref(), Some("unidentified"));
+}
+
+#[test]
+fn a_chosen_scheduler_a_carrier_and_the_only_pool_of_huge_pages_are_read() {
+    let host = machine().read();
+    assert_eq!(host.disks[0].scheduler.as_deref(), Some("mq-deadline"));
+    assert_eq!((host.disks[0].rotational, &host.disks[0].model), (Some(true), &None));
+    assert_eq!(host.network[0].up, Some(true));
+    assert_eq!(host.network[0].bits_per_s, Some(100_000_000_000));
+    assert_eq!(host.memory.huge_pages, BTreeMap::from([(2 << 20, 12)]));
+}

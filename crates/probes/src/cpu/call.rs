@@ -1,0 +1,315 @@
+//! cpu.call: a procedure call and its return, with 0 to 7 integer arguments.
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+
+use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
+
+/// cpu.call.
+pub struct Call;
+
+/// The largest number of arguments.
+pub const ARGUMENTS_MAX: i64 = 7;
+/// Integer arguments that travel in registers: six by the System V ABI of x86-64, eight by that of
+/// aarch64.
+pub const IN_REGISTERS: i64 = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
+
+static ABOUT: About = About {
+    id: "cpu.call",
+    title: "procedure call and return",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "placing n integer arguments, CALL, one addition to a running count in the callee \
+            (which also loads its stack arguments), and RET; the next call begins when the front \
+            end is through with this one",
+    not_timed: "a stack frame and saved registers, which a leaf procedure does not need; the loop \
+                around, which is unrolled eight times",
+    model: "call + return, as two taken branches; one issue slot per register argument; a store \
+            and a load per stack argument, which ports of their own take",
+    source: "data/uarch.toml: call_ret_cycles, moves_per_cycle, stack_argument_cycles",
+    pitfalls: &[
+        "a compiler inlines a short procedure: caller and callee are assembly, and the callee's \
+         count of its calls is checked after each batch",
+        "one call between two stamps measures the stamps: published figures of 10 ns do",
+        "out-of-order cores place arguments while the branches are under way, so that further \
+         arguments can be free",
+    ],
+    parameters: &[Parameter {
+        name: "args",
+        values: "0 … 7",
+        meaning: "integer arguments; the seventh goes by the stack on x86-64",
+    }],
+    needs: &["cpu.frequency"],
+    requires: "",
+    published: "10.7 … 12.3 ns with the clock's 30 cycles in it (2016, i5-5257U)",
+    switches_are_work: false,
+    noise_limit: 0.05,
+};
+
+impl Probe for Call {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        (0..=ARGUMENTS_MAX)
+            .map(|args| Case::usual(Params::one("args", args)))
+            .collect()
+    }
+
+    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let row = uarch::row_for(host).map_err(NoModel)?;
+        let constant = |name: &str| {
+            row.constant(name)
+                .ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
+        };
+        let frequency = known
+            .frequency()
+            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let args = case.params.integer("args").unwrap_or(0);
+        let (in_registers, on_stack) = (args.min(IN_REGISTERS), (args - IN_REGISTERS).max(0));
+        let call = constant("call_ret_cycles")?;
+        let width = constant("moves_per_cycle")?;
+        let mut cycles = in_registers as f64 / width.value;
+        if on_stack > 0 {
+            cycles += on_stack as f64 * constant("stack_argument_cycles")?.value;
+        }
+        let cycle_ns = 1e9 / frequency.value;
+        let formula = "(call + ret) ÷ frequency + arguments ÷ issue width ÷ frequency";
+        Ok(Prediction::sum(
+            call.value * cycle_ns,
+            cycles * cycle_ns,
+            0.3,
+            formula,
+            &call.source,
+        )
+        .with_input("call + ret cycles", call.value, &row.origin())
+        .with_input("moves a cycle", width.value, &row.origin())
+        .with_input("frequency", frequency.value, "this run: cpu.frequency"))
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let mut works = Vec::new();
+        for (index, case) in cases.iter().enumerate() {
+            let args = case
+                .params
+                .integer("args")
+                .and_then(|args| usize::try_from(args).ok());
+            let kernel = args.and_then(|args| KERNELS.get(args)).copied();
+            let Some(kernel) = kernel else {
+                return Err(Fault::Failed(format!("no call kernel for {}", case.params)));
+            };
+            works.push(Work::Batched {
+                case: index,
+                kernel: Box::new(kernel),
+                twin: None,
+                per_iteration: UNROLLED as f64,
+                to_unit: |ns| ns,
+            });
+        }
+        sampler.run(works);
+        Ok(())
+    }
+}
+
+/// Calls in one iteration of a kernel.
+const UNROLLED: u64 = 8;
+
+/// The kernel of each number of arguments.
+const KERNELS: [fn(u64) -> u64; 8] = [
+    kernels::args0,
+    kernels::args1,
+    kernels::args2,
+    kernels::args3,
+    kernels::args4,
+    kernels::args5,
+    kernels::args6,
+    kernels::args7,
+];
+
+/// Caller and callee. The callee counts its calls in the return register; the count comes back.
+#[cfg(target_arch = "x86_64")]
+mod kernels {
+    use std::arch::asm;
+
+    use super::UNROLLED;
+
+    macro_rules! kernel {
+        ($name:ident, [$($place:literal),*], [$($take:literal),*]) => {
+            pub(super) fn $name(iterations: u64) -> u64 {
+                let calls: u64;
+                // SAFETY: the block makes its own room on the stack and gives it back; the label
+                // that is called returns to its caller and changes only registers declared here.
+                unsafe {
+                    asm!(
+                        "sub rsp, 32",
+                        "jmp 4f",
+                        ".p2align 6", "3:",
+                        $($take,)*
+                        "add rax, 1",
+                        "ret",
+                        ".p2align 6", "4:",
+                        ".rept 8",
+                        $($place,)*
+                        "call 3b",
+                        ".endr",
+                        "dec {count}",
+                        "jnz 4b",
+                        "add rsp, 32",
+                        count = inout(reg) iterations => _,
+                        inout("rax") 0u64 => calls,
+                        in("r11") 7u64,
+                        out("rdi") _, out("rsi") _, out("rdx") _, out("rcx") _,
+                        out("r8") _, out("r9") _, out("r10") _);
+                }
+                calls / UNROLLED
+            }
+        };
+    }
+
+    kernel!(args0, [], []);
+    kernel!(args1, ["mov rdi, r11"], []);
+    kernel!(args2, ["mov rdi, r11", "mov rsi, r11"], []);
+    kernel!(args3, ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11"], []);
+    kernel!(
+        args4,
+        [
+            "mov rdi, r11",
+            "mov rsi, r11",
+            "mov rdx, r11",
+            "mov rcx, r11"
+        ],
+        []
+    );
+    kernel!(
+        args5,
+        [
+            "mov rdi, r11",
+            "mov rsi, r11",
+            "mov rdx, r11",
+            "mov rcx, r11",
+            "mov r8, r11"
+        ],
+        []
+    );
+    kernel!(
+        args6,
+        [
+            "mov rdi, r11",
+            "mov rsi, r11",
+            "mov rdx, r11",
+            "mov rcx, r11",
+            "mov r8, r11",
+            "mov r9, r11"
+        ],
+        []
+    );
+    kernel!(
+        args7,
+        [
+            "mov rdi, r11",
+            "mov rsi, r11",
+            "mov rdx, r11",
+            "mov rcx, r11",
+            "mov r8, r11",
+            "mov r9, r11",
+            "mov [rsp], r11"
+        ],
+        ["mov r10, [rsp + 8]"]
+    );
+}
+
+/// Caller and callee. The callee counts its calls in the return register; the count comes back.
+#[cfg(target_arch = "aarch64")]
+mod kernels {
+    use std::arch::asm;
+
+    use super::UNROLLED;
+
+    macro_rules! kernel {
+        ($name:ident, [$($place:literal),*]) => {
+            pub(super) fn $name(iterations: u64) -> u64 {
+                let calls: u64;
+                // SAFETY: the label that is called returns to its caller and changes only
+                // registers declared here.
+                unsafe {
+                    asm!(
+                        "b 4f",
+                        ".p2align 6", "3:",
+                        "add x9, x9, #1",
+                        "ret",
+                        ".p2align 6", "4:",
+                        ".rept 8",
+                        $($place,)*
+                        "bl 3b",
+                        ".endr",
+                        "subs {count}, {count}, #1",
+                        "b.ne 4b",
+                        count = inout(reg) iterations => _,
+                        inout("x9") 0u64 => calls,
+                        in("x11") 7u64,
+                        out("x0") _, out("x1") _, out("x2") _, out("x3") _,
+                        out("x4") _, out("x5") _, out("x6") _, out("x7") _, out("lr") _,
+                        options(nostack));
+                }
+                calls / UNROLLED
+            }
+        };
+    }
+
+    kernel!(args0, []);
+    kernel!(args1, ["mov x0, x11"]);
+    kernel!(args2, ["mov x0, x11", "mov x1, x11"]);
+    kernel!(args3, ["mov x0, x11", "mov x1, x11", "mov x2, x11"]);
+    kernel!(
+        args4,
+        ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11"]
+    );
+    kernel!(
+        args5,
+        [
+            "mov x0, x11",
+            "mov x1, x11",
+            "mov x2, x11",
+            "mov x3, x11",
+            "mov x4, x11"
+        ]
+    );
+    kernel!(
+        args6,
+        [
+            "mov x0, x11",
+            "mov x1, x11",
+            "mov x2, x11",
+            "mov x3, x11",
+            "mov x4, x11",
+            "mov x5, x11"
+        ]
+    );
+    kernel!(
+        args7,
+        [
+            "mov x0, x11",
+            "mov x1, x11",
+            "mov x2, x11",
+            "mov x3, x11",
+            "mov x4, x11",
+            "mov x5, x11",
+            "mov x6, x11"
+        ]
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callee_counts_every_call() {
+        for kernel in KERNELS {
+            assert_eq!(kernel(1), 1);
+            assert_eq!(kernel(9_999), 9_999);
+        }
+    }
+}

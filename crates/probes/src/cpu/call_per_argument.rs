@@ -1,0 +1,135 @@
+//! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
+
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, statistics};
+
+use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
+use crate::{About, Derived, Estimate, Known, Parameter, uarch};
+
+/// cpu.call.per_argument.
+pub struct CallPerArgument;
+
+static ABOUT: About = About {
+    id: "cpu.call.per_argument",
+    title: "one more argument of a call",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "nothing: it is the slope of a least-squares line through cpu.call against the number \
+            of arguments, for each process, with the median and interval over processes",
+    not_timed: "the call itself, which is the line's intercept",
+    model: "register: at most 1 ÷ issue width, since a free slot beside the branches costs \
+            nothing. stack: a store and a load. all: the mean of the two by the number of \
+            arguments of each kind",
+    source: "data/uarch.toml: moves_per_cycle, stack_argument_cycles",
+    pitfalls: &[
+        "a line through eight points hides the step where arguments go to the stack: the \
+                 two kinds have lines of their own",
+    ],
+    parameters: &[Parameter {
+        name: "through",
+        values: "registers, stack, all",
+        meaning: "which arguments the line goes through",
+    }],
+    needs: &["cpu.frequency", "cpu.call"],
+    requires: "",
+    published: "0.22 ns (2016, i5-5257U)",
+    switches_are_work: false,
+    noise_limit: 0.25,
+};
+
+impl Derived for CallPerArgument {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self) -> Vec<Params> {
+        ["registers", "stack", "all"]
+            .map(|through| Params::one("through", through))
+            .into()
+    }
+
+    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String> {
+        let (from, to) = range(params);
+        if from >= to {
+            return Err(format!(
+                "all {ARGUMENTS_MAX} arguments travel in registers on this architecture"
+            ));
+        }
+        let args: Vec<f64> = (from..=to).map(|args| args as f64).collect();
+        let mut medians = Vec::new();
+        for count in from..=to {
+            let case = Params::one("args", count);
+            let summary = known
+                .summary("cpu.call", &case)
+                .ok_or(format!("cpu.call{case} has no result"))?;
+            medians.push(&summary.process_medians);
+        }
+        // All cases of cpu.call are taken in the same processes, so that the lines are their own.
+        let processes = medians
+            .iter()
+            .map(|of_case| of_case.len())
+            .min()
+            .unwrap_or(0);
+        let line = |process: usize| {
+            let times: Vec<f64> = medians.iter().map(|of_case| of_case[process]).collect();
+            statistics::line(&args, &times)
+        };
+        let lines: Vec<statistics::Line> = (0..processes).filter_map(line).collect();
+        let fits: Vec<f64> = lines.iter().map(|line| line.r_squared).collect();
+        let mut notes = Vec::new();
+        if args.len() > 2 {
+            notes.extend(
+                statistics::median(&fits).map(|fit| format!("R² {fit:.2} (median over processes)")),
+            );
+        }
+        let per_process = lines.iter().map(|line| line.slope).collect();
+        Ok(Estimate {
+            per_process,
+            difference: true,
+            notes,
+        })
+    }
+
+    fn predict(
+        &self,
+        params: &Params,
+        host: &Host,
+        known: &Known<'_>,
+    ) -> Result<Prediction, NoModel> {
+        let row = uarch::row_for(host).map_err(NoModel)?;
+        let constant = |name: &str| {
+            row.constant(name)
+                .ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
+        };
+        let frequency = known
+            .frequency()
+            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let cycle_ns = 1e9 / frequency.value;
+        let width = constant("moves_per_cycle")?;
+        let (from, to) = range(params);
+        let on_stack = if to > IN_REGISTERS {
+            (to - from.max(IN_REGISTERS)) as f64
+        } else {
+            0.0
+        };
+        let share = on_stack / (to - from).max(1) as f64;
+        let mut cycles = (1.0 - share) / width.value;
+        if share > 0.0 {
+            cycles += share * constant("stack_argument_cycles")?.value;
+        }
+        let formula = "at most 1 ÷ issue width a register argument, store + load a stack argument";
+        Ok(
+            Prediction::at_most(cycles * cycle_ns, formula, &width.source)
+                .with_input("moves a cycle", width.value, &row.origin())
+                .with_input("frequency", frequency.value, "this run: cpu.frequency"),
+        )
+    }
+}
+
+/// The first and the last number of arguments that a line goes through.
+fn range(params: &Params) -> (i64, i64) {
+    match params.text("through") {
+        Some("registers") => (0, ARGUMENTS_MAX.min(IN_REGISTERS)),
+        Some("stack") => (IN_REGISTERS, ARGUMENTS_MAX),
+        _ => (0, ARGUMENTS_MAX),
+    }
+}

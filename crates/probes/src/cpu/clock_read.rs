@@ -1,0 +1,88 @@
+//! cpu.clock.read: what one start/stop pair of the clock costs.
+
+use fathom_measure::clock::Source;
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+
+use crate::{About, Case, Known, Plan, Probe, uarch};
+
+/// cpu.clock.read.
+pub struct ClockRead;
+
+static ABOUT: About = About {
+    id: "cpu.clock.read",
+    title: "read the clock (start + stop)",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "one pair of stamps as every other metric takes them: lfence; rdtsc; lfence and \
+            rdtscp; lfence (or the kernel's clock where the counter is refused)",
+    not_timed: "the conversion of ticks to nanoseconds, which happens after the measurement",
+    model: "(RDTSC + RDTSCP issue intervals) ÷ core frequency; the fences wait for instructions \
+            that are done by then",
+    source: "data/uarch.toml: reciprocal throughput of RDTSC and RDTSCP per micro-architecture",
+    pitfalls: &[
+        "an unfenced RDTSC is cheaper and lets the timed work leak out of the stamps",
+        "under some hypervisors RDTSC traps and costs a thousand times more: it then shows here",
+    ],
+    parameters: &[],
+    needs: &["cpu.frequency"],
+    requires: "",
+    published: "11.9 ns ± 9 % (2016, i5-5257U)",
+    switches_are_work: false,
+    noise_limit: 0.05,
+};
+
+impl Probe for ClockRead {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        vec![Case::usual(Params::none())]
+    }
+
+    fn predict(&self, _: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        if host.clocksource.as_deref() != Some("tsc") {
+            return Err(NoModel(
+                "the clock is not the time stamp counter here".to_owned(),
+            ));
+        }
+        let row = uarch::row_for(host).map_err(NoModel)?;
+        let both = row
+            .constant("rdtsc_cycles")
+            .zip(row.constant("rdtscp_cycles"));
+        let Some((rdtsc, rdtscp)) = both else {
+            return Err(NoModel(format!(
+                "no sourced cost of RDTSC and RDTSCP for {}",
+                row.name
+            )));
+        };
+        let frequency = known
+            .frequency()
+            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let ns = (rdtsc.value + rdtscp.value) * 1e9 / frequency.value;
+        let formula = "(rdtsc + rdtscp) ÷ frequency";
+        Ok(Prediction::sum(ns, 0.0, 0.3, formula, &rdtsc.source)
+            .with_input("rdtsc cycles", rdtsc.value, &row.origin())
+            .with_input("rdtscp cycles", rdtscp.value, &row.origin())
+            .with_input("frequency", frequency.value, "this run: cpu.frequency"))
+    }
+
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let clock = sampler.clock().clone();
+        if clock.specification().source == Source::Fake {
+            return Err(Fault::Unavailable(
+                "a scripted clock has no cost of its own".to_owned(),
+            ));
+        }
+        sampler.run(vec![Work::batched(0, move |pairs| {
+            for _ in 0..pairs {
+                std::hint::black_box(clock.start());
+                std::hint::black_box(clock.stop());
+            }
+            pairs
+        })]);
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! cpu.clock.resolution: the smallest step the clock can show.
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work, clock};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+
+use crate::{About, Case, Known, Plan, Probe};
+
+/// cpu.clock.resolution.
+pub struct ClockResolution;
+
+static ABOUT: About = About {
+    id: "cpu.clock.resolution",
+    title: "smallest step of the clock",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "the greatest common divisor of the differences between 2,000 stamps taken irregularly \
+            apart: the smallest step that the clock can show",
+    not_timed: "the cost of a read: two reads in a row differ by that cost, not by one step",
+    model: "1 tick = 1 ÷ the counter's rate",
+    source: "definition; the rate is calibrated against CLOCK_MONOTONIC_RAW",
+    pitfalls: &[
+        "some counters advance by several ticks at once (a 24 MHz crystal scaled up, an ARM \
+         counter of 25 MHz): their rate promises more than they show",
+    ],
+    parameters: &[],
+    needs: &[],
+    requires: "",
+    published: "",
+    switches_are_work: false,
+    noise_limit: 0.05,
+};
+
+impl Probe for ClockResolution {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        vec![Case::usual(Params::none())]
+    }
+
+    fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+        let hz = host
+            .cpu
+            .tsc_hz
+            .ok_or_else(|| NoModel("the rate of the counter is unknown".to_owned()))?;
+        Ok(
+            Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition").with_input(
+                "tick rate",
+                hz,
+                "host: cpu.tsc_hz",
+            ),
+        )
+    }
+
+    fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        sampler.run(vec![Work::single(vec![0], |clock, values| {
+            let hz = clock.specification().hz;
+            values[0] = clock::step_ticks(clock) as f64 * 1e9 / hz;
+            Ok(())
+        })]);
+        Ok(())
+    }
+}

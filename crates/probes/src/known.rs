@@ -1,0 +1,46 @@
+//! What is already known in a run: the results that a prediction or a derived metric may use.
+
+use fathom_record::{Params, Record, Summary};
+
+/// Earlier records of the run. Only numbers that may be believed are given out.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'r> {
+    records: &'r [Record],
+}
+
+/// A measured quantity and its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantity {
+    /// The headline.
+    pub value: f64,
+    /// Lower end of its interval; the headline where there is no interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl<'r> Known<'r> {
+    /// What these records tell.
+    pub fn new(records: &'r [Record]) -> Self {
+        Self { records }
+    }
+
+    /// The summary of a case, if it was measured and may be believed.
+    pub fn summary(&self, metric: &str, params: &Params) -> Option<&'r Summary> {
+        let of_case = |record: &&Record| record.metric.as_str() == metric && record.params == *params;
+        let record = self.records.iter().rev().find(of_case)?;
+        record.summary.as_ref().filter(|_| record.verdict.shows_number())
+    }
+
+    /// The headline of a case with its interval.
+    pub fn quantity(&self, metric: &str, params: &Params) -> Option<Quantity> {
+        let summary = self.summary(metric, params)?;
+        let [low, high] = summary.ci95.unwrap_or([summary.median; 2]);
+        Some(Quantity { value: summary.median, low, high })
+    }
+
+    /// The core's measured frequency in Hz.
+    pub fn frequency(&self) -> Option<Quantity> {
+        self.quantity("cpu.frequency", &Params::none())
+    }
+}

@@ -1,0 +1,19 @@
+//! Metrics of the kernel: entering it, making processes and threads, switching between them.
+//!
+//! The probes stand in files of their own; what several of them need beside them: system calls
+//! made by hand, a child process that is always reaped, two ends that pass a token, memory of a
+//! known size, and claims of order.
+
+mod child;
+mod ordinal;
+mod ping_pong;
+pub mod process_fork;
+mod raw_call;
+mod resident;
+#[cfg(test)]
+mod smoke;
+pub mod switch;
+pub mod syscall;
+pub mod syscall_fresh;
+pub mod thread_create;
+mod working_set;

@@ -1,0 +1,236 @@
+//! os.process.fork: duplicating a process whose resident memory grows step by step.
+
+use std::collections::BTreeMap;
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Clock, Sampler, Work, host};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+
+use super::child::{fork, refused};
+use super::ordinal::{Order, earlier};
+use super::resident::Resident;
+use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
+
+/// os.process.fork.
+pub struct ProcessFork;
+
+static ABOUT: About = About {
+    id: "os.process.fork",
+    title: "forking a process",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "part=fork: the C library's fork until it returns in the parent. part=total: until the \
+            child, which does nothing but _exit, has been reaped by wait4",
+    not_timed: "making the memory resident, which is done before; copying pages on write: neither \
+                side writes to the ladder between two forks",
+    model: "1 MiB: an order, part=fork ≥ os.thread.create, part=total ≥ part=fork. 16 MiB: ≥ 1 MiB. \
+            Larger: base + pages × cost of copying a page's entry, by the line through 1 MiB and the \
+            step before, ± 30 %, where those two differ by four times their intervals",
+    source: "Linux mm/memory.c, copy_page_range: one page-table entry, and one page's count of \
+             users, for each resident page; METHOD 25 for the order",
+    pitfalls: &[
+        "huge pages have one entry for 512 pages: the ladder is kept to small ones, and looked up \
+         in smaps afterwards",
+        "memory that was only reserved costs nothing to fork: every page is written first",
+        "the first fork makes the ladder read-only for both; it is not written again, so later \
+         forks find it so. A program that writes between forks pays a fault for each page besides",
+        "the worker's own few MiB are on top of rss_bytes in every case",
+        "creator and child share one CPU: the child runs when the parent waits, or first, if the \
+         scheduler prefers it; then its end lies in part=fork too",
+        "another exit than _exit would run the parent's destructors twice; the child's exit \
+         status is checked each time",
+        "beyond some 100 MiB the kernel's 64 bytes for each page leave the caches: the line bends",
+    ],
+    parameters: &[
+        Parameter {
+            name: "part",
+            values: "fork, total",
+            meaning: "until fork returns in the parent · until the child is reaped",
+        },
+        Parameter {
+            name: "rss_bytes",
+            values: "1, 16, 256, 1024 MiB",
+            meaning: "resident memory by small pages, beside the worker's own",
+        },
+    ],
+    needs: &["os.thread.create"],
+    requires: "four times rss_bytes of available memory, and of the cgroup's limit",
+    published: "1.325 ms ± 80 % (2016, i5-5257U)",
+    switches_are_work: true,
+    noise_limit: 0.10,
+};
+
+const MIB: u64 = 1 << 20;
+const RSS_BYTES: [u64; 4] = [MIB, 16 * MIB, 256 * MIB, 1024 * MIB];
+const PARTS: [&str; 2] = ["fork", "total"];
+/// No step takes more than this share of the memory that may be had.
+const SHARE_MAX: u64 = 4;
+/// What the child leaves with: a status that nothing else leaves with by chance.
+const EXIT_STATUS: i32 = 7;
+
+/// With room: 500 ns to make a page resident, 14 forks of 200 µs and 250 ns a page.
+fn cost_ns(rss_bytes: u64) -> f64 {
+    let pages = rss_bytes as f64 / 4096.0;
+    (500.0 * pages + 14.0 * (200_000.0 + 250.0 * pages)) / PARTS.len() as f64
+}
+
+fn params(part: &str, rss_bytes: u64) -> Params {
+    Params::one("part", part).and("rss_bytes", rss_bytes as i64)
+}
+
+impl Probe for ProcessFork {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self, _: &Host, plan: &Plan) -> Vec<Case> {
+        let steps = if plan.smoke { &RSS_BYTES[..1] } else { &RSS_BYTES[..] };
+        let parts = |rss: &u64| {
+            PARTS.map(|part| Case { params: params(part, *rss), cost_ns: cost_ns(*rss) })
+        };
+        steps.iter().flat_map(parts).collect()
+    }
+
+    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let part = case.params.text("part").unwrap_or_default();
+        let rss = rss_of(case);
+        let order = |metric, params: &Params, source| {
+            Order { factor: 1.0, metric, source }.claim(params, known)
+        };
+        match RSS_BYTES.iter().position(|step| *step == rss) {
+            Some(0) if part == "total" => {
+                order(ABOUT.id, &params("fork", rss), "the same fork, and its child's end besides")
+            }
+            Some(0) => {
+                let source = "a thread shares what a process is given a copy of (METHOD 25)";
+                order("os.thread.create", &Params::none(), source)
+            }
+            Some(1) => {
+                let source = "sixteen times the page-table entries to copy";
+                order(ABOUT.id, &params(part, RSS_BYTES[0]), source)
+            }
+            Some(step) => along_the_line(part, rss, RSS_BYTES[step - 1], host, known),
+            None => Err(NoModel(format!("{rss} bytes are no step of the ladder"))),
+        }
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let mut steps: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (index, case) in cases.iter().enumerate() {
+            steps.entry(rss_of(case)).or_default().push(index);
+        }
+        let room = room_bytes(&host::read());
+        let reserved = steps.keys().copied().filter(|rss| *rss <= room).max().unwrap_or(0);
+        let mut resident = match reserved {
+            0 => None,
+            bytes => Some(Resident::reserve(bytes as usize)?),
+        };
+        for (rss, indices) in steps {
+            match resident.as_mut().filter(|_| rss <= room) {
+                Some(resident) => take_step(cases, rss, &indices, resident, sampler),
+                None => {
+                    indices.iter().for_each(|index| sampler.fault(*index, too_large(rss, room)))
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rss_of(case: &Case) -> u64 {
+    case.params.integer("rss_bytes").and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+}
+
+/// The line through the first step and the one before, extended to `rss` bytes.
+fn along_the_line(
+    part: &str,
+    rss: u64,
+    before: u64,
+    host: &Host,
+    known: &Known<'_>,
+) -> Result<Prediction, NoModel> {
+    let page_bytes = match host.memory.page_bytes {
+        0 => 4096,
+        bytes => bytes,
+    };
+    let pages = |bytes: u64| (bytes / page_bytes) as f64;
+    let first = RSS_BYTES[0];
+    let (low, high) = (params(part, first), params(part, before));
+    let (at_low, at_high) = (earlier(ABOUT.id, &low, known)?, earlier(ABOUT.id, &high, known)?);
+    let difference = at_high.value - at_low.value;
+    let half_width = |quantity: Quantity| (quantity.high - quantity.low) / 2.0;
+    // METHOD 6: a difference whose interval is wider than a quarter of it is none.
+    if half_width(at_low) + half_width(at_high) > 0.25 * difference {
+        let source =
+            "more page-table entries to copy; the two smaller steps are too close for a line";
+        return Order { factor: 1.0, metric: ABOUT.id, source }.claim(&high, known);
+    }
+    let slope = difference / (pages(before) - pages(first));
+    let base = at_low.value - slope * pages(first);
+    let formula = "pages × slope + base, by the line through the first step and the one before";
+    let source = "Linux mm/memory.c, copy_page_range: an entry for each resident page";
+    let origin = |params: &Params| format!("this run: {}{params}", ABOUT.id);
+    Ok(Prediction::sum(pages(rss) * slope, base, 0.3, formula, source)
+        .with_input("pages", pages(rss), "rss_bytes ÷ memory.page_bytes")
+        .with_input("first step", at_low.value, &origin(&low))
+        .with_input("step before", at_high.value, &origin(&high)))
+}
+
+/// What the ladder may take: a share of what is available and of what the cgroup allows. Nothing
+/// where neither is known.
+fn room_bytes(host: &Host) -> u64 {
+    let limits = [host.memory.available_bytes, host.cgroup.memory_limit_bytes];
+    limits.into_iter().flatten().min().unwrap_or(0) / SHARE_MAX
+}
+
+fn too_large(rss: u64, room: u64) -> Fault {
+    Fault::Unavailable(format!(
+        "needs {} MiB resident, and a quarter of the available memory is {} MiB; free memory or \
+         raise the cgroup's limit",
+        rss / MIB,
+        room / MIB
+    ))
+}
+
+/// Grows to one step of the ladder and takes its rounds.
+fn take_step(
+    cases: &[Case],
+    rss: u64,
+    indices: &[usize],
+    resident: &mut Resident,
+    sampler: &mut Sampler,
+) {
+    resident.grow_to(rss as usize);
+    let total: Vec<bool> =
+        indices.iter().map(|index| cases[*index].params.text("part") == Some("total")).collect();
+    let operation = |clock: &Clock, values: &mut [f64]| {
+        let times = fork_once(clock)?;
+        for (value, total) in values.iter_mut().zip(&total) {
+            *value = if *total { times.total_ns } else { times.fork_ns };
+        }
+        Ok(())
+    };
+    sampler.run(vec![Work::single(indices.to_vec(), operation)]);
+    let (passed, detail) = resident.check();
+    for index in indices {
+        sampler.check(*index, "resident memory", passed, detail.clone());
+    }
+}
+
+struct Times {
+    fork_ns: f64,
+    total_ns: f64,
+}
+
+fn fork_once(clock: &Clock) -> Result<Times, Fault> {
+    let start = clock.start();
+    // SAFETY: the child does nothing but leave.
+    let child = unsafe { fork(|| EXIT_STATUS) }.map_err(|error| refused("fork", &error))?;
+    let forked = clock.stop();
+    child.wait_for(EXIT_STATUS)?;
+    let reaped = clock.stop();
+    Ok(Times { fork_ns: clock.ns(start, forked), total_ns: clock.ns(start, reaped) })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! os.process.fork in smoke size, its ladder where memory is short, and its line.
+
+use fathom_record::{Disturbance, MetricId, Record, Summary, Verdict};
+
+use super::*;
+use crate::os::smoke;
+
+#[test]
+fn a_fork_gives_both_parts_and_its_child_is_reaped() {
+    let taken = smoke::take(&ProcessFork);
+    let parts: Vec<_> = taken.iter().filter_map(|(case, _)| case.params.text("part")).collect();
+    assert_eq!(parts, PARTS);
+    let values = |index: usize| &taken[index].1.as_ref().unwrap().values;
+    assert!(values(0).iter().zip(values(1)).all(|(fork, total)| 0.0 < *fork && fork < total));
+    let checks = &taken[0].1.as_ref().unwrap().checks;
+    assert!(checks.iter().any(|check| check.name == "resident memory"), "{checks:?}");
+}
+
+#[test]
+fn one_part_can_be_taken_alone() {
+    let _alone = smoke::alone();
+    let case = Case { params: params("total", MIB), cost_ns: 0.0 };
+    let samples = smoke::visit(&ProcessFork, &[case]);
+    assert!(samples[0].as_ref().unwrap().values.iter().all(|ns| *ns > 0.0));
+}
+
+#[test]
+fn a_step_beyond_a_quarter_of_memory_is_unavailable_and_says_how_much_it_needs() {
+    let mut host = Host::default();
+    assert_eq!(room_bytes(&host), 0, "nothing is known, so nothing is taken");
+    host.memory.available_bytes = Some(2048 * MIB);
+    assert_eq!(room_bytes(&host), 512 * MIB);
+    host.cgroup.memory_limit_bytes = Some(128 * MIB);
+    assert_eq!(room_bytes(&host), 32 * MIB);
+    let _alone = smoke::alone();
+    let pib = 1_u64 << 50;
+    let cases = [("fork", MIB), ("fork", pib), ("total", pib)]
+        .map(|(part, rss)| Case { params: params(part, rss), cost_ns: 0.0 });
+    let samples = smoke::visit(&ProcessFork, &cases);
+    assert!(samples[0].is_ok());
+    for sample in &samples[1..] {
+        let fault = sample.as_ref().unwrap_err();
+        let Fault::Unavailable(reason) = fault else { panic!("{fault}") };
+        assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
+    }
+}
+
+#[test]
+fn all_steps_are_cases_even_where_they_will_not_fit() {
+    let cases = ProcessFork.cases(&Host::default(), &Plan::default());
+    assert_eq!(cases.len(), 8);
+    assert!(cases.is_sorted_by_key(rss_of), "each step's prediction needs the one before");
+}
+
+#[test]
+fn the_larger_steps_lie_on_the_line_through_the_smaller() {
+    // 100 µs and 20 ns a page: 256 pages at 1 MiB, 4096 at 16 MiB, 65 536 at 256 MiB.
+    let records = [record(MIB, 105_120.0, 500.0), record(16 * MIB, 181_920.0, 500.0)];
+    let prediction = predict(256 * MIB, &records).unwrap();
+    assert_eq!(prediction.hardware, Some(65_536.0 * 20.0));
+    assert_eq!(prediction.software, Some(100_000.0));
+    assert_eq!(prediction.inputs.len(), 3);
+}
+
+#[test]
+fn steps_too_close_for_a_line_give_an_order() {
+    let records = [record(MIB, 105_120.0, 30_000.0), record(16 * MIB, 181_920.0, 30_000.0)];
+    let prediction = predict(256 * MIB, &records).unwrap();
+    assert!(prediction.is_ordinal());
+    assert_eq!(prediction.low, Some(181_920.0));
+    let falling = [record(MIB, 200_000.0, 1.0), record(16 * MIB, 100_000.0, 1.0)];
+    assert!(predict(256 * MIB, &falling).unwrap().is_ordinal());
+}
+
+#[test]
+fn a_step_without_the_one_before_has_no_model() {
+    assert!(predict(1024 * MIB, &[record(MIB, 105_120.0, 500.0)]).is_err());
+    assert!(predict(MIB, &[]).is_err());
+}
+
+fn predict(rss: u64, records: &[Record]) -> Result<Prediction, NoModel> {
+    let case = Case { params: params("fork", rss), cost_ns: 0.0 };
+    ProcessFork.predict(&case, &Host::default(), &Known::new(records))
+}
+
+fn record(rss: u64, median: f64, half_width: f64) -> Record {
+    let ci95 = Some([median - half_width, median + half_width]);
+    Record {
+        metric: MetricId::new(ABOUT.id),
+        params: params("fork", rss),
+        title: String::new(),
+        unit: ABOUT.unit,
+        better: ABOUT.better,
+        value: None,
+        visit: String::new(),
+        derived_from: Vec::new(),
+        samples: None,
+        summary: Some(Summary { median, ci95, ..Summary::default() }),
+        prediction: None,
+        no_model: None,
+        agreement: None,
+        verdict: Verdict::default(),
+        checks: BTreeMap::new(),
+        disturbance: Disturbance::default(),
+        notes: Vec::new(),
+        checksum: String::new(),
+    }
+}

@@ -1,0 +1,231 @@
+//! System calls made by hand: no libc between the program and the kernel, and loops of them that
+//! no compiler can change.
+//!
+//! A loop compares the result of every call with the one that shows its work was done, without a
+//! branch, and returns how often they were equal: three register instructions beside hundreds.
+
+use std::arch::asm;
+
+/// One system call with up to four arguments; a negative result is an errno.
+///
+/// # Safety
+/// The arguments must be what the call expects: pointers to live memory of the right size.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes rax, rcx and r11, and the memory the caller answers for.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result,
+            in("rdi") arguments[0], in("rsi") arguments[1],
+            in("rdx") arguments[2], in("r10") arguments[3],
+            out("rcx") _, out("r11") _, options(nostack));
+    }
+    result
+}
+
+/// One system call with up to four arguments; a negative result is an errno.
+///
+/// # Safety
+/// The arguments must be what the call expects: pointers to live memory of the right size.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub(super) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes x0, and the memory the caller answers for.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1], in("x2") arguments[2], in("x3") arguments[3],
+            options(nostack));
+    }
+    result
+}
+
+/// A system call that can be made any number of times, and what it returns each time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RawCall {
+    number: i64,
+    arguments: [usize; 4],
+    expected: isize,
+    /// Whether the result is a descriptor that is closed again: then `expected` is that of close.
+    and_close: bool,
+}
+
+impl RawCall {
+    /// A call that returns `expected` each time.
+    ///
+    /// # Safety
+    /// As for [`system_call`], for as long as the value is used; and the call may be repeated.
+    pub(super) unsafe fn new(number: i64, arguments: [usize; 4], expected: isize) -> Self {
+        Self { number, arguments, expected, and_close: false }
+    }
+
+    /// A call that opens a descriptor, and the close of it.
+    ///
+    /// # Safety
+    /// As for [`RawCall::new`].
+    pub(super) unsafe fn and_close(number: i64, arguments: [usize; 4]) -> Self {
+        Self { number, arguments, expected: 0, and_close: true }
+    }
+
+    /// Makes it once: the errno where it failed, whatever else it returned.
+    pub(super) fn errno(&self) -> Option<i32> {
+        // SAFETY: whoever made this value answered for the arguments.
+        let result = unsafe { system_call(self.number, self.arguments) };
+        if self.and_close && result >= 0 {
+            // SAFETY: the descriptor was opened just now and nobody else knows it.
+            unsafe { system_call(libc::SYS_close, [result as usize, 0, 0, 0]) };
+        }
+        (result < 0).then(|| -result as i32)
+    }
+
+    /// Makes it `iterations` times and returns how often it returned what was expected.
+    pub(super) fn repeat(&self, iterations: u64) -> u64 {
+        match (iterations, self.and_close) {
+            (0, _) => 0,
+            (_, false) => self.repeat_one(iterations),
+            (_, true) => self.repeat_pair(iterations),
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn repeat_one(&self, iterations: u64) -> u64 {
+        let mut matched = 0_u64;
+        // SAFETY: the kernel keeps all registers but rax, rcx and r11; whoever made this value
+        // answered for the arguments.
+        unsafe {
+            asm!(
+                ".p2align 4", "2:",
+                "mov rax, {number}",
+                "syscall",
+                "sub rax, {expected}",
+                "cmp rax, 1", // Below 1, so with a carry, only if it was equal.
+                "adc {matched}, 0",
+                "dec {left}",
+                "jnz 2b",
+                number = in(reg) self.number,
+                expected = in(reg) self.expected,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("rdi") self.arguments[0], in("rsi") self.arguments[1],
+                in("rdx") self.arguments[2], in("r10") self.arguments[3],
+                out("rax") _, out("rcx") _, out("r11") _, options(nostack));
+        }
+        matched
+    }
+
+    /// Closing fails unless opening worked, so only its result is compared.
+    #[cfg(target_arch = "x86_64")]
+    fn repeat_pair(&self, iterations: u64) -> u64 {
+        let mut matched = 0_u64;
+        // SAFETY: as above; the descriptor that is closed is the one just opened.
+        unsafe {
+            asm!(
+                ".p2align 4", "2:",
+                "mov rax, {number}",
+                "mov rdi, {first}",
+                "syscall",
+                "mov rdi, rax",
+                "mov eax, {close}",
+                "syscall",
+                "cmp rax, 1",
+                "adc {matched}, 0",
+                "dec {left}",
+                "jnz 2b",
+                number = in(reg) self.number,
+                first = in(reg) self.arguments[0],
+                close = const libc::SYS_close,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("rsi") self.arguments[1], in("rdx") self.arguments[2],
+                in("r10") self.arguments[3],
+                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
+        }
+        matched
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn repeat_one(&self, iterations: u64) -> u64 {
+        let mut matched = 0_u64;
+        // SAFETY: the kernel keeps all registers but x0; whoever made this value answered for the
+        // arguments.
+        unsafe {
+            asm!(
+                ".p2align 4", "2:",
+                "mov x0, {first}",
+                "svc 0",
+                "cmp x0, {expected}",
+                "cinc {matched}, {matched}, eq",
+                "subs {left}, {left}, #1",
+                "b.ne 2b",
+                first = in(reg) self.arguments[0],
+                expected = in(reg) self.expected,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("x8") self.number, in("x1") self.arguments[1],
+                in("x2") self.arguments[2], in("x3") self.arguments[3],
+                out("x0") _, options(nostack));
+        }
+        matched
+    }
+
+    /// Closing fails unless opening worked, so only its result is compared.
+    #[cfg(target_arch = "aarch64")]
+    fn repeat_pair(&self, iterations: u64) -> u64 {
+        let mut matched = 0_u64;
+        // SAFETY: as above; the descriptor that is closed is the one just opened.
+        unsafe {
+            asm!(
+                ".p2align 4", "2:",
+                "mov x8, {number}",
+                "mov x0, {first}",
+                "svc 0",
+                "mov x8, #{close}",
+                "svc 0",
+                "cmp x0, #0",
+                "cinc {matched}, {matched}, eq",
+                "subs {left}, {left}, #1",
+                "b.ne 2b",
+                number = in(reg) self.number,
+                first = in(reg) self.arguments[0],
+                close = const libc::SYS_close,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("x1") self.arguments[1], in("x2") self.arguments[2],
+                in("x3") self.arguments[3],
+                out("x0") _, out("x8") _, options(nostack));
+        }
+        matched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_calls_that_returned_what_was_expected_are_counted() {
+        let parent = std::os::unix::process::parent_id() as isize;
+        // SAFETY: getppid takes no argument.
+        let right = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], parent) };
+        // SAFETY: likewise.
+        let wrong = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], parent + 1) };
+        assert_eq!((right.repeat(1), right.repeat(1000), right.repeat(0)), (1, 1000, 0));
+        assert_eq!(wrong.repeat(1000), 0);
+        assert_eq!(right.errno(), None);
+    }
+
+    #[test]
+    fn a_pair_counts_only_if_it_opened() {
+        let open = |path: &'static std::ffi::CStr| {
+            let at = libc::AT_FDCWD as usize;
+            let arguments = [at, path.as_ptr() as usize, libc::O_CLOEXEC as usize, 0];
+            // SAFETY: the path lives as long as the program; what is opened is closed.
+            unsafe { RawCall::and_close(libc::SYS_openat, arguments) }
+        };
+        assert_eq!(open(c"/").repeat(100), 100);
+        assert_eq!(open(c"/no/such/folder").repeat(100), 0);
+        assert_eq!(open(c"/no/such/folder").errno(), Some(libc::ENOENT));
+        assert_eq!(open(c"/").errno(), None);
+    }
+}

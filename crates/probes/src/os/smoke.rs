@@ -1,0 +1,126 @@
+//! Taking a probe in its smallest size, and seeing that it cleans up behind itself.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fathom_measure::clock::{Clock, Source, Specification};
+use fathom_measure::sampler::{Fault, Observer, RoundMark, Settings};
+use fathom_measure::{Sampler, affinity};
+use fathom_record::{Disturbance, Host, Sample};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use crate::{Case, Plan, Probe};
+
+/// Counters that see nothing.
+struct Quiet;
+
+impl Observer for Quiet {
+    fn begin_visit(&mut self) {}
+    fn end_visit(&mut self) -> Disturbance {
+        Disturbance::default()
+    }
+    fn begin_round(&mut self) {}
+    fn end_round(&mut self) -> RoundMark {
+        RoundMark::default()
+    }
+    fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
+        (0, 1.0)
+    }
+}
+
+/// Held by each test that makes children: they are counted by process, not by thread.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether this process has no child, running or ended. Reaps none.
+pub(super) fn has_no_children() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::All, look).err() == Some(rustix::io::Errno::CHILD)
+}
+
+/// Names of what the open descriptors stand for, without those of `/proc` and `/sys`, which tests
+/// beside this one open for a moment.
+fn open_files() -> usize {
+    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
+    let target =
+        |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_link(entry.ok()?.path()).ok();
+    let elsewhere =
+        |path: &std::path::PathBuf| !path.starts_with("/proc") && !path.starts_with("/sys");
+    entries.filter_map(target).filter(elsewhere).count()
+}
+
+pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
+    let clock = Clock::from_specification(Specification {
+        source: Source::MonotonicRaw,
+        hz: 1e9,
+        resolution_ns: 1.0,
+        read_ns: 20.0,
+    });
+    let settings = Settings {
+        rounds: 2,
+        seed: 1,
+        process: 0,
+        cpu,
+        batch_floor_ns: 2_000.0,
+        time_limit_ns: 10e9,
+    };
+    Sampler::new(clock, settings, cases, Box::new(Quiet))
+}
+
+/// Takes a visit of these cases, pinned to one CPU as a worker is.
+pub(super) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample, Fault>> {
+    pinned(|cpu| {
+        let mut sampler = sampler(cases.len(), cpu);
+        let outcome = probe.visit(cases, &mut sampler);
+        outcome.unwrap_or_else(|fault| panic!("{} took no visit: {fault}", probe.about().id));
+        sampler.finish().samples
+    })
+}
+
+/// Does something on one CPU, which it is told.
+pub(super) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
+    let allowed = affinity::allowed();
+    affinity::pin(allowed[0]).unwrap();
+    let outcome = work(allowed[0]);
+    affinity::pin_to(&allowed).unwrap();
+    outcome
+}
+
+/// Takes the probe in smoke size and asserts what every probe owes: values for each case or the
+/// reason there are none, its own checks passed, and nothing left behind.
+pub(super) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
+    let _alone = alone();
+    let id = probe.about().id;
+    let cases = probe.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() });
+    let files = open_files();
+    let samples = visit(probe, &cases);
+    assert!(has_no_children(), "{id} left a child behind");
+    // Other tests open files too, but do not keep them.
+    let closed = (0..100).any(|_| {
+        let closed = open_files() <= files;
+        if !closed {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        closed
+    });
+    assert!(closed, "{id} left descriptors open: {files} before, {} after", open_files());
+    assert_eq!(samples.len(), cases.len());
+    for (case, sample) in cases.iter().zip(&samples) {
+        match sample {
+            Ok(sample) => assert_sample(id, case, sample),
+            Err(Fault::Unavailable(reason)) => assert!(!reason.is_empty()),
+            Err(fault) => panic!("{id}{}: {fault}", case.params),
+        }
+    }
+    cases.into_iter().zip(samples).collect()
+}
+
+fn assert_sample(id: &str, case: &Case, sample: &Sample) {
+    assert!(!sample.values.is_empty(), "{id}{} has no value", case.params);
+    assert!(sample.values.iter().all(|value| value.is_finite()), "{id}{}", case.params);
+    for check in &sample.checks {
+        assert!(check.passed, "{id}{}: {}: {}", case.params, check.name, check.detail);
+    }
+}

@@ -1,0 +1,88 @@
+//! The two things that can be registered: a probe, which measures, and a derived metric, which is
+//! computed from others.
+
+use fathom_measure::Sampler;
+use fathom_measure::sampler::Fault;
+use fathom_record::{Effort, Host, NoModel, Params, Prediction};
+
+use crate::{About, Known};
+
+/// What was asked for, as far as a probe's cases depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plan {
+    /// How thoroughly.
+    pub effort: Effort,
+    /// Smallest sizes only: for tests that want to see a probe work, not its numbers.
+    pub smoke: bool,
+}
+
+/// One case: a probe's metric with its parameters. All cases of a probe are taken in one visit,
+/// interleaved, so that whatever a process is dealt when it starts falls on all of them alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// The parameters.
+    pub params: Params,
+    /// Expected time of one visit's rounds of this case with its share of the set-up, in
+    /// nanoseconds: for the estimate a person sees, and the bound after which a worker is given up.
+    pub cost_ns: f64,
+}
+
+impl Case {
+    /// A case whose batches have the usual length, so that 12 rounds take some 5 ms.
+    pub fn usual(params: Params) -> Self {
+        Self { params, cost_ns: 5e6 }
+    }
+}
+
+/// A thing that can be measured. Stateless; listed once in [`crate::REGISTRY`].
+pub trait Probe: Sync {
+    /// What it is.
+    fn about(&self) -> &'static About;
+    /// Whether its values are differences, which are printed as a bound where their interval is
+    /// too wide to tell them from nothing (METHOD 6).
+    fn is_difference(&self) -> bool {
+        false
+    }
+    /// The cases to take on this host.
+    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case>;
+    /// What a case should give, from earlier results, host facts and sourced constants.
+    ///
+    /// # Errors
+    /// Why there is no model.
+    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel>;
+    /// Sets up, and hands its work to the sampler.
+    ///
+    /// # Errors
+    /// Why none of the cases can be taken. What spoils a single case goes to [`Sampler::fault`].
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault>;
+}
+
+/// A metric computed from other records: a slope, a plateau, an edge.
+pub trait Derived: Sync {
+    /// What it is; [`About::needs`] are the metrics it is computed from.
+    fn about(&self) -> &'static About;
+    /// The parameters of its results.
+    fn cases(&self) -> Vec<Params>;
+    /// Computes one result, per process first, so that it has an interval.
+    ///
+    /// # Errors
+    /// Which input is missing.
+    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String>;
+    /// What it should be.
+    ///
+    /// # Errors
+    /// Why there is no model.
+    fn predict(&self, params: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel>;
+}
+
+/// A derived result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// One estimate for each process.
+    pub per_process: Vec<f64>,
+    /// Whether it is a difference or a slope, which is printed as a bound where its interval is
+    /// too wide (METHOD 6).
+    pub difference: bool,
+    /// Facts beside the number, such as how well a line fits.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,72 @@
+//! The list of everything that can be measured. Adding a metric is one file and one line here.
+
+use crate::{About, Derived, Probe, cpu, os};
+
+/// A registered metric.
+#[derive(Clone, Copy)]
+pub enum Entry {
+    /// Measured.
+    Probe(&'static dyn Probe),
+    /// Computed from others.
+    Derived(&'static dyn Derived),
+}
+
+impl Entry {
+    /// What it is.
+    pub fn about(&self) -> &'static About {
+        match self {
+            Self::Probe(probe) => probe.about(),
+            Self::Derived(derived) => derived.about(),
+        }
+    }
+}
+
+/// Every metric, in the order of the table. A metric stands after those that it needs.
+pub static REGISTRY: &[Entry] = &[
+    Entry::Probe(&cpu::frequency::Frequency),
+    Entry::Probe(&cpu::clock_read::ClockRead),
+    Entry::Probe(&cpu::clock_resolution::ClockResolution),
+    Entry::Probe(&cpu::loop_iteration::LoopIteration),
+    Entry::Probe(&cpu::call::Call),
+    Entry::Derived(&cpu::call_per_argument::CallPerArgument),
+    Entry::Probe(&os::syscall::Syscall),
+    Entry::Probe(&os::syscall_fresh::SyscallFresh),
+    Entry::Probe(&os::thread_create::THREAD_CREATE),
+    Entry::Probe(&os::thread_create::THREAD_CREATE_JOIN),
+    Entry::Probe(&os::process_fork::ProcessFork),
+    Entry::Probe(&os::switch::SWITCH_THREAD),
+    Entry::Probe(&os::switch::SWITCH_PROCESS),
+];
+
+/// The metric with this id.
+pub fn find(id: &str) -> Option<&'static Entry> {
+    REGISTRY.iter().find(|entry| entry.about().id == id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_and_needs_are_registered_before() {
+        for (index, entry) in REGISTRY.iter().enumerate() {
+            let about = entry.about();
+            let earlier: Vec<&str> = REGISTRY[..index].iter().map(|entry| entry.about().id).collect();
+            assert!(!earlier.contains(&about.id), "{} is registered twice", about.id);
+            for need in about.needs {
+                assert!(earlier.contains(need), "{} needs {need}, which must come before it", about.id);
+            }
+        }
+    }
+
+    #[test]
+    fn every_metric_says_what_it_is() {
+        for about in REGISTRY.iter().map(Entry::about) {
+            for text in [about.title, about.timed, about.not_timed, about.model, about.source] {
+                assert!(!text.is_empty(), "{} leaves a text empty", about.id);
+            }
+            assert!(!about.pitfalls.is_empty(), "{} names no pitfall", about.id);
+            assert!(about.title.chars().count() <= 32, "{}: the title is too long for a table", about.id);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A smooth density over a sample, and the valleys in it.
+//!
+//! It only says where a valley is deep: whether there are two modes at all is the dip's to say,
+//! since a density drawn from few values always has some bumps.
+
+use super::moments::standard_deviation;
+use super::quantile::quantile;
+
+/// Valleys at which the density stays above this part of the lower peak beside it are ripples.
+const VALLEY_MAX: f64 = 0.7;
+/// Beyond so many bandwidths the kernel is nought for our purposes.
+const REACH: f64 = 5.0;
+
+/// A peak of the density and the valley on its right.
+#[derive(Clone, Copy, Debug)]
+struct Peak {
+    height: f64,
+    /// Where the valley is and how high; none for the last peak.
+    valley: Option<(f64, f64)>,
+}
+
+/// Where to cut values in ascending order so that each part holds one peak of their density, and
+/// at least `share_min` of them as `share` counts it between two cuts. Empty for a single peak.
+///
+/// The density is Gaussian, its bandwidth Silverman's robust rule (Density Estimation, 1986,
+/// eq. 3.31): for two modes it smooths too much rather than too little.
+pub(super) fn valleys(sorted: &[f64], share_min: f64, share: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+    let Some(bandwidth) = bandwidth(sorted) else {
+        return Vec::new();
+    };
+    let mut peaks = peaks(&profile(sorted, bandwidth));
+    while let Some(merge) = shallowest(&peaks).or_else(|| smallest(&peaks, share_min, &share)) {
+        let gone = peaks.remove(merge + 1);
+        peaks[merge].height = peaks[merge].height.max(gone.height);
+        peaks[merge].valley = gone.valley;
+    }
+    peaks.iter().filter_map(|peak| peak.valley).map(|(at, _)| at).collect()
+}
+
+/// Silverman's bandwidth; none where the values do not spread.
+fn bandwidth(sorted: &[f64]) -> Option<f64> {
+    let range = quantile(sorted, 0.75)? - quantile(sorted, 0.25)?;
+    let deviation = standard_deviation(sorted)?;
+    let spread = if range > 0.0 { deviation.min(range / 1.349) } else { deviation };
+    let bandwidth = 0.9 * spread * (sorted.len() as f64).powf(-0.2);
+    (bandwidth > 0.0).then_some(bandwidth)
+}
+
+/// The density, up to a constant, at every value and half-way between neighbours: a grid of even
+/// steps would step over a narrow peak beside a long tail.
+fn profile(sorted: &[f64], bandwidth: f64) -> Vec<(f64, f64)> {
+    let density = |at: f64| -> f64 {
+        let from = sorted.partition_point(|&v| v < at - REACH * bandwidth);
+        sorted[from..]
+            .iter()
+            .take_while(|&&v| v <= at + REACH * bandwidth)
+            .map(|v| (-0.5 * ((v - at) / bandwidth).powi(2)).exp())
+            .sum()
+    };
+    let mut places: Vec<f64> =
+        sorted.windows(2).flat_map(|w| [w[0], f64::midpoint(w[0], w[1])]).collect();
+    places.extend(sorted.last());
+    places.dedup();
+    places.into_iter().map(|at| (at, density(at))).collect()
+}
+
+/// The peaks of a profile from left to right, each with the lowest place before the next.
+fn peaks(profile: &[(f64, f64)]) -> Vec<Peak> {
+    let mut peaks: Vec<Peak> = Vec::new();
+    let mut top: f64 = 0.0;
+    let mut lowest: Option<(f64, f64)> = None;
+    for &(at, height) in profile {
+        match lowest {
+            // Climbing out of a valley: the peak before it is done.
+            Some(valley) if height > valley.1 => {
+                peaks.push(Peak { height: top, valley: lowest.take() });
+                top = height;
+            }
+            Some(_) => lowest = Some((at, height)),
+            None if height < top => lowest = Some((at, height)),
+            None => top = height,
+        }
+    }
+    peaks.push(Peak { height: top, valley: None });
+    peaks
+}
+
+/// The peak whose valley is the shallowest of those too shallow to count.
+fn shallowest(peaks: &[Peak]) -> Option<usize> {
+    let depth = |w: &[Peak]| Some(w[0].valley?.1 / w[0].height.min(w[1].height));
+    let deepest_first = peaks.windows(2).enumerate().filter_map(|(i, w)| Some((i, depth(w)?)));
+    deepest_first
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|&(_, depth)| depth > VALLEY_MAX)
+        .map(|(i, _)| i)
+}
+
+/// The left one of the pair to merge, where the smallest part holds less than `share_min`: it
+/// goes to the neighbour behind the higher valley.
+fn smallest(peaks: &[Peak], share_min: f64, share: &impl Fn(f64, f64) -> f64) -> Option<usize> {
+    let mut left = f64::NEG_INFINITY;
+    let shares: Vec<f64> = peaks
+        .iter()
+        .map(|peak| {
+            let right = peak.valley.map_or(f64::INFINITY, |(at, _)| at);
+            share(std::mem::replace(&mut left, right), right)
+        })
+        .collect();
+    let least = (0..peaks.len()).min_by(|&a, &b| shares[a].total_cmp(&shares[b]))?;
+    if peaks.len() < 2 || shares[least] >= share_min {
+        return None;
+    }
+    let before = least.checked_sub(1).and_then(|i| peaks[i].valley).map(|(_, height)| height);
+    let after = peaks[least].valley.map(|(_, height)| height);
+    Some(if before > after { least - 1 } else { least })
+}

@@ -1,0 +1,59 @@
+//! How values of one process hang together in the order they were taken (rule 18).
+
+use super::moments::mean;
+
+/// The autocorrelation of the values at `lag`, −1 to 1: the sum of products of deviations `lag`
+/// apart ÷ the sum of squares of them all, as R's `acf`. Values that are not finite are left out
+/// and their neighbours move together. `None` for fewer than `lag` + 2 values or equal ones.
+#[must_use]
+pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
+    let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    if finite.len() < lag.checked_add(2)? {
+        return None;
+    }
+    let centre = mean(&finite)?;
+    let deviations: Vec<f64> = finite.iter().map(|v| v - centre).collect();
+    let squares: f64 = deviations.iter().map(|d| d * d).sum();
+    let products: f64 = deviations.iter().zip(&deviations[lag..]).map(|(a, b)| a * b).sum();
+    (squares > 0.0).then(|| products / squares)
+}
+
+/// The means of `blocks` consecutive stretches of the values, in their unit and order. The
+/// stretches differ in length by at most one, and every finite value is in one of them. Fewer
+/// values than blocks are their own means.
+#[must_use]
+pub fn block_means(values: &[f64], blocks: usize) -> Vec<f64> {
+    let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let blocks = blocks.min(finite.len());
+    let start = |block: usize| block * finite.len() / blocks;
+    (0..blocks).filter_map(|b| mean(&finite[start(b)..start(b + 1)])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_values_have_no_autocorrelation_to_speak_of() {
+        assert_eq!(autocorrelation(&[0.1; 50], 1), None);
+        assert_eq!(autocorrelation(&[1.0, 2.0], 1), None);
+        assert_eq!(autocorrelation(&[1.0, 2.0], usize::MAX), None);
+    }
+
+    #[test]
+    fn an_alternating_series_is_anticorrelated_and_a_slow_one_correlated() {
+        let alternating: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
+        let slow: Vec<f64> = (0..100).map(|i| (f64::from(i) / 16.0).sin()).collect();
+        assert!(autocorrelation(&alternating, 1).unwrap() < -0.95);
+        assert!(autocorrelation(&alternating, 2).unwrap() > 0.95);
+        assert!(autocorrelation(&slow, 1).unwrap() > 0.95);
+    }
+
+    #[test]
+    fn blocks_use_every_value_once() {
+        assert_eq!(block_means(&[1.0, 3.0, 5.0, 7.0, 9.0], 2), [2.0, 7.0]);
+        assert_eq!(block_means(&[1.0, 2.0], 6), [1.0, 2.0]);
+        assert!(block_means(&[1.0], 0).is_empty());
+        assert!(block_means(&[], 6).is_empty());
+    }
+}

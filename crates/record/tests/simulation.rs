@@ -1,0 +1,185 @@
+//! What the statistics promise of chance, kept by seeded simulation: how often an interval holds
+//! the truth, and how often modes or clusters are seen where there are none.
+
+mod shapes;
+
+use fathom_record::statistics::{clusters, median_interval, modes, ratio_of_medians};
+use shapes::{OUTLIERS, SHAPES, Source};
+
+/// `count` values of a shape.
+fn drawn(draw: fn(&mut Source) -> f64, count: usize, source: &mut Source) -> Vec<f64> {
+    (0..count).map(|_| draw(source)).collect()
+}
+
+/// The share of `runs` in which something happens.
+fn share(runs: u32, mut happens: impl FnMut() -> bool) -> f64 {
+    f64::from((0..runs).map(|_| u32::from(happens())).sum::<u32>()) / f64::from(runs)
+}
+
+#[test]
+fn intervals_of_five_ten_and_twenty_processes_keep_their_level_whatever_the_shape() {
+    for (number, shape) in SHAPES.iter().enumerate() {
+        for (processes, least) in [(5, 0.925), (10, 0.968), (20, 0.945)] {
+            let mut source = Source::new(1_000 * processes as u64 + number as u64);
+            let mut level = 0.0;
+            let kept = share(4_000, || {
+                let medians = drawn(shape.draw, processes, &mut source);
+                let ([low, high], stated) = median_interval(&medians).unwrap();
+                level = stated;
+                low <= shape.median && shape.median <= high
+            });
+            assert!(
+                kept >= least && kept <= level + 0.012,
+                "{processes} processes, {}: {kept} instead of {level}",
+                shape.name
+            );
+        }
+    }
+}
+
+#[test]
+fn a_ratio_of_equal_things_includes_one_nineteen_times_in_twenty() {
+    let mut source = Source::new(7);
+    let mut seed = 0;
+    let kept = share(120, || {
+        let mut medians = || -> Vec<f64> { (0..10).map(|_| 50.0 + source.normal()).collect() };
+        let (a, b) = (medians(), medians());
+        seed += 1;
+        let ratio = ratio_of_medians(&a, &b, seed).unwrap();
+        ratio.low <= 1.0 && 1.0 <= ratio.high
+    });
+    assert!((0.90..=0.995).contains(&kept), "{kept} instead of 0.95");
+}
+
+#[test]
+fn clusters_are_seldom_seen_among_processes_of_one_kind() {
+    for (number, shape) in SHAPES.iter().enumerate() {
+        for processes in [8, 10, 12, 20, 40] {
+            let mut source = Source::new(77 * processes as u64 + number as u64);
+            let seen =
+                share(4_000, || !clusters(&drawn(shape.draw, processes, &mut source)).is_empty());
+            // Where one in ten is far out, two of ten often are on the same side; ten processes
+            // cannot tell that from two clusters, nor can anybody.
+            let most = if shape.name == OUTLIERS { 0.035 } else { 0.02 };
+            assert!(seen < most, "{processes} processes, {}: {seen}", shape.name);
+        }
+    }
+}
+
+#[test]
+fn clusters_far_apart_are_found_with_their_shares() {
+    for (processes, high) in [(10, 5), (10, 2), (20, 6), (20, 10)] {
+        let mut source = Source::new(5);
+        let found = share(500, || {
+            let medians: Vec<f64> = (0..processes)
+                .map(|i| if i < high { 130.0 } else { 100.0 } + source.normal())
+                .collect();
+            let found = clusters(&medians);
+            let share = f64::from(high) / f64::from(processes);
+            found.len() == 2 && (found[1].share - share).abs() < 1e-12 && found[1].at > 125.0
+        });
+        assert!(found > 0.95, "{high} of {processes} processes 30 deviations off: {found}");
+    }
+}
+
+#[test]
+fn modes_are_seldom_seen_where_there_is_one() {
+    for (number, shape) in SHAPES.iter().enumerate() {
+        for (count, runs) in [(100, 400), (1_000, 40)] {
+            let mut source = Source::new(9_000 + count as u64 + number as u64);
+            let seen = share(runs, || !modes(&drawn(shape.draw, count, &mut source)).is_empty());
+            assert!(seen <= 0.005, "{count} values, {}: {seen}", shape.name);
+        }
+    }
+    let mut source = Source::new(3);
+    let seen = share(400, || !modes(&drawn(Source::uniform, 100, &mut source)).is_empty());
+    assert!(seen <= 0.005, "uniform, the hardest case: {seen}");
+}
+
+#[test]
+fn a_long_right_tail_is_not_a_mode() {
+    let mut source = Source::new(31);
+    for sigma in [0.1, 1.0, 2.0, 4.0] {
+        let seen = share(40, || {
+            let values: Vec<f64> =
+                (0..500).map(|_| 40.0 + (sigma * source.normal()).exp()).collect();
+            !modes(&values).is_empty()
+        });
+        assert_eq!(seen, 0.0, "tail of {sigma}");
+    }
+    // Five per cent of interrupts, all about as long: outliers, and too few to be a mode.
+    let seen = share(40, || {
+        let values: Vec<f64> =
+            (0..500).map(|i| if i % 20 == 0 { 5_000.0 } else { 40.0 } + source.normal()).collect();
+        !modes(&values).is_empty()
+    });
+    assert_eq!(seen, 0.0);
+}
+
+#[test]
+fn the_steps_of_a_clock_are_not_modes() {
+    let mut source = Source::new(13);
+    for step in [0.5, 1.0, 2.0, 3.0] {
+        for count in [100, 300, 2_000] {
+            let seen = share(30, || {
+                let rounded = |v: f64| (v / step).round() * step * 25.0;
+                let values: Vec<f64> =
+                    (0..count).map(|_| rounded(20.0 + source.normal())).collect();
+                !modes(&values).is_empty()
+            });
+            assert_eq!(seen, 0.0, "{count} values in steps of {step} deviations");
+        }
+    }
+    // A clock that advances by 22 and 23 ticks in turn, and reads between two of them.
+    let seen = share(30, || {
+        let values: Vec<f64> = (0..500)
+            .map(|_| {
+                let step = (3.0 + source.normal()).round().max(0.0);
+                (step * 22.5 + source.uniform() - 0.5).round()
+            })
+            .collect();
+        !modes(&values).is_empty()
+    });
+    assert_eq!(seen, 0.0);
+}
+
+#[test]
+fn two_paths_are_found_with_their_places_and_shares() {
+    let mut source = Source::new(21);
+    for (count, fast) in [(100, 0.5), (300, 0.7), (1_000, 0.8), (1_000, 0.3), (5_000, 0.85)] {
+        let found = share(6, || {
+            let values: Vec<f64> = (0..count)
+                .map(|_| if source.uniform() < fast { 20.0 } else { 30.0 } + source.normal())
+                .collect();
+            let found = modes(&values);
+            found.len() == 2
+                && (found[0].at - 20.0).abs() < 1.0
+                && (found[1].at - 30.0).abs() < 1.0
+                && (found[0].share - fast).abs() < 0.1
+        });
+        assert!(found >= 0.95, "{count} values, {fast} of them fast: {found}");
+    }
+}
+
+#[test]
+fn two_paths_are_found_on_a_coarse_clock_too() {
+    let mut source = Source::new(22);
+    let found = share(20, || {
+        let values: Vec<f64> = (0..400)
+            .map(|i| if i % 5 < 3 { 20.0 } else { 32.0 } + source.normal())
+            .map(|v: f64| v.round())
+            .collect();
+        modes(&values).len() == 2
+    });
+    assert!(found >= 0.95, "{found}");
+}
+
+#[test]
+fn three_paths_are_three_modes() {
+    let mut source = Source::new(23);
+    let values: Vec<f64> =
+        (0..600).map(|i| [10.0, 40.0, 100.0][i % 3] + 2.0 * source.normal()).collect();
+    let found = modes(&values);
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found.iter().all(|mode| (mode.share - 1.0 / 3.0).abs() < 1e-9), "{found:?}");
+}

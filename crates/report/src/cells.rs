@@ -1,0 +1,378 @@
+//! What stands in each column of one row. Nothing here reads the value of a record that must not
+//! be believed: [`Shown::of`] is the only way to it.
+
+use anstyle::Style;
+use fathom_record::summary::IntervalKind;
+use fathom_record::{Agreement, Protocol, Record, State, Summary, Unit};
+
+use crate::layout::{Columns, Wide};
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
+use crate::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
+use crate::spark;
+use crate::wrap::{cut, width_of};
+
+/// What a record may show as its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Shown<'a> {
+    /// A number in the record's unit.
+    Number(f64),
+    /// An upper limit in the record's unit.
+    Bound(f64),
+    /// A value that is no quantity.
+    Text(&'a str),
+    /// None: the record must not be believed, or holds nothing to show.
+    Nothing,
+}
+
+impl<'a> Shown<'a> {
+    pub(crate) fn of(record: &'a Record, protocol: Protocol) -> Self {
+        if !record.verdict.shows_number() {
+            return Self::Nothing;
+        }
+        if let Some(text) = record.value.as_deref() {
+            return Self::Text(text);
+        }
+        let Some(summary) = &record.summary else {
+            return Self::Nothing;
+        };
+        if let Some(bound) = summary.bound {
+            return Self::Bound(bound);
+        }
+        let value = match (protocol, &summary.trimmed) {
+            (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
+            _ => summary.median,
+        };
+        // No operation takes no time or less: such a number is a defect, not a result.
+        let absurd = record.unit == Unit::Nanoseconds && value <= 0.0;
+        if value.is_finite() && !absurd { Self::Number(value) } else { Self::Nothing }
+    }
+
+    /// The number, where it is one.
+    pub(crate) fn number(self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// One cell: text without escape codes, and how it is set.
+pub(crate) struct Cell {
+    text: String,
+    width: usize,
+    style: Style,
+    right: bool,
+}
+
+impl Cell {
+    pub(crate) fn left(text: impl Into<String>, width: usize, style: Style) -> Self {
+        Self { text: text.into(), width, style, right: false }
+    }
+
+    pub(crate) fn right(text: impl Into<String>, width: usize, style: Style) -> Self {
+        Self { text: text.into(), width, style, right: true }
+    }
+}
+
+/// The cells in one line, ended by a newline.
+pub(crate) fn line_of(cells: &[Cell], gap: usize) -> String {
+    let plain: Vec<String> = cells.iter().map(padded).collect();
+    let last = plain.iter().rposition(|text| !text.trim().is_empty()).unwrap_or(0);
+    let painted = |(i, text): (usize, &String)| {
+        let text = if i == last { text.trim_end() } else { text };
+        paint(cells[i].style, text)
+    };
+    let row: Vec<String> = plain.iter().take(last + 1).enumerate().map(painted).collect();
+    row.join(&" ".repeat(gap)) + "\n"
+}
+
+fn padded(cell: &Cell) -> String {
+    let text = cut(&cell.text, cell.width);
+    let blanks = " ".repeat(cell.width - width_of(&text));
+    if cell.right { blanks + &text } else { text + &blanks }
+}
+
+/// The names of the columns.
+pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
+    let (measured, half_width) = match protocol {
+        Protocol::Median => ("measured", "±"),
+        Protocol::Trimmed => ("trimmed mean", "sd"),
+    };
+    let mut cells = vec![
+        Cell::left("metric", columns.name, STRONG),
+        Cell::right(measured, columns.measured, STRONG),
+    ];
+    cells.extend(columns.cycles.map(|width| Cell::right("cycles", width, STRONG)));
+    cells.push(Cell::right(half_width, columns.half_width, STRONG));
+    cells.push(Cell::right("predicted", columns.predicted, STRONG));
+    if let Some(wide) = &columns.wide {
+        cells.push(Cell::right("hw + software", wide.terms, STRONG));
+        cells.push(Cell::right("off by", wide.deviation, STRONG));
+    }
+    cells.push(Cell::left("verdict", columns.verdict, STRONG));
+    if let Some(wide) = &columns.wide {
+        let error = if protocol == Protocol::Trimmed { "se" } else { "sd" };
+        cells.push(Cell::right(error, wide.spread, STRONG));
+        cells.push(Cell::left("processes", wide.spark, STRONG));
+    }
+    line_of(&cells, columns.gap)
+}
+
+/// What a row is made for: its columns, the protocol, and the rate cycles are counted at.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) columns: &'a Columns,
+    pub(crate) protocol: Protocol,
+    pub(crate) hz: Option<f64>,
+}
+
+/// The row of a record under the name given.
+pub(crate) fn row(name: &str, record: &Record, setting: &Setting<'_>) -> String {
+    let columns = setting.columns;
+    let name = Cell::left(name, columns.name, PLAIN);
+    let cells = if record.verdict.shows_number() {
+        with_number(name, record, setting)
+    } else {
+        without_number(name, record.verdict.state, columns)
+    };
+    line_of(&cells, columns.gap)
+}
+
+fn without_number(name: Cell, state: State, columns: &Columns) -> Vec<Cell> {
+    let word = state.word();
+    // Narrow verdict columns are made for the words of a number: the state reaches to the left.
+    let reach = width_of(word).saturating_sub(columns.verdict);
+    let nothing = |width| Cell::right(NOTHING, width, FAINT);
+    let mut cells = vec![name, nothing(columns.measured)];
+    cells.extend(columns.cycles.map(nothing));
+    cells.push(nothing(columns.half_width));
+    cells.push(Cell::right("", columns.predicted - reach, PLAIN));
+    if let Some(wide) = &columns.wide {
+        cells.push(Cell::right("", wide.terms, PLAIN));
+        cells.push(Cell::right("", wide.deviation, PLAIN));
+    }
+    cells.push(Cell::left(word, columns.verdict + reach, of_state(state)));
+    cells
+}
+
+fn with_number(name: Cell, record: &Record, setting: &Setting<'_>) -> Vec<Cell> {
+    let columns = setting.columns;
+    let mut cells = vec![name, measured(record, setting.protocol, columns.measured)];
+    cells.extend(columns.cycles.map(|width| {
+        let text = setting.hz.and_then(|hz| cycles(record, setting.protocol, hz));
+        Cell::right(text.unwrap_or_default(), width, PLAIN)
+    }));
+    cells.push(Cell::right(uncertainty(record, setting.protocol), columns.half_width, PLAIN));
+    cells.push(predicted(record, columns.predicted));
+    if let Some(wide) = &columns.wide {
+        cells.extend(explanation(record, setting.protocol, wide));
+    }
+    let (word, style) = verdict_word(record);
+    cells.push(Cell::left(word, columns.verdict, style));
+    if let Some(wide) = &columns.wide {
+        cells.extend(spread(record, setting.protocol, wide));
+    }
+    cells
+}
+
+fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
+    let noisy = record.verdict.state == State::Noisy;
+    let mark = if noisy { "~" } else { "" };
+    let text = match Shown::of(record, protocol) {
+        Shown::Number(value) => {
+            mark.to_owned() + &quantity_within(value, record.unit, width - mark.len())
+        }
+        Shown::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
+        Shown::Text(text) if width_of(text) < width => mark.to_owned() + text,
+        Shown::Text(_) => "see below".to_owned(),
+        Shown::Nothing => NOTHING.to_owned(),
+    };
+    Cell::right(text, width, if noisy { CARE } else { PLAIN })
+}
+
+/// A time in CPU cycles at `hz`; nothing for what is no time.
+pub(crate) fn cycles(record: &Record, protocol: Protocol, hz: f64) -> Option<String> {
+    if record.unit != Unit::Nanoseconds {
+        return None;
+    }
+    let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+    let count = |ns: f64| ns * hz / 1e9;
+    match Shown::of(record, protocol) {
+        Shown::Number(ns) => Some(format!("{mark}{}", cycle_count(count(ns)))),
+        Shown::Bound(ns) => {
+            let bound = at_most(count(ns), Unit::Ratio);
+            Some(format!("{mark}{bound}"))
+        }
+        _ => None,
+    }
+}
+
+/// A number of cycles, without a unit.
+pub(crate) fn cycle_count(count: f64) -> String {
+    match count {
+        count if count >= 1e7 => format!("{count:.2e}"),
+        count if count >= 1e3 => format!("{count:.0}"),
+        count => quantity_within(count, Unit::Ratio, 8),
+    }
+}
+
+/// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
+fn uncertainty(record: &Record, protocol: Protocol) -> String {
+    let Some(summary) = &record.summary else {
+        return NOTHING.to_owned();
+    };
+    if summary.bound.is_some() {
+        return NOTHING.to_owned();
+    }
+    if protocol == Protocol::Trimmed {
+        return match &summary.trimmed {
+            Some(trimmed) => relative(trimmed.sd, trimmed.mean),
+            None => NOTHING.to_owned(),
+        };
+    }
+    match summary.relative_half_width() {
+        Some(half) if summary.interval == IntervalKind::WithinRun => percent(half) + "*",
+        Some(half) => percent(half),
+        None if summary.n == 1 => "n=1".to_owned(),
+        None => NOTHING.to_owned(),
+    }
+}
+
+fn relative(part: f64, whole: f64) -> String {
+    if whole == 0.0 { NOTHING.to_owned() } else { percent(part / whole.abs()) }
+}
+
+fn predicted(record: &Record, width: usize) -> Cell {
+    match &record.prediction {
+        Some(prediction) => {
+            let (low, high) = match (prediction.low, prediction.high) {
+                (None, None) => (prediction.value, prediction.value),
+                limits => limits,
+            };
+            Cell::right(range_within(low, high, record.unit, width), width, PLAIN)
+        }
+        None if record.no_model.is_some() => Cell::right("no model", width, FAINT),
+        None => Cell::right(NOTHING, width, FAINT),
+    }
+}
+
+/// The verdict in one word: how the number stands to its prediction, unless it is noisy.
+fn verdict_word(record: &Record) -> (&'static str, Style) {
+    if record.verdict.state == State::Noisy {
+        return ("noisy", CARE);
+    }
+    let ordinal = record.prediction.as_ref().is_some_and(|p| p.is_ordinal());
+    match record.agreement {
+        Some(Agreement::Agrees) if ordinal => ("in order", GOOD),
+        Some(Agreement::Agrees) => ("agrees", GOOD),
+        Some(Agreement::Differs) => ("differs", BAD),
+        Some(Agreement::Undecided) => ("undecided", PLAIN),
+        None => (NOTHING, FAINT),
+    }
+}
+
+/// The prediction's terms, and how far the number is from it.
+fn explanation(record: &Record, protocol: Protocol, wide: &Wide) -> [Cell; 2] {
+    let Some(prediction) = &record.prediction else {
+        return [Cell::right("", wide.terms, PLAIN), Cell::right("", wide.deviation, PLAIN)];
+    };
+    let parts = terms(prediction.hardware, prediction.software, record.unit, wide.terms);
+    let off = Shown::of(record, protocol)
+        .number()
+        .zip(prediction.value)
+        .map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));
+    [Cell::right(parts, wide.terms, PLAIN), Cell::right(off, wide.deviation, PLAIN)]
+}
+
+/// Measured ÷ predicted − 1 with its sign; from tenfold on, the factor.
+fn deviation(measured: f64, predicted: f64) -> String {
+    let ratio = measured / predicted;
+    if !ratio.is_finite() || ratio <= 0.0 {
+        return NOTHING.to_owned();
+    }
+    let share = ratio - 1.0;
+    match share {
+        share if share >= 9.0 => format!("× {ratio:.0}"),
+        share if share.abs() < 0.000_5 => "0.0 %".to_owned(),
+        share if share < 0.0 => format!("−{}", percent(-share)),
+        share => format!("+{}", percent(share)),
+    }
+}
+
+fn spread(record: &Record, protocol: Protocol, wide: &Wide) -> [Cell; 2] {
+    let error = record.summary.as_ref().filter(|summary| summary.bound.is_none());
+    let error = error.map_or(NOTHING.to_owned(), |summary| match protocol {
+        Protocol::Median if summary.n < 2 => NOTHING.to_owned(),
+        Protocol::Median => relative(summary.sd, summary.mean),
+        Protocol::Trimmed => match &summary.trimmed {
+            Some(trimmed) => relative(trimmed.se, trimmed.mean),
+            None => NOTHING.to_owned(),
+        },
+    });
+    let bars = record.summary.as_ref().map(|summary| bars(record, summary, wide.spark));
+    [
+        Cell::right(error, wide.spread, PLAIN),
+        Cell::left(bars.unwrap_or_default(), wide.spark, PLAIN),
+    ]
+}
+
+/// The samples' distribution where they travel with the record, else the processes' medians.
+fn bars(record: &Record, summary: &Summary, width: usize) -> String {
+    match &record.samples {
+        Some(samples) => {
+            let values: Vec<f64> = samples.iter().flat_map(|s| s.values.clone()).collect();
+            spark::histogram(&values, width)
+        }
+        None => spark::line(&summary.process_medians, width),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Cause, Verdict};
+
+    use super::*;
+
+    /// A record with a value, in the state given.
+    fn record(state: State) -> Record {
+        let json = r#"{"metric": "os.x", "params": {}, "title": "", "unit": "ns",
+            "better": "lower", "value": "7", "visit": "", "derived_from": [], "summary": null,
+            "prediction": null, "no_model": null, "agreement": null,
+            "verdict": {"state": "valid", "reasons": []}, "checks": {}, "disturbance": null,
+            "notes": [], "checksum": ""}"#;
+        let mut json: serde_json::Value = serde_json::from_str(json).unwrap();
+        json["disturbance"] = serde_json::to_value(fathom_record::Disturbance::default()).unwrap();
+        let mut record: Record = serde_json::from_value(json).unwrap();
+        record.verdict = Verdict::because(state, Cause::Clock, "why");
+        record
+    }
+
+    #[test]
+    fn only_what_may_be_believed_has_something_to_show() {
+        for (state, shows) in [
+            (State::Valid, true),
+            (State::Noisy, true),
+            (State::Invalid, false),
+            (State::Unavailable, false),
+            (State::Failed, false),
+        ] {
+            let mut record = record(state);
+            for protocol in [Protocol::Median, Protocol::Trimmed] {
+                record.value = Some("7".to_owned());
+                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
+                record.value = None;
+                record.summary = Some(Summary { median: 7.0, ..Summary::default() });
+                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_deviation_has_its_sign_and_from_tenfold_on_is_a_factor() {
+        let texts = [(105.0, "+5.0 %"), (88.0, "−12 %"), (100.0, "0.0 %"), (1_234.0, "× 12")];
+        for (measured, text) in texts {
+            assert_eq!(deviation(measured, 100.0), text);
+        }
+        assert_eq!(deviation(1.0, 0.0), NOTHING);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a run says after its last number: the paragraph a person can use.
+
+use fathom_record::{Cause, Document, Record, RunState, State};
+
+use crate::counts::{agreements, cause_words, causes, counts_of};
+use crate::findings::findings;
+use crate::paint::{CARE, of_state, paint_lines};
+use crate::wrap::{NARROWEST, glued, wrapped};
+
+/// How many were valid, noisy, unavailable; what is most remarkable; what holds for the run as a
+/// whole; and how to see it again. Begins with a blank line.
+pub fn closing(document: &Document, width: usize) -> String {
+    let width = width.max(NARROWEST);
+    let mut text = String::from("\n");
+    let paragraph = |words: &str| wrapped(words, width, "", "");
+    if let Some(words) = progress(document) {
+        text += &paint_lines(CARE, &paragraph(&words));
+    }
+    text += &paragraph(&summary(document));
+    for (i, finding) in findings(&document.records).iter().enumerate() {
+        text += &wrapped(finding, width, &format!("{}. ", i + 1), "   ");
+    }
+    if let Some(words) = run_verdict(document) {
+        text += &paint_lines(of_state(document.run.verdict.state), &paragraph(&words));
+    }
+    let whole = whole_run(document);
+    if !whole.is_empty() {
+        text += &paragraph(&whole.join(" "));
+    }
+    text += &paragraph(&format!(
+        "Kept as run {}; {} shows it again, {} says what is behind a number.",
+        document.run.id,
+        glued(&format!("`fathom show {}`", document.run.id)),
+        glued("`fathom explain METRIC`"),
+    ));
+    text
+}
+
+/// What was done of what, for a run that did not come to its end.
+fn progress(document: &Document) -> Option<String> {
+    let records = &document.records;
+    let cut_off = |record: &&Record| {
+        record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
+    };
+    let done = records.len() - records.iter().filter(cut_off).count();
+    let planned = usize::try_from(document.run.planned).unwrap_or(usize::MAX);
+    // A run made before the plan was kept says no more than its records do.
+    let amount = match planned.max(records.len()) {
+        all if all > done => format!("{done} of {all} cases were done"),
+        _ => format!("{done} cases were done until then"),
+    };
+    match document.run.state {
+        RunState::Complete => None,
+        RunState::Interrupted => {
+            Some(format!("The run was interrupted: {amount}, and what was done is kept."))
+        }
+        RunState::Running => Some(format!(
+            "The run has not ended, or ended without a word: {amount}, and what was done is kept."
+        )),
+    }
+}
+
+/// The counts, in sentences.
+fn summary(document: &Document) -> String {
+    let records = &document.records;
+    let counts = counts_of(records);
+    if counts.total() == 0 {
+        return "Nothing was measured.".to_owned();
+    }
+    let mut parts = Vec::new();
+    for (count, state) in [
+        (counts.valid, State::Valid),
+        (counts.noisy, State::Noisy),
+        (counts.invalid, State::Invalid),
+        (counts.unavailable, State::Unavailable),
+        (counts.failed, State::Failed),
+    ] {
+        if count > 0 {
+            parts.push(format!("{count} {}{}", state.word(), mostly(records, state)));
+        }
+    }
+    let all =
+        if counts.total() == 1 { "1 case".to_owned() } else { format!("{} cases", counts.total()) };
+    format!("{all}: {}.{}", parts.join(", "), agreement(records))
+}
+
+/// The most frequent cause of a state, in brackets.
+fn mostly(records: &[Record], state: State) -> String {
+    let causes = causes(records, state);
+    match causes.first() {
+        None => String::new(),
+        Some((cause, _)) if causes.len() == 1 => format!(" ({})", cause_words(*cause)),
+        Some((cause, 1)) => format!(" ({} and others)", cause_words(*cause)),
+        Some((cause, _)) => format!(" (mostly {})", cause_words(*cause)),
+    }
+}
+
+/// How the numbers stand to their predictions, in a sentence.
+fn agreement(records: &[Record]) -> String {
+    let [agree, differ, undecided, without] = agreements(records);
+    let all = agree + differ + undecided;
+    if all == 0 {
+        return String::new();
+    }
+    let mut text = format!(" Of {all} predicted, {agree} agree");
+    if differ > 0 {
+        text += &format!(", {differ} differ");
+    }
+    if undecided > 0 {
+        text += &format!(", {undecided} cannot be decided");
+    }
+    if without > 0 {
+        text += &format!("; {without} have no model");
+    }
+    text + "."
+}
+
+/// What spoils the run as a whole.
+fn run_verdict(document: &Document) -> Option<String> {
+    let verdict = &document.run.verdict;
+    if verdict.state == State::Valid {
+        return None;
+    }
+    let mut text = format!("The run as a whole is {}", verdict.state.word());
+    for (i, reason) in verdict.reasons.iter().enumerate() {
+        text += if i == 0 { ": " } else { "; " };
+        text += &reason.text;
+        if !reason.next.is_empty() {
+            text += &format!(" → {}", reason.next);
+        }
+    }
+    Some(ended(text))
+}
+
+/// How long the run took, how its clock stood, what `--tune` changed, and its notes.
+fn whole_run(document: &Document) -> Vec<String> {
+    let run = &document.run;
+    let mut sentences = Vec::new();
+    if let Some(duration) = duration(&run.started, run.ended.as_deref()) {
+        sentences.push(format!("The run took {duration}."));
+    }
+    let deviations: Vec<String> =
+        [(run.clock.raw_ppm, "CLOCK_MONOTONIC_RAW"), (run.clock.monotonic_ppm, "CLOCK_MONOTONIC")]
+            .into_iter()
+            .filter_map(|(ppm, other)| {
+                let ppm = glued(&format!("{:+.1} ppm", ppm?).replace('-', "−"));
+                Some(format!("{ppm} against {other}"))
+            })
+            .collect();
+    if !deviations.is_empty() {
+        sentences.push(format!("Over it, its clock went {}.", deviations.join(" and ")));
+    }
+    if !run.tuned.is_empty() {
+        sentences.push(format!("Tuned while it lasted: {}.", run.tuned.join("; ")));
+    }
+    sentences.extend(run.notes.iter().map(|note| ended(format!("Note: {note}"))));
+    sentences
+}
+
+fn duration(started: &str, ended: Option<&str>) -> Option<String> {
+    let started: jiff::Timestamp = started.parse().ok()?;
+    let ended: jiff::Timestamp = ended?.parse().ok()?;
+    let seconds = ended.duration_since(started).as_secs_f64();
+    if seconds < 0.0 {
+        return None;
+    }
+    let whole = seconds.round() as u64;
+    Some(glued(&match whole {
+        0..10 => format!("{seconds:.1} s"),
+        10..60 => format!("{whole} s"),
+        60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
+    }))
+}
+
+/// The text as a sentence: with a full stop.
+pub(crate) fn ended(text: impl Into<String>) -> String {
+    let text: String = text.into();
+    let text = text.trim_end();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{text}{stop}")
+}

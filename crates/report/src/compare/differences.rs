@@ -1,0 +1,143 @@
+//! In what two runs differ before anything is measured: the first thing to know about a change.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_record::Document;
+use serde::Serialize;
+
+use crate::quantity::binary_size;
+
+/// One fact that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What it is, such as `kernel`.
+    pub what: String,
+    /// In the first run; `unknown` where it was not read.
+    pub a: String,
+    /// In the second run.
+    pub b: String,
+}
+
+/// The facts of machine and run that bear on a measurement and differ.
+pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
+    let (in_a, in_b) = (facts(a), facts(b));
+    let mut differences: Vec<Difference> = in_a
+        .into_iter()
+        .zip(in_b)
+        .filter(|((_, a), (_, b))| a != b)
+        .map(|((what, a), (_, b))| difference(what, a, b))
+        .collect();
+    let (in_a, in_b) = (&a.host.mitigations, &b.host.mitigations);
+    let names: BTreeSet<&String> = in_a.keys().chain(in_b.keys()).collect();
+    for name in names {
+        let (a, b) = (in_a.get(name), in_b.get(name));
+        if a != b {
+            differences.push(difference(name, a.cloned(), b.cloned()));
+        }
+    }
+    differences
+}
+
+fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
+    let known = |fact: Option<String>| match fact {
+        Some(fact) if fact.is_empty() => "none".to_owned(),
+        Some(fact) => fact,
+        None => "unknown".to_owned(),
+    };
+    Difference { what: what.to_owned(), a: known(a), b: known(b) }
+}
+
+type Fact = (&'static str, Option<String>);
+
+/// The facts compared, always the same ones in the same order.
+fn facts(document: &Document) -> Vec<Fact> {
+    let mut facts = machine(document);
+    facts.extend(system(document));
+    facts.extend(run(document));
+    facts
+}
+
+fn machine(document: &Document) -> Vec<Fact> {
+    let (host, cpu) = (&document.host, &document.host.cpu);
+    vec![
+        ("host", some(&host.name)),
+        ("CPU", some(&cpu.model)),
+        ("microcode", cpu.microcode.clone()),
+        ("logical CPUs", Some(cpu.logical.to_string())),
+        ("SMT", on(cpu.smt)),
+        ("boost", on(cpu.boost)),
+        ("governor", cpu.governor.clone()),
+        ("frequency driver", cpu.frequency_driver.clone()),
+        ("memory", size(host.memory.total_bytes)),
+        ("virtualisation", host.virtualization.clone()),
+        ("container", Some(host.container.clone().unwrap_or_default())),
+    ]
+}
+
+fn system(document: &Document) -> Vec<Fact> {
+    let (host, memory) = (&document.host, &document.host.memory);
+    let schedulers: BTreeMap<&str, &str> = host
+        .disks
+        .iter()
+        .filter_map(|disk| Some((disk.name.as_str(), disk.scheduler.as_deref()?)))
+        .collect();
+    let schedulers: Vec<String> =
+        schedulers.into_iter().map(|(disk, scheduler)| format!("{disk}: {scheduler}")).collect();
+    vec![
+        ("kernel", some(&host.kernel)),
+        ("kernel command line", host.kernel_command_line.clone()),
+        ("distribution", host.distribution.clone()),
+        ("kernel clock source", host.clocksource.clone()),
+        ("page size", size(Some(memory.page_bytes))),
+        ("transparent huge pages", memory.thp.clone()),
+        ("address randomisation", host.aslr.map(|aslr| aslr.to_string())),
+        ("CPU quota", quota(host.cgroup.cpu_quota)),
+        ("memory limit", limit(host.cgroup.memory_limit_bytes)),
+        ("I/O scheduler", Some(schedulers.join(", "))),
+    ]
+}
+
+fn run(document: &Document) -> Vec<Fact> {
+    let run = &document.run;
+    let tool = &document.tool;
+    let protocol = match run.protocol {
+        fathom_record::Protocol::Median => "median",
+        fathom_record::Protocol::Trimmed => "trimmed",
+    };
+    let state = match run.state {
+        fathom_record::RunState::Running => "running",
+        fathom_record::RunState::Complete => "complete",
+        fathom_record::RunState::Interrupted => "interrupted",
+    };
+    vec![
+        ("tool", Some(format!("{} {}", tool.name, tool.version))),
+        ("effort", some(run.effort.word())),
+        ("protocol", some(protocol)),
+        ("state", some(state)),
+        ("clock", some(&run.clock.source)),
+        ("CPU measured on", Some(run.cpu.to_string())),
+        ("tuned", Some(run.tuned.join(", "))),
+        ("verdict on the run", some(run.verdict.state.word())),
+    ]
+}
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+fn on(flag: Option<bool>) -> Option<String> {
+    flag.map(|flag| if flag { "on" } else { "off" }.to_owned())
+}
+
+fn size(bytes: Option<u64>) -> Option<String> {
+    bytes.map(|bytes| binary_size(i64::try_from(bytes).unwrap_or(i64::MAX)))
+}
+
+/// A quota that is absent is none, not unknown.
+fn quota(cpus: Option<f64>) -> Option<String> {
+    Some(cpus.map_or(String::new(), |cpus| format!("{cpus:.2} CPUs")))
+}
+
+fn limit(bytes: Option<u64>) -> Option<String> {
+    Some(size(bytes).unwrap_or_default())
+}

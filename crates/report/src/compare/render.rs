@@ -1,0 +1,230 @@
+//! A comparison for the terminal.
+
+use anstyle::Style;
+
+use super::{Case, Compared, Comparison, Word};
+use crate::cells::{Cell, line_of};
+use crate::layout::Layout;
+use crate::opening::labelled;
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
+use crate::quantity::{NOTHING, change, quantity};
+use crate::table::case;
+use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
+
+/// Widths of the columns.
+struct Columns {
+    line: usize,
+    gap: usize,
+    name: usize,
+    values: usize,
+    ratio: usize,
+    interval: Option<usize>,
+    test: Option<Test>,
+    word: usize,
+}
+
+/// The columns a wide terminal has besides.
+struct Test {
+    p: usize,
+    processes: usize,
+}
+
+impl Columns {
+    fn of(layout: &Layout) -> Self {
+        let line = layout.width.clamp(NARROWEST, 140);
+        let mut columns = Self {
+            line,
+            gap: if line < 110 { 1 } else { 2 },
+            name: 0,
+            values: 17,
+            ratio: 6,
+            interval: (line >= 80).then_some(13),
+            test: (line >= 110).then_some(Test { p: 8, processes: 9 }),
+            word: 13,
+        };
+        let mut widths = vec![columns.values, columns.ratio, columns.word];
+        widths.extend(columns.interval);
+        widths.extend(columns.test.iter().flat_map(|test| [test.p, test.processes]));
+        columns.name = line - widths.iter().map(|width| width + columns.gap).sum::<usize>();
+        columns
+    }
+}
+
+/// The comparison: what differs beforehand, then what changed, the weightiest first, then what
+/// could not be compared.
+pub fn render(comparison: &Comparison, layout: &Layout) -> String {
+    let columns = Columns::of(layout);
+    let mut text = sides(comparison, columns.line);
+    if !comparison.rows.is_empty() {
+        text.push('\n');
+        text += &header(&columns);
+        for row in &comparison.rows {
+            text += &row_lines(row, &columns);
+        }
+        text += &paint_lines(FAINT, &foot(comparison, &columns));
+    }
+    text.push('\n');
+    text += &wrapped(&summary(comparison), columns.line, "", "");
+    for other in &comparison.not_comparable {
+        let name = name_of(&other.metric, &other.params);
+        let line = format!("{name}: not comparable: {}", other.reason);
+        text += &wrapped(&line, columns.line, "  ", "    ");
+    }
+    text += &only("A", &comparison.only_a, columns.line);
+    text += &only("B", &comparison.only_b, columns.line);
+    text
+}
+
+fn sides(comparison: &Comparison, width: usize) -> String {
+    let mut text = String::new();
+    for (label, side) in [("A", &comparison.a), ("B", &comparison.b)] {
+        let words = format!("run {} on {}, started {}", side.id, side.host, side.started);
+        text += &labelled(label, &words, width);
+    }
+    if comparison.differences.is_empty() {
+        return text
+            + &labelled("differ", "in nothing that was recorded of machine and run", width);
+    }
+    for (i, fact) in comparison.differences.iter().enumerate() {
+        let label = if i == 0 { "differ" } else { "" };
+        text += &labelled(label, &format!("{}: {} → {}", fact.what, fact.a, fact.b), width);
+    }
+    text
+}
+
+fn header(columns: &Columns) -> String {
+    let mut cells = vec![
+        Cell::left("metric", columns.name, STRONG),
+        Cell::right("A → B", columns.values, STRONG),
+        Cell::right("B ÷ A", columns.ratio, STRONG),
+    ];
+    cells.extend(columns.interval.map(|width| Cell::right("95 %", width, STRONG)));
+    if let Some(test) = &columns.test {
+        cells.push(Cell::right("p", test.p, STRONG));
+        cells.push(Cell::right("processes", test.processes, STRONG));
+    }
+    cells.push(Cell::left("change", columns.word, STRONG));
+    line_of(&cells, columns.gap)
+}
+
+fn row_lines(row: &Compared, columns: &Columns) -> String {
+    let mut name = clean(&name_of(&row.metric, &row.params));
+    if row.noisy_a || row.noisy_b {
+        name.insert(0, '~');
+    }
+    let mut text = String::new();
+    if width_of(&name) > columns.name {
+        text = wrapped(&name, columns.line, "", "    ");
+        name = String::new();
+    }
+    let values = change(row.a, row.b, row.unit, columns.values);
+    if width_of(&values) > columns.values {
+        // Values too far apart for one column: each in its own words, on a line of their own.
+        let values = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
+        text += &wrapped(&format!("{name} {values}"), columns.line, "", "    ");
+        name = String::new();
+    }
+    let fits = width_of(&values) <= columns.values;
+    let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
+    let mut cells = vec![
+        Cell::left(name, columns.name, PLAIN),
+        Cell::right(if fits { values } else { String::new() }, columns.values, PLAIN),
+        Cell::right(ratio, columns.ratio, PLAIN),
+    ];
+    cells.extend(columns.interval.map(|width| {
+        let limits = row.interval.map(|[low, high]| format!("{}–{}", short(low), short(high)));
+        Cell::right(limits.unwrap_or_else(|| NOTHING.to_owned()), width, PLAIN)
+    }));
+    if let Some(test) = &columns.test {
+        let processes = format!("{}/{}", row.processes_a, row.processes_b);
+        cells.push(Cell::right(row.p.map_or(NOTHING.to_owned(), p_text), test.p, PLAIN));
+        cells.push(Cell::right(processes, test.processes, PLAIN));
+    }
+    cells.push(Cell::left(row.word.text(), columns.word, style(row.word)));
+    text + &line_of(&cells, columns.gap)
+}
+
+fn name_of(metric: &fathom_record::MetricId, params: &fathom_record::Params) -> String {
+    if params.is_empty() { metric.to_string() } else { format!("{metric} {}", case(params)) }
+}
+
+/// A ratio in at most six columns: `1.097`, `12.35`, `142`, `2.1e6`.
+fn short(ratio: f64) -> String {
+    match ratio.abs() {
+        size if !size.is_finite() => NOTHING.to_owned(),
+        size if size >= 99_999.5 => format!("{ratio:.1e}"),
+        size if size >= 99.995 => format!("{ratio:.0}"),
+        size if size >= 9.999_5 => format!("{ratio:.2}"),
+        size if size >= 0.000_5 || size == 0.0 => format!("{ratio:.3}"),
+        _ => format!("{ratio:.0e}"),
+    }
+}
+
+fn p_text(p: f64) -> String {
+    if p < 0.000_1 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+fn style(word: Word) -> Style {
+    match word {
+        Word::Worse => BAD,
+        Word::Better => GOOD,
+        Word::Changed => STRONG,
+        Word::LooksSlower | Word::LooksWorse | Word::LooksChanged => CARE,
+        Word::LooksFaster | Word::LooksBetter | Word::NoChange => PLAIN,
+        Word::CannotTell => FAINT,
+    }
+}
+
+fn foot(comparison: &Comparison, columns: &Columns) -> String {
+    let has = |word| comparison.rows.iter().any(|row| row.word == word);
+    let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
+    if columns.interval.is_some() {
+        notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
+    }
+    if columns.test.is_some() {
+        notes.push("p: Mann–Whitney on process medians".to_owned());
+    }
+    if has(Word::CannotTell) {
+        notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
+    }
+    if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
+        notes.push(glued("~: noisy") + " on one side");
+    }
+    wrapped(&notes.join("; "), columns.line, "", "  ")
+}
+
+fn summary(comparison: &Comparison) -> String {
+    if comparison.rows.is_empty() {
+        return "Nothing in these two runs can be compared.".to_owned();
+    }
+    let mut parts = Vec::new();
+    let mut rows = comparison.rows.as_slice();
+    while let Some(first) = rows.first() {
+        let count = rows.iter().take_while(|row| row.word == first.word).count();
+        parts.push(glued(&format!("{count} {}", first.word.text())));
+        rows = &rows[count..];
+    }
+    let cases = match comparison.rows.len() {
+        1 => "1 case".to_owned(),
+        count => format!("{count} cases"),
+    };
+    let mut text = format!("{cases} compared: {}.", parts.join(", "));
+    let worse = comparison.rows.iter().filter(|row| row.word == Word::Worse).count();
+    let remain = comparison.regressions().count();
+    if worse > 0 {
+        text += &format!(
+            " Of the {worse} worse, {remain} remain when the number of cases is allowed for \
+             (Benjamini–Hochberg, 5 %)."
+        );
+    }
+    text
+}
+
+fn only(side: &str, cases: &[Case], width: usize) -> String {
+    if cases.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> =
+        cases.iter().map(|case| glued(&name_of(&case.metric, &case.params))).collect();
+    wrapped(&format!("Only in {side}: {}", names.join(", ")), width, "", "  ")
+}

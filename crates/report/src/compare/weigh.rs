@@ -1,0 +1,90 @@
+//! What a change of one case amounts to.
+
+use fathom_record::statistics::{mann_whitney, median, ratio_of_medians};
+use fathom_record::{Better, Record, State, Summary, Unit};
+
+use super::{Compared, Word};
+
+/// Processes on either side from which on a change may be called one.
+const PROCESSES_MIN: usize = 8;
+/// A smaller change is not worth a word.
+const EFFECT_MIN: f64 = 0.01;
+
+/// Compares two records whose numbers stand and have one unit. `None` where one has no median.
+pub(super) fn weigh(a: &Record, b: &Record, seed: u64) -> Option<Compared> {
+    let (in_a, in_b) = (medians(a.summary.as_ref()?), medians(b.summary.as_ref()?));
+    let ratio = ratio_of_medians(&in_a, &in_b, seed);
+    let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
+    let word = match &ratio {
+        None => Word::CannotTell,
+        Some(ratio) => {
+            let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
+            let changed = excludes_one && (ratio.ratio - 1.0).abs() > EFFECT_MIN;
+            match (changed, few) {
+                (true, _) => changed_word(ratio.ratio > 1.0, few, b),
+                (false, true) => Word::CannotTell,
+                (false, false) => Word::NoChange,
+            }
+        }
+    };
+    Some(Compared {
+        metric: a.metric.clone(),
+        params: a.params.clone(),
+        unit: a.unit,
+        better: b.better,
+        a: median(&in_a)?,
+        b: median(&in_b)?,
+        processes_a: in_a.len(),
+        processes_b: in_b.len(),
+        noisy_a: a.verdict.state == State::Noisy,
+        noisy_b: b.verdict.state == State::Noisy,
+        ratio: ratio.map(|ratio| ratio.ratio),
+        interval: ratio.map(|ratio| [ratio.low, ratio.high]),
+        p: mann_whitney(&in_a, &in_b).map(|test| test.p),
+        p_adjusted: None,
+        word,
+    })
+}
+
+/// The finite process medians; the headline alone where there are none.
+fn medians(summary: &Summary) -> Vec<f64> {
+    let medians = summary.process_medians.iter().copied();
+    let medians: Vec<f64> = medians.filter(|median| median.is_finite()).collect();
+    if medians.is_empty() { vec![summary.median] } else { medians }
+}
+
+fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
+    let improved = match record.better {
+        Better::Lower => Some(!grew),
+        Better::Higher => Some(grew),
+        Better::Neither => None,
+    };
+    let speed = match record.unit {
+        Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
+        Unit::Bytes | Unit::Ratio => false,
+    };
+    match (improved, few, speed) {
+        (Some(true), false, _) => Word::Better,
+        (Some(false), false, _) => Word::Worse,
+        (None, false, _) => Word::Changed,
+        (Some(true), true, true) => Word::LooksFaster,
+        (Some(false), true, true) => Word::LooksSlower,
+        (Some(true), true, false) => Word::LooksBetter,
+        (Some(false), true, false) => Word::LooksWorse,
+        (None, true, _) => Word::LooksChanged,
+    }
+}
+
+/// Sets each `p_adjusted` to the smallest false discovery rate at which its row would be reported
+/// (Benjamini and Hochberg, J. R. Stat. Soc. B 57, 1995), over all rows that have a p.
+pub(super) fn adjust(rows: &mut [Compared]) {
+    let mut order: Vec<(usize, f64)> =
+        rows.iter().enumerate().filter_map(|(i, row)| Some((i, row.p?))).collect();
+    order.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let all = order.len() as f64;
+    let mut least = 1.0_f64;
+    for (rank, (row, p)) in order.into_iter().enumerate().rev() {
+        least = least.min(p * all / (rank + 1) as f64);
+        rows[row].p_adjusted = Some(least);
+    }
+}

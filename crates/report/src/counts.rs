@@ -1,0 +1,60 @@
+//! How many records are in which state, and the words for the causes.
+
+use std::collections::BTreeMap;
+
+use fathom_record::{Agreement, Cause, Counts, Record, State};
+
+/// Records by state.
+pub(crate) fn counts_of(records: &[Record]) -> Counts {
+    Counts::of(records.iter().map(|record| record.verdict.state))
+}
+
+/// Agreements among records whose number stands: agree, differ, undecided, without a model.
+pub(crate) fn agreements(records: &[Record]) -> [usize; 4] {
+    let shown = || records.iter().filter(|record| record.verdict.shows_number());
+    let count = |wanted| shown().filter(|record| record.agreement == Some(wanted)).count();
+    [
+        count(Agreement::Agrees),
+        count(Agreement::Differs),
+        count(Agreement::Undecided),
+        shown().filter(|r| r.prediction.is_none() && r.no_model.is_some()).count(),
+    ]
+}
+
+/// The first causes of the records in `state`, the most frequent first.
+pub(crate) fn causes(records: &[Record], state: State) -> Vec<(Cause, usize)> {
+    let mut causes = BTreeMap::new();
+    for record in records.iter().filter(|record| record.verdict.state == state) {
+        if let Some(reason) = record.verdict.reasons.first() {
+            *causes.entry(reason.cause).or_insert(0) += 1;
+        }
+    }
+    let mut causes: Vec<(Cause, usize)> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    causes
+}
+
+/// A cause in a word or two.
+pub(crate) fn cause_words(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Throttled => "the CPU quota",
+        Cause::Steal => "steal by the hypervisor",
+        Cause::Contention => "contention for the CPU",
+        Cause::MajorFaults => "major page faults",
+        Cause::Migration => "migration between CPUs",
+        Cause::Interrupts => "interrupts",
+        Cause::Drift => "drift within a visit",
+        Cause::MachineDrift => "drift of the machine",
+        Cause::Spread => "spread without a known cause",
+        Cause::TwoClusters => "two kinds of process",
+        Cause::SeveralModes => "several modes",
+        Cause::Clock => "the clock",
+        Cause::WrongWork => "wrong work",
+        Cause::NotAsAsked => "conditions not as asked",
+        Cause::Missing => "a missing part or permission",
+        Cause::MissingInput => "a missing input",
+        Cause::Crashed => "a crash",
+        Cause::TimedOut => "a time-out",
+        Cause::Interrupted => "the interruption",
+    }
+}

@@ -1,0 +1,21 @@
+//! The JSON of a run and of a record: the records as they are, which every other view is made
+//! from.
+
+use fathom_record::{Document, Record};
+
+/// The whole document, indented, with a newline at its end. Samples appear where the records hold
+/// them.
+///
+/// # Panics
+/// Never in practice: a document is plain data and always has a JSON form.
+pub fn document_json(document: &Document) -> String {
+    serde_json::to_string_pretty(document).expect("a document is plain data") + "\n"
+}
+
+/// One record in one line, with a newline at its end.
+///
+/// # Panics
+/// Never in practice: a record is plain data and always has a JSON form.
+pub fn record_line(record: &Record) -> String {
+    serde_json::to_string(record).expect("a record is plain data") + "\n"
+}

@@ -1,0 +1,110 @@
+//! How wide a view is, and which columns the table has then.
+
+use fathom_record::Protocol;
+
+use crate::wrap::NARROWEST;
+
+/// What a view is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Columns of the terminal; below 60 the view is as for 60.
+    pub width: usize,
+    /// Whether times are shown in CPU cycles as well.
+    pub cycles: bool,
+    /// Whose headline the table shows.
+    pub protocol: Protocol,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { width: 80, cycles: false, protocol: Protocol::Median }
+    }
+}
+
+/// Widths of the table's columns, fixed before the first row so that later blocks align.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Columns {
+    /// Columns of a whole line.
+    pub(crate) line: usize,
+    /// Blanks between columns.
+    pub(crate) gap: usize,
+    pub(crate) name: usize,
+    pub(crate) measured: usize,
+    pub(crate) cycles: Option<usize>,
+    pub(crate) half_width: usize,
+    pub(crate) predicted: usize,
+    pub(crate) verdict: usize,
+    pub(crate) wide: Option<Wide>,
+}
+
+/// The columns a wide terminal has besides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wide {
+    pub(crate) terms: usize,
+    pub(crate) deviation: usize,
+    pub(crate) spread: usize,
+    pub(crate) spark: usize,
+}
+
+/// From here on a line is wide.
+const WIDE: usize = 110;
+/// From here on there is room to be generous.
+const ROOMY: usize = 136;
+/// A longer line would only move the figures away from their names.
+const WIDEST: usize = 160;
+/// From here on cycles have a column; below it, a line of their own.
+const CYCLES_COLUMN: usize = 80;
+
+impl Columns {
+    pub(crate) fn of(layout: &Layout) -> Self {
+        let line = layout.width.clamp(NARROWEST, WIDEST);
+        let narrow = line < 80;
+        let roomy = line >= ROOMY;
+        let wide = (line >= WIDE).then_some(Wide {
+            terms: if roomy { 17 } else { 14 },
+            deviation: 7,
+            spread: 6,
+            spark: if roomy { 12 } else { 9 },
+        });
+        let mut columns = Self {
+            line,
+            gap: if narrow || (line >= WIDE && !roomy) { 1 } else { 2 },
+            name: 0,
+            // "~12.35 Mops/s"; narrow, one figure less.
+            measured: if narrow { 12 } else { 13 },
+            cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
+            half_width: 7,
+            predicted: if narrow { 13 } else { 15 },
+            verdict: if narrow { 9 } else { 11 },
+            wide,
+        };
+        columns.name = line - columns.figures();
+        columns
+    }
+
+    /// Columns of all but the name, with the gaps before them.
+    fn figures(&self) -> usize {
+        let mut widths = vec![self.measured, self.half_width, self.predicted, self.verdict];
+        widths.extend(self.cycles);
+        if let Some(wide) = self.wide {
+            widths.extend([wide.terms, wide.deviation, wide.spread, wide.spark]);
+        }
+        widths.iter().map(|width| width + self.gap).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_always_has_room_beside_its_figures() {
+        for width in 0..300 {
+            for cycles in [false, true] {
+                let columns = Columns::of(&Layout { width, cycles, ..Layout::default() });
+                assert!(columns.name >= 10, "{width} {cycles}: {}", columns.name);
+                assert_eq!(columns.name + columns.figures(), columns.line);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! The list of kept runs.
+
+use fathom_record::{Counts, Effort, RunState};
+use serde::{Deserialize, Serialize};
+
+use crate::cells::{Cell, line_of};
+use crate::layout::Layout;
+use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
+use crate::wrap::{NARROWEST, wrapped};
+
+/// One kept run, as the list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunListing {
+    /// Identifier of the run.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// How far it came.
+    pub state: RunState,
+    /// How thoroughly it measured.
+    pub effort: Effort,
+    /// The host's name.
+    pub host: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Its records by state.
+    pub counts: Counts,
+}
+
+/// Widths of the list's columns.
+struct Columns {
+    gap: usize,
+    id: usize,
+    started: usize,
+    state: usize,
+    effort: Option<usize>,
+    counts: usize,
+    host: usize,
+    kernel: Option<usize>,
+}
+
+impl Columns {
+    fn of(width: usize) -> Self {
+        let line = width.clamp(NARROWEST, 140);
+        let gap = if line < 80 { 1 } else { 2 };
+        let mut columns = Self {
+            gap,
+            id: 16,
+            started: 16,
+            state: 11,
+            effort: (line >= 80).then_some(8),
+            counts: 7,
+            host: 0,
+            kernel: (line >= 110).then_some(24),
+        };
+        let taken = columns.id + columns.started + columns.state + columns.counts + 4 * gap;
+        let optional: usize =
+            columns.effort.iter().chain(&columns.kernel).map(|width| width + gap).sum();
+        columns.host = (line - taken - optional).min(32);
+        columns
+    }
+
+    fn line(&self, texts: [&str; 7], style: anstyle::Style, state: anstyle::Style) -> String {
+        let [id, started, words, effort, counts, host, kernel] = texts;
+        let mut cells = vec![
+            Cell::left(id, self.id, style),
+            Cell::left(started, self.started, style),
+            Cell::left(words, self.state, state),
+        ];
+        cells.extend(self.effort.map(|width| Cell::left(effort, width, style)));
+        cells.push(Cell::right(counts, self.counts, style));
+        cells.push(Cell::left(host, self.host, style));
+        cells.extend(self.kernel.map(|width| Cell::left(kernel, width, style)));
+        line_of(&cells, self.gap)
+    }
+}
+
+/// The runs in the order given, one a line.
+pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
+    if rows.is_empty() {
+        return "No run is kept here yet: `fathom run` makes one.\n".to_owned();
+    }
+    let columns = Columns::of(layout.width);
+    let names = ["run", "started (UTC)", "state", "effort", "valid", "host", "kernel"];
+    let mut text = columns.line(names, STRONG, STRONG);
+    for row in rows {
+        let (state, style) = match row.state {
+            RunState::Complete => ("complete", PLAIN),
+            RunState::Running => ("running", PLAIN),
+            RunState::Interrupted => ("interrupted", CARE),
+        };
+        let counts = format!("{}/{}", row.counts.valid, row.counts.total());
+        let started = started(&row.started);
+        let effort = row.effort.word();
+        let texts = [&row.id, &started, state, effort, &counts, &row.host, &row.kernel];
+        text += &columns.line(texts, PLAIN, style);
+    }
+    let foot = "valid: valid/all cases; `fathom show RUN` shows a run, `fathom compare A B` two";
+    text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
+}
+
+/// `2026-03-01 12:00`.
+fn started(text: &str) -> String {
+    match text.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M").to_string(),
+        Err(_) => text.to_owned(),
+    }
+}

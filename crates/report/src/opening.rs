@@ -1,0 +1,111 @@
+//! What a run says before its first number: where, with which clock, on which CPU.
+
+use fathom_record::{Host, Run, Unit};
+
+use crate::paint::{FAINT, paint};
+use crate::quantity::{binary_size, quantity};
+use crate::wrap::{NARROWEST, clean, glued, wrapped};
+
+/// Columns of the labels.
+const LABEL: usize = 9;
+
+/// The run, the machine, the clock and the chosen CPU, a line each where they fit, and a blank
+/// line.
+pub fn opening(run: &Run, host: &Host, width: usize) -> String {
+    let lines = [
+        ("run", run_words(run)),
+        ("machine", machine(host)),
+        ("clock", clock(run)),
+        ("cpu", cpu(run, host)),
+    ];
+    let mut text = String::new();
+    for (label, words) in lines {
+        text += &labelled(label, &words, width.max(NARROWEST));
+    }
+    text + "\n"
+}
+
+/// Words beside a faint label, further lines indented.
+pub(crate) fn labelled(label: &str, words: &str, width: usize) -> String {
+    let indent = " ".repeat(LABEL);
+    let lines = wrapped(words, width, &indent, &indent);
+    let body = lines.get(LABEL..).unwrap_or_default();
+    format!("{}{body}", paint(FAINT, &format!("{label:<LABEL$}")))
+}
+
+fn run_words(run: &Run) -> String {
+    let started = clean(&run.started);
+    let mut words =
+        format!("{}, {}, started {started}, seed {}", run.id, run.effort.word(), run.seed);
+    if !run.asked.is_empty() {
+        words += &format!(", asked for {}", run.asked.join(" "));
+    }
+    words
+}
+
+fn machine(host: &Host) -> String {
+    let cpu = &host.cpu;
+    let mut parts = vec![or_unknown(&cpu.model, "unknown CPU"), logical_cpus(host)];
+    parts.extend(
+        host.memory
+            .total_bytes
+            .map(|bytes| glued(&format!("{} memory", quantity(bytes as f64, Unit::Bytes)))),
+    );
+    match host.virtualization.as_deref() {
+        Some("none") => parts.push("no virtualisation".to_owned()),
+        Some(kind) => parts.push(kind.to_owned()),
+        None => {}
+    }
+    parts.extend(host.container.iter().map(|kind| format!("in {kind}")));
+    let name = if host.name.is_empty() { String::new() } else { format!("{}: ", host.name) };
+    parts.push(format!("kernel {}", or_unknown(&host.kernel, "unknown")));
+    name + &parts.join(", ")
+}
+
+fn logical_cpus(host: &Host) -> String {
+    let cpu = &host.cpu;
+    let plural = if cpu.logical == 1 { "" } else { "s" };
+    let mut words = format!("{} logical CPU{plural}", cpu.logical);
+    let allowed = cpu.allowed.len();
+    if allowed > 0 && allowed < cpu.logical as usize {
+        words += &format!(" ({allowed} allowed)");
+    }
+    if let Some(quota) = host.cgroup.cpu_quota {
+        words += &format!(" under a quota of {quota:.2}");
+    }
+    if let Some(limit) = host.cgroup.memory_limit_bytes {
+        words += &format!(" and {}", binary_size(i64::try_from(limit).unwrap_or(i64::MAX)));
+    }
+    words
+}
+
+fn clock(run: &Run) -> String {
+    let clock = &run.clock;
+    let ns = |value| glued(&quantity(value, Unit::Nanoseconds));
+    let mut words = clock.source.clone();
+    if clock.hz > 0.0 {
+        words += &format!(" at {}", glued(&quantity(clock.hz, Unit::Hertz)));
+    }
+    if clock.resolution_ns > 0.0 {
+        words += &format!(", smallest step {}", ns(clock.resolution_ns));
+    }
+    if clock.read_ns > 0.0 {
+        words += &format!(", reading it costs {}", ns(clock.read_ns));
+    }
+    if let Some(reason) = &clock.refused {
+        words += &format!("; the hardware counter is not used: {reason}");
+    }
+    words
+}
+
+fn cpu(run: &Run, host: &Host) -> String {
+    let mut words = format!("{}, {}", run.cpu, or_unknown(&run.cpu_reason, "no reason given"));
+    if let Some(governor) = &host.cpu.governor {
+        words += &format!("; governor {governor}");
+    }
+    words
+}
+
+fn or_unknown(text: &str, unknown: &str) -> String {
+    if text.is_empty() { unknown.to_owned() } else { text.to_owned() }
+}

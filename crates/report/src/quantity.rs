@@ -1,0 +1,349 @@
+//! A value with its unit, as a person reads it.
+//!
+//! Values are scaled here and nowhere else; what is stored and compared stays in base units.
+//! Times and rates go by powers of 1000, bytes by powers of 1024, and the unit is always written
+//! out.
+
+use fathom_record::Unit;
+
+/// Significant figures of a measured value.
+const FIGURES: usize = 4;
+/// Significant figures of a predicted value: its tolerance is far wider.
+const FIGURES_PREDICTED: usize = 3;
+/// What stands where there is no value.
+pub(crate) const NOTHING: &str = "–";
+
+/// A measured value in four significant figures, such as `165.2 ns`, `4.498 GHz` or `12.30 MiB/s`;
+/// a size that is a whole number of its unit is written as one: `32 KiB`. A value that is not
+/// finite is `–`.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    figures(value, unit, FIGURES)
+}
+
+/// The same in as many significant figures, up to four, as fit `width`; two at least.
+pub(crate) fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
+    (2..=FIGURES)
+        .rev()
+        .map(|count| figures(value, unit, count))
+        .find(|text| crate::wrap::width_of(text) <= width)
+        .unwrap_or_else(|| figures(value, unit, 2))
+}
+
+/// An upper limit, such as `≤ 0.2 ns`: two significant figures, rounded up, since a limit rounded
+/// down would claim more than is known.
+pub fn at_most(bound: f64, unit: Unit) -> String {
+    if !bound.is_finite() {
+        return NOTHING.to_owned();
+    }
+    let scale = scale_of(bound, unit, 2);
+    let scaled = bound / scale.divisor;
+    let step = 10f64.powi(magnitude(scaled) - 1);
+    // 0.2 is 2.0000000000000002 steps of 0.1: a rounding error must not cost a whole step.
+    let raised = (scaled / step * (1.0 - 1e-12)).ceil() * step;
+    let next = raised * scale.divisor;
+    if scale_of(next, unit, 2).divisor != scale.divisor {
+        return at_most(next, unit);
+    }
+    let digits = trimmed_zeros(&fixed(raised, decimals_for(raised, 2)));
+    with_symbol(format!("≤ {digits}"), &scale)
+}
+
+/// A predicted range in three significant figures and one unit, such as `84–126 ns`; one value
+/// where both ends read alike. Ordinal claims are `> 16 ns` and `< 16 ns`.
+pub fn range(low: Option<f64>, high: Option<f64>, unit: Unit) -> String {
+    range_figures(low, high, unit, FIGURES_PREDICTED)
+}
+
+/// The same in three or two figures, as fit `width`; where neither does, about the middle.
+pub(crate) fn range_within(
+    low: Option<f64>,
+    high: Option<f64>,
+    unit: Unit,
+    width: usize,
+) -> String {
+    (2..=FIGURES_PREDICTED)
+        .rev()
+        .map(|count| range_figures(low, high, unit, count))
+        .find(|text| crate::wrap::width_of(text) <= width)
+        .unwrap_or_else(|| match (low, high) {
+            (Some(low), Some(high)) => format!("≈ {}", figures((low + high) / 2.0, unit, 2)),
+            (Some(low), None) => format!("> {}", figures(low, unit, 2)),
+            (None, Some(high)) => format!("< {}", figures(high, unit, 2)),
+            (None, None) => NOTHING.to_owned(),
+        })
+}
+
+fn range_figures(low: Option<f64>, high: Option<f64>, unit: Unit, count: usize) -> String {
+    let one = |value: f64, divisor: f64| {
+        let scaled = value / divisor;
+        trimmed_zeros(&fixed(scaled, decimals_for(scaled, count)))
+    };
+    let limit = |sign: char, value: f64| {
+        let scale = scale_of(value, unit, count);
+        with_symbol(format!("{sign} {}", one(value, scale.divisor)), &scale)
+    };
+    match (low, high) {
+        (Some(low), Some(high)) if low.is_finite() && high.is_finite() => {
+            let scale = scale_of(high, unit, count);
+            let (low, high) = (low / scale.divisor, high / scale.divisor);
+            let whole = unit == Unit::Bytes && low.fract() == 0.0 && high.fract() == 0.0;
+            let (low, high) = if whole {
+                (fixed(low, 0), fixed(high, 0))
+            } else if low < high / 20.0 {
+                (one(low, 1.0), one(high, 1.0))
+            } else {
+                let decimals = decimals_for(high, count).max(decimals_for(low, 2));
+                (fixed(low, decimals), fixed(high, decimals))
+            };
+            let text = if low == high { low } else { format!("{low}–{high}") };
+            with_symbol(text, &scale)
+        }
+        (Some(low), None) if low.is_finite() => limit('>', low),
+        (None, Some(high)) if high.is_finite() => limit('<', high),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+/// The hardware and the software term in one unit, such as `60 + 45 ns`, in as many significant
+/// figures, up to three, as fit `width`; the hardware term alone where there is no other.
+pub(crate) fn terms(
+    hardware: Option<f64>,
+    software: Option<f64>,
+    unit: Unit,
+    width: usize,
+) -> String {
+    let largest = hardware.into_iter().chain(software).fold(0f64, |max, v| max.max(v.abs()));
+    if hardware.is_none() && software.is_none() {
+        return NOTHING.to_owned();
+    }
+    let write = |count: usize| {
+        let scale = scale_of(largest, unit, count);
+        let decimals = decimals_for(largest / scale.divisor, count);
+        let term = |value: Option<f64>| match value {
+            Some(value) => trimmed_zeros(&fixed(value / scale.divisor, decimals)),
+            None => NOTHING.to_owned(),
+        };
+        let text = match software {
+            Some(_) => format!("{} + {}", term(hardware), term(software)),
+            None => term(hardware),
+        };
+        with_symbol(text, &scale)
+    };
+    (1..=FIGURES_PREDICTED)
+        .rev()
+        .map(write)
+        .find(|text| crate::wrap::width_of(text) <= width)
+        .unwrap_or_else(|| NOTHING.to_owned())
+}
+
+/// A share in per cent with two significant figures: `0.04 %`, `1.2 %`, `12 %`.
+pub fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if !value.is_finite() {
+        NOTHING.to_owned()
+    } else if value.abs() >= 999.5 {
+        ">999 %".to_owned()
+    } else if value == 0.0 {
+        "0 %".to_owned()
+    } else {
+        format!("{} %", fixed(value, decimals_for(value, 2).min(2)))
+    }
+}
+
+/// A parameter's size: exact, in the largest binary unit that shows it with two decimals at most
+/// (`64 KiB`, `1.5 MiB`), else in bytes.
+pub fn binary_size(bytes: i64) -> String {
+    let mut size = bytes as f64;
+    let mut symbol = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        let scaled = size / 1024.0;
+        if scaled.abs() < 1.0 || (scaled * 100.0).fract() != 0.0 {
+            break;
+        }
+        (size, symbol) = (scaled, next);
+    }
+    format!("{} {symbol}", trimmed_zeros(&fixed(size, 2)))
+}
+
+/// Two values in one unit, such as `165.2 → 181.3 ns`, in as many figures as fit `width`.
+pub(crate) fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
+    let write = |count: usize| {
+        let scale = scale_of(a.abs().max(b.abs()), unit, count);
+        let (a, b) = (a / scale.divisor, b / scale.divisor);
+        let decimals = decimals_for(a.abs().max(b.abs()), count);
+        with_symbol(format!("{} → {}", fixed(a, decimals), fixed(b, decimals)), &scale)
+    };
+    // Values of different size share a unit: then the smaller keeps few figures, or none.
+    let loses = |text: &str| a != 0.0 && b != 0.0 && text.split(" → ").any(reads_as_nought);
+    (2..=FIGURES)
+        .rev()
+        .map(write)
+        .find(|text| crate::wrap::width_of(text) <= width && !loses(text))
+        .unwrap_or_else(|| format!("{} → {}", figures(a, unit, 2), figures(b, unit, 2)))
+}
+
+fn reads_as_nought(text: &str) -> bool {
+    let number = text.split(' ').next().unwrap_or(text);
+    number.parse::<f64>() == Ok(0.0)
+}
+
+fn figures(value: f64, unit: Unit, count: usize) -> String {
+    if !value.is_finite() {
+        return NOTHING.to_owned();
+    }
+    let scale = scale_of(value, unit, count);
+    let scaled = value / scale.divisor;
+    let digits = if unit == Unit::Bytes && scaled.fract() == 0.0 {
+        fixed(scaled, 0)
+    } else if scaled != 0.0 && !(-3..7).contains(&magnitude(scaled)) {
+        format!("{scaled:.*e}", count - 1)
+    } else {
+        fixed(scaled, decimals_for(scaled, count))
+    };
+    with_symbol(digits, &scale)
+}
+
+fn with_symbol(digits: String, scale: &Scale) -> String {
+    if scale.symbol.is_empty() { digits } else { format!("{digits} {}", scale.symbol) }
+}
+
+struct Scale {
+    divisor: f64,
+    symbol: &'static str,
+}
+
+/// The largest unit in which the value, as it will be rounded, is 1 or more.
+fn scale_of(value: f64, unit: Unit, count: usize) -> Scale {
+    let (step, symbols): (f64, &[&'static str]) = match unit {
+        Unit::Nanoseconds => (1e3, &["ns", "µs", "ms", "s"]),
+        Unit::Bytes => (1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
+        Unit::BytesPerSecond => (1024.0, &["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"]),
+        // Spelled: "12 M/s" would be read as megabytes.
+        Unit::PerSecond => (1e3, &["ops/s", "kops/s", "Mops/s", "Gops/s"]),
+        Unit::Hertz => (1e3, &["Hz", "kHz", "MHz", "GHz"]),
+        Unit::Ratio => (1e3, &[""]),
+    };
+    let mut scale = Scale { divisor: 1.0, symbol: symbols[0] };
+    for symbol in &symbols[1..] {
+        let scaled = value / scale.divisor;
+        let shown = fixed(scaled, decimals_for(scaled, count));
+        if shown.parse::<f64>().is_ok_and(|shown| shown.abs() < step) {
+            break;
+        }
+        scale = Scale { divisor: scale.divisor * step, symbol };
+    }
+    scale
+}
+
+/// The power of ten of the first significant figure.
+fn magnitude(value: f64) -> i32 {
+    if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 }
+}
+
+/// Decimals that give `count` significant figures.
+fn decimals_for(value: f64, count: usize) -> usize {
+    let decimals = count as i32 - 1 - magnitude(value);
+    // 9.9996 in four figures is 10.00, not 10.000.
+    let rounded = format!("{:.*}", decimals.max(0) as usize, value);
+    let rounded = rounded.parse::<f64>().unwrap_or(value);
+    (count as i32 - 1 - magnitude(rounded)).max(0) as usize
+}
+
+fn fixed(value: f64, decimals: usize) -> String {
+    format!("{value:.decimals$}")
+}
+
+/// `16.0` → `16`, `0.20` → `0.2`.
+fn trimmed_zeros(digits: &str) -> String {
+    if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        digits.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_values_have_four_figures_and_the_unit_a_person_would_choose() {
+        for (value, unit, text) in [
+            (165.23, Unit::Nanoseconds, "165.2 ns"),
+            (0.222_4, Unit::Nanoseconds, "0.2224 ns"),
+            (999.96, Unit::Nanoseconds, "1.000 µs"),
+            (999.94, Unit::Nanoseconds, "999.9 ns"),
+            (1_325_000.0, Unit::Nanoseconds, "1.325 ms"),
+            (8.05e9, Unit::Nanoseconds, "8.050 s"),
+            (4.498e9, Unit::Hertz, "4.498 GHz"),
+            (32_768.0, Unit::Bytes, "32 KiB"),
+            (5.9e9, Unit::Bytes, "5.495 GiB"),
+            (1_073_741_823.9, Unit::BytesPerSecond, "1.000 GiB/s"),
+            (1_048_576.0 * 1_010.0, Unit::BytesPerSecond, "1010 MiB/s"),
+            (12_345_678.0, Unit::PerSecond, "12.35 Mops/s"),
+            (5.6, Unit::PerSecond, "5.600 ops/s"),
+            (0.978_5, Unit::Ratio, "0.9785"),
+            (0.000_022_24, Unit::Nanoseconds, "2.224e-5 ns"),
+            (f64::NAN, Unit::Nanoseconds, "–"),
+        ] {
+            assert_eq!(quantity(value, unit), text);
+        }
+    }
+
+    #[test]
+    fn a_bound_is_rounded_up_and_never_down() {
+        assert_eq!(at_most(0.2, Unit::Nanoseconds), "≤ 0.2 ns");
+        assert_eq!(at_most(0.183_1, Unit::Nanoseconds), "≤ 0.19 ns");
+        assert_eq!(at_most(1_210.0, Unit::Nanoseconds), "≤ 1.3 µs");
+        assert_eq!(at_most(995.0, Unit::Nanoseconds), "≤ 1 µs");
+        assert_eq!(at_most(30.0, Unit::Nanoseconds), "≤ 30 ns");
+    }
+
+    #[test]
+    fn a_predicted_range_has_one_unit() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(range(Some(84.0), Some(126.0), ns), "84–126 ns");
+        assert_eq!(range(Some(900.0), Some(1_200.0), ns), "0.90–1.20 µs");
+        assert_eq!(range(Some(0.04), Some(126.0), ns), "0.04–126 ns");
+        assert_eq!(range(Some(16.0), None, ns), "> 16 ns");
+        assert_eq!(range(None, Some(1_625.0), ns), "< 1.62 µs");
+        assert_eq!(range(Some(32_768.0), Some(32_768.0), Unit::Bytes), "32 KiB");
+        let rate = Unit::BytesPerSecond;
+        let (low, high) = (Some(1.02 * 1_073_741_824.0), Some(1.38 * 1_073_741_824.0));
+        assert_eq!(range_within(low, high, rate, 15), "1.02–1.38 GiB/s");
+        assert_eq!(range_within(low, high, rate, 13), "1.0–1.4 GiB/s");
+        assert_eq!(range_within(low, high, rate, 12), "≈ 1.2 GiB/s");
+    }
+
+    #[test]
+    fn terms_lose_figures_before_they_lose_their_place() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(terms(Some(60.0), Some(45.0), ns, 14), "60 + 45 ns");
+        assert_eq!(terms(Some(1_234.0), Some(2_345.0), ns, 13), "1.2 + 2.3 µs");
+        assert_eq!(terms(Some(60.0), None, ns, 14), "60 ns");
+        assert_eq!(terms(None, Some(45.0), ns, 14), "– + 45 ns");
+        assert_eq!(terms(None, None, ns, 14), "–");
+    }
+
+    #[test]
+    fn shares_have_two_figures() {
+        let shares = [0.000_4, 0.012_3, 0.123, 0.999, 12.0, 0.000_01, 0.0];
+        let texts = ["0.04 %", "1.2 %", "12 %", "100 %", ">999 %", "0.00 %", "0 %"];
+        assert_eq!(shares.map(percent), texts);
+    }
+
+    #[test]
+    fn sizes_of_parameters_are_exact() {
+        let sizes = [1, 1_024, 65_536, 1_536, 1_500, 268_435_456, 0, 3 << 30];
+        let texts = ["1 B", "1 KiB", "64 KiB", "1.5 KiB", "1500 B", "256 MiB", "0 B", "3 GiB"];
+        assert_eq!(sizes.map(binary_size), texts);
+    }
+
+    #[test]
+    fn a_change_shares_a_unit_and_never_shows_nought_for_something() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(change(165.23, 181.3, ns, 17), "165.2 → 181.3 ns");
+        assert_eq!(change(990.0, 1_100.0, ns, 17), "0.990 → 1.100 µs");
+        assert_eq!(change(1.0, 1e9, ns, 17), "1.0 ns → 1.0 s");
+    }
+}

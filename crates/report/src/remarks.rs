@@ -1,0 +1,98 @@
+//! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
+
+use fathom_record::summary::Mode;
+use fathom_record::{Protocol, Record, State};
+
+use crate::cells::{Setting, Shown, cycles};
+use crate::counts::cause_words;
+use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
+use crate::quantity::{percent, quantity};
+use crate::wrap::{glued, width_of, wrapped};
+
+/// Where remarks begin.
+const INDENT: &str = "    ";
+/// Where their further lines begin.
+const FURTHER: &str = "      ";
+
+/// All remarks on a record, each line ended by a newline; empty where there are none.
+pub(crate) fn remarks(record: &Record, setting: &Setting<'_>) -> String {
+    let width = setting.columns.line;
+    if !record.verdict.shows_number() {
+        return reasons(record, width);
+    }
+    let mut lines = String::new();
+    let mut say = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
+    let shown = Shown::of(record, setting.protocol);
+    match shown {
+        Shown::Text(text) if width_of(text) >= setting.columns.measured => {
+            say(format!("value: {text}"));
+        }
+        Shown::Nothing => say("no value that could be shown was recorded".to_owned()),
+        _ => {}
+    }
+    if setting.columns.cycles.is_none()
+        && let Some(cycles) = setting.hz.and_then(|hz| cycles(record, setting.protocol, hz))
+    {
+        say(glued(&format!("{cycles} cycles")));
+    }
+    if let Some(summary) = &record.summary
+        && summary.bound.is_none()
+        && shown.number().is_some()
+    {
+        if summary.modes.len() > 1 {
+            say(distribution(&format!("{} modes", summary.modes.len()), &summary.modes, record));
+        }
+        if summary.clusters.len() > 1 {
+            let title = format!("processes fall into {} groups", summary.clusters.len());
+            say(distribution(&title, &summary.clusters, record));
+        }
+        if setting.protocol == Protocol::Trimmed && summary.trimmed.is_none() {
+            say("the median: there is no trimmed mean of it".to_owned());
+        }
+    }
+    if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
+        let floor = glued(&quantity(floor, fathom_record::Unit::Nanoseconds));
+        say(format!("clock floor {floor}: timed singly, and too short to be free of it"));
+    }
+    let lines = paint_lines(FAINT, &lines);
+    if record.verdict.state == State::Noisy { lines + &reasons(record, width) } else { lines }
+}
+
+/// `2 modes: 65 % at 1.200 µs, 35 % at 3.400 µs`.
+fn distribution(title: &str, modes: &[Mode], record: &Record) -> String {
+    let list: Vec<String> = modes
+        .iter()
+        .map(|mode| {
+            let (share, at) = (percent(mode.share), quantity(mode.at, record.unit));
+            glued(&format!("{share} at {at}"))
+        })
+        .collect();
+    format!("{title}: {}", list.join(", "))
+}
+
+/// The weightiest reason in words, the others by name, and the next thing to do.
+fn reasons(record: &Record, width: usize) -> String {
+    let state = record.verdict.state;
+    let Some((first, others)) = record.verdict.reasons.split_first() else {
+        return paint_lines(of_state(state), &format!("{INDENT}no reason was recorded\n"));
+    };
+    let mut text = first.text.clone();
+    if text.is_empty() {
+        text = cause_words(first.cause).to_owned();
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for name in others.iter().map(|reason| cause_words(reason.cause)) {
+        if !names.contains(&name) && name != cause_words(first.cause) {
+            names.push(name);
+        }
+    }
+    if !names.is_empty() {
+        text += &format!("; also {}", names.join(", "));
+    }
+    let mut lines = paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT));
+    if let Some(reason) = record.verdict.reasons.iter().find(|r| !r.next.is_empty()) {
+        let next = wrapped(&reason.next, width, &format!("{INDENT}→ "), FURTHER);
+        lines += &paint_lines(PLAIN, &next);
+    }
+    lines
+}

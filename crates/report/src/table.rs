@@ -1,0 +1,271 @@
+//! The table of a run, made block by block as the run goes on.
+//!
+//! What is written depends on the records before it and never on those after it, nor on where one
+//! block ends: a kept run, shown at once, reads as it did when it was made.
+
+use std::collections::BTreeMap;
+
+use fathom_record::summary::IntervalKind;
+use fathom_record::{MetricId, ParamValue, Params, Protocol, Record, State, Unit};
+
+use crate::cells::{self, Setting, Shown, cycle_count};
+use crate::layout::{Columns, Layout};
+use crate::paint::{FAINT, STRONG, paint, paint_lines};
+use crate::quantity::{binary_size, quantity};
+use crate::remarks::remarks;
+use crate::wrap::{clean, cut, glued, width_of, wrapped};
+
+/// The metric whose value turns times into cycles.
+const FREQUENCY: &str = "cpu.frequency";
+
+/// The table, and what its foot has to explain.
+#[derive(Debug)]
+pub struct Table {
+    layout: Layout,
+    columns: Columns,
+    /// The metric of the last row, where its cases stand under a line of its own.
+    group: Option<MetricId>,
+    seen: Seen,
+}
+
+/// What has occurred in the rows so far.
+#[derive(Debug, Default)]
+struct Seen {
+    rows: bool,
+    /// Processes an interval came from → its level.
+    levels: BTreeMap<u32, f64>,
+    within_run: Option<f64>,
+    single: bool,
+    noisy: bool,
+    bound: bool,
+    no_model: bool,
+    histogram: bool,
+    hz: Option<f64>,
+    hz_noisy: bool,
+    /// Names and nanoseconds of times shown before the frequency was known.
+    early: Vec<(String, f64)>,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(layout: Layout) -> Self {
+        let columns = Columns::of(&layout);
+        Self { layout, columns, group: None, seen: Seen::default() }
+    }
+
+    /// The names of the columns, and what the figures are where they are not the usual ones.
+    pub fn header(&self) -> String {
+        let mut text = String::new();
+        if self.layout.protocol == Protocol::Trimmed {
+            let protocol = "classic trimmed protocol: of all trials the lowest and the highest \
+                            are dropped; mean and standard deviation of those that remain";
+            text += &paint_lines(FAINT, &wrapped(protocol, self.columns.line, "", ""));
+        }
+        text + &cells::header(&self.columns, self.layout.protocol)
+    }
+
+    /// The rows of more records, with what has to be said beneath each.
+    pub fn rows(&mut self, records: &[Record]) -> String {
+        records.iter().map(|record| self.record(record)).collect()
+    }
+
+    /// What the marks in the rows so far mean. Empty without rows.
+    pub fn foot(&self) -> String {
+        if !self.seen.rows {
+            return String::new();
+        }
+        let mut text = String::new();
+        for line in [self.uncertainty(), self.marks(), self.wide_columns(), self.cycles()] {
+            text += &wrapped(&line, self.columns.line, "", "  ");
+        }
+        paint_lines(FAINT, &text)
+    }
+
+    fn record(&mut self, record: &Record) -> String {
+        self.note(record);
+        let mut text = String::new();
+        let label = if record.params.is_empty() {
+            self.group = None;
+            record.metric.to_string()
+        } else {
+            if self.group.as_ref() != Some(&record.metric) {
+                text += &self.group_line(record);
+                self.group = Some(record.metric.clone());
+            }
+            format!("  {}", case(&record.params))
+        };
+        let setting = Setting {
+            columns: &self.columns,
+            protocol: self.layout.protocol,
+            hz: self.seen.hz.filter(|_| self.layout.cycles),
+        };
+        let label = clean(&label);
+        if width_of(&label) <= self.columns.name {
+            text += &cells::row(&label, record, &setting);
+        } else {
+            let indent = if record.params.is_empty() { "" } else { "  " };
+            text += &wrapped(&label, self.columns.line, indent, "    ");
+            text += &cells::row("", record, &setting);
+        }
+        text + &remarks(record, &setting)
+    }
+
+    /// The metric's id, with its title where there is room.
+    fn group_line(&self, record: &Record) -> String {
+        let id = record.metric.as_str();
+        let room = self.columns.line.saturating_sub(width_of(id) + 2);
+        let title = clean(&record.title);
+        if width_of(id) > self.columns.line || title.is_empty() || width_of(&title) > room {
+            return paint(STRONG, &cut(id, self.columns.line)) + "\n";
+        }
+        format!("{}  {}\n", paint(STRONG, &clean(id)), paint(FAINT, &title))
+    }
+
+    /// Keeps what the foot will have to explain.
+    fn note(&mut self, record: &Record) {
+        let seen = &mut self.seen;
+        seen.rows = true;
+        if !record.verdict.shows_number() {
+            return;
+        }
+        let shown = Shown::of(record, self.layout.protocol);
+        let noisy = record.verdict.state == State::Noisy;
+        seen.noisy |= noisy;
+        seen.bound |= matches!(shown, Shown::Bound(_));
+        seen.no_model |= record.no_model.is_some() && record.prediction.is_none();
+        seen.histogram |= record.samples.is_some();
+        if record.metric.as_str() == FREQUENCY && record.unit == Unit::Hertz && seen.hz.is_none() {
+            (seen.hz, seen.hz_noisy) = (shown.number(), noisy);
+        }
+        if self.layout.cycles && record.unit == Unit::Nanoseconds && seen.hz.is_none() {
+            seen.early.extend(shown.number().map(|ns| (record.name(), ns)));
+        }
+        let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
+            return;
+        };
+        seen.single |= summary.ci95.is_none() && summary.n == 1;
+        if let Some(level) = summary.ci_level.filter(|_| summary.ci95.is_some()) {
+            match summary.interval {
+                IntervalKind::Processes => {
+                    seen.levels.insert(summary.processes, level);
+                }
+                IntervalKind::WithinRun => {
+                    let least = seen.within_run.map_or(level, |known| known.min(level));
+                    seen.within_run = Some(least);
+                }
+                IntervalKind::None | IntervalKind::Derived => {}
+            }
+        }
+    }
+
+    fn uncertainty(&self) -> String {
+        if self.layout.protocol == Protocol::Trimmed {
+            return "sd: of those that remain ÷ their mean; it understates σ by about half"
+                .to_owned();
+        }
+        let levels: Vec<String> = self
+            .seen
+            .levels
+            .iter()
+            .map(|(processes, level)| format!("{} from {processes} processes", level_text(*level)))
+            .collect();
+        let mut text = "±: half the interval ÷ the measured value".to_owned();
+        if !levels.is_empty() {
+            text += &format!("; intervals: {}", levels.join(", "));
+        }
+        if let Some(level) = self.seen.within_run {
+            text += &format!("; *: within one run, {}", level_text(level));
+        }
+        if self.seen.single {
+            text += &format!("; {}", glued("n=1: one pass, no interval"));
+        }
+        text
+    }
+
+    fn marks(&self) -> String {
+        let mut marks = Vec::new();
+        if self.seen.noisy {
+            marks.push(glued("~: noisy,") + " with the cause beneath");
+        }
+        if self.seen.bound {
+            marks.push(glued("≤: too") + " small a difference to tell, at most this");
+        }
+        if self.seen.no_model {
+            marks.push(glued("no model: `fathom explain METRIC`") + " says why");
+        }
+        marks.join("; ")
+    }
+
+    fn wide_columns(&self) -> String {
+        if self.columns.wide.is_none() {
+            return String::new();
+        }
+        let error = match self.layout.protocol {
+            Protocol::Median => "sd: of all values ÷ their mean",
+            Protocol::Trimmed => "se: winsorised standard error ÷ the mean",
+        };
+        let bars = if self.seen.histogram {
+            "processes: histogram of the values"
+        } else {
+            "processes: their medians, lowest ▁ to highest █"
+        };
+        format!("off by: measured ÷ predicted − 1; {error}; {bars}")
+    }
+
+    fn cycles(&self) -> String {
+        if !self.layout.cycles {
+            return String::new();
+        }
+        let Some(hz) = self.seen.hz else {
+            return format!("cycles: not shown, since no {FREQUENCY} was measured in this run");
+        };
+        let noisy = if self.seen.hz_noisy { ", noisy" } else { "" };
+        let rate = glued(&quantity(hz, Unit::Hertz));
+        let mut text = format!("cycles: at {rate} ({FREQUENCY}{noisy})");
+        let early: Vec<String> = self
+            .seen
+            .early
+            .iter()
+            .map(|(name, ns)| glued(&format!("{name} {}", cycle_count(ns * hz / 1e9))))
+            .collect();
+        if !early.is_empty() {
+            text += &format!("; measured before it: {}", early.join(", "));
+        }
+        text
+    }
+}
+
+fn level_text(level: f64) -> String {
+    let text = format!("{:.1} %", level * 100.0);
+    glued(if level > 0.999_5 { "> 99.9 %" } else { &text })
+}
+
+/// The parameters of a case, sizes in binary units without `_bytes`: `order=random set=64 KiB`.
+pub(crate) fn case(params: &Params) -> String {
+    let list: Vec<String> = params
+        .0
+        .iter()
+        .map(|(name, value)| match (value, size_name(name)) {
+            (ParamValue::Integer(bytes), Some(name)) => format!("{name}={}", binary_size(*bytes)),
+            (value, _) => format!("{name}={value}"),
+        })
+        .collect();
+    list.join(" ")
+}
+
+/// The name of a size without its unit; `bytes` alone stays.
+fn size_name(name: &str) -> Option<&str> {
+    if name == "bytes" { Some(name) } else { name.strip_suffix("_bytes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_among_parameters_read_as_sizes() {
+        let params =
+            Params::one("set_bytes", 65_536).and("order", "random").and("bytes", 56).and("args", 3);
+        assert_eq!(case(&params), "args=3 bytes=56 B order=random set=64 KiB");
+    }
+}

@@ -1,0 +1,118 @@
+//! Fitting text to a width in columns of the terminal.
+//!
+//! Text from records can come from a failed worker, so nothing in it may move the cursor: control
+//! characters never pass.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// The narrowest layout: below it, lines are made as for it.
+pub(crate) const NARROWEST: usize = 60;
+
+/// Keeps the words of a figure on one line: `165 ns` is not broken after 165.
+pub(crate) const GLUE: char = '\u{a0}';
+
+/// Columns the text takes. It must hold no escape codes.
+pub(crate) fn width_of(text: &str) -> usize {
+    text.width()
+}
+
+/// The text with its blanks turned into [`GLUE`].
+pub(crate) fn glued(text: &str) -> String {
+    text.replace(' ', &GLUE.to_string())
+}
+
+/// The text in lines of at most `width` columns, the first indented by `first` and the others by
+/// `rest`, each ended by a newline. A word longer than a line is cut.
+pub(crate) fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
+    let mut lines = String::new();
+    let mut line = first.to_owned();
+    let mut taken = width_of(first);
+    let mut empty = true;
+    for word in clean(text).split(' ').filter(|word| !word.is_empty()) {
+        if !empty && taken + 1 + width_of(word) > width {
+            push_line(&mut lines, &line);
+            (line, taken) = (rest.to_owned(), width_of(rest));
+        } else if !empty {
+            line.push(' ');
+            taken += 1;
+        }
+        empty = false;
+        for letter in word.chars() {
+            let more = letter.width().unwrap_or(0);
+            if taken + more > width {
+                push_line(&mut lines, &line);
+                (line, taken) = (rest.to_owned(), width_of(rest));
+            }
+            line.push(letter);
+            taken += more;
+        }
+    }
+    if !empty {
+        push_line(&mut lines, &line);
+    }
+    lines
+}
+
+/// The text cut to `width` columns, with `…` where something was cut.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let text = clean(text);
+    if width_of(&text) <= width {
+        return text;
+    }
+    let mut short = String::new();
+    for letter in text.chars() {
+        if width_of(&short) + letter.width().unwrap_or(0) + 1 > width {
+            break;
+        }
+        short.push(letter);
+    }
+    short.push('…');
+    short
+}
+
+fn push_line(lines: &mut String, line: &str) {
+    lines.push_str(&line.replace(GLUE, " "));
+    lines.push('\n');
+}
+
+/// Control characters become blanks; what has no width of its own is dropped.
+pub(crate) fn clean(text: &str) -> String {
+    let seen = |letter: char| letter.is_control() || letter.width().unwrap_or(0) > 0;
+    text.chars()
+        .filter(|letter| seen(*letter))
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_wider_than_asked_however_long_a_word_is() {
+        let text = "a throttled 日本語日本語日本語 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa end";
+        for width in 8..40 {
+            for line in wrapped(text, width, "  ", "    ").lines() {
+                assert!(width_of(line) <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn figures_stay_on_one_line_with_their_unit() {
+        let text = format!("takes {} or so", glued("165 ns"));
+        assert_eq!(wrapped(&text, 10, "", ""), "takes\n165 ns or\nso\n");
+    }
+
+    #[test]
+    fn nothing_that_moves_the_cursor_passes() {
+        assert_eq!(wrapped("a\u{1b}[2Jb\r\nc\td", 40, "", ""), "a [2Jb c d\n");
+        assert_eq!(cut("a\u{7}b\u{200b}c", 10), "a bc");
+    }
+
+    #[test]
+    fn cut_text_says_so() {
+        assert_eq!(cut("abcdef", 6), "abcdef");
+        assert_eq!(cut("abcdef", 5), "abcd…");
+    }
+}

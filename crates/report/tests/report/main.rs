@@ -1,0 +1,6 @@
+//! The views of a run from outside: what they look like, and what they keep to.
+
+mod comparison;
+mod fixture;
+mod promises;
+mod views;

@@ -1,0 +1,173 @@
+//! What every view keeps to, whatever is in the records.
+
+use crate::fixture::{Build, document, forbidden, measured, plain};
+use fathom_record::{Cause, Document, Params, Protocol, Reason, Record, State, Unit};
+use fathom_report::compare::{compare, render};
+use fathom_report::{Layout, Table, closing, document_json, opening, record_line, show};
+use unicode_width::UnicodeWidthStr;
+
+fn layouts() -> Vec<Layout> {
+    let mut layouts = Vec::new();
+    for width in [0, 60, 61, 72, 79, 80, 97, 109, 110, 123, 135, 136, 160, 300] {
+        for cycles in [false, true] {
+            for protocol in [Protocol::Median, Protocol::Trimmed] {
+                layouts.push(Layout { width, cycles, protocol });
+            }
+        }
+    }
+    layouts
+}
+
+/// The fixture and records that strain every column.
+fn strained() -> Document {
+    let mut document = document();
+    let long = "a.metric.with.a.name.that.is.much.longer.than.any.line.of.the.narrowest.table.is";
+    for unit in [
+        Unit::Nanoseconds,
+        Unit::Bytes,
+        Unit::BytesPerSecond,
+        Unit::PerSecond,
+        Unit::Hertz,
+        Unit::Ratio,
+    ] {
+        for exponent in (-9..22).step_by(2) {
+            let value = 9.9876 * 10f64.powi(exponent);
+            for state in [State::Valid, State::Noisy] {
+                let params = Params::one("power", i64::from(exponent)).and("state", state.word());
+                let record = measured("strain", params, unit, value, 0.3)
+                    .predicted(value / 3.0, value / 3.0, 0.3)
+                    .judged(state, vec![Reason::new(Cause::Steal, "steal")]);
+                document.records.push(record.clone());
+                document.records.push(record.with(|summary| summary.bound = Some(value)));
+            }
+        }
+    }
+    let params = Params::one("日本語", "日本語".repeat(30).as_str()).and("x", "a b\tc\n\u{1b}[2J");
+    let mut strange =
+        measured(long, params, Unit::Nanoseconds, 1.0, 0.1).titled(&"title ".repeat(30));
+    document.records.push(strange.clone());
+    strange.params = Params::none();
+    document.records.push(strange.clone());
+    let reason = Reason::new(Cause::Crashed, "x".repeat(400)).with_next("y ".repeat(200));
+    document.records.push(strange.judged(State::Failed, vec![reason]));
+    document.host.cpu.model = "processor ".repeat(40);
+    document.host.kernel_command_line = Some("option=value,".repeat(60));
+    document
+}
+
+fn assert_fits(text: &str, layout: &Layout, view: &str) {
+    let width = layout.width.max(60);
+    for line in plain(text).lines() {
+        assert!(line.width() <= width, "{view} at {layout:?}: {} columns: {line}", line.width());
+        assert_eq!(line, line.trim_end(), "{view} at {layout:?}: blanks at the end");
+        assert!(!line.contains('\u{1b}'), "{view}: an escape from a record: {line:?}");
+    }
+}
+
+#[test]
+fn no_line_of_any_view_is_wider_than_its_layout() {
+    let (document, other) = (strained(), document());
+    let comparison = compare(&document, &other, 1);
+    for layout in layouts() {
+        assert_fits(&show(&document, &layout), &layout, "show");
+        assert_fits(&render(&comparison, &layout), &layout, "compare");
+    }
+}
+
+/// The digits by which a leaked value would be known, in whatever unit.
+const LEAK: &str = "7654";
+
+/// Drops what parts digits, so that a value is found however it is written.
+fn digits(text: &str) -> String {
+    plain(text).replace(['.', ' ', ','], "")
+}
+
+#[test]
+fn a_record_that_must_not_be_believed_never_shows_its_number() {
+    for state in [State::Invalid, State::Unavailable, State::Failed] {
+        let record = forbidden("os.x", Params::none(), state, Reason::new(Cause::Clock, "why"));
+        let mut document = document();
+        document.records = vec![record.clone()];
+        for layout in layouts() {
+            let text = show(&document, &layout);
+            assert!(!digits(&text).contains(LEAK), "{layout:?}: {text}");
+            assert!(!text.contains("modes") && !text.contains("floor"), "{text}");
+            let mut table = Table::new(layout);
+            let rows = plain(&table.rows(std::slice::from_ref(&record)));
+            assert!(!rows.contains(|letter: char| letter.is_ascii_digit()), "{rows}");
+            assert!(rows.contains(state.word()) && rows.contains("why"), "{rows}");
+            let comparison = compare(&document, &document, 1);
+            assert!(!digits(&render(&comparison, &layout)).contains(LEAK));
+            assert!(!digits(&serde_json::to_string(&comparison).unwrap()).contains(LEAK));
+        }
+    }
+}
+
+#[test]
+fn the_search_for_leaks_finds_a_number_that_is_shown() {
+    let reason = Reason::new(Cause::Steal, "why");
+    let mut document = document();
+    document.records = vec![forbidden("os.x", Params::none(), State::Noisy, reason)];
+    for width in [60, 80, 110, 140] {
+        let layout = Layout { width, ..Layout::default() };
+        assert!(digits(&show(&document, &layout)).contains(LEAK), "{width}");
+    }
+}
+
+#[test]
+fn a_time_of_nought_or_less_is_never_printed() {
+    for value in [0.0, -3.25, f64::NAN, f64::INFINITY] {
+        let mut record = measured("os.x", Params::none(), Unit::Nanoseconds, 1.0, 0.01);
+        record.summary.as_mut().unwrap().median = value;
+        let rows = plain(&Table::new(Layout::default()).rows(&[record]));
+        assert!(rows.contains("no value that could be shown"), "{rows}");
+        assert!(!rows.contains("0 ns") && !rows.contains("-3") && !rows.contains("inf"), "{rows}");
+    }
+}
+
+#[test]
+fn a_document_comes_back_from_its_json() {
+    let mut document = document();
+    document.records[0].samples = Some(vec![crate::fixture::sample(vec![11.9, 12.0])]);
+    let text = document_json(&document);
+    assert!(text.ends_with("}\n"));
+    assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
+    assert_eq!(text.matches("\"samples\"").count(), 1, "samples only where there are some");
+    for record in &document.records {
+        let line = record_line(record);
+        assert_eq!(line.matches('\n').count(), 1);
+        assert_eq!(&serde_json::from_str::<Record>(&line).unwrap(), record);
+        assert!(record.is_intact() || record.samples.is_some());
+    }
+}
+
+#[test]
+fn samples_turn_the_last_column_into_a_histogram() {
+    let mut record = measured("os.x", Params::none(), Unit::Nanoseconds, 100.0, 0.01);
+    let values = [vec![100.0; 60], vec![200.0; 40]].concat();
+    record.samples = Some(vec![crate::fixture::sample(values)]);
+    let mut table = Table::new(Layout { width: 140, ..Layout::default() });
+    let rows = table.rows(&[record]);
+    assert!(rows.contains("█          ▆"), "{rows}");
+    assert!(plain(&table.foot()).contains("histogram of the values"));
+}
+
+#[test]
+fn the_parts_bring_their_own_blank_lines() {
+    let document = document();
+    assert!(opening(&document.run, &document.host, 80).ends_with("\n\n"));
+    assert!(closing(&document, 80).starts_with('\n'));
+    assert!(!plain(&show(&document, &Layout::default())).contains("\n\n\n"));
+}
+
+#[test]
+fn a_frequency_that_must_not_be_believed_makes_no_cycles() {
+    let reason = Reason::new(Cause::Clock, "why");
+    let mut frequency = forbidden("cpu.frequency", Params::none(), State::Invalid, reason);
+    frequency.unit = Unit::Hertz;
+    let time = measured("os.x", Params::none(), Unit::Nanoseconds, 100.0, 0.01);
+    let mut table = Table::new(Layout { cycles: true, ..Layout::default() });
+    let rows = digits(&table.rows(&[frequency, time]));
+    assert!(!rows.contains(LEAK), "{rows}");
+    assert!(plain(&table.foot()).contains("cycles: not shown"), "{}", table.foot());
+}

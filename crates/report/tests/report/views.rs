@@ -1,0 +1,182 @@
+//! What a person sees of a run, at the widths a terminal has.
+
+use crate::fixture::{document, plain};
+use fathom_record::{Cause, Counts, Document, Effort, Protocol, Reason, RunState, State, Verdict};
+use fathom_report::{Layout, RunListing, Table, closing, opening, runs, show};
+
+fn layout(width: usize) -> Layout {
+    Layout { width, ..Layout::default() }
+}
+
+#[test]
+fn a_run_at_60_columns() {
+    insta::assert_snapshot!(plain(&show(&document(), &layout(60))));
+}
+
+#[test]
+fn a_run_at_80_columns() {
+    insta::assert_snapshot!(plain(&show(&document(), &layout(80))));
+}
+
+#[test]
+fn a_run_at_110_columns() {
+    insta::assert_snapshot!(plain(&show(&document(), &layout(110))));
+}
+
+#[test]
+fn a_run_at_140_columns() {
+    insta::assert_snapshot!(plain(&show(&document(), &layout(140))));
+}
+
+#[test]
+fn a_run_in_cycles_too() {
+    let wide = Layout { cycles: true, ..layout(80) };
+    let narrow = Layout { cycles: true, ..layout(60) };
+    let mut text = String::new();
+    for layout in [wide, narrow] {
+        let mut table = Table::new(layout);
+        text += &table.header();
+        text += &table.rows(&document().records[..11]);
+        text += &table.foot();
+        text += "\n";
+    }
+    insta::assert_snapshot!(plain(&text));
+}
+
+#[test]
+fn a_run_by_the_trimmed_protocol() {
+    let mut text = String::new();
+    for width in [80, 140] {
+        let mut table = Table::new(Layout { protocol: Protocol::Trimmed, ..layout(width) });
+        text += &table.header();
+        text += &table.rows(&document().records);
+        text += &table.foot();
+        text += "\n";
+    }
+    insta::assert_snapshot!(plain(&text));
+}
+
+#[test]
+fn a_run_that_was_interrupted_drifted_and_was_tuned() {
+    let mut document = document();
+    document.run.state = RunState::Interrupted;
+    document.run.ended = None;
+    document.run.planned = 40;
+    document.run.asked = vec!["cpu".to_owned(), "os.syscall".to_owned()];
+    document.run.tuned = vec!["governor of CPU 1: powersave → performance".to_owned()];
+    document.run.notes =
+        vec!["the wall clock was stepped by 2.0 s: no duration depends on it".into()];
+    document.run.clock.refused = Some("the kernel's clock source is hpet".to_owned());
+    document.run.verdict = Verdict {
+        state: State::Noisy,
+        reasons: vec![
+            Reason::new(Cause::MachineDrift, "the machine became 3.1 % slower from 12:01 to 12:03")
+                .with_next("let it cool down, and run again"),
+        ],
+    };
+    for record in &mut document.records[20..] {
+        record.summary = None;
+        record.verdict =
+            Verdict::because(State::Failed, Cause::Interrupted, "not measured any more");
+    }
+    let text = opening(&document.run, &document.host, 80) + &closing(&document, 80);
+    insta::assert_snapshot!(plain(&text));
+}
+
+#[test]
+fn a_run_without_records_says_so() {
+    let empty = Document { records: Vec::new(), ..document() };
+    assert!(plain(&show(&empty, &layout(80))).contains("\nNothing was measured.\n"));
+    assert_eq!(Table::new(layout(80)).foot(), "");
+}
+
+#[test]
+fn a_run_with_nothing_but_one_good_record_has_a_short_end() {
+    let mut one = document();
+    one.records.truncate(1);
+    let text = plain(&closing(&one, 80));
+    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted, 1 agree"), "{text}");
+}
+
+#[test]
+fn an_order_that_does_not_hold_is_told_with_its_limit() {
+    let mut document = document();
+    document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
+    let text = plain(&closing(&document, 200));
+    let sentence = "1. os.switch.thread{set_bytes=65536} takes 1.204 µs (± 1.0 %), where > 1.62 µs \
+                    was predicted: more than two system calls.\n";
+    assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn a_wide_interval_is_no_finding() {
+    let mut document = document();
+    document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
+    let summary = document.records[0].summary.as_mut().unwrap();
+    summary.ci95 = Some([1_000.0, 1_400.0]);
+    assert!(!plain(&closing(&document, 200)).contains("1. "));
+}
+
+#[test]
+fn what_is_unavailable_comes_with_what_would_help() {
+    let mut document = document();
+    document.records.retain(|record| record.verdict.state == State::Unavailable);
+    let text = plain(&closing(&document, 200));
+    let sentence =
+        "to have 1 of them: allow a second CPU (taskset, cpuset); to have 1 more: run as";
+    assert!(text.contains(sentence), "{text}");
+    for record in &mut document.records {
+        record.verdict.reasons[0].next = "run as root".to_owned();
+    }
+    let text = plain(&closing(&document, 200));
+    assert!(text.contains("are unavailable; to have them: run as root.\n"), "{text}");
+}
+
+#[test]
+fn the_list_of_runs() {
+    let row = |id: &str, state, host: &str| RunListing {
+        id: id.to_owned(),
+        started: "2026-03-01T12:00:00Z".to_owned(),
+        state,
+        effort: Effort::Standard,
+        host: host.to_owned(),
+        kernel: "6.18.44".to_owned(),
+        counts: Counts { valid: 71, noisy: 6, unavailable: 7, ..Counts::default() },
+    };
+    let rows = [
+        row("0198c1a2b3c4d5e6", RunState::Complete, "falcon"),
+        row("0198c1a2b3c4d5e7", RunState::Interrupted, "a-host-with-a-rather-long-name.example"),
+        row("0198c1a2b3c4d5e8", RunState::Running, "falcon"),
+    ];
+    let text: Vec<String> =
+        [60, 80, 120].into_iter().map(|width| plain(&runs(&rows, &layout(width)))).collect();
+    insta::assert_snapshot!(text.join("\n"));
+    assert!(runs(&[], &layout(80)).contains("No run is kept"));
+}
+
+#[test]
+fn blocks_printed_as_they_end_read_as_the_kept_run() {
+    let document = document();
+    for cycles in [false, true] {
+        let layout = Layout { cycles, ..layout(80) };
+        for size in [1, 3, 10] {
+            let mut table = Table::new(layout);
+            let mut text = opening(&document.run, &document.host, layout.width);
+            text += &table.header();
+            for block in document.records.chunks(size) {
+                text += &table.rows(block);
+            }
+            text += &table.foot();
+            text += &closing(&document, layout.width);
+            assert_eq!(text, show(&document, &layout), "blocks of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_difference_from_the_prediction_is_coloured_and_written() {
+    let text = show(&document(), &layout(80));
+    let line = text.lines().find(|line| line.contains("getppid")).unwrap();
+    let (before, _) = line.split_once("differs").unwrap();
+    assert!(before.ends_with('m') && before.contains("\u{1b}["), "{line:?}");
+}

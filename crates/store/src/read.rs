@@ -1,0 +1,286 @@
+//! Reading: the list of runs, and one run whole. Everything read from JSON is checked first.
+
+use std::path::Path;
+
+use fathom_record::{Counts, Document, Effort, Host, Record, Run, RunState, SCHEMA_VERSION, Sample};
+use fathom_record::{Params, State, Tool};
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::de::DeserializeOwned;
+
+use crate::liveness::{Owner, PROC};
+use crate::write::RunTexts;
+use crate::{Store, StoreError};
+
+/// One run in the list of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its id.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// When it ended, where it did.
+    pub ended: Option<String>,
+    /// How far it came; interrupted where its process is gone without a word.
+    pub state: RunState,
+    /// How thoroughly.
+    pub effort: Effort,
+    /// The host's name.
+    pub host_name: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu_model: String,
+    /// Its records by verdict.
+    pub counts: Counts,
+}
+
+impl Store {
+    /// The runs, newest first: in the order of their ids, which sort by time. No JSON is read, and
+    /// nothing is checked.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
+        let count = |state: State| {
+            let word = state.word();
+            format!("(SELECT count(*) FROM record WHERE run = run.number AND verdict = '{word}')")
+        };
+        let query = format!(
+            "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
+                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}
+             FROM run ORDER BY id DESC",
+            count(State::Valid),
+            count(State::Noisy),
+            count(State::Unavailable),
+            count(State::Invalid),
+            count(State::Failed),
+        );
+        let read = || {
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let rows = statement.query_map([], run_row)?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(|error| self.failed("read", error))
+    }
+
+    /// One run whole, with its records in the order they were stored; `run_id` is a whole id, as
+    /// [`Store::resolve`] gives it. Without samples they are not read, and so not checked.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] where anything does not fit its checksum;
+    /// where reading fails.
+    pub fn document(&self, run_id: &str, with_samples: bool) -> Result<Document, StoreError> {
+        let failed = |error| self.failed("read", error);
+        // One view of the store for both tables, whatever is written meanwhile.
+        let view = self.connection.unchecked_transaction().map_err(failed)?;
+        let head = head(&view, run_id).optional().map_err(failed)?;
+        let Some((number, head)) = head else {
+            return Err(self.no_such_run(run_id)?);
+        };
+        let raw = raw_records(&view, number, with_samples).map_err(failed)?;
+        drop(view);
+        let (tool, run, host) = head.checked(run_id)?;
+        let records = raw
+            .into_iter()
+            .map(|raw| raw.checked(run_id))
+            .collect::<Result<_, _>>()?;
+        Ok(Document {
+            schema: SCHEMA_VERSION,
+            tool,
+            run,
+            host,
+            records,
+        })
+    }
+}
+
+fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+    let owner = Owner {
+        pid: row.get(8)?,
+        start_ticks: row.get(9)?,
+        boot_id: row.get(10)?,
+    };
+    Ok(RunRow {
+        id: row.get(0)?,
+        started: row.get(1)?,
+        ended: row.get(2)?,
+        state: shown(state_of(&row.get::<_, String>(3)?), &owner),
+        effort: effort_of(&row.get::<_, String>(4)?),
+        host_name: row.get(5)?,
+        kernel: row.get(6)?,
+        cpu_model: row.get(7)?,
+        counts: Counts {
+            valid: row.get(11)?,
+            noisy: row.get(12)?,
+            unavailable: row.get(13)?,
+            invalid: row.get(14)?,
+            failed: row.get(15)?,
+        },
+    })
+}
+
+/// A run whose process is gone does not go on.
+fn shown(state: RunState, owner: &Owner) -> RunState {
+    match state {
+        RunState::Running if owner.is_gone(Path::new(PROC)) => RunState::Interrupted,
+        state => state,
+    }
+}
+
+/// A run's row as it lies in the store.
+struct Head {
+    texts: RunTexts,
+    crc: u32,
+    owner: Owner,
+}
+
+fn head(connection: &Connection, run_id: &str) -> rusqlite::Result<(i64, Head)> {
+    connection
+        .prepare_cached(
+            "SELECT number, tool, body, host, crc, pid, pid_start_ticks, boot_id
+             FROM run WHERE id = ?1",
+        )?
+        .query_row([run_id], |row| {
+            let texts = RunTexts {
+                tool: row.get(1)?,
+                body: row.get(2)?,
+                host: row.get(3)?,
+            };
+            let owner = Owner {
+                pid: row.get(5)?,
+                start_ticks: row.get(6)?,
+                boot_id: row.get(7)?,
+            };
+            let crc = row.get(4)?;
+            Ok((row.get(0)?, Head { texts, crc, owner }))
+        })
+}
+
+impl Head {
+    fn checked(self, run_id: &str) -> Result<(Tool, Run, Host), StoreError> {
+        let damaged = |reason: String| StoreError::Damaged {
+            run: run_id.to_owned(),
+            part: "the row of the run".to_owned(),
+            reason,
+        };
+        if self.texts.crc() != self.crc {
+            return Err(damaged("it does not fit its checksum".to_owned()));
+        }
+        let tool = parse(&self.texts.tool).map_err(damaged)?;
+        let host = parse(&self.texts.host).map_err(damaged)?;
+        let mut run: Run = parse(&self.texts.body).map_err(damaged)?;
+        run.state = shown(run.state, &self.owner);
+        Ok((tool, run, host))
+    }
+}
+
+/// A record's rows as they lie in the store. Text is read as bytes: damaged, it may be no UTF-8.
+struct RawRecord {
+    metric: Vec<u8>,
+    params: Vec<u8>,
+    body: Vec<u8>,
+    samples: Option<(Vec<u8>, u32)>,
+}
+
+fn raw_records(
+    connection: &Connection,
+    run: i64,
+    with_samples: bool,
+) -> rusqlite::Result<Vec<RawRecord>> {
+    let query = if with_samples {
+        "SELECT record.metric, record.params, record.body, samples.body, samples.crc
+         FROM record LEFT JOIN samples ON samples.record = record.number
+         WHERE record.run = ?1 ORDER BY record.number"
+    } else {
+        "SELECT metric, params, body, NULL, NULL FROM record WHERE run = ?1 ORDER BY number"
+    };
+    let mut statement = connection.prepare_cached(query)?;
+    let rows = statement.query_map([run], |row| {
+        let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes()?.to_vec());
+        let samples = match row.get(4)? {
+            Some(crc) => Some((bytes(3)?, crc)),
+            None => None,
+        };
+        Ok(RawRecord {
+            metric: bytes(0)?,
+            params: bytes(1)?,
+            body: bytes(2)?,
+            samples,
+        })
+    })?;
+    rows.collect::<rusqlite::Result<Vec<_>>>()
+}
+
+impl RawRecord {
+    fn checked(self, run_id: &str) -> Result<Record, StoreError> {
+        let name = self.name();
+        let damaged = |part: &str, reason: String| StoreError::Damaged {
+            run: run_id.to_owned(),
+            part: part.to_owned(),
+            reason,
+        };
+        let mut record: Record =
+            parse_bytes(&self.body).map_err(|reason| damaged(&name, reason))?;
+        if !record.is_intact() {
+            let reason = "it does not fit its checksum".to_owned();
+            return Err(damaged(&name, reason));
+        }
+        if record.name() != name {
+            let reason = format!("its content is that of {}", record.name());
+            return Err(damaged(&name, reason));
+        }
+        if let Some((bytes, crc)) = &self.samples {
+            let part = format!("the samples of {name}");
+            if crc32fast::hash(bytes) != *crc {
+                return Err(damaged(&part, "they do not fit their checksum".to_owned()));
+            }
+            let samples: Vec<Sample> =
+                parse_bytes(bytes).map_err(|reason| damaged(&part, reason))?;
+            record.samples = Some(samples);
+        }
+        Ok(record)
+    }
+
+    /// The name by the columns, for whatever its body may say.
+    fn name(&self) -> String {
+        let metric = String::from_utf8_lossy(&self.metric);
+        match parse_bytes::<Params>(&self.params) {
+            Ok(params) => format!("{metric}{params}"),
+            Err(_) => format!("{metric}{}", String::from_utf8_lossy(&self.params)),
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    parse_bytes(text.as_bytes())
+}
+
+fn parse_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|error| error.to_string())
+}
+
+/// The state in the column that lists need.
+pub(crate) fn state_word(state: RunState) -> &'static str {
+    match state {
+        RunState::Running => "running",
+        RunState::Complete => "complete",
+        RunState::Interrupted => "interrupted",
+    }
+}
+
+/// A word that is none of ours means a damaged row; nothing says that run was complete.
+fn state_of(word: &str) -> RunState {
+    match word {
+        "running" => RunState::Running,
+        "complete" => RunState::Complete,
+        _ => RunState::Interrupted,
+    }
+}
+
+fn effort_of(word: &str) -> Effort {
+    match word {
+        "quick" => Effort::Quick,
+        "thorough" => Effort::Thorough,
+        _ => Effort::Standard,
+    }
+}

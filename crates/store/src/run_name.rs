@@ -1,0 +1,94 @@
+//! Names of runs: an id, the first digits of one, `latest`, `latest~2`.
+
+use rusqlite::OptionalExtension;
+
+use crate::{Store, StoreError};
+
+/// Fewer digits than this would often fit several runs.
+const PREFIX_MIN: usize = 4;
+
+impl Store {
+    /// The id of the run that `name` stands for: a whole id, a prefix of at least 4 characters
+    /// that fits one run only, `latest`, or `latest~N` for the N-th before it. Any state counts: a
+    /// run that goes on can be the latest.
+    ///
+    /// # Errors
+    /// Where the name fits no run, several, or is not a name.
+    pub fn resolve(&self, name: &str) -> Result<String, StoreError> {
+        if let Some(rest) = name.strip_prefix("latest") {
+            return self.before_latest(name, rest);
+        }
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+            return Err(StoreError::BadName {
+                name: name.to_owned(),
+            });
+        }
+        let mut fitting = self.starting_with(name)?;
+        if let Some(whole) = fitting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
+            return Ok(whole.clone());
+        }
+        if name.len() < PREFIX_MIN {
+            return Err(StoreError::TooShort {
+                name: name.to_owned(),
+                min: PREFIX_MIN,
+            });
+        }
+        match fitting.len() {
+            0 => Err(self.no_such_run(name)?),
+            1 => Ok(fitting.remove(0)),
+            _ => Err(StoreError::Ambiguous {
+                name: name.to_owned(),
+                candidates: fitting,
+            }),
+        }
+    }
+
+    fn before_latest(&self, name: &str, rest: &str) -> Result<String, StoreError> {
+        let back = match rest.strip_prefix('~') {
+            None if rest.is_empty() => Some(0),
+            None => None,
+            Some(digits) => digits.parse::<u32>().ok(),
+        };
+        let Some(back) = back else {
+            return Err(StoreError::BadName {
+                name: name.to_owned(),
+            });
+        };
+        let found = self
+            .connection
+            .query_row(
+                "SELECT id FROM run ORDER BY id DESC LIMIT 1 OFFSET ?1",
+                [back],
+                |row| row.get(0),
+            )
+            .optional()
+            .map_err(|error| self.failed("read", error))?;
+        match found {
+            Some(id) => Ok(id),
+            None => Err(self.no_such_run(name)?),
+        }
+    }
+
+    fn starting_with(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let query = "SELECT id FROM run
+            WHERE substr(id, 1, length(?1)) = ?1 COLLATE NOCASE ORDER BY id DESC";
+        let read = || {
+            let mut statement = self.connection.prepare_cached(query)?;
+            let rows = statement.query_map([prefix], |row| row.get(0))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(|error| self.failed("read", error))
+    }
+
+    /// The error for a name that fits nothing.
+    pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
+        let runs = self
+            .connection
+            .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
+            .map_err(|error| self.failed("read", error))?;
+        Ok(StoreError::NoSuchRun {
+            name: name.to_owned(),
+            runs,
+        })
+    }
+}

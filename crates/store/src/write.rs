@@ -1,0 +1,266 @@
+//! Writing: the begin of a run, its records one by one, its end.
+
+use std::path::Path;
+
+use fathom_record::{Host, Record, Run, Tool};
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, ffi, params};
+use serde_json::Error as JsonError;
+
+use crate::liveness::{Owner, PROC};
+use crate::read::state_word;
+use crate::{Store, StoreError};
+
+impl Store {
+    /// Stores a new run, its tool and its host. The run belongs to this process: when that is
+    /// gone without [`Store::update_run`], the run counts as interrupted.
+    ///
+    /// # Errors
+    /// [`StoreError::RunExists`] where the store has the id already; where writing fails.
+    pub fn begin(&mut self, tool: &Tool, run: &Run, host: &Host) -> Result<(), StoreError> {
+        let texts = RunTexts {
+            tool: same_again(run, "the tool", tool)?,
+            body: same_again(run, "the run", run)?,
+            host: same_again(run, "the host", host)?,
+        };
+        let owner = Owner::current(Path::new(PROC));
+        self.write(|transaction, failed| {
+            let done = transaction.execute(
+                "INSERT INTO run (id, started, ended, state, effort, host_name, kernel, cpu_model,
+                    pid, pid_start_ticks, boot_id, tool, body, host, crc)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                params![
+                    run.id,
+                    run.started,
+                    run.ended,
+                    state_word(run.state),
+                    run.effort.word(),
+                    host.name,
+                    host.kernel,
+                    host.cpu.model,
+                    owner.pid,
+                    owner.start_ticks,
+                    owner.boot_id,
+                    texts.tool,
+                    texts.body,
+                    texts.host,
+                    texts.crc(),
+                ],
+            );
+            match done {
+                Ok(_) => Ok(()),
+                Err(error) if is_there_already(&error) => Err(StoreError::RunExists {
+                    run: run.id.clone(),
+                }),
+                Err(error) => Err(failed(error)),
+            }
+        })
+    }
+
+    /// Stores one record of a run, its samples apart, in one transaction. When this returns `Ok`
+    /// the record is on the disk, whole; otherwise nothing of it is.
+    ///
+    /// # Errors
+    /// [`StoreError::NotSealed`] where its checksum does not fit; [`StoreError::NotStorable`] where
+    /// it holds a number that JSON cannot; [`StoreError::Duplicate`] where the run has this metric
+    /// with these parameters; [`StoreError::NoSuchRun`]; where writing fails.
+    pub fn add(&mut self, run_id: &str, record: &Record) -> Result<(), StoreError> {
+        let texts = RecordTexts::of(run_id, record)?;
+        let found = self.write(|transaction, failed| {
+            let Some(run) = number_of(transaction, run_id).map_err(failed)? else {
+                return Ok(false);
+            };
+            insert(transaction, run, record, &texts)
+                .map(|()| true)
+                .map_err(|error| match is_there_already(&error) {
+                    true => StoreError::Duplicate {
+                        run: run_id.to_owned(),
+                        record: record.name(),
+                    },
+                    false => failed(error),
+                })
+        })?;
+        match found {
+            true => Ok(()),
+            false => Err(self.no_such_run(run_id)?),
+        }
+    }
+
+    /// Replaces what is known of a run that was begun: its state, its end, its clock, its verdict.
+    /// Tool, host and records stay.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRun`] where it was never begun; where writing fails.
+    pub fn update_run(&mut self, run: &Run) -> Result<(), StoreError> {
+        let body = same_again(run, "the run", run)?;
+        let found = self.write(|transaction, failed| {
+            let kept = transaction
+                .query_row(
+                    "SELECT tool, host FROM run WHERE id = ?1",
+                    [&run.id],
+                    |row| Ok((row.get(0)?, row.get(1)?)),
+                )
+                .optional()
+                .map_err(failed)?;
+            let Some((tool, host)) = kept else {
+                return Ok(false);
+            };
+            let texts = RunTexts { tool, body, host };
+            transaction
+                .execute(
+                    "UPDATE run SET started = ?2, ended = ?3, state = ?4, effort = ?5, body = ?6,
+                        crc = ?7 WHERE id = ?1",
+                    params![
+                        run.id,
+                        run.started,
+                        run.ended,
+                        state_word(run.state),
+                        run.effort.word(),
+                        texts.body,
+                        texts.crc(),
+                    ],
+                )
+                .map_err(failed)?;
+            Ok(true)
+        })?;
+        match found {
+            true => Ok(()),
+            false => Err(self.no_such_run(&run.id)?),
+        }
+    }
+
+    /// One transaction: all of `work`, or nothing. It takes the lock for writing at its begin, so
+    /// that what it reads cannot change before it writes.
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(
+            &Transaction<'_>,
+            &dyn Fn(rusqlite::Error) -> StoreError,
+        ) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let path = &self.path;
+        let failed = |error| StoreError::from_sqlite("write", path, error);
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let done = work(&transaction, &failed)?;
+        transaction.commit().map_err(failed)?;
+        Ok(done)
+    }
+}
+
+/// The JSON of a run's row.
+pub(crate) struct RunTexts {
+    pub(crate) tool: String,
+    pub(crate) body: String,
+    pub(crate) host: String,
+}
+
+impl RunTexts {
+    /// CRC-32 over the three, each ended by a zero byte, which JSON never holds.
+    pub(crate) fn crc(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        for text in [&self.tool, &self.body, &self.host] {
+            hasher.update(text.as_bytes());
+            hasher.update(&[0]);
+        }
+        hasher.finalize()
+    }
+}
+
+/// The JSON of a record's rows.
+struct RecordTexts {
+    params: String,
+    body: String,
+    samples: Option<String>,
+}
+
+impl RecordTexts {
+    fn of(run: &str, record: &Record) -> Result<Self, StoreError> {
+        let name = || record.name();
+        if !record.is_intact() {
+            return Err(StoreError::NotSealed {
+                run: run.to_owned(),
+                record: name(),
+            });
+        }
+        let bare = Record {
+            samples: None,
+            ..record.clone()
+        };
+        let samples = record.samples.as_ref();
+        Ok(Self {
+            params: json(run, name, &record.params)?,
+            body: json(run, name, &bare)?,
+            samples: samples
+                .map(|samples| json(run, || format!("the samples of {}", name()), samples))
+                .transpose()?,
+        })
+    }
+}
+
+fn insert(
+    transaction: &Transaction<'_>,
+    run: i64,
+    record: &Record,
+    texts: &RecordTexts,
+) -> rusqlite::Result<()> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO record (run, metric, params, verdict, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?
+        .execute(params![
+            run,
+            record.metric.as_str(),
+            texts.params,
+            record.verdict.state.word(),
+            texts.body,
+        ])?;
+    let number = transaction.last_insert_rowid();
+    if let Some(samples) = &texts.samples {
+        let crc = crc32fast::hash(samples.as_bytes());
+        transaction
+            .prepare_cached("INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)")?
+            .execute(params![number, samples.as_bytes(), crc])?;
+    }
+    Ok(())
+}
+
+/// The number of a run's row.
+pub(crate) fn number_of(
+    connection: &rusqlite::Connection,
+    run_id: &str,
+) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT number FROM run WHERE id = ?1")?
+        .query_row([run_id], |row| row.get(0))
+        .optional()
+}
+
+fn same_again<T>(run: &Run, what: &str, value: &T) -> Result<String, StoreError>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq,
+{
+    json(&run.id, || what.to_owned(), value)
+}
+
+/// The value as JSON that reads back as the same value. JSON has no infinity and no NaN: it would
+/// keep them as null, and the reader would find a hole, or no record at all.
+fn json<T>(run: &str, what: impl FnOnce() -> String, value: &T) -> Result<String, StoreError>
+where
+    T: serde::Serialize + serde::de::DeserializeOwned + PartialEq,
+{
+    let text = serde_json::to_string(value);
+    let back = |text: &String| -> Result<T, JsonError> { serde_json::from_str(text) };
+    match text {
+        Ok(text) if back(&text).is_ok_and(|back| back == *value) => Ok(text),
+        _ => Err(StoreError::NotStorable {
+            run: run.to_owned(),
+            what: what(),
+        }),
+    }
+}
+
+fn is_there_already(error: &rusqlite::Error) -> bool {
+    error.sqlite_extended_error_code() == Some(ffi::SQLITE_CONSTRAINT_UNIQUE)
+}

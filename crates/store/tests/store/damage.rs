@@ -1,0 +1,96 @@
+//! Damage is noticed, and named.
+
+use fathom_store::{Store, StoreError};
+use rusqlite::Connection;
+
+use crate::example;
+
+const RUN: &str = "0000019514ab3c5d";
+
+/// Changes the store behind its back, and reads it with samples and without.
+fn after(sql: &str) -> [Result<(), StoreError>; 2] {
+    let (_folder, path, store) = example::store_with(RUN, 3);
+    drop(store);
+    let changed = Connection::open(&path).unwrap().execute(sql, []).unwrap();
+    assert!(changed > 0, "the damage was not done: {sql}");
+    let store = Store::open_existing(&path).unwrap();
+    [true, false].map(|with_samples| store.document(RUN, with_samples).map(drop))
+}
+
+fn is_damaged(result: &Result<(), StoreError>, part: &str) {
+    let error = result.as_ref().unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    let message = error.to_string();
+    let expected = format!("read run {RUN}: {part} is damaged: ");
+    assert!(message.starts_with(&expected), "{message}");
+}
+
+#[test]
+fn one_changed_digit_in_a_record_is_noticed() {
+    let results =
+        after("UPDATE record SET body = replace(body, '\"n\":600', '\"n\":601') WHERE number = 2");
+    for result in &results {
+        is_damaged(result, "file.read.throughput{block=1,mode=cold}");
+    }
+}
+
+#[test]
+fn a_record_that_is_no_json_any_more_is_noticed() {
+    for damage in [
+        "'{' || body",
+        "''",
+        "CAST(x'ff' || body AS TEXT)",
+        "substr(body, 1, 90)",
+    ] {
+        let results = after(&format!(
+            "UPDATE record SET body = {damage} WHERE number = 1"
+        ));
+        for result in &results {
+            is_damaged(result, "file.read.throughput{block=0,mode=cold}");
+        }
+    }
+}
+
+#[test]
+fn a_record_under_another_name_is_noticed() {
+    for result in &after("UPDATE record SET metric = 'os.syscall' WHERE number = 3") {
+        is_damaged(result, "os.syscall{block=2,mode=cold}");
+    }
+}
+
+#[test]
+fn one_changed_bit_in_the_samples_is_noticed_where_they_are_read() {
+    let [with, without] = after(
+        "UPDATE samples SET body = CAST(replace(CAST(body AS TEXT), '\"cpu\":1', '\"cpu\":3')
+            AS BLOB) WHERE record = 2",
+    );
+    is_damaged(
+        &with,
+        "the samples of file.read.throughput{block=1,mode=cold}",
+    );
+    without.unwrap();
+}
+
+#[test]
+fn a_change_in_the_facts_of_the_run_is_noticed() {
+    for column in ["tool", "body", "host"] {
+        let sql = format!("UPDATE run SET {column} = replace({column}, 'a', 'b')");
+        for result in &after(&sql) {
+            is_damaged(result, "the row of the run");
+        }
+    }
+}
+
+#[test]
+fn a_torn_database_is_told_apart_from_a_foreign_one() {
+    let (_folder, path, store) = example::store_with(RUN, 20);
+    drop(store);
+    let mut bytes = std::fs::read(&path).unwrap();
+    for byte in &mut bytes[4096..] {
+        *byte = 0xa5;
+    }
+    std::fs::write(&path, bytes).unwrap();
+    let read = Store::open_existing(&path).and_then(|store| store.document(RUN, true));
+    let error = read.unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+}

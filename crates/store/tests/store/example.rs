@@ -1,0 +1,186 @@
+//! Runs and records that look like real ones.
+
+use std::path::PathBuf;
+
+use fathom_record::summary::IntervalKind;
+use fathom_record::{
+    Better, Cause, Check, Disturbance, Host, MetricId, ParamValue, Params, Prediction, Reason,
+    Record, Run, Sample, State, Summary, Tool, Unit, Verdict,
+};
+use fathom_store::Store;
+use tempfile::TempDir;
+
+/// A folder that goes with the test, and the path of a store that is not there yet.
+pub(crate) fn new_place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fathom.db");
+    (folder, path)
+}
+
+/// A store with one run of `records` records in it.
+pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store) {
+    let (folder, path) = new_place();
+    let mut store = Store::open(&path).unwrap();
+    store.begin(&tool(), &run(run_id), &host()).unwrap();
+    for number in 0..records {
+        store.add(run_id, &record(number)).unwrap();
+    }
+    (folder, path, store)
+}
+
+pub(crate) fn tool() -> Tool {
+    Tool {
+        name: "fathom".to_owned(),
+        version: "0.1.0".to_owned(),
+    }
+}
+
+pub(crate) fn host() -> Host {
+    let mut host = Host {
+        name: "bench-3".to_owned(),
+        kernel: "6.12.9".to_owned(),
+        virtualization: Some("kvm".to_owned()),
+        uptime_s: Some(86_400.25),
+        ..Host::default()
+    };
+    host.cpu.model = "Example 9 7950X".to_owned();
+    host.cpu.logical = 2;
+    host.cpu.hz = Some(4.5e9);
+    host.origin("cpu.model", "/proc/cpuinfo");
+    host
+}
+
+pub(crate) fn run(id: &str) -> Run {
+    serde_json::from_value(serde_json::json!({
+        "id": id,
+        "started": "2026-02-03T04:05:06.789Z",
+        "ended": null,
+        "effort": "quick",
+        "protocol": "median",
+        "seed": u64::MAX,
+        "asked": ["os"],
+        "planned": 12,
+        "state": "running",
+        "cpu": 1,
+        "cpu_reason": "fewest interrupts",
+        "clock": {
+            "source": "tsc",
+            "refused": null,
+            "hz": 4_491_539_123.456_789,
+            "resolution_ns": 0.1 + 0.2,
+            "read_ns": 11.5,
+            "raw_ppm": null,
+            "monotonic_ppm": null,
+        },
+        "verdict": { "state": "valid", "reasons": [] },
+        "notes": ["the wall clock was stepped by −3 s"],
+    }))
+    .unwrap()
+}
+
+/// Record `number`, always the same, with samples of a length that varies.
+pub(crate) fn record(number: u64) -> Record {
+    let mut digits = Digits(number);
+    let samples: Vec<Sample> = (0..5)
+        .map(|process| sample(process, &mut digits, (number * 37 % 200) as usize + 1))
+        .collect();
+    let medians: Vec<f64> = samples.iter().map(|sample| sample.values[0]).collect();
+    Record {
+        metric: MetricId::new("file.read.throughput"),
+        params: Params::one("block", number as i64).and("mode", "cold"),
+        title: "Reading a file".to_owned(),
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        value: None,
+        visit: format!("visit-{number}"),
+        derived_from: Vec::new(),
+        summary: Some(Summary {
+            n: 600,
+            processes: 5,
+            median: medians[0],
+            ci95: Some([medians[1], f64::MIN_POSITIVE]),
+            interval: IntervalKind::Processes,
+            mean: 1.0 / 3.0,
+            min: -0.0,
+            max: f64::MAX,
+            process_medians: medians,
+            ..Summary::default()
+        }),
+        samples: Some(samples),
+        prediction: Some(Prediction::sum(60.0, 45.1, 0.2, "entry + work", "a table")),
+        no_model: None,
+        agreement: None,
+        verdict: verdict(number),
+        checks: [("bytes read".to_owned(), "4096 of 4096".to_owned())].into(),
+        disturbance: Disturbance::default(),
+        notes: Vec::new(),
+        checksum: String::new(),
+    }
+    .sealed()
+}
+
+/// Every fifth record has another verdict than its neighbour.
+fn verdict(number: u64) -> Verdict {
+    let state = match number % 5 {
+        1 => State::Noisy,
+        2 => State::Unavailable,
+        3 => State::Invalid,
+        4 => State::Failed,
+        _ => return Verdict::default(),
+    };
+    let reason = Reason::new(Cause::Steal, "31 % of the time was another guest's");
+    Verdict {
+        state,
+        reasons: vec![reason.with_next("measure again")],
+    }
+}
+
+fn sample(process: u32, digits: &mut Digits, length: usize) -> Sample {
+    Sample {
+        process,
+        cpu: 1,
+        batch: 4096,
+        values: (0..length).map(|_| digits.next_value()).collect(),
+        overhead_ns: 0.7,
+        disturbance: Disturbance {
+            wall_ns: u64::MAX,
+            steal_ns: Some(3),
+            ..Disturbance::default()
+        },
+        checks: vec![Check {
+            name: "bytes read".to_owned(),
+            passed: true,
+            detail: "4096 of 4096".to_owned(),
+        }],
+        ..Sample::default()
+    }
+}
+
+/// SplitMix64: numbers that use every bit of a float, the same for the same seed.
+pub(crate) struct Digits(pub(crate) u64);
+
+impl Digits {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    fn next_value(&mut self) -> f64 {
+        100.0 + (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// The number a record of this file was made from.
+pub(crate) fn number_of(record: &Record) -> u64 {
+    match record.params.0.get("block") {
+        Some(ParamValue::Integer(number)) => *number as u64,
+        other => panic!("no record of these tests: {other:?}"),
+    }
+}

@@ -1,0 +1,84 @@
+//! Finding a run by what a person types.
+
+use fathom_store::{Store, StoreError};
+
+use crate::example;
+
+const IDS: [&str; 3] = ["0195aa0000000001", "0195aa0000000002", "0195bb0000000003"];
+
+fn three_runs() -> (tempfile::TempDir, Store) {
+    let (folder, path) = example::new_place();
+    let mut store = Store::open(&path).unwrap();
+    for id in IDS {
+        store
+            .begin(&example::tool(), &example::run(id), &example::host())
+            .unwrap();
+    }
+    (folder, store)
+}
+
+#[test]
+fn a_run_is_found_by_its_id_a_prefix_and_its_age() {
+    let (_folder, store) = three_runs();
+    for (name, expected) in [
+        ("0195aa0000000001", IDS[0]),
+        ("0195b", IDS[2]),
+        ("0195BB", IDS[2]),
+        ("latest", IDS[2]),
+        ("latest~0", IDS[2]),
+        ("latest~2", IDS[0]),
+    ] {
+        assert_eq!(store.resolve(name).unwrap(), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_prefix_of_several_runs_lists_them() {
+    let (_folder, store) = three_runs();
+    assert_eq!(
+        store.resolve("0195a").unwrap_err().to_string(),
+        "find run 0195a: it could be 0195aa0000000002, 0195aa0000000001; give more digits"
+    );
+}
+
+#[test]
+fn a_name_of_no_run_says_how_many_there_are() {
+    let (_folder, store) = three_runs();
+    for name in ["0195c", "latest~3", "ffffffffffffffff"] {
+        let message = store.resolve(name).unwrap_err().to_string();
+        let expected = format!(
+            "find run {name}: no such run among the 3 in the store; `fathom show` lists them"
+        );
+        assert_eq!(message, expected);
+    }
+    let (_folder, path) = example::new_place();
+    let message = Store::open(&path)
+        .unwrap()
+        .resolve("latest")
+        .unwrap_err()
+        .to_string();
+    assert!(message.contains("the store has no runs"), "{message}");
+}
+
+#[test]
+fn what_is_no_name_is_told_apart_from_what_is_not_there() {
+    let (_folder, store) = three_runs();
+    for name in [
+        "",
+        "latest~",
+        "latest~-1",
+        "latest~x",
+        "latests",
+        "0195%",
+        "0195*",
+        "a b",
+    ] {
+        let error = store.resolve(name).unwrap_err();
+        assert!(
+            matches!(error, StoreError::BadName { .. }),
+            "{name:?}: {error}"
+        );
+    }
+    let error = store.resolve("019").unwrap_err();
+    assert!(matches!(error, StoreError::TooShort { .. }), "{error}");
+}

@@ -1,0 +1,234 @@
+//! Places that allow less than a store wants: full, read-only, forbidden. They are made in a mount
+//! namespace of the test's own, which ends with the child that runs in it.
+
+use std::path::Path;
+use std::process::Command;
+
+use fathom_record::Document;
+use fathom_store::{Store, StoreError};
+use rusqlite::Connection;
+
+use crate::{children, example};
+
+const RUN: &str = "0000019514ab3c5d";
+
+/// Enters a namespace of mounts, by way of a user namespace for those who are not root.
+fn namespace() -> Vec<&'static str> {
+    match rustix::process::geteuid().is_root() {
+        true => vec!["unshare", "--mount"],
+        false => vec!["unshare", "--user", "--map-root-user", "--mount"],
+    }
+}
+
+/// Lets a child play `part` where the mounts of `script` are; `$0` in it is `folder`. Says so and
+/// does nothing where mounting is not allowed.
+fn play(script: &str, folder: &Path, part: [&str; 2]) {
+    let folder = folder.to_str().unwrap();
+    let mut before = namespace();
+    let try_out = ["sh", "-c", "mount -t tmpfs none \"$0\"", folder];
+    let allowed = Command::new(before[0])
+        .args(&before[1..])
+        .args(try_out)
+        .output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        children::skipped("mounting a file system needs root or user namespaces");
+        return;
+    }
+    let script = format!("{script} && exec \"$@\"");
+    before.extend(["sh", "-c", &script, folder]);
+    let mut child = children::command(&before, &part).spawn().unwrap();
+    let said: Vec<String> = children::lines_of(&mut child).collect();
+    assert!(
+        child.wait().unwrap().success(),
+        "the child failed, see above"
+    );
+    assert_eq!(said.last().map(String::as_str), Some("done"));
+}
+
+#[test]
+fn a_full_disk_is_named_and_what_was_stored_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fathom.db");
+    let script = "mount -t tmpfs -o size=1536k none \"$0\"";
+    play(script, folder.path(), ["fill", path.to_str().unwrap()]);
+}
+
+/// Runs in a file system of 1.5 MiB.
+pub(crate) fn fill(path: &Path) {
+    let filler = path.with_file_name("filler");
+    std::fs::write(&filler, vec![0; 512 << 10]).unwrap();
+    let mut store = Store::open(path).unwrap();
+    store
+        .begin(&example::tool(), &example::run(RUN), &example::host())
+        .unwrap();
+    let mut stored = 0;
+    let error = loop {
+        match store.add(RUN, &example::record(stored)) {
+            Ok(()) => stored += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(stored > 0, "nothing was stored before the disk was full");
+    let expected = |path: &Path, action: &str| {
+        format!(
+            "{action} {}: no space left on the device; free some space \
+             or choose another place with --store",
+            path.display()
+        )
+    };
+    assert_eq!(error.to_string(), expected(path, "write"));
+    is_intact(path, &store.document(RUN, true).unwrap(), stored);
+
+    // To the last byte: not even a reader's or another store's small files find room.
+    let last = path.with_file_name("last");
+    let mut room = std::fs::File::create(last).unwrap();
+    while std::io::Write::write_all(&mut room, &[0; 512]).is_ok() {}
+    let other = path.with_file_name("other.db");
+    let error = Store::open(&other).unwrap_err();
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+
+    // A run that was killed there, seen by the next program.
+    std::mem::forget(store);
+    std::fs::remove_file(&filler).unwrap();
+    let mut store = Store::open(path).unwrap();
+    is_intact(path, &store.document(RUN, true).unwrap(), stored);
+    store.add(RUN, &example::record(stored)).unwrap();
+    is_intact(path, &store.document(RUN, true).unwrap(), stored + 1);
+}
+
+fn is_intact(path: &Path, document: &Document, records: u64) {
+    let expected: Vec<_> = (0..records).map(example::record).collect();
+    assert!(
+        document.records == expected,
+        "the records are not those acknowledged"
+    );
+    let answer: String = Connection::open(path)
+        .unwrap()
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(answer, "ok");
+}
+
+/// Stores in a folder that is then mounted read-only: at rest; with a log a killed writer left;
+/// with a writer at work elsewhere; and with half a change that a killed writer left.
+#[test]
+fn a_store_in_a_read_only_place_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store_in = |name: &str| {
+        let path = folder.path().join(name).join("fathom.db");
+        let mut store = Store::open(&path).unwrap();
+        store
+            .begin(&example::tool(), &example::run(RUN), &example::host())
+            .unwrap();
+        for number in 0..3 {
+            store.add(RUN, &example::record(number)).unwrap();
+        }
+        (path, store)
+    };
+    drop(store_in("rest"));
+    let (path, _writer) = store_in("work");
+    let killed = folder.path().join("killed");
+    std::fs::create_dir(&killed).unwrap();
+    for name in ["fathom.db", "fathom.db-wal"] {
+        std::fs::copy(path.with_file_name(name), killed.join(name)).unwrap();
+    }
+    half_changed(&path, &folder.path().join("half"));
+    let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
+    let part = ["read only", folder.path().to_str().unwrap()];
+    play(script, folder.path(), part);
+}
+
+/// Leaves in `folder` what a power cut leaves of `path` in the middle of a change, without a log.
+fn half_changed(path: &Path, folder: &Path) {
+    let scratch = folder.with_extension("scratch.db");
+    std::fs::create_dir(folder).unwrap();
+    let source = Connection::open(path).unwrap();
+    source
+        .execute("VACUUM INTO ?1", [scratch.to_str().unwrap()])
+        .unwrap();
+    let torn = Connection::open(&scratch).unwrap();
+    // With room for one page in memory, the change reaches the file before it is committed.
+    let change = "PRAGMA cache_size = 1; BEGIN; UPDATE samples SET body = zeroblob(90000)";
+    torn.execute_batch(change).unwrap();
+    for suffix in ["", "-journal"] {
+        let from = format!("{}{suffix}", scratch.display());
+        std::fs::copy(from, folder.join(format!("fathom.db{suffix}"))).unwrap();
+    }
+}
+
+/// Runs where none of the stores can be written.
+pub(crate) fn read_only(folder: &Path) {
+    assert!(
+        std::fs::write(folder.join("x"), "").is_err(),
+        "the place can be written"
+    );
+    for name in ["rest", "killed", "work"] {
+        let path = folder.join(name).join("fathom.db");
+        let document = Store::open_existing(&path).unwrap().document(RUN, true);
+        let expected: Vec<_> = (0..3).map(example::record).collect();
+        assert!(
+            document.unwrap().records == expected,
+            "{name}: not what was stored"
+        );
+        is_refused(&path, "it is read-only here");
+    }
+    let error = Store::open_existing(&folder.join("half/fathom.db")).unwrap_err();
+    assert!(matches!(error, StoreError::NeedsRecovery { .. }), "{error}");
+    is_refused(&folder.join("fathom.db"), "it is read-only here");
+    is_refused(&folder.join("new/fathom.db"), "it is read-only here");
+}
+
+fn is_refused(path: &Path, why: &str) {
+    let message = Store::open(path).unwrap_err().to_string();
+    assert!(message.contains(why), "{message}");
+    let remedy = "choose another place with --store or FATHOM_STORE";
+    assert!(message.ends_with(remedy), "{message}");
+}
+
+/// Takes a folder's permission to be written away; gives it back in the end.
+struct Forbidden<'a>(&'a Path);
+
+impl<'a> Forbidden<'a> {
+    /// `None` where it cannot be done. Root is bound by no mode, but by the immutable flag.
+    fn new(folder: &'a Path) -> Option<Self> {
+        Self::set(folder, "+i", "0500").then_some(Self(folder))
+    }
+
+    fn set(folder: &Path, flag: &str, mode: &str) -> bool {
+        let (program, word) = match rustix::process::geteuid().is_root() {
+            true => ("chattr", flag),
+            false => ("chmod", mode),
+        };
+        let output = Command::new(program).arg(word).arg(folder).output();
+        output.is_ok_and(|output| output.status.success())
+    }
+}
+
+impl Drop for Forbidden<'_> {
+    fn drop(&mut self) {
+        Self::set(self.0, "-i", "0700");
+    }
+}
+
+#[test]
+fn a_folder_without_permission_is_named_and_its_store_can_be_read() {
+    let (folder, path, store) = example::store_with(RUN, 2);
+    drop(store);
+    let Some(forbidden) = Forbidden::new(folder.path()) else {
+        children::skipped("chattr +i needs root and a file system that knows it");
+        return;
+    };
+    for name in ["fathom.db", "new.db", "new/fathom.db"] {
+        is_refused(
+            &folder.path().join(name),
+            "permission denied; run as its owner",
+        );
+    }
+    let document = Store::open_existing(&path)
+        .unwrap()
+        .document(RUN, true)
+        .unwrap();
+    assert_eq!(document.records.len(), 2);
+    drop(forbidden);
+    Store::open(&path).unwrap();
+}

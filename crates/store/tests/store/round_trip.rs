@@ -1,0 +1,253 @@
+//! What goes in comes out.
+
+use std::os::unix::fs::PermissionsExt;
+
+use fathom_record::{Document, Record, RunState, SCHEMA_VERSION, State, Verdict};
+use fathom_record::Counts;
+use fathom_store::{Store, StoreError};
+
+use crate::example;
+
+const RUN: &str = "0000019514ab3c5d";
+
+fn bits(record: &Record) -> Vec<u64> {
+    let summary = record.summary.as_ref().unwrap();
+    let samples = record.samples.iter().flatten();
+    let values = samples.flat_map(|sample| sample.values.iter());
+    let named = [
+        summary.min,
+        summary.max,
+        summary.mean,
+        summary.ci95.unwrap()[1],
+    ];
+    named
+        .iter()
+        .chain(values)
+        .map(|value| value.to_bits())
+        .collect()
+}
+
+#[test]
+fn a_run_comes_back_as_it_was_stored_to_the_last_bit() {
+    let (_folder, path, store) = example::store_with(RUN, 12);
+    drop(store);
+    let expected = Document {
+        schema: SCHEMA_VERSION,
+        tool: example::tool(),
+        run: example::run(RUN),
+        host: example::host(),
+        records: (0..12).map(example::record).collect(),
+    };
+    let found = Store::open_existing(&path)
+        .unwrap()
+        .document(RUN, true)
+        .unwrap();
+    assert_eq!(found, expected);
+    for (found, expected) in found.records.iter().zip(&expected.records) {
+        assert!(bits(expected).len() > 4);
+        assert_eq!(bits(found), bits(expected), "{}", expected.name());
+    }
+}
+
+#[test]
+fn samples_travel_only_when_asked_for() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 3);
+    let mut bare = example::record(3);
+    bare.samples = None;
+    store.add(RUN, &bare).unwrap();
+    let without = store.document(RUN, false).unwrap();
+    assert!(
+        without
+            .records
+            .iter()
+            .all(|record| record.samples.is_none())
+    );
+    assert!(without.records.iter().all(Record::is_intact));
+    let with = store.document(RUN, true).unwrap();
+    let there: Vec<bool> = with
+        .records
+        .iter()
+        .map(|record| record.samples.is_some())
+        .collect();
+    assert_eq!(there, [true, true, true, false]);
+}
+
+#[test]
+fn the_end_of_a_run_replaces_its_begin_and_keeps_the_rest() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 2);
+    let mut run = example::run(RUN);
+    run.state = RunState::Complete;
+    run.ended = Some("2026-02-03T04:09:00Z".to_owned());
+    run.clock.raw_ppm = Some(0.31);
+    store.update_run(&run).unwrap();
+    let document = store.document(RUN, false).unwrap();
+    assert_eq!(document.run, run);
+    assert_eq!(document.host, example::host());
+    assert_eq!(document.records.len(), 2);
+    let row = &store.runs().unwrap()[0];
+    assert_eq!(
+        (row.state, row.ended.clone()),
+        (RunState::Complete, run.ended)
+    );
+}
+
+#[test]
+fn the_list_of_runs_says_what_they_are_newest_first() {
+    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 13);
+    for id in ["00000000000000c0", "00000000000000a0"] {
+        store
+            .begin(&example::tool(), &example::run(id), &example::host())
+            .unwrap();
+    }
+    let rows = store.runs().unwrap();
+    let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        ["00000000000000c0", "00000000000000b0", "00000000000000a0"]
+    );
+    let row = &rows[1];
+    assert_eq!(row.host_name, "bench-3");
+    assert_eq!(row.kernel, "6.12.9");
+    assert_eq!(row.cpu_model, "Example 9 7950X");
+    assert_eq!(row.started, "2026-02-03T04:05:06.789Z");
+    assert_eq!(row.state, RunState::Running);
+    let expected = Counts {
+        valid: 3,
+        noisy: 3,
+        unavailable: 3,
+        invalid: 2,
+        failed: 2,
+    };
+    assert_eq!(row.counts, expected);
+    assert_eq!(row.counts.total(), 13);
+    assert_eq!(rows[0].counts, Counts::default());
+}
+
+#[test]
+fn a_case_is_stored_once_a_run() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 1);
+    let mut again = example::record(0);
+    again.title = "another title".to_owned();
+    let error = store.add(RUN, &again.sealed()).unwrap_err();
+    assert!(matches!(error, StoreError::Duplicate { .. }), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("file.read.throughput{block=0,mode=cold}"),
+        "{error}"
+    );
+    assert_eq!(
+        store.document(RUN, true).unwrap().records,
+        [example::record(0)]
+    );
+
+    let other = "0000019514ab3c5e";
+    store
+        .begin(&example::tool(), &example::run(other), &example::host())
+        .unwrap();
+    store.add(other, &example::record(0)).unwrap();
+    let error = store
+        .begin(&example::tool(), &example::run(RUN), &example::host())
+        .unwrap_err();
+    assert!(matches!(error, StoreError::RunExists { .. }), "{error}");
+}
+
+#[test]
+fn a_record_is_stored_whole_or_not_at_all() {
+    let (_folder, path, mut store) = example::store_with(RUN, 1);
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER fail BEFORE INSERT ON samples
+             BEGIN SELECT RAISE(ABORT, 'the device is on fire'); END",
+        )
+        .unwrap();
+    let error = store.add(RUN, &example::record(1)).unwrap_err();
+    assert!(error.to_string().contains("on fire"), "{error}");
+    assert_eq!(
+        store.document(RUN, true).unwrap().records,
+        [example::record(0)]
+    );
+    other.execute_batch("DROP TRIGGER fail").unwrap();
+    store.add(RUN, &example::record(1)).unwrap();
+    assert_eq!(store.document(RUN, true).unwrap().records.len(), 2);
+}
+
+#[test]
+fn what_would_not_read_back_is_refused_and_nothing_of_it_stays() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 0);
+    let mut infinite = example::record(0);
+    infinite.summary.as_mut().unwrap().max = f64::INFINITY;
+    let mut hole = example::record(0);
+    hole.samples.as_mut().unwrap()[0].values[0] = f64::NAN;
+    let mut quiet = example::record(0);
+    quiet.prediction.as_mut().unwrap().low = Some(f64::NAN);
+    for record in [infinite.sealed(), hole.sealed(), quiet.sealed()] {
+        let error = store.add(RUN, &record).unwrap_err();
+        assert!(matches!(error, StoreError::NotStorable { .. }), "{error}");
+    }
+    let mut open = example::record(0);
+    open.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Spread, "wide");
+    let error = store.add(RUN, &open).unwrap_err();
+    assert!(matches!(error, StoreError::NotSealed { .. }), "{error}");
+    assert_eq!(store.document(RUN, true).unwrap().records, []);
+}
+
+#[test]
+fn a_run_that_never_began_takes_no_records() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 0);
+    let stranger = "00000000deadbeef";
+    let errors = [
+        store.add(stranger, &example::record(0)).unwrap_err(),
+        store.update_run(&example::run(stranger)).unwrap_err(),
+        store.document(stranger, false).unwrap_err(),
+    ];
+    for error in errors {
+        assert!(
+            matches!(error, StoreError::NoSuchRun { runs: 1, .. }),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn the_store_is_for_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("share/fathom/fathom.db");
+    let mut store = Store::open(&path).unwrap();
+    store
+        .begin(&example::tool(), &example::run(RUN), &example::host())
+        .unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(&path.with_extension("db-wal")), 0o600);
+}
+
+#[test]
+fn a_reader_writes_nothing() {
+    let (_folder, path, store) = example::store_with(RUN, 1);
+    drop(store);
+    let mut reader = Store::open_existing(&path).unwrap();
+    let error = reader.add(RUN, &example::record(1)).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    drop(reader);
+    let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
+    assert_eq!(left.len(), 1, "nothing beside the store: {left:?}");
+}
+
+#[test]
+fn a_path_may_hold_any_character() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a b?mode=memory#%41é:x.db");
+    let mut store = Store::open(&path).unwrap();
+    store
+        .begin(&example::tool(), &example::run(RUN), &example::host())
+        .unwrap();
+    drop(store);
+    assert!(path.metadata().unwrap().len() > 0);
+    assert_eq!(
+        Store::open_existing(&path).unwrap().runs().unwrap().len(),
+        1
+    );
+}

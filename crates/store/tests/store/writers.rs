@@ -1,0 +1,101 @@
+//! Several processes and threads at one store.
+
+use fathom_record::RunState;
+use fathom_store::Store;
+
+use crate::{children, example};
+
+const RECORDS: usize = 100;
+
+#[test]
+fn two_processes_that_write_at_once_lose_nothing() {
+    let (_folder, path) = example::new_place();
+    let runs = ["00000000000000aa", "00000000000000bb"];
+    let records = RECORDS.to_string();
+    let mut children: Vec<_> = runs
+        .iter()
+        .map(|run_id| {
+            let part = ["write", path.to_str().unwrap(), run_id, &records];
+            children::command(&[], &part).spawn().unwrap()
+        })
+        .collect();
+    let mut said: Vec<_> = children.iter_mut().map(children::lines_of).collect();
+    // In turn, so that both are known to write at the same time.
+    let mut added = [0, 0];
+    while added != [RECORDS, RECORDS] {
+        for (writer, lines) in said.iter_mut().enumerate() {
+            if added[writer] < RECORDS {
+                let line = lines.next().expect("the writer goes on to its end");
+                added[writer] += usize::from(line.starts_with("added"));
+            }
+        }
+        for row in Store::open_existing(&path).map_or_else(|_| vec![], |s| s.runs().unwrap()) {
+            assert!(row.counts.total() as usize <= RECORDS);
+        }
+    }
+    for child in &mut children {
+        assert!(child.wait().unwrap().success());
+    }
+    let store = Store::open_existing(&path).unwrap();
+    for run_id in runs {
+        let document = store.document(run_id, true).unwrap();
+        let expected: Vec<_> = (0..RECORDS as u64).map(example::record).collect();
+        assert!(
+            document.records == expected,
+            "run {run_id} differs from what was written"
+        );
+    }
+}
+
+#[test]
+fn many_can_make_the_same_store_at_once() {
+    for _ in 0..20 {
+        let (_folder, path) = example::new_place();
+        let ids: Vec<String> = (0..6).map(|n| format!("{n:016x}")).collect();
+        std::thread::scope(|scope| {
+            for id in &ids {
+                scope.spawn(|| {
+                    let mut store = Store::open(&path).unwrap();
+                    let begun = store.begin(&example::tool(), &example::run(id), &example::host());
+                    begun.unwrap();
+                });
+            }
+        });
+        assert_eq!(
+            Store::open_existing(&path).unwrap().runs().unwrap().len(),
+            ids.len()
+        );
+    }
+}
+
+#[test]
+fn a_run_goes_on_while_its_process_lives_and_is_interrupted_when_it_is_gone() {
+    let (_folder, path) = example::new_place();
+    let part = [
+        "write",
+        path.to_str().unwrap(),
+        "00000000000000cc",
+        "1000000",
+    ];
+    let mut child = children::command(&[], &part).spawn().unwrap();
+    let begun = children::lines_of(&mut child).find(|line| line == "begun");
+    assert!(begun.is_some());
+    let state = || {
+        let store = Store::open_existing(&path).unwrap();
+        let listed = store.runs().unwrap()[0].state;
+        let shown = store.document("00000000000000cc", false).unwrap();
+        assert_eq!(listed, shown.run.state);
+        listed
+    };
+    assert_eq!(state(), RunState::Running);
+    child.kill().unwrap();
+    // A zombie until it is waited for: dead all the same.
+    while state() == RunState::Running {
+        std::thread::yield_now();
+    }
+    child.wait().unwrap();
+    assert_eq!(state(), RunState::Interrupted);
+    let store = Store::open_existing(&path).unwrap();
+    let record = store.document("00000000000000cc", false).unwrap().records;
+    assert!(record.len() < 1_000_000);
+}

@@ -1,0 +1,93 @@
+//! Files that are generated from the code, and checked to be up to date: docs/METRICS.md from the
+//! registry, docs/run.schema.json from the types of a run's document.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use fathom_probes::{About, Entry, REGISTRY};
+use fathom_record::Document;
+
+const METRICS: &str = "docs/METRICS.md";
+const SCHEMA: &str = "docs/run.schema.json";
+const REMEDY: &str = "run `make docs` and commit the result";
+
+/// Writes all generated files; the problems met.
+pub(crate) fn write(root: &Path) -> Vec<String> {
+    let write = |(name, text): (&str, String)| {
+        fs::write(root.join(name), text).err().map(|error| format!("write {name}: {error}"))
+    };
+    generated().into_iter().filter_map(write).collect()
+}
+
+/// The generated files that are not up to date.
+pub(crate) fn check(root: &Path) -> Vec<String> {
+    let stale = |(name, text): (&str, String)| {
+        let there = fs::read_to_string(root.join(name)).unwrap_or_default();
+        (there != text).then(|| format!("{name}: is not up to date; {REMEDY}"))
+    };
+    generated().into_iter().filter_map(stale).collect()
+}
+
+fn generated() -> [(&'static str, String); 2] {
+    [(METRICS, metrics()), (SCHEMA, schema())]
+}
+
+fn schema() -> String {
+    let schema = schemars::schema_for!(Document);
+    let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    format!("{text}\n")
+}
+
+fn metrics() -> String {
+    let mut text = String::from(
+        "# The metrics\n\n\
+         <!-- Generated from the code by `make docs`; edit the probe's `About` instead. -->\n\n\
+         Ids and parameters are stable: renaming one is a change of the schema. Times are in\n\
+         nanoseconds, sizes in bytes, frequencies in Hz. How they are measured is in\n\
+         [METHOD.md](METHOD.md), the words are in [GLOSSARY.md](GLOSSARY.md).\n\n\
+         | id | parameters | unit | what is timed |\n|---|---|---|---|\n",
+    );
+    for about in REGISTRY.iter().map(Entry::about) {
+        let parameters: Vec<&str> = about.parameters.iter().map(|one| one.name).collect();
+        let _ = writeln!(
+            text,
+            "| [{id}](#{anchor}) | {parameters} | {unit} | {title} |",
+            id = about.id,
+            anchor = about.id.replace('.', ""),
+            parameters = parameters.join(", "),
+            unit = about.unit.symbol(),
+            title = about.title,
+        );
+    }
+    REGISTRY.iter().for_each(|entry| section(&mut text, entry));
+    text
+}
+
+fn section(text: &mut String, entry: &Entry) {
+    let about: &About = entry.about();
+    let kind = match entry {
+        Entry::Probe(_) => "measured",
+        Entry::Derived(_) => "derived",
+    };
+    let _ = write!(text, "\n## {}\n\n{} ({kind}, {}).\n\n", about.id, about.title, about.unit.symbol());
+    for one in about.parameters {
+        let _ = writeln!(text, "- `{}` = {}: {}", one.name, one.values, one.meaning);
+    }
+    if !about.parameters.is_empty() {
+        text.push('\n');
+    }
+    let mut item = |name: &str, value: &str| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "- **{name}:** {value}.");
+        }
+    };
+    item("Timed", about.timed);
+    item("Not timed", about.not_timed);
+    item("Model", about.model);
+    item("Source", about.source);
+    item("Needs", &about.needs.join(", "));
+    item("Requires", about.requires);
+    item("Published", about.published);
+    about.pitfalls.iter().for_each(|pitfall| item("Pitfall", pitfall));
+}

@@ -1,0 +1,104 @@
+//! Everything that continuous integration runs, counted: the last line is
+//! `N passed, N failed, N skipped`.
+//!
+//! A test that cannot run here says `skipped: <reason>` and is counted as skipped, not as passed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::{docs, tidy};
+
+/// How a test says that it cannot run here.
+const SKIPPED: &str = "skipped: ";
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+/// Runs all steps, even after one failed, and prints the count.
+pub(crate) fn everything(root: &Path) -> ExitCode {
+    let mut count = Count::default();
+    step(&mut count, "tidy", tidy::check(root));
+    step(&mut count, "generated files", docs::check(root));
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    command(&mut count, "format", root, &cargo, &["fmt", "--all", "--check"]);
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+    command(&mut count, "lints", root, &cargo, &lints);
+    tests(&mut count, root, &cargo);
+    let Count { passed, failed, skipped } = count;
+    println!("{passed} passed, {failed} failed, {skipped} skipped");
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn step(count: &mut Count, name: &str, problems: Vec<String>) {
+    problems.iter().for_each(|problem| println!("{problem}"));
+    note(count, name, problems.is_empty());
+}
+
+fn command(count: &mut Count, name: &str, root: &Path, program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).current_dir(root).status();
+    note(count, name, status.is_ok_and(|status| status.success()));
+}
+
+fn note(count: &mut Count, name: &str, good: bool) {
+    println!("check {name} ... {}", if good { "ok" } else { "FAILED" });
+    *(if good { &mut count.passed } else { &mut count.failed }) += 1;
+}
+
+/// The workspace's tests, with what they say of themselves.
+fn tests(count: &mut Count, root: &Path, cargo: &str) {
+    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
+    let child = Command::new(cargo).args(arguments).current_dir(root).stdout(Stdio::piped()).spawn();
+    let Ok(mut child) = child else { return note(count, "tests", false) };
+    let before = count.failed;
+    for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
+        let Ok(line) = line else { break };
+        println!("{line}");
+        read_line(count, &line);
+    }
+    let good = child.wait().is_ok_and(|status| status.success());
+    // A crate that does not compile counts no test, and must not pass for that.
+    if !good && count.failed == before {
+        note(count, "tests", false);
+    }
+}
+
+/// Counts `test result: ok. 3 passed; 0 failed; 1 ignored; …` and `skipped: …`.
+fn read_line(count: &mut Count, line: &str) {
+    if line.trim_start().starts_with(SKIPPED) {
+        count.skipped += 1;
+        // It is among the passed of a line further down or further up; which does not matter.
+        count.passed = count.passed.wrapping_sub(1);
+    }
+    let Some(result) = line.strip_prefix("test result: ") else { return };
+    let number = |word: &str| {
+        let at = result.find(word)?;
+        result[..at].split_whitespace().next_back()?.parse::<u64>().ok()
+    };
+    count.passed = count.passed.wrapping_add(number(" passed").unwrap_or(0));
+    count.failed += number(" failed").unwrap_or(0);
+    count.skipped += number(" ignored").unwrap_or(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted_and_a_skipped_test_is_not_a_passed_one() {
+        let mut count = Count::default();
+        let lines = [
+            "---- the_quota_is_found stdout ----",
+            "skipped: needs root",
+            "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
+            "test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
+            "nothing of interest",
+        ];
+        lines.iter().for_each(|line| read_line(&mut count, line));
+        assert_eq!(count, Count { passed: 7, failed: 2, skipped: 2 });
+    }
+}

@@ -1,0 +1,257 @@
+//! What must not be written at all, or only in one place, each with what to write instead.
+
+use super::File;
+use super::code::{Code, words};
+
+/// A name that only certain files may use.
+struct Ban {
+    name: &'static str,
+    /// Beginnings of the paths where it is at home; none: nowhere.
+    home: &'static [&'static str],
+    remedy: &'static str,
+}
+
+/// Where the machine's clocks may be read.
+const CLOCKS: &[&str] = &[
+    "crates/measure/src/clock",
+    "crates/measure/src/disturbance",
+    "crates/measure/src/host",
+    "crates/measure/tests/",
+];
+
+/// What is printed is made by `report` and written by the programs.
+const PRINTERS: &[&str] = &["crates/cli/", "crates/report/", "xtask/"];
+
+const READ_THE_CLOCK: &str = "take a `Clock` from fathom-measure, so that a test can script time";
+const RETURN_IT: &str = "return it, and let crates/report or crates/cli print";
+
+const BANS: &[Ban] = &[
+    Ban { name: "todo!", home: &[], remedy: "write it, or return an error that says so" },
+    Ban { name: "dbg!", home: &[], remedy: "remove it" },
+    Ban { name: "Instant::now", home: CLOCKS, remedy: READ_THE_CLOCK },
+    Ban { name: "clock_gettime", home: CLOCKS, remedy: READ_THE_CLOCK },
+    Ban { name: "_rdtsc", home: CLOCKS, remedy: READ_THE_CLOCK },
+    Ban { name: "__rdtscp", home: CLOCKS, remedy: READ_THE_CLOCK },
+    Ban {
+        name: "SystemTime::now",
+        home: &["crates/measure/src/clock"],
+        remedy: "ask measure's clock for the wall time",
+    },
+    Ban { name: "print!", home: PRINTERS, remedy: RETURN_IT },
+    Ban { name: "println!", home: PRINTERS, remedy: RETURN_IT },
+    Ban { name: "eprint!", home: PRINTERS, remedy: RETURN_IT },
+    Ban { name: "eprintln!", home: PRINTERS, remedy: RETURN_IT },
+];
+
+/// Beginnings of paths that exist on one machine only. In two parts, or this file would break the
+/// rule that it states.
+const MACHINE_PATHS: &[(&str, &str)] = &[("/home", "/"), ("/root", "/"), ("/work", "/")];
+
+/// Lines above an `unsafe` in which its reason may stand.
+const SAFETY_LINES: usize = 8;
+
+/// Rules for every text file.
+pub(super) fn of_any(file: &File) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        for (folder, slash) in MACHINE_PATHS {
+            let path = format!("{folder}{slash}");
+            // Within a longer path or an address it is a name like another.
+            let begins = |at: usize| {
+                let before = line[..at].chars().next_back();
+                !before.is_some_and(|c| c.is_alphanumeric() || "_-.~}*".contains(c))
+            };
+            if line.match_indices(&path).any(|(at, _)| begins(at)) {
+                let what = format!("`{path}` is a path of one machine");
+                found.push(file.says(index + 1, &what, "use a relative path or `/path/to`"));
+            }
+        }
+    }
+    found
+}
+
+/// Rules for Rust files.
+pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
+    let mut found = Vec::new();
+    for (index, line) in code.lines.iter().enumerate() {
+        for ban in BANS {
+            let at_home = ban.home.iter().any(|home| file.path.starts_with(home));
+            if !at_home && !speaks(file, ban) && uses(line, ban.name) {
+                let what = format!("`{}` has no place here", ban.name);
+                found.push(file.says(index + 1, &what, ban.remedy));
+            }
+        }
+    }
+    found.extend(attributes(file, code));
+    found.extend(unsafe_without_reason(file, code));
+    found
+}
+
+/// Whether the file speaks to somebody else than the user: a build script to cargo, a test that
+/// cannot run here to whoever runs it.
+fn speaks(file: &File, ban: &Ban) -> bool {
+    let to_cargo = file.name() == "build.rs" && ban.name == "println!";
+    to_cargo || (ban.home == PRINTERS && file.path.contains("/tests/"))
+}
+
+/// Whether a line uses a name: a call, a macro or an import, not a longer name.
+fn uses(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let part = |c: char| c.is_alphanumeric() || c == '_';
+        let before = line[..at].chars().next_back().is_some_and(part);
+        let after = line[at + name.len()..].chars().next().is_some_and(part);
+        !before && (name.ends_with('!') || !after)
+    })
+}
+
+/// `#[allow]`, which outlives its cause, and `#[expect]` without a reason.
+fn attributes(file: &File, code: &Code) -> Vec<String> {
+    let text = code.text();
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices('#') {
+        let rest = text[at + 1..].trim_start_matches('!');
+        let Some(inside) = rest.strip_prefix('[') else { continue };
+        let line = text[..at].matches('\n').count() + 1;
+        let inside = &inside[..inside.find(']').unwrap_or(inside.len())];
+        let names = |name: &str| words(inside, name).any(|at| inside[at..].contains('('));
+        if names("allow") {
+            let what = "`#[allow]` stays when its cause has gone";
+            found.push(file.says(line, what, "write `#[expect(lint, reason = \"…\")]`"));
+        }
+        if names("expect") && words(inside, "reason").next().is_none() {
+            let what = "`#[expect]` without a reason";
+            found.push(file.says(line, what, "add `reason = \"…\"`"));
+        }
+    }
+    found
+}
+
+/// `unsafe` without `// SAFETY:` above it, or `# Safety` in the documentation of a function.
+fn unsafe_without_reason(file: &File, code: &Code) -> Vec<String> {
+    let text = code.text();
+    let mut found = Vec::new();
+    for at in words(&text, "unsafe") {
+        let rest = text[at + "unsafe".len()..].trim_start();
+        let line = text[..at].matches('\n').count();
+        let function = rest.find("fn").filter(|end| !rest[..*end].contains(['{', ';', '(']));
+        let reach = match function {
+            // A type such as `unsafe fn(u64)` asserts nothing.
+            Some(end) if rest[end + 2..].trim_start().starts_with('(') => continue,
+            Some(_) => usize::MAX,
+            // An attribute: `#[unsafe(naked)]`.
+            None if rest.starts_with('(') => continue,
+            None => SAFETY_LINES,
+        };
+        if !reason_above(code, line, reach) {
+            let what = "`unsafe` without a reason";
+            let remedy = "say above it why it holds: `// SAFETY: …` (`# Safety` for a function)";
+            found.push(file.says(line + 1, what, remedy));
+        }
+    }
+    found
+}
+
+/// Whether a reason stands on line `line` or on the lines above it: `reach` of them, or with
+/// `usize::MAX` as far as comments and attributes go.
+fn reason_above(code: &Code, line: usize, reach: usize) -> bool {
+    for above in 0..=line {
+        let comments = &code.comments[line - above];
+        if comments.contains("SAFETY:") || comments.contains("# Safety") {
+            return true;
+        }
+        let text = code.lines[line - above].trim();
+        let plain = !text.is_empty() && !text.starts_with("#[");
+        if above >= reach || (reach == usize::MAX && above > 0 && plain) {
+            return false;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rust(path: &str, text: &str) -> Vec<String> {
+        of_rust(&File::new(path, text), &Code::of(text))
+    }
+
+    const PROBE: &str = "crates/probes/src/cpu/a.rs";
+
+    #[test]
+    fn macros_of_the_desk_are_banned_in_code_but_not_in_texts() {
+        assert!(rust(PROBE, "fn f() { todo!() }")[0].contains("`todo!`"));
+        assert!(rust(PROBE, "let x = dbg!(y);")[0].contains("remove it"));
+        assert!(rust(PROBE, "// todo!\nlet x = \"dbg!\"; my_todo!();").is_empty());
+    }
+
+    #[test]
+    fn the_clock_is_read_in_its_own_files_only() {
+        for call in ["Instant::now()", "libc::clock_gettime(x)", "_rdtsc()", "__rdtscp(p)"] {
+            assert_eq!(rust(PROBE, call).len(), 1, "{call}");
+            assert!(rust("crates/measure/src/clock/tsc.rs", call).is_empty(), "{call}");
+            assert!(rust("crates/measure/src/disturbance/mod.rs", call).is_empty(), "{call}");
+        }
+        assert_eq!(rust("crates/measure/src/host/mod.rs", "SystemTime::now()").len(), 1);
+        assert!(rust("crates/measure/src/clock.rs", "SystemTime::now()").is_empty());
+        assert!(rust(PROBE, "let instant: Instant = clock_gettime_name();").is_empty());
+    }
+
+    #[test]
+    fn only_programs_and_the_report_print() {
+        for call in ["println!(\"x\")", "eprintln!()", "print!(\"x\")", "eprint!(\"x\")"] {
+            assert_eq!(rust(PROBE, call).len(), 1, "{call}");
+            assert!(rust("crates/cli/src/main.rs", call).is_empty());
+            assert!(rust("crates/report/src/terminal.rs", call).is_empty());
+            assert!(rust("xtask/src/main.rs", call).is_empty());
+        }
+        assert!(rust("crates/store/build.rs", "println!(\"cargo:x\")").is_empty());
+        assert_eq!(rust("crates/store/build.rs", "eprintln!()").len(), 1);
+        assert!(
+            rust("crates/measure/tests/quota.rs", "eprintln!(\"no cgroup: skipped\")").is_empty()
+        );
+        assert_eq!(rust("crates/measure/tests/quota.rs", "dbg!(x)").len(), 1);
+    }
+
+    #[test]
+    fn a_lint_is_expected_with_a_reason_never_allowed() {
+        assert!(rust(PROBE, "#[allow(dead_code)]")[0].contains("expect(lint"));
+        assert!(rust(PROBE, "#![allow(\n    dead_code\n)]")[0].contains(":1:"));
+        assert!(rust(PROBE, "#[cfg_attr(x, allow(y))]").len() == 1);
+        assert!(rust(PROBE, "#[expect(dead_code)]")[0].contains("reason"));
+        assert!(rust(PROBE, "#[expect(dead_code, reason = \"later\")]").is_empty());
+        assert!(rust(PROBE, "#[derive(Debug)] struct Allowed(u8);").is_empty());
+    }
+
+    #[test]
+    fn unsafe_says_why_it_holds() {
+        let found = rust(PROBE, "fn f() {\n    unsafe { g() }\n}");
+        assert!(found[0].contains(":2: `unsafe` without a reason"), "{found:?}");
+        assert!(rust(PROBE, "// SAFETY: g needs nothing.\nlet x = unsafe { g() };").is_empty());
+        assert!(rust(PROBE, "unsafe { g() } // SAFETY: g needs nothing.").is_empty());
+        assert_eq!(rust(PROBE, "unsafe impl Send for X {}").len(), 1);
+        assert_eq!(rust(PROBE, "pub unsafe fn f() {}").len(), 1);
+        let documented = "/// # Safety\n/// The page is mapped.\n#[inline]\npub unsafe fn f() {}";
+        assert!(rust(PROBE, documented).is_empty());
+        assert!(rust(PROBE, "type F = unsafe fn(u64);\n#![forbid(unsafe_code)]").is_empty());
+        assert!(rust(PROBE, "type F = unsafe extern \"C\" fn(u64);").is_empty());
+    }
+
+    #[test]
+    fn a_reason_belongs_to_the_nearest_unsafe_only() {
+        let far = format!("// SAFETY: the first.\n{}unsafe {{ g() }}", "x();\n".repeat(9));
+        assert_eq!(rust(PROBE, &far).len(), 1);
+        let other = "// SAFETY: the first.\nfn a() {}\npub unsafe fn f() {}";
+        assert_eq!(rust(PROBE, other).len(), 1);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_refused_in_every_text() {
+        let text = |path: &str| of_any(&File::new("README.md", path));
+        for folder in ["home", "root", "work"] {
+            assert_eq!(text(&format!("cd /{folder}/me")).len(), 1, "{folder}");
+            assert!(text(&format!("https://a.b/{folder}/c and x/{folder}/y")).is_empty());
+        }
+        assert!(text("a /homepage and /worker/").is_empty());
+    }
+}

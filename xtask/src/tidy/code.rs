@@ -1,0 +1,179 @@
+//! A Rust file taken apart as far as the rules need it: code without the text of its comments and
+//! literals, and the comments. No syntax tree: lines and columns stay where they were.
+
+/// The lines of a Rust file.
+#[derive(Debug, Default)]
+pub(super) struct Code {
+    /// The code; comments and the insides of literals are spaces.
+    pub(super) lines: Vec<String>,
+    /// The comments of each line.
+    pub(super) comments: Vec<String>,
+    /// Whether the line lies, at least in part, in a raw string: a table or a fixture.
+    pub(super) raw: Vec<bool>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Code,
+    LineComment,
+    BlockComment(u32),
+    Text,
+    /// With the number of `#` that close it.
+    RawText(usize),
+    Character,
+}
+
+impl Code {
+    /// Takes a file apart.
+    pub(super) fn of(text: &str) -> Self {
+        let characters: Vec<char> = text.chars().collect();
+        let mut code = Self::default();
+        code.begin_line();
+        let mut state = State::Code;
+        let mut at = 0;
+        while at < characters.len() {
+            if characters[at] == '\n' {
+                if state == State::LineComment {
+                    state = State::Code;
+                }
+                code.begin_line();
+                at += 1;
+            } else {
+                let (taken, next) = step(&characters, at, state);
+                code.push(&characters[at..at + taken], state, next);
+                at += taken;
+                state = next;
+            }
+            if let (State::RawText(_), Some(raw)) = (state, code.raw.last_mut()) {
+                *raw = true;
+            }
+        }
+        code
+    }
+
+    fn begin_line(&mut self) {
+        self.lines.push(String::new());
+        self.comments.push(String::new());
+        self.raw.push(false);
+    }
+
+    /// Adds characters that were read in `state` and led to `next`.
+    fn push(&mut self, characters: &[char], state: State, next: State) {
+        let comment = |state| matches!(state, State::LineComment | State::BlockComment(_));
+        let (Some(line), Some(comments)) = (self.lines.last_mut(), self.comments.last_mut()) else {
+            return;
+        };
+        for &character in characters {
+            let is_code = state == State::Code && !comment(next);
+            line.push(if is_code { character } else { ' ' });
+            if comment(state) || comment(next) {
+                comments.push(character);
+            }
+        }
+    }
+
+    /// The code as one text, for what spans lines.
+    pub(super) fn text(&self) -> String {
+        self.lines.join("\n")
+    }
+}
+
+/// How many characters belong together at `at`, and the state behind them.
+fn step(characters: &[char], at: usize, state: State) -> (usize, State) {
+    let here = characters[at];
+    let next = characters.get(at + 1).copied();
+    match state {
+        State::Code => match (here, next) {
+            ('/', Some('/')) => (2, State::LineComment),
+            ('/', Some('*')) => (2, State::BlockComment(1)),
+            ('"', _) => (1, State::Text),
+            ('\'', Some('\\')) => (1, State::Character),
+            ('\'', Some(_)) if characters.get(at + 2) == Some(&'\'') => (1, State::Character),
+            ('r', _) => raw_text(characters, at),
+            _ => (1, State::Code),
+        },
+        State::BlockComment(depth) => match (here, next) {
+            ('/', Some('*')) => (2, State::BlockComment(depth + 1)),
+            ('*', Some('/')) if depth == 1 => (2, State::Code),
+            ('*', Some('/')) => (2, State::BlockComment(depth - 1)),
+            _ => (1, state),
+        },
+        // A backslash takes the next character with it, unless that ends the line.
+        State::Text | State::Character if here == '\\' && next.is_some_and(|c| c != '\n') => {
+            (2, state)
+        }
+        State::Text if here == '"' => (1, State::Code),
+        State::Character if here == '\'' => (1, State::Code),
+        State::RawText(hashes) if here == '"' => {
+            let closes = characters[at + 1..].iter().take(hashes).filter(|c| **c == '#').count();
+            if closes == hashes { (1 + hashes, State::Code) } else { (1, state) }
+        }
+        _ => (1, state),
+    }
+}
+
+/// `r"` or `r#"`, unless the `r` ends a word (`br"` and `cr"` are words that end in one).
+fn raw_text(characters: &[char], at: usize) -> (usize, State) {
+    let before = &characters[..at];
+    let word: String =
+        before.iter().rev().take_while(|c| c.is_alphanumeric() || **c == '_').collect();
+    let hashes = characters[at + 1..].iter().take_while(|c| **c == '#').count();
+    let opens = characters.get(at + 1 + hashes) == Some(&'"');
+    if opens && (word.is_empty() || word == "b" || word == "c") {
+        (2 + hashes, State::RawText(hashes))
+    } else {
+        (1, State::Code)
+    }
+}
+
+/// Places of `word` in `text` that are whole words, as byte offsets.
+pub(super) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + word.len()..].chars().next();
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_literals_are_not_code_and_keep_their_place() {
+        let code = Code::of("a(\"dbg!\"); // dbg!\nb /* x /* y */ z */ c\n");
+        assert_eq!(code.lines[0].trim_end(), "a(\"     );");
+        assert_eq!(code.comments[0], "// dbg!");
+        assert_eq!(code.lines[1].split_whitespace().collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!(code.lines[1].len(), "b /* x /* y */ z */ c".len());
+    }
+
+    #[test]
+    fn lifetimes_are_code_and_characters_are_not() {
+        let code = Code::of("fn f<'a>(x: &'a str) -> bool { x.starts_with('{') && '\\'' < '}' }");
+        assert_eq!(code.lines[0].matches('{').count(), 1);
+        assert_eq!(code.lines[0].matches('}').count(), 1);
+        assert!(code.lines[0].contains("&'a str"));
+    }
+
+    #[test]
+    fn a_raw_string_ends_at_its_own_hashes() {
+        let code = Code::of("let t = r#\"a \" {\nb\"#; x(br\"{\"); var\"}\";");
+        assert_eq!(code.raw, [true, true]);
+        assert!(!code.text().contains('{'), "{}", code.text());
+        assert!(code.text().contains("x("));
+    }
+
+    #[test]
+    fn an_escaped_quote_does_not_end_a_string() {
+        let code = Code::of("s(\"a\\\"b { \\\n  c\"); d");
+        assert!(!code.text().contains('{'));
+        assert!(code.lines[1].ends_with("d"));
+    }
+
+    #[test]
+    fn a_word_is_found_whole() {
+        assert_eq!(words("unsafe unsafe_code", "unsafe").collect::<Vec<_>>(), [0]);
+    }
+}

@@ -1,0 +1,113 @@
+//! Who may see whom: the dependencies between our own crates, from their manifests.
+
+use super::File;
+
+/// A crate and those of ours that it may depend on, as ARCHITECTURE.md has it. A crate exists only
+/// to enforce this.
+const MAY_SEE: &[(&str, &[&str])] = &[
+    ("record", &[]),
+    ("measure", &["record"]),
+    ("fileio", &["measure", "record"]),
+    ("service", &["fileio", "measure", "record"]),
+    ("probes", &["measure", "record"]),
+    ("load", &["fileio", "measure", "record", "service"]),
+    ("peers", &["fileio", "measure", "record", "service"]),
+    ("store", &["record"]),
+    ("report", &["record"]),
+];
+
+/// Programs: they see all.
+const PROGRAMS: &[&str] = &["cli", "fleet"];
+
+/// Checks `crates/*/Cargo.toml`.
+pub(super) fn of_crates(files: &[File]) -> Vec<String> {
+    let mut found = Vec::new();
+    for file in files {
+        let name = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
+        let Some(name) = name.filter(|name| !name.contains('/') && !PROGRAMS.contains(name)) else {
+            continue;
+        };
+        let Some((_, seen)) = MAY_SEE.iter().find(|(of, _)| of == &name) else {
+            let what = format!("crate `{name}` has no rule of visibility");
+            found.push(file.says(1, &what, "add it to MAY_SEE in xtask/src/tidy/visibility.rs"));
+            continue;
+        };
+        for (line, dependency) in dependencies(&file.text) {
+            if !seen.contains(&dependency.as_str()) {
+                let what = format!("`{name}` may not depend on `{dependency}`");
+                let allowed = if seen.is_empty() { "none".to_owned() } else { seen.join(", ") };
+                let remedy = format!("pass a value of a crate that it sees ({allowed})");
+                found.push(file.says(line, &what, &remedy));
+            }
+        }
+    }
+    found
+}
+
+/// Our crates among the dependencies of a manifest, with their lines. Those of tests do not count:
+/// they are in no program.
+fn dependencies(manifest: &str) -> Vec<(usize, String)> {
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for (index, line) in manifest.lines().enumerate() {
+        let line = line.trim();
+        let header = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let ours = |key: &str| {
+            let key = key.trim().trim_matches('"');
+            key.strip_prefix("fathom-").map(str::to_owned)
+        };
+        if let Some(header) = header {
+            section = header.to_owned();
+            // `[dependencies.fathom-measure]`
+            let key = header.rsplit_once("dependencies.").filter(|_| !header.contains("dev-"));
+            found.extend(key.and_then(|(_, key)| ours(key)).map(|key| (index + 1, key)));
+        } else if section.ends_with("dependencies") && !section.contains("dev-") {
+            let key = line.split(['=', '.']).next().unwrap_or(line);
+            found.extend(ours(key).map(|key| (index + 1, key)));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, manifest: &str) -> Vec<String> {
+        of_crates(&[File::new(format!("crates/{name}/Cargo.toml"), manifest)])
+    }
+
+    #[test]
+    fn record_sees_nobody_and_the_views_see_record_only() {
+        let on =
+            |name: &str| format!("[dependencies]\nserde = \"1\"\nfathom-{name}.workspace = true");
+        assert!(check("record", &on("measure"))[0].contains("Cargo.toml:3: `record` may not"));
+        for view in ["store", "report"] {
+            assert!(check(view, &on("record")).is_empty());
+            assert_eq!(check(view, &on("measure")).len(), 1);
+            assert_eq!(check(view, &on("probes")).len(), 1);
+        }
+        assert!(check("measure", &on("record")).is_empty());
+        assert_eq!(check("measure", &on("store")).len(), 1);
+        assert!(check("probes", &on("measure")).is_empty());
+        assert_eq!(check("probes", &on("report")).len(), 1);
+        assert!(check("cli", &on("store")).is_empty());
+    }
+
+    #[test]
+    fn every_way_of_writing_a_dependency_is_read() {
+        let found = |manifest: &str| check("record", manifest).len();
+        assert_eq!(found("[dependencies]\nfathom-store = { path = \"../store\" }"), 1);
+        assert_eq!(found("[dependencies.fathom-store]\npath = \"../store\""), 1);
+        assert_eq!(found("[target.\"cfg(unix)\".dependencies]\nfathom-store.workspace = true"), 1);
+        assert_eq!(found("[build-dependencies]\nfathom-store.workspace = true"), 1);
+        assert_eq!(found("[dev-dependencies]\nfathom-store.workspace = true"), 0);
+        assert_eq!(found("[package]\nname = \"fathom-record\""), 0);
+    }
+
+    #[test]
+    fn a_new_crate_needs_a_rule() {
+        assert!(check("new", "[dependencies]\n")[0].contains("no rule of visibility"));
+        assert!(of_crates(&[File::new("xtask/Cargo.toml", "[dependencies]\n")]).is_empty());
+    }
+}
