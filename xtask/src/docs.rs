@@ -70,7 +70,8 @@ fn section(text: &mut String, entry: &Entry) {
         Entry::Probe(_) => "measured",
         Entry::Derived(_) => "derived",
     };
-    let _ = write!(text, "\n## {}\n\n{} ({kind}, {}).\n\n", about.id, about.title, about.unit.symbol());
+    let _ =
+        write!(text, "\n## {}\n\n{} ({kind}, {}).\n\n", about.id, about.title, about.unit.symbol());
     for one in about.parameters {
         let _ = writeln!(text, "- `{}` = {}: {}", one.name, one.values, one.meaning);
     }

@@ -26,7 +26,8 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
     step(&mut count, "generated files", docs::check(root));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     command(&mut count, "format", root, &cargo, &["fmt", "--all", "--check"]);
-    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+    let lints =
+        ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
     command(&mut count, "lints", root, &cargo, &lints);
     tests(&mut count, root, &cargo);
     let Count { passed, failed, skipped } = count;
@@ -52,7 +53,8 @@ fn note(count: &mut Count, name: &str, good: bool) {
 /// The workspace's tests, with what they say of themselves.
 fn tests(count: &mut Count, root: &Path, cargo: &str) {
     let arguments = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
-    let child = Command::new(cargo).args(arguments).current_dir(root).stdout(Stdio::piped()).spawn();
+    let child =
+        Command::new(cargo).args(arguments).current_dir(root).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else { return note(count, "tests", false) };
     let before = count.failed;
     for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {

@@ -34,6 +34,8 @@ pub enum Command {
     Run(RunArguments),
     /// What can be measured.
     List(ListArguments),
+    /// What a metric times, what it should give and why, and how it last did.
+    Explain(ExplainArguments),
     /// Show a kept run again, or list the kept runs.
     Show(ShowArguments),
     /// Compare two kept runs, metric by metric.
@@ -149,6 +151,26 @@ pub struct ListArguments {
     /// Print as JSON, with every text of each metric.
     #[arg(long)]
     pub json: bool,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  fathom explain os.syscall            what it is, and the last kept result of each case
+  fathom explain cpu.call --run 0195c3 the results of an earlier run";
+
+/// `fathom explain`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub struct ExplainArguments {
+    /// The metric.
+    #[arg(value_name = "METRIC")]
+    pub metric: String,
+    /// The run whose results are shown: an id or its beginning, `latest`, or `latest~N`.
+    #[arg(long, value_name = "RUN", default_value = "latest")]
+    pub run: String,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
 }
 
 const SHOW_EXAMPLES: &str = "\

@@ -68,7 +68,9 @@ impl Tuned {
                 let what = format!("governor of CPU {cpu}: {} → performance", governor.trim());
                 self.change(&file, governor.trim(), "performance", what);
             }
-            Err(_) => self.refused.push("governor: this kernel governs no frequency here".to_owned()),
+            Err(_) => {
+                self.refused.push("governor: this kernel governs no frequency here".to_owned())
+            }
         }
     }
 
@@ -141,7 +143,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir_all(folder.path().join("cpu2/cpufreq")).expect("a folder");
         fs::create_dir_all(folder.path().join("cpu6")).expect("a folder");
-        fs::write(folder.path().join("cpu2/cpufreq/scaling_governor"), "powersave\n").expect("a file");
+        fs::write(folder.path().join("cpu2/cpufreq/scaling_governor"), "powersave\n")
+            .expect("a file");
         fs::write(folder.path().join("cpu6/online"), "1\n").expect("a file");
         let mut host = Host::default();
         host.cpu.siblings = vec![vec![1, 5], vec![2, 6]];
@@ -149,7 +152,8 @@ mod tests {
     }
 
     fn state(folder: &Path) -> (String, String) {
-        let read = |file: &str| fs::read_to_string(folder.join(file)).expect("a file").trim().to_owned();
+        let read =
+            |file: &str| fs::read_to_string(folder.join(file)).expect("a file").trim().to_owned();
         (read("cpu2/cpufreq/scaling_governor"), read("cpu6/online"))
     }
 
@@ -163,7 +167,11 @@ mod tests {
         let journal = folder.path().join("state/tune.json");
         let tuned = Tuned::apply(folder.path(), &host, 2, &journal);
         assert_eq!(state(folder.path()), words("performance", "0"));
-        assert!(tuned.done.iter().any(|done| done.contains("powersave → performance")), "{:?}", tuned.done);
+        assert!(
+            tuned.done.iter().any(|done| done.contains("powersave → performance")),
+            "{:?}",
+            tuned.done
+        );
         assert!(journal.exists());
         drop(tuned);
         assert_eq!(state(folder.path()), words("powersave", "1"));
@@ -197,8 +205,17 @@ mod tests {
     #[test]
     fn what_cannot_be_tuned_is_said() {
         let folder = tempfile::tempdir().expect("a folder");
-        let tuned = Tuned::apply(folder.path(), &Host::default(), 0, &folder.path().join("tune.json"));
-        assert!(tuned.refused.iter().any(|refused| refused.starts_with("governor")), "{:?}", tuned.refused);
-        assert!(tuned.refused.iter().any(|refused| refused.starts_with("SMT")), "{:?}", tuned.refused);
+        let tuned =
+            Tuned::apply(folder.path(), &Host::default(), 0, &folder.path().join("tune.json"));
+        assert!(
+            tuned.refused.iter().any(|refused| refused.starts_with("governor")),
+            "{:?}",
+            tuned.refused
+        );
+        assert!(
+            tuned.refused.iter().any(|refused| refused.starts_with("SMT")),
+            "{:?}",
+            tuned.refused
+        );
     }
 }

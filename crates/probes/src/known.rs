@@ -27,7 +27,8 @@ impl<'r> Known<'r> {
 
     /// The summary of a case, if it was measured and may be believed.
     pub fn summary(&self, metric: &str, params: &Params) -> Option<&'r Summary> {
-        let of_case = |record: &&Record| record.metric.as_str() == metric && record.params == *params;
+        let of_case =
+            |record: &&Record| record.metric.as_str() == metric && record.params == *params;
         let record = self.records.iter().rev().find(of_case)?;
         record.summary.as_ref().filter(|_| record.verdict.shows_number())
     }

@@ -72,7 +72,12 @@ pub trait Derived: Sync {
     ///
     /// # Errors
     /// Why there is no model.
-    fn predict(&self, params: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel>;
+    fn predict(
+        &self,
+        params: &Params,
+        host: &Host,
+        known: &Known<'_>,
+    ) -> Result<Prediction, NoModel>;
 }
 
 /// A derived result.

@@ -51,10 +51,15 @@ mod tests {
     fn ids_are_unique_and_needs_are_registered_before() {
         for (index, entry) in REGISTRY.iter().enumerate() {
             let about = entry.about();
-            let earlier: Vec<&str> = REGISTRY[..index].iter().map(|entry| entry.about().id).collect();
+            let earlier: Vec<&str> =
+                REGISTRY[..index].iter().map(|entry| entry.about().id).collect();
             assert!(!earlier.contains(&about.id), "{} is registered twice", about.id);
             for need in about.needs {
-                assert!(earlier.contains(need), "{} needs {need}, which must come before it", about.id);
+                assert!(
+                    earlier.contains(need),
+                    "{} needs {need}, which must come before it",
+                    about.id
+                );
             }
         }
     }
@@ -66,7 +71,11 @@ mod tests {
                 assert!(!text.is_empty(), "{} leaves a text empty", about.id);
             }
             assert!(!about.pitfalls.is_empty(), "{} names no pitfall", about.id);
-            assert!(about.title.chars().count() <= 32, "{}: the title is too long for a table", about.id);
+            assert!(
+                about.title.chars().count() <= 32,
+                "{}: the title is too long for a table",
+                about.id
+            );
         }
     }
 }

@@ -256,19 +256,20 @@ fn predicted(record: &Record, width: usize) -> Cell {
     }
 }
 
-/// The verdict in one word: how the number stands to its prediction, unless it is noisy.
+/// The verdict in one word: how the number stands to its prediction. That it is noisy is told by
+/// its mark and the line beneath; the word is `noisy` only where there is no other.
 fn verdict_word(record: &Record) -> (&'static str, Style) {
-    if record.verdict.state == State::Noisy {
-        return ("noisy", CARE);
-    }
+    let noisy = record.verdict.state == State::Noisy;
     let ordinal = record.prediction.as_ref().is_some_and(|p| p.is_ordinal());
-    match record.agreement {
+    let (word, style) = match record.agreement {
         Some(Agreement::Agrees) if ordinal => ("in order", GOOD),
         Some(Agreement::Agrees) => ("agrees", GOOD),
         Some(Agreement::Differs) => ("differs", BAD),
         Some(Agreement::Undecided) => ("undecided", PLAIN),
+        None if noisy => ("noisy", CARE),
         None => (NOTHING, FAINT),
-    }
+    };
+    (word, if noisy { CARE } else { style })
 }
 
 /// The prediction's terms, and how far the number is from it.

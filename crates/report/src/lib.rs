@@ -13,6 +13,7 @@
 
 pub mod compare;
 
+mod account;
 mod cells;
 mod closing;
 mod counts;
@@ -28,6 +29,7 @@ mod spark;
 mod table;
 mod wrap;
 
+pub use account::{account, paragraph};
 pub use closing::closing;
 pub use json::{document_json, record_line};
 pub use layout::Layout;

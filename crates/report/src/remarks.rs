@@ -1,7 +1,7 @@
 //! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
 
 use fathom_record::summary::Mode;
-use fathom_record::{Protocol, Record, State};
+use fathom_record::{Protocol, Record, State, Verdict};
 
 use crate::cells::{Setting, Shown, cycles};
 use crate::counts::cause_words;
@@ -14,11 +14,13 @@ const INDENT: &str = "    ";
 /// Where their further lines begin.
 const FURTHER: &str = "      ";
 
-/// All remarks on a record, each line ended by a newline; empty where there are none.
-pub(crate) fn remarks(record: &Record, setting: &Setting<'_>) -> String {
+/// All remarks on a record, each line ended by a newline; empty where there are none. Reasons that
+/// were just given for the row above are not given again.
+pub(crate) fn remarks(record: &Record, above: Option<&Verdict>, setting: &Setting<'_>) -> String {
     let width = setting.columns.line;
+    let repeated = above == Some(&record.verdict);
     if !record.verdict.shows_number() {
-        return reasons(record, width);
+        return if repeated { String::new() } else { reasons(record, width) };
     }
     let mut lines = String::new();
     let mut say = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
@@ -55,7 +57,8 @@ pub(crate) fn remarks(record: &Record, setting: &Setting<'_>) -> String {
         say(format!("clock floor {floor}: timed singly, and too short to be free of it"));
     }
     let lines = paint_lines(FAINT, &lines);
-    if record.verdict.state == State::Noisy { lines + &reasons(record, width) } else { lines }
+    let noisy = record.verdict.state == State::Noisy && !repeated;
+    if noisy { lines + &reasons(record, width) } else { lines }
 }
 
 /// `2 modes: 65 % at 1.200 µs, 35 % at 3.400 µs`.
@@ -88,6 +91,9 @@ fn reasons(record: &Record, width: usize) -> String {
     }
     if !names.is_empty() {
         text += &format!("; also {}", names.join(", "));
+    }
+    if state == State::Noisy {
+        text = format!("noisy: {text}");
     }
     let mut lines = paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT));
     if let Some(reason) = record.verdict.reasons.iter().find(|r| !r.next.is_empty()) {

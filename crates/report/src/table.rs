@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use fathom_record::summary::IntervalKind;
-use fathom_record::{MetricId, ParamValue, Params, Protocol, Record, State, Unit};
+use fathom_record::{MetricId, ParamValue, Params, Protocol, Record, State, Unit, Verdict};
 
 use crate::cells::{self, Setting, Shown, cycle_count};
 use crate::layout::{Columns, Layout};
@@ -25,6 +25,8 @@ pub struct Table {
     columns: Columns,
     /// The metric of the last row, where its cases stand under a line of its own.
     group: Option<MetricId>,
+    /// The verdict of the last row of this group.
+    above: Option<Verdict>,
     seen: Seen,
 }
 
@@ -50,7 +52,7 @@ impl Table {
     /// A table without rows.
     pub fn new(layout: Layout) -> Self {
         let columns = Columns::of(&layout);
-        Self { layout, columns, group: None, seen: Seen::default() }
+        Self { layout, columns, group: None, above: None, seen: Seen::default() }
     }
 
     /// The names of the columns, and what the figures are where they are not the usual ones.
@@ -85,12 +87,12 @@ impl Table {
         self.note(record);
         let mut text = String::new();
         let label = if record.params.is_empty() {
-            self.group = None;
+            (self.group, self.above) = (None, None);
             record.metric.to_string()
         } else {
             if self.group.as_ref() != Some(&record.metric) {
                 text += &self.group_line(record);
-                self.group = Some(record.metric.clone());
+                (self.group, self.above) = (Some(record.metric.clone()), None);
             }
             format!("  {}", case(&record.params))
         };
@@ -107,7 +109,9 @@ impl Table {
             text += &wrapped(&label, self.columns.line, indent, "    ");
             text += &cells::row("", record, &setting);
         }
-        text + &remarks(record, &setting)
+        text += &remarks(record, self.above.as_ref(), &setting);
+        self.above = Some(record.verdict.clone());
+        text
     }
 
     /// The metric's id, with its title where there is room.
@@ -185,7 +189,9 @@ impl Table {
     fn marks(&self) -> String {
         let mut marks = Vec::new();
         if self.seen.noisy {
-            marks.push(glued("~: noisy,") + " with the cause beneath");
+            marks.push(
+                glued("~: noisy;") + " the cause stands beneath, once for rows that share it",
+            );
         }
         if self.seen.bound {
             marks.push(glued("≤: too") + " small a difference to tell, at most this");

@@ -34,17 +34,14 @@ pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, Sto
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)?;
     if connection.is_readonly("main").map_err(failed)? {
-        return Err(StoreError::ReadOnly {
-            action: "write",
-            path: path.to_owned(),
-        });
+        return Err(StoreError::ReadOnly { action: "write", path: path.to_owned() });
     }
     if schema::version(&connection).is_err_and(|error| is_cannot_open(&error)) {
         leave_log(path, layer).map_err(failed)?;
         connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)?;
     }
-    // Before there is a log: the application id of a store is then always in the file itself,
-    // where `check_identity` looks for it.
+    // Before there is a log, so that the id of a store is always in the file itself, where
+    // `check_identity` and programs such as file(1) look for it.
     schema::migrate(&mut connection, path)?;
     choose_journal(&connection).map_err(failed)?;
     Ok(connection)
@@ -67,15 +64,9 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
         look = schema::look(&connection);
     }
     match look.map_err(failed)?.version(path, schema::VERSION)? {
-        0 => Err(StoreError::Missing {
-            path: path.to_owned(),
-        }),
+        0 => Err(StoreError::Missing { path: path.to_owned() }),
         version if version < schema::VERSION && !place::is_writable(path) => {
-            Err(StoreError::Older {
-                path: path.to_owned(),
-                found: version,
-                known: schema::VERSION,
-            })
+            Err(StoreError::Older { path: path.to_owned(), found: version, known: schema::VERSION })
         }
         version if version < schema::VERSION => {
             drop(connection);
@@ -83,9 +74,7 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
             reader(path)
         }
         _ => {
-            connection
-                .pragma_update(None, "query_only", true)
-                .map_err(failed)?;
+            connection.pragma_update(None, "query_only", true).map_err(failed)?;
             Ok(connection)
         }
     }
@@ -100,9 +89,7 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
 /// connection; the lock which that takes is not asked for, because it needs a writable file.
 fn private(path: &Path) -> Result<Connection, StoreError> {
     if place::has_journal(path) {
-        return Err(StoreError::NeedsRecovery {
-            path: path.to_owned(),
-        });
+        return Err(StoreError::NeedsRecovery { path: path.to_owned() });
     }
     if !place::has_log(path) {
         return unchanging(path);
@@ -110,12 +97,8 @@ fn private(path: &Path) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = connect(path, read_only, Some(WITHOUT_LOCKS))?;
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .map_err(failed)?;
-    connection
-        .pragma_update(None, "locking_mode", "exclusive")
-        .map_err(failed)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
+    connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
     Ok(connection)
 }
 
@@ -216,9 +199,7 @@ mod tests {
     const NO_SHARED_MEMORY: &str = "unix-dotfile";
 
     fn pragma<T: rusqlite::types::FromSql>(connection: &Connection, name: &str) -> T {
-        connection
-            .pragma_query_value(None, name, |row| row.get(0))
-            .unwrap()
+        connection.pragma_query_value(None, name, |row| row.get(0)).unwrap()
     }
 
     #[test]

@@ -219,10 +219,7 @@ pub enum StoreError {
         runs: u32,
     },
     /// Several runs answer to this prefix.
-    #[error(
-        "find run {name}: it could be {}; give more digits",
-        listed(candidates)
-    )]
+    #[error("find run {name}: it could be {}; give more digits", listed(candidates))]
     Ambiguous {
         /// The prefix.
         name: String,
@@ -281,11 +278,7 @@ impl StoreError {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { action, path },
             io::ErrorKind::StorageFull => Self::Full { action, path },
             io::ErrorKind::NotADirectory => Self::ParentNotDirectory { path },
-            _ => Self::Io {
-                action,
-                path,
-                reason: lower_first(&error.to_string()),
-            },
+            _ => Self::Io { action, path, reason: lower_first(&error.to_string()) },
         }
     }
 
@@ -294,11 +287,7 @@ impl StoreError {
         let path = path.to_owned();
         let reason = lower_first(&error.to_string());
         let Some(cause) = error.sqlite_error() else {
-            return Self::Sqlite {
-                action,
-                path,
-                reason,
-            };
+            return Self::Sqlite { action, path, reason };
         };
         // The shared index beside the log is grown by a write that only a full device refuses.
         if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE {
@@ -309,25 +298,15 @@ impl StoreError {
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { action, path },
             ErrorCode::NotADatabase => Self::NotADatabase { path },
             ErrorCode::ReadOnly => Self::ReadOnly { action, path },
-            ErrorCode::DatabaseCorrupt => Self::Corrupt {
-                action,
-                path,
-                reason,
-            },
-            _ => Self::Sqlite {
-                action,
-                path,
-                reason,
-            },
+            ErrorCode::DatabaseCorrupt => Self::Corrupt { action, path, reason },
+            _ => Self::Sqlite { action, path, reason },
         }
     }
 }
 
 fn lower_first(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| {
-        first.to_lowercase().chain(chars).collect()
-    })
+    chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
 fn none_of(runs: u32) -> String {

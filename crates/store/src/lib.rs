@@ -79,10 +79,7 @@ impl Store {
     }
 
     fn over(connection: Connection, path: &Path) -> Self {
-        Self {
-            connection,
-            path: path.to_owned(),
-        }
+        Self { connection, path: path.to_owned() }
     }
 
     fn failed(&self, action: &'static str, error: rusqlite::Error) -> StoreError {

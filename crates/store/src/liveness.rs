@@ -39,9 +39,7 @@ impl Owner {
         match stat(proc, self.pid) {
             // A zombie writes no more.
             Some(stat) if matches!(stat.state, 'Z' | 'X') => true,
-            Some(stat) => self
-                .start_ticks
-                .is_some_and(|start| start != stat.start_ticks),
+            Some(stat) => self.start_ticks.is_some_and(|start| start != stat.start_ticks),
             None => now.is_some(),
         }
     }
@@ -88,11 +86,7 @@ mod tests {
     }
 
     fn owner() -> Owner {
-        Owner {
-            pid: 41,
-            start_ticks: Some(900),
-            boot_id: Some("boot-a".to_owned()),
-        }
+        Owner { pid: 41, start_ticks: Some(900), boot_id: Some("boot-a".to_owned()) }
     }
 
     #[test]
@@ -108,14 +102,7 @@ mod tests {
         let cases = [
             ("boot-a\n", 41, 'S', 900, false, "the process itself"),
             ("boot-a\n", 41, 'S', 901, true, "its id was used again"),
-            (
-                "boot-b\n",
-                41,
-                'S',
-                900,
-                true,
-                "the machine was booted since",
-            ),
+            ("boot-b\n", 41, 'S', 900, true, "the machine was booted since"),
             ("boot-a\n", 42, 'S', 900, true, "no process of this id"),
             ("boot-a\n", 41, 'Z', 900, true, "a zombie"),
         ];

@@ -42,21 +42,13 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
     let making = making();
     if kind_of(path)?.is_none() {
         create_folder(path, folder)?;
-        access(
-            "create files in",
-            folder,
-            Access::WRITE_OK | Access::EXEC_OK,
-        )?;
+        access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
         create_file(path)?;
     }
     drop(making);
     access("write", path, Access::READ_OK | Access::WRITE_OK)?;
     // The journal lies beside the store.
-    access(
-        "create files in",
-        folder,
-        Access::WRITE_OK | Access::EXEC_OK,
-    )
+    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)
 }
 
 /// Makes sure that `path` is a file that can be read.
@@ -67,9 +59,7 @@ pub(crate) fn require(path: &Path) -> Result<(), StoreError> {
     };
     match kind {
         Some(()) => access("read", path, Access::READ_OK),
-        None => Err(StoreError::Missing {
-            path: path.to_owned(),
-        }),
+        None => Err(StoreError::Missing { path: path.to_owned() }),
     }
 }
 
@@ -104,17 +94,11 @@ fn kind_of(path: &Path) -> Result<Option<()>, StoreError> {
     match std::fs::metadata(path) {
         // SQLite takes a file of one byte for an empty one, and would write over it.
         Ok(facts) if facts.is_file() && (1..PAGE_BYTES_MIN).contains(&facts.len()) => {
-            Err(StoreError::NotADatabase {
-                path: path.to_owned(),
-            })
+            Err(StoreError::NotADatabase { path: path.to_owned() })
         }
         Ok(facts) if facts.is_file() => Ok(Some(())),
-        Ok(facts) if facts.is_dir() => Err(StoreError::IsDirectory {
-            path: path.to_owned(),
-        }),
-        Ok(_) => Err(StoreError::NotAFile {
-            path: path.to_owned(),
-        }),
+        Ok(facts) if facts.is_dir() => Err(StoreError::IsDirectory { path: path.to_owned() }),
+        Ok(_) => Err(StoreError::NotAFile { path: path.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(StoreError::from_io("open", path, &error)),
     }
@@ -125,9 +109,7 @@ fn create_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
     match builder.recursive(true).mode(0o700).create(folder) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(StoreError::ParentNotDirectory {
-                path: path.to_owned(),
-            })
+            Err(StoreError::ParentNotDirectory { path: path.to_owned() })
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             Err(StoreError::from_io("open", path, &error))

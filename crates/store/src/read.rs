@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use fathom_record::{Counts, Document, Effort, Host, Record, Run, RunState, SCHEMA_VERSION, Sample};
+use fathom_record::{
+    Counts, Document, Effort, Host, Record, Run, RunState, SCHEMA_VERSION, Sample,
+};
 use fathom_record::{Params, State, Tool};
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::de::DeserializeOwned;
@@ -80,26 +82,13 @@ impl Store {
         let raw = raw_records(&view, number, with_samples).map_err(failed)?;
         drop(view);
         let (tool, run, host) = head.checked(run_id)?;
-        let records = raw
-            .into_iter()
-            .map(|raw| raw.checked(run_id))
-            .collect::<Result<_, _>>()?;
-        Ok(Document {
-            schema: SCHEMA_VERSION,
-            tool,
-            run,
-            host,
-            records,
-        })
+        let records = raw.into_iter().map(|raw| raw.checked(run_id)).collect::<Result<_, _>>()?;
+        Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
     }
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
-    let owner = Owner {
-        pid: row.get(8)?,
-        start_ticks: row.get(9)?,
-        boot_id: row.get(10)?,
-    };
+    let owner = Owner { pid: row.get(8)?, start_ticks: row.get(9)?, boot_id: row.get(10)? };
     Ok(RunRow {
         id: row.get(0)?,
         started: row.get(1)?,
@@ -141,16 +130,8 @@ fn head(connection: &Connection, run_id: &str) -> rusqlite::Result<(i64, Head)> 
              FROM run WHERE id = ?1",
         )?
         .query_row([run_id], |row| {
-            let texts = RunTexts {
-                tool: row.get(1)?,
-                body: row.get(2)?,
-                host: row.get(3)?,
-            };
-            let owner = Owner {
-                pid: row.get(5)?,
-                start_ticks: row.get(6)?,
-                boot_id: row.get(7)?,
-            };
+            let texts = RunTexts { tool: row.get(1)?, body: row.get(2)?, host: row.get(3)? };
+            let owner = Owner { pid: row.get(5)?, start_ticks: row.get(6)?, boot_id: row.get(7)? };
             let crc = row.get(4)?;
             Ok((row.get(0)?, Head { texts, crc, owner }))
         })
@@ -201,12 +182,7 @@ fn raw_records(
             Some(crc) => Some((bytes(3)?, crc)),
             None => None,
         };
-        Ok(RawRecord {
-            metric: bytes(0)?,
-            params: bytes(1)?,
-            body: bytes(2)?,
-            samples,
-        })
+        Ok(RawRecord { metric: bytes(0)?, params: bytes(1)?, body: bytes(2)?, samples })
     })?;
     rows.collect::<rusqlite::Result<Vec<_>>>()
 }

@@ -19,27 +19,19 @@ impl Store {
             return self.before_latest(name, rest);
         }
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-            return Err(StoreError::BadName {
-                name: name.to_owned(),
-            });
+            return Err(StoreError::BadName { name: name.to_owned() });
         }
         let mut fitting = self.starting_with(name)?;
         if let Some(whole) = fitting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
             return Ok(whole.clone());
         }
         if name.len() < PREFIX_MIN {
-            return Err(StoreError::TooShort {
-                name: name.to_owned(),
-                min: PREFIX_MIN,
-            });
+            return Err(StoreError::TooShort { name: name.to_owned(), min: PREFIX_MIN });
         }
         match fitting.len() {
             0 => Err(self.no_such_run(name)?),
             1 => Ok(fitting.remove(0)),
-            _ => Err(StoreError::Ambiguous {
-                name: name.to_owned(),
-                candidates: fitting,
-            }),
+            _ => Err(StoreError::Ambiguous { name: name.to_owned(), candidates: fitting }),
         }
     }
 
@@ -50,17 +42,13 @@ impl Store {
             Some(digits) => digits.parse::<u32>().ok(),
         };
         let Some(back) = back else {
-            return Err(StoreError::BadName {
-                name: name.to_owned(),
-            });
+            return Err(StoreError::BadName { name: name.to_owned() });
         };
         let found = self
             .connection
-            .query_row(
-                "SELECT id FROM run ORDER BY id DESC LIMIT 1 OFFSET ?1",
-                [back],
-                |row| row.get(0),
-            )
+            .query_row("SELECT id FROM run ORDER BY id DESC LIMIT 1 OFFSET ?1", [back], |row| {
+                row.get(0)
+            })
             .optional()
             .map_err(|error| self.failed("read", error))?;
         match found {
@@ -86,9 +74,6 @@ impl Store {
             .connection
             .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
             .map_err(|error| self.failed("read", error))?;
-        Ok(StoreError::NoSuchRun {
-            name: name.to_owned(),
-            runs,
-        })
+        Ok(StoreError::NoSuchRun { name: name.to_owned(), runs })
     }
 }

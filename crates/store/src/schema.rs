@@ -62,10 +62,7 @@ pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
 }
 
 pub(crate) fn not_ours(path: &Path, application_id: i32) -> StoreError {
-    StoreError::NotOurs {
-        path: path.to_owned(),
-        application_id,
-    }
+    StoreError::NotOurs { path: path.to_owned(), application_id }
 }
 
 /// What a file shows of itself.
@@ -98,17 +95,12 @@ impl Look {
     pub(crate) fn version(&self, path: &Path, known: u32) -> Result<u32, StoreError> {
         let path = path.to_owned();
         match self.application_id {
-            APPLICATION_ID if self.version > known => Err(StoreError::Newer {
-                path,
-                found: self.version,
-                known,
-            }),
+            APPLICATION_ID if self.version > known => {
+                Err(StoreError::Newer { path, found: self.version, known })
+            }
             APPLICATION_ID => Ok(self.version),
             0 if self.is_empty && self.version == 0 => Ok(0),
-            application_id => Err(StoreError::NotOurs {
-                path,
-                application_id,
-            }),
+            application_id => Err(StoreError::NotOurs { path, application_id }),
         }
     }
 }
@@ -126,9 +118,8 @@ fn migrate_by(steps: &[&str], connection: &mut Connection, path: &Path) -> Resul
     if found(connection)? == known {
         return Ok(());
     }
-    let transaction = connection
-        .transaction_with_behavior(TransactionBehavior::Immediate)
-        .map_err(failed)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     // Again, because another process may have done it while this one waited.
     if found(&transaction)? == known {
         return Ok(());

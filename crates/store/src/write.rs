@@ -48,9 +48,9 @@ impl Store {
             );
             match done {
                 Ok(_) => Ok(()),
-                Err(error) if is_there_already(&error) => Err(StoreError::RunExists {
-                    run: run.id.clone(),
-                }),
+                Err(error) if is_there_already(&error) => {
+                    Err(StoreError::RunExists { run: run.id.clone() })
+                }
                 Err(error) => Err(failed(error)),
             }
         })
@@ -69,15 +69,12 @@ impl Store {
             let Some(run) = number_of(transaction, run_id).map_err(failed)? else {
                 return Ok(false);
             };
-            insert(transaction, run, record, &texts)
-                .map(|()| true)
-                .map_err(|error| match is_there_already(&error) {
-                    true => StoreError::Duplicate {
-                        run: run_id.to_owned(),
-                        record: record.name(),
-                    },
+            insert(transaction, run, record, &texts).map(|()| true).map_err(|error| {
+                match is_there_already(&error) {
+                    true => StoreError::Duplicate { run: run_id.to_owned(), record: record.name() },
                     false => failed(error),
-                })
+                }
+            })
         })?;
         match found {
             true => Ok(()),
@@ -94,11 +91,9 @@ impl Store {
         let body = same_again(run, "the run", run)?;
         let found = self.write(|transaction, failed| {
             let kept = transaction
-                .query_row(
-                    "SELECT tool, host FROM run WHERE id = ?1",
-                    [&run.id],
-                    |row| Ok((row.get(0)?, row.get(1)?)),
-                )
+                .query_row("SELECT tool, host FROM run WHERE id = ?1", [&run.id], |row| {
+                    Ok((row.get(0)?, row.get(1)?))
+                })
                 .optional()
                 .map_err(failed)?;
             let Some((tool, host)) = kept else {
@@ -179,15 +174,9 @@ impl RecordTexts {
     fn of(run: &str, record: &Record) -> Result<Self, StoreError> {
         let name = || record.name();
         if !record.is_intact() {
-            return Err(StoreError::NotSealed {
-                run: run.to_owned(),
-                record: name(),
-            });
+            return Err(StoreError::NotSealed { run: run.to_owned(), record: name() });
         }
-        let bare = Record {
-            samples: None,
-            ..record.clone()
-        };
+        let bare = Record { samples: None, ..record.clone() };
         let samples = record.samples.as_ref();
         Ok(Self {
             params: json(run, name, &record.params)?,
@@ -254,10 +243,7 @@ where
     let back = |text: &String| -> Result<T, JsonError> { serde_json::from_str(text) };
     match text {
         Ok(text) if back(&text).is_ok_and(|back| back == *value) => Ok(text),
-        _ => Err(StoreError::NotStorable {
-            run: run.to_owned(),
-            what: what(),
-        }),
+        _ => Err(StoreError::NotStorable { run: run.to_owned(), what: what() }),
     }
 }
 

@@ -9,8 +9,9 @@ use crate::terminal::Output;
 
 pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
-    std::fs::create_dir_all(folder)
-        .map_err(|error| Usage(format!("create {}: {error}; choose another folder", folder.display())))?;
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Usage(format!("create {}: {error}; choose another folder", folder.display()))
+    })?;
     let mut command = Arguments::command();
     command.build();
     let hidden: Vec<String> = command
@@ -18,7 +19,8 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
         .filter(|one| one.is_hide_set())
         .map(|one| one.get_name().to_owned())
         .collect();
-    clap_mangen::generate_to(command, folder).with_context(|| format!("write to {}", folder.display()))?;
+    clap_mangen::generate_to(command, folder)
+        .with_context(|| format!("write to {}", folder.display()))?;
     for name in hidden {
         let _ = std::fs::remove_file(folder.join(format!("fathom-{name}.1")));
     }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod completions;
+mod explain;
 mod list;
 mod man;
 mod run;
@@ -19,6 +20,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
         Command::List(list) => list::list(list),
+        Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),
         Command::Compare(compare) => compare::compare(compare),
         Command::Completions(completions) => completions::completions(completions),

@@ -66,7 +66,11 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     status(arguments, &document, &follower)
 }
 
-fn status(arguments: &RunArguments, document: &Document, follower: &Follower) -> anyhow::Result<Status> {
+fn status(
+    arguments: &RunArguments,
+    document: &Document,
+    follower: &Follower,
+) -> anyhow::Result<Status> {
     if follower.has_failed() {
         return Ok(Status::Failed);
     }
@@ -103,7 +107,8 @@ fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> 
         }
         None => {
             let busy = affinity::busy_shares(BUSY_WINDOW);
-            let choice = affinity::choose(host, &busy).context("no CPU is allowed to this process")?;
+            let choice =
+                affinity::choose(host, &busy).context("no CPU is allowed to this process")?;
             Ok((choice.cpu, choice.reason))
         }
     }
@@ -130,6 +135,7 @@ fn leave(cpu: u32, host: &Host) {
 /// Milliseconds since 1970 and 16 random bits, so that ids sort by time.
 fn run_id() -> String {
     let now = clock::wall_ns();
-    let low = (now ^ (u64::from(std::process::id()) << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    let low =
+        (now ^ (u64::from(std::process::id()) << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     format!("{:012x}{low:04x}", now / 1_000_000)
 }

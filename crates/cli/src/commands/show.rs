@@ -11,7 +11,8 @@ use crate::terminal::{self, Output};
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     let mut output = Output::new();
     if arguments.runs {
-        let rows = stored::open(&arguments.store)?.runs().map_err(|error| Usage(error.to_string()))?;
+        let rows =
+            stored::open(&arguments.store)?.runs().map_err(|error| Usage(error.to_string()))?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
         let layout = Layout { width: terminal::width(), cycles: false, ..Layout::default() };
         output.write(&fathom_report::runs(&listings, &layout));

@@ -24,7 +24,11 @@ pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
 }
 
 /// A run by its name in the store, or a JSON document by its path.
-pub(super) fn document(name: &str, samples: bool, arguments: &StoreArguments) -> anyhow::Result<Document> {
+pub(super) fn document(
+    name: &str,
+    samples: bool,
+    arguments: &StoreArguments,
+) -> anyhow::Result<Document> {
     if name.ends_with(".json") || name.contains('/') {
         return from_file(Path::new(name));
     }
@@ -35,17 +39,22 @@ pub(super) fn document(name: &str, samples: bool, arguments: &StoreArguments) ->
 
 fn from_file(path: &Path) -> anyhow::Result<Document> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
     let document: Document = serde_json::from_str(&text)
         .map_err(|error| Usage(format!("{shown} is not a run of `fathom run --json`: {error}")))?;
     if document.schema > SCHEMA_VERSION {
         let (theirs, ours) = (document.schema, SCHEMA_VERSION);
-        let text = format!("{shown} has schema {theirs}, this program knows {ours}; use a newer fathom");
+        let text =
+            format!("{shown} has schema {theirs}, this program knows {ours}; use a newer fathom");
         return Err(Usage(text).into());
     }
     match document.records.iter().find(|record| !record.is_intact()) {
         Some(record) => {
-            anyhow::bail!("{shown} is damaged: the checksum of {} does not fit its content", record.name())
+            anyhow::bail!(
+                "{shown} is damaged: the checksum of {} does not fit its content",
+                record.name()
+            )
         }
         None => Ok(document),
     }

@@ -3,7 +3,9 @@
 use fathom_measure::clock::WholeRun;
 use fathom_probes::Entry;
 use fathom_record::run::ClockFacts;
-use fathom_record::{Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict, statistics};
+use fathom_record::{
+    Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict, statistics,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -78,7 +80,15 @@ pub fn coordinate(
     for (at, block) in blocks.iter().enumerate() {
         let mut visited = Visited::of_block(plan, block);
         let later_ns = later_ns(plan, &blocks[at + 1..]);
-        let stopped = visit_all(plan, &mut visited, machine, audience, (&mut random, facts), later_ns, &mut spins);
+        let stopped = visit_all(
+            plan,
+            &mut visited,
+            machine,
+            audience,
+            (&mut random, facts),
+            later_ns,
+            &mut spins,
+        );
         let clock = machine.clock_check();
         note_clock(&mut document.run, &clock);
         let records = reduce_block(plan, block, visited, &document, clock.failure());
@@ -138,7 +148,8 @@ fn later_ns(plan: &Plan, blocks: &[Vec<usize>]) -> f64 {
     let unit_ns = |index: &usize| match plan.units[*index].entry {
         Entry::Derived(_) => 0.0,
         Entry::Probe(_) => {
-            f64::from(visits.processes_min) * visits::estimated_visit_ns(&plan.units[*index], visits.rounds)
+            f64::from(visits.processes_min)
+                * visits::estimated_visit_ns(&plan.units[*index], visits.rounds)
         }
     };
     blocks.iter().flatten().map(unit_ns).sum()
@@ -159,7 +170,8 @@ fn visit_all(
         if machine.interrupted() || audience.has_left() {
             return true;
         }
-        let left = |unit: &Visited<'_>| f64::from(unit.visits_left()) * unit.visit_ns(visits.rounds);
+        let left =
+            |unit: &Visited<'_>| f64::from(unit.visits_left()) * unit.visit_ns(visits.rounds);
         audience.progress(&Progress {
             metric: visited[index].id().to_owned(),
             elapsed_ns: machine.elapsed_ns() as f64,
@@ -212,7 +224,9 @@ fn note_clock(run: &mut Run, clock: &WholeRun) {
     run.notes.retain(|note| !note.starts_with("the wall clock"));
     if clock.wall_step_ns != 0 {
         let seconds = clock.wall_step_ns as f64 / 1e9;
-        run.notes.push(format!("the wall clock was stepped by {seconds:+.1} s; durations are unaffected"));
+        run.notes.push(format!(
+            "the wall clock was stepped by {seconds:+.1} s; durations are unaffected"
+        ));
     }
 }
 
@@ -221,7 +235,8 @@ fn drift(spins: &[(u64, f64)]) -> Option<Reason> {
     if spins.len() < DRIFT_VISITS_MIN {
         return None;
     }
-    let seconds: Vec<f64> = spins.iter().map(|(at_ns, _)| (at_ns - spins[0].0) as f64 / 1e9).collect();
+    let seconds: Vec<f64> =
+        spins.iter().map(|(at_ns, _)| (at_ns - spins[0].0) as f64 / 1e9).collect();
     let times: Vec<f64> = spins.iter().map(|(_, ns)| *ns).collect();
     let trend = statistics::theil_sen(&seconds, &times)?;
     let typical = statistics::median(&times)?;
@@ -261,13 +276,17 @@ mod tests {
         assert!(slower.text.contains("6 % slower"), "{}", slower.text);
         assert!(drift(&spins(|_| 1000.0)).is_none());
         assert!(drift(&spins(|at| 1000.0 + 30.0 * (at * 7919 % 13) as f64)).is_none());
-        assert!(drift(&spins(|at| 1000.0 + 2.0 * at as f64)[..5]).is_none(), "five visits tell nothing");
+        assert!(
+            drift(&spins(|at| 1000.0 + 2.0 * at as f64)[..5]).is_none(),
+            "five visits tell nothing"
+        );
     }
 
     #[test]
     fn a_clock_that_failed_makes_the_run_invalid_and_a_stepped_wall_clock_does_not() {
         let reason = |cause| Reason::new(cause, "");
-        let mut verdict = Verdict { reasons: vec![reason(Cause::MachineDrift)], ..Verdict::default() };
+        let mut verdict =
+            Verdict { reasons: vec![reason(Cause::MachineDrift)], ..Verdict::default() };
         settle(&mut verdict);
         assert_eq!(verdict.state, State::Noisy);
         verdict.reasons.push(reason(Cause::Clock));

@@ -84,7 +84,11 @@ impl Plan {
         let needed = with_needs(&chosen);
         let sizes = fathom_probes::Plan { effort, smoke: false };
         let unit = |(index, entry): (usize, &'static Entry)| {
-            needed[index].then(|| Unit { entry, cases: cases(entry, host, &sizes), needed: !chosen[index] })
+            needed[index].then(|| Unit {
+                entry,
+                cases: cases(entry, host, &sizes),
+                needed: !chosen[index],
+            })
         };
         let units = REGISTRY.iter().enumerate().filter_map(unit).collect();
         Ok(Self { effort, protocol, seed, asked, units })
@@ -213,7 +217,8 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest_ones() {
-        let message = |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
+        let message =
+            |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message("os.sycall").contains("`os.syscall`"), "{}", message("os.sycall"));
         assert!(message("syscall").contains("`os.syscall`"), "{}", message("syscall"));
         assert!(message("cpu.cal").contains("`cpu.call`"), "{}", message("cpu.cal"));
@@ -224,8 +229,8 @@ mod tests {
     #[test]
     fn the_trimmed_protocol_takes_all_its_trials() {
         for effort in [Effort::Quick, Effort::Standard, Effort::Thorough] {
-            let plan =
-                Plan::new(Vec::new(), effort, Protocol::Trimmed, 1, &Host::default()).expect("a plan");
+            let plan = Plan::new(Vec::new(), effort, Protocol::Trimmed, 1, &Host::default())
+                .expect("a plan");
             let visits = plan.visits();
             assert!(visits.processes_min * visits.rounds >= 800, "{visits:?}");
         }

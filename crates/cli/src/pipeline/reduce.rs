@@ -6,18 +6,14 @@ use fathom_measure::sampler::Fault;
 use fathom_probes::{About, Case, Derived, Known};
 use fathom_record::judge::{Expectation, judge};
 use fathom_record::{
-    Agreement, Cause, Disturbance, Document, MetricId, NoModel, Prediction, Reason, Record, Sample, State,
-    Summary, Verdict, statistics,
+    Agreement, Cause, Disturbance, Document, MetricId, NoModel, Prediction, Reason, Record, Sample,
+    State, Summary, Verdict, statistics,
 };
 
 use super::visits::Visited;
 
 /// Appends the records of a measured metric to what is known.
-pub(super) fn measured(
-    visited: Visited<'_>,
-    document: &Document,
-    known: &mut Vec<Record>,
-) {
+pub(super) fn measured(visited: Visited<'_>, document: &Document, known: &mut Vec<Record>) {
     let Visited { unit, probe, samples, faults, failure, visits_wanted, .. } = visited;
     let about = probe.about();
     for ((case, samples), fault) in unit.cases.iter().zip(samples).zip(faults) {
@@ -29,7 +25,13 @@ pub(super) fn measured(
         record.visit = format!("{}/{}", document.run.id, about.id);
         match obstacle(&failure, &fault) {
             Some(verdict) => record.verdict = verdict,
-            None => fill(&mut record, about, &samples, probe.is_difference(), document.run.clock.read_ns),
+            None => fill(
+                &mut record,
+                about,
+                &samples,
+                probe.is_difference(),
+                document.run.clock.read_ns,
+            ),
         }
         note_interruption(&mut record, samples.len() as u32, visits_wanted);
         let prediction = probe.predict(case, &document.host, &Known::new(known));
@@ -62,7 +64,11 @@ pub(super) fn derived(
                 }
                 record.verdict = match &record.summary {
                     Some(summary) => judge(&[], summary, expectation(about)),
-                    None => Verdict::because(State::Unavailable, Cause::MissingInput, "no process gave a value"),
+                    None => Verdict::because(
+                        State::Unavailable,
+                        Cause::MissingInput,
+                        "no process gave a value",
+                    ),
                 };
             }
         }
@@ -128,12 +134,15 @@ fn fill(record: &mut Record, about: &About, samples: &[Sample], is_difference: b
         }
     }
     let disturbances = samples.iter().map(|sample| &sample.disturbance);
-    record.disturbance = disturbances.skip(1).fold(samples[0].disturbance.clone(), |sum, one| sum.plus(one));
+    record.disturbance =
+        disturbances.skip(1).fold(samples[0].disturbance.clone(), |sum, one| sum.plus(one));
     let overheads: Vec<f64> = samples.iter().map(|sample| sample.overhead_ns).collect();
     if samples.iter().any(|sample| sample.batch > 1) {
-        record.notes.extend(statistics::median(&overheads).map(|ns| {
-            format!("subtracted from each batch: {ns:.0} ns of clock and kernel entry")
-        }));
+        record.notes.extend(
+            statistics::median(&overheads).map(|ns| {
+                format!("subtracted from each batch: {ns:.0} ns of clock and kernel entry")
+            }),
+        );
     }
     record.summary = Some(summary);
 }

@@ -136,9 +136,14 @@ impl<'p> Visited<'p> {
             let medians: Vec<f64> =
                 samples.iter().filter_map(|sample| statistics::median(&sample.values)).collect();
             let Some(([low, high], _)) = statistics::median_interval(&medians) else { return true };
-            statistics::median(&medians).is_some_and(|median| (high - low) / 2.0 > PRECISION * median.abs())
+            statistics::median(&medians)
+                .is_some_and(|median| (high - low) / 2.0 > PRECISION * median.abs())
         };
-        let open = self.samples.iter().zip(&self.faults).any(|(samples, fault)| fault.is_none() && is_wide(samples));
+        let open = self
+            .samples
+            .iter()
+            .zip(&self.faults)
+            .any(|(samples, fault)| fault.is_none() && is_wide(samples));
         self.visits_wanted += u32::from(open);
     }
 }

@@ -38,7 +38,11 @@ impl Workers {
     pub fn of_this_program() -> std::io::Result<Self> {
         // The link still works when the file was replaced or removed by an update during the run.
         let program = PathBuf::from("/proc/self/exe");
-        Ok(Self { program: program.canonicalize().unwrap_or(program), arguments: vec!["worker".to_owned()], grace_ns: GRACE_NS })
+        Ok(Self {
+            program: program.canonicalize().unwrap_or(program),
+            arguments: vec!["worker".to_owned()],
+            grace_ns: GRACE_NS,
+        })
     }
 
     /// Takes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
@@ -46,7 +50,11 @@ impl Workers {
     pub fn visit(&self, request: &VisitRequest, stop: &impl std::os::fd::AsFd) -> Outcome {
         let failed = |cause, text: String| Outcome::Failed(Reason::new(cause, text));
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(&self.arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         // A group of its own: the terminal's Ctrl-C does not reach it, and its children end with it.
         command.process_group(0);
         let child = match command.spawn() {
@@ -55,7 +63,10 @@ impl Workers {
         };
         let mut worker = Worker { child, reaped: false };
         if let Err(error) = worker.ask(request) {
-            return failed(Cause::Crashed, format!("{} (ask the worker: {error})", worker.last_words()));
+            return failed(
+                Cause::Crashed,
+                format!("{} (ask the worker: {error})", worker.last_words()),
+            );
         }
         // Rounds end after the limit by at most one round, and the set-up comes on top.
         let bound_ns = 2.0 * request.time_limit_ns + self.grace_ns;
@@ -68,7 +79,9 @@ impl Workers {
                 Cause::TimedOut,
                 format!("the worker gave no answer within {:.0} s and was killed", bound_ns / 1e9),
             ),
-            Ending::Broken(error) => failed(Cause::Crashed, format!("read the worker's answer: {error}")),
+            Ending::Broken(error) => {
+                failed(Cause::Crashed, format!("read the worker's answer: {error}"))
+            }
             Ending::Stopped => Outcome::Interrupted,
         }
     }
@@ -105,7 +118,10 @@ impl Worker {
             if left == 0 {
                 return Ending::TimedOut;
             }
-            let timeout = Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as i64 };
+            let timeout = Timespec {
+                tv_sec: (left / 1_000_000_000) as i64,
+                tv_nsec: (left % 1_000_000_000) as i64,
+            };
             let mut waits = [PollFd::new(&pipe, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut waits, Some(&timeout)) {
                 Err(rustix::io::Errno::INTR) => continue,
@@ -139,7 +155,11 @@ impl Worker {
         if let Some(pipe) = self.child.stderr.take() {
             let _ = pipe.take(4096).read_to_string(&mut text);
         }
-        match text.lines().map(str::trim).rfind(|line| !line.is_empty() && !line.starts_with("note:")) {
+        match text
+            .lines()
+            .map(str::trim)
+            .rfind(|line| !line.is_empty() && !line.starts_with("note:"))
+        {
             Some(line) => format!("the worker {ended}: {line}"),
             None => format!("the worker {ended}"),
         }

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use fathom_cli::pipeline::{Machine, Outcome, RunSetup, VisitAnswer, VisitRequest};
-use fathom_measure::clock::{FakeClock, Specification, WholeRun};
+use fathom_measure::clock::{FakeClock, STEP_STAMPS, Specification, WholeRun};
 use fathom_measure::sampler::{Fault, Observer, RoundMark};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::host::{Cache, Cpu};
@@ -32,7 +32,13 @@ pub struct Script {
 
 impl Script {
     pub fn new() -> Self {
-        Self { visits: Vec::new(), crashes: None, stops_after: None, clock_ppm: 0.0, jitter_permille: 4 }
+        Self {
+            visits: Vec::new(),
+            crashes: None,
+            stops_after: None,
+            clock_ppm: 0.0,
+            jitter_permille: 4,
+        }
     }
 
     /// Nanoseconds of one operation in one process: the script's price and what that process is
@@ -64,7 +70,10 @@ impl Machine for Script {
     fn visit(&mut self, request: &VisitRequest) -> Outcome {
         self.visits.push(request.metric.clone());
         if self.crashes == Some(request.metric.as_str()) {
-            return Outcome::Failed(Reason::new(Cause::Crashed, "the worker crashed with signal 11"));
+            return Outcome::Failed(Reason::new(
+                Cause::Crashed,
+                "the worker crashed with signal 11",
+            ));
         }
         let fake = Rc::new(FakeClock::new(READ_NS));
         let observer = Box::new(Quiet { stolen: request.metric == "os.syscall.fresh" });
@@ -110,11 +119,13 @@ impl Machine for Script {
 fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> Work<'k> {
     let fake = Rc::clone(fake);
     if ["os.syscall.fresh", "os.thread.create", "cpu.clock.resolution"].contains(&metric) {
-        return Work::single(vec![case], move |_, values| {
+        let batch = if metric == "cpu.clock.resolution" { STEP_STAMPS } else { 1 };
+        let operation = move |_: &Clock, values: &mut [f64]| {
             fake.advance(price_ns.max(1.0) as u64);
             values[0] = price_ns;
             Ok(())
-        });
+        };
+        return Work::Single { cases: vec![case], batch, operation: Box::new(operation) };
     }
     let kernel = move |iterations: u64| {
         fake.advance((price_ns * iterations as f64) as u64);
@@ -154,7 +165,8 @@ impl Observer for Quiet {
 
 /// A machine whose facts are all made up.
 pub fn host() -> Host {
-    let mut host = Host { name: "scripted".to_owned(), kernel: "6.1.0".to_owned(), ..Host::default() };
+    let mut host =
+        Host { name: "scripted".to_owned(), kernel: "6.1.0".to_owned(), ..Host::default() };
     host.clocksource = Some("tsc".to_owned());
     host.virtualization = Some("kvm".to_owned());
     host.cpu = Cpu {
@@ -169,7 +181,8 @@ pub fn host() -> Host {
         hz: Some(2.5e9),
         ..Cpu::default()
     };
-    let l3 = Cache { level: 3, kind: "unified".to_owned(), size_bytes: 32 << 20, ..Cache::default() };
+    let l3 =
+        Cache { level: 3, kind: "unified".to_owned(), size_bytes: 32 << 20, ..Cache::default() };
     host.cpu.caches = vec![l3];
     host
 }

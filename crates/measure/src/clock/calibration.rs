@@ -15,6 +15,8 @@ use super::{
 const CALIBRATION_NS: u64 = 50_000_000;
 /// Reads at each end. The narrowest of 64 has met no interrupt.
 const BRACKETS: usize = 64;
+/// Stamps that [`step_ticks`] takes.
+pub const STEP_STAMPS: u64 = 2000;
 /// Above this disagreement the clock is not believed (METHOD 3).
 pub(super) const DISAGREEMENT_MAX_PPM: f64 = 50.0;
 /// A wall clock that moved this much against CLOCK_MONOTONIC was stepped, not slewed.
@@ -207,7 +209,7 @@ fn wait_until(clock: &Clock, raw_ns: u64) -> End {
 pub fn step_ticks(clock: &Clock) -> u64 {
     let mut step = 0;
     let mut last = clock.start();
-    for round in 0..2000u64 {
+    for round in 0..STEP_STAMPS {
         for _ in 0..(round * 7919) % 31 {
             std::hint::spin_loop();
         }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-pub use calibration::{CalibrationError, Watch, WholeRun, step_ticks};
+pub use calibration::{CalibrationError, STEP_STAMPS, Watch, WholeRun, step_ticks};
 pub use fake::FakeClock;
 use order::check_order;
 pub use refusal::Refusal;

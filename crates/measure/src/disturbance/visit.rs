@@ -44,6 +44,7 @@ struct Dear {
 
 impl VisitCounters {
     /// Finds and opens the counters for the calling thread, pinned to a CPU, and marks the start.
+    /// A quota that is set later, or a move to another cgroup, is not seen.
     /// Must be called by the thread that measures: its run-queue delay is the one that is read.
     pub fn open(cpu: u32) -> Self {
         let steal_is_told = Cpuid::ask().is_none_or(|cpuid| cpuid.steal_is_told());

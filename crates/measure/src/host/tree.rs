@@ -1,4 +1,4 @@
-//! The files facts come from: `/proc`, `/sys` and a few others, below a root that a test may choose.
+//! The files facts come from: `/proc`, `/sys` and a few others, below a root a test may choose.
 //!
 //! Every read is bounded, never fails loudly and never guesses: a file that is missing, unreadable
 //! or empty is `None`. What a file says travels with the file's name as a [`Fact`].

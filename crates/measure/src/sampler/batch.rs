@@ -1,9 +1,10 @@
 //! Batched kernels: finding the batch, timing N and 2N, and what a round is worth.
 //!
-//! A round times N and 2N iterations. Were each round reduced to the slope (t₂ − t₁)/N, its
-//! variance would be 5σ²/N²; a plain (t₁ + t₂)/3N has 2σ²/9N², twenty times less, but holds the
-//! clock's cost. So the overhead o is taken as the visit's median of 2t₁ − t₂, which is what a
-//! batch costs beyond its iterations, and a round is worth (t₁ + t₂ − 2o)/3N.
+//! A round times N and 2N iterations. The plain slope (t₂ − t₁)/N of a round has variance 2σ²/N²,
+//! and is negative when an interrupt fell into the shorter batch; a plain (t₁ + t₂)/3N has 2σ²/9N²,
+//! but holds the clock's cost. So the overhead o is taken as the visit's median of 2t₁ − t₂, which
+//! is what a batch costs beyond its iterations, and a round is worth (t₁ + t₂ − 2o)/3N: nine times
+//! the slope's precision for a round, no negative times, and the same median over a visit.
 
 use fathom_record::{Sample, statistics};
 

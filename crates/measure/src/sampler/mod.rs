@@ -51,6 +51,8 @@ pub enum Work<'k> {
     Single {
         /// Index of each case that one operation gives a value for.
         cases: Vec<usize>,
+        /// Operations behind one value: 1, unless the operation does something many times itself.
+        batch: u64,
         /// Does it once.
         operation: Operation<'k>,
     },
@@ -73,7 +75,7 @@ impl<'k> Work<'k> {
         cases: Vec<usize>,
         operation: impl FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k,
     ) -> Self {
-        Self::Single { cases, operation: Box::new(operation) }
+        Self::Single { cases, batch: 1, operation: Box::new(operation) }
     }
 
     fn cases(&self) -> &[usize] {
@@ -335,7 +337,9 @@ impl<'k> Active<'k> {
             Work::Batched { kernel, twin, per_iteration, to_unit, .. } => {
                 Self::Batched(batch::Batched::new(cases, kernel, twin, per_iteration, to_unit))
             }
-            Work::Single { operation, .. } => Self::Single(single::Single::new(cases, operation)),
+            Work::Single { operation, batch, .. } => {
+                Self::Single(single::Single::new(cases, batch, operation))
+            }
         }
     }
 

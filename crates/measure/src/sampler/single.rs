@@ -8,15 +8,16 @@ const PER_ROUND_MAX: u32 = 16;
 
 pub(super) struct Single<'k> {
     pub(super) cases: Vec<usize>,
+    batch: u64,
     operation: Operation<'k>,
     per_round: u32,
     values_ns: Vec<f64>,
 }
 
 impl<'k> Single<'k> {
-    pub(super) fn new(cases: Vec<usize>, operation: Operation<'k>) -> Self {
+    pub(super) fn new(cases: Vec<usize>, batch: u64, operation: Operation<'k>) -> Self {
         let values_ns = vec![0.0; cases.len()];
-        Self { cases, operation, per_round: 1, values_ns }
+        Self { cases, batch, operation, per_round: 1, values_ns }
     }
 
     /// Two operations as warm-up; as many in a round as fill a batch, for they are then read
@@ -34,6 +35,7 @@ impl<'k> Single<'k> {
         for _ in 0..self.per_round {
             self.once(clock)?;
             for (case, ns) in self.cases.iter().zip(&self.values_ns) {
+                slots[*case].sample.batch = self.batch;
                 slots[*case].sample.values.push(*ns);
             }
         }

@@ -8,7 +8,7 @@ use crate::fixture::{self, Machine};
 use crate::origins;
 
 /// Damaged copies of each machine that are read.
-const COPIES: u64 = 24;
+const COPIES: u64 = 12;
 
 fn below(random: &mut Xoshiro256PlusPlus, end: usize) -> usize {
     (random.next_u64() % end as u64) as usize

@@ -53,20 +53,16 @@ impl Probe for Call {
     }
 
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
-        (0..=ARGUMENTS_MAX)
-            .map(|args| Case::usual(Params::one("args", args)))
-            .collect()
+        (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host).map_err(NoModel)?;
         let constant = |name: &str| {
-            row.constant(name)
-                .ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
+            row.constant(name).ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
         };
-        let frequency = known
-            .frequency()
-            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency =
+            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let args = case.params.integer("args").unwrap_or(0);
         let (in_registers, on_stack) = (args.min(IN_REGISTERS), (args - IN_REGISTERS).max(0));
         let call = constant("call_ret_cycles")?;
@@ -77,25 +73,16 @@ impl Probe for Call {
         }
         let cycle_ns = 1e9 / frequency.value;
         let formula = "(call + ret) ÷ frequency + arguments ÷ issue width ÷ frequency";
-        Ok(Prediction::sum(
-            call.value * cycle_ns,
-            cycles * cycle_ns,
-            0.3,
-            formula,
-            &call.source,
-        )
-        .with_input("call + ret cycles", call.value, &row.origin())
-        .with_input("moves a cycle", width.value, &row.origin())
-        .with_input("frequency", frequency.value, "this run: cpu.frequency"))
+        Ok(Prediction::sum(call.value * cycle_ns, cycles * cycle_ns, 0.3, formula, &call.source)
+            .with_input("call + ret cycles", call.value, &row.origin())
+            .with_input("moves a cycle", width.value, &row.origin())
+            .with_input("frequency", frequency.value, "this run: cpu.frequency"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let mut works = Vec::new();
         for (index, case) in cases.iter().enumerate() {
-            let args = case
-                .params
-                .integer("args")
-                .and_then(|args| usize::try_from(args).ok());
+            let args = case.params.integer("args").and_then(|args| usize::try_from(args).ok());
             let kernel = args.and_then(|args| KERNELS.get(args)).copied();
             let Some(kernel) = kernel else {
                 return Err(Fault::Failed(format!("no call kernel for {}", case.params)));
@@ -172,25 +159,10 @@ mod kernels {
     kernel!(args1, ["mov rdi, r11"], []);
     kernel!(args2, ["mov rdi, r11", "mov rsi, r11"], []);
     kernel!(args3, ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11"], []);
-    kernel!(
-        args4,
-        [
-            "mov rdi, r11",
-            "mov rsi, r11",
-            "mov rdx, r11",
-            "mov rcx, r11"
-        ],
-        []
-    );
+    kernel!(args4, ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11", "mov rcx, r11"], []);
     kernel!(
         args5,
-        [
-            "mov rdi, r11",
-            "mov rsi, r11",
-            "mov rdx, r11",
-            "mov rcx, r11",
-            "mov r8, r11"
-        ],
+        ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11", "mov rcx, r11", "mov r8, r11"],
         []
     );
     kernel!(
@@ -262,30 +234,11 @@ mod kernels {
     kernel!(args1, ["mov x0, x11"]);
     kernel!(args2, ["mov x0, x11", "mov x1, x11"]);
     kernel!(args3, ["mov x0, x11", "mov x1, x11", "mov x2, x11"]);
-    kernel!(
-        args4,
-        ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11"]
-    );
-    kernel!(
-        args5,
-        [
-            "mov x0, x11",
-            "mov x1, x11",
-            "mov x2, x11",
-            "mov x3, x11",
-            "mov x4, x11"
-        ]
-    );
+    kernel!(args4, ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11"]);
+    kernel!(args5, ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11", "mov x4, x11"]);
     kernel!(
         args6,
-        [
-            "mov x0, x11",
-            "mov x1, x11",
-            "mov x2, x11",
-            "mov x3, x11",
-            "mov x4, x11",
-            "mov x5, x11"
-        ]
+        ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11", "mov x4, x11", "mov x5, x11"]
     );
     kernel!(
         args7,

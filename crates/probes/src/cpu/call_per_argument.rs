@@ -20,10 +20,8 @@ static ABOUT: About = About {
             nothing. stack: a store and a load. all: the mean of the two by the number of \
             arguments of each kind",
     source: "data/uarch.toml: moves_per_cycle, stack_argument_cycles",
-    pitfalls: &[
-        "a line through eight points hides the step where arguments go to the stack: the \
-                 two kinds have lines of their own",
-    ],
+    pitfalls: &["a line through eight points hides the step where arguments go to the stack: the \
+                 two kinds have lines of their own"],
     parameters: &[Parameter {
         name: "through",
         values: "registers, stack, all",
@@ -42,9 +40,7 @@ impl Derived for CallPerArgument {
     }
 
     fn cases(&self) -> Vec<Params> {
-        ["registers", "stack", "all"]
-            .map(|through| Params::one("through", through))
-            .into()
+        ["registers", "stack", "all"].map(|through| Params::one("through", through)).into()
     }
 
     fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String> {
@@ -58,35 +54,29 @@ impl Derived for CallPerArgument {
         let mut medians = Vec::new();
         for count in from..=to {
             let case = Params::one("args", count);
-            let summary = known
-                .summary("cpu.call", &case)
-                .ok_or(format!("cpu.call{case} has no result"))?;
+            let summary =
+                known.summary("cpu.call", &case).ok_or(format!("cpu.call{case} has no result"))?;
             medians.push(&summary.process_medians);
         }
         // All cases of cpu.call are taken in the same processes, so that the lines are their own.
-        let processes = medians
-            .iter()
-            .map(|of_case| of_case.len())
-            .min()
-            .unwrap_or(0);
+        let processes = medians.iter().map(|of_case| of_case.len()).min().unwrap_or(0);
         let line = |process: usize| {
             let times: Vec<f64> = medians.iter().map(|of_case| of_case[process]).collect();
+            // Two points are a line without a fit to speak of.
+            let rise = (times[times.len() - 1] - times[0]) / (to - from) as f64;
             statistics::line(&args, &times)
+                .map_or((rise, None), |line| (line.slope, Some(line.r_squared)))
         };
-        let lines: Vec<statistics::Line> = (0..processes).filter_map(line).collect();
-        let fits: Vec<f64> = lines.iter().map(|line| line.r_squared).collect();
+        let lines: Vec<(f64, Option<f64>)> = (0..processes).map(line).collect();
+        let fits: Vec<f64> = lines.iter().filter_map(|(_, fit)| *fit).collect();
         let mut notes = Vec::new();
         if args.len() > 2 {
             notes.extend(
                 statistics::median(&fits).map(|fit| format!("R² {fit:.2} (median over processes)")),
             );
         }
-        let per_process = lines.iter().map(|line| line.slope).collect();
-        Ok(Estimate {
-            per_process,
-            difference: true,
-            notes,
-        })
+        let per_process = lines.iter().map(|(slope, _)| *slope).collect();
+        Ok(Estimate { per_process, difference: true, notes })
     }
 
     fn predict(
@@ -97,31 +87,23 @@ impl Derived for CallPerArgument {
     ) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host).map_err(NoModel)?;
         let constant = |name: &str| {
-            row.constant(name)
-                .ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
+            row.constant(name).ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
         };
-        let frequency = known
-            .frequency()
-            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency =
+            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let cycle_ns = 1e9 / frequency.value;
         let width = constant("moves_per_cycle")?;
         let (from, to) = range(params);
-        let on_stack = if to > IN_REGISTERS {
-            (to - from.max(IN_REGISTERS)) as f64
-        } else {
-            0.0
-        };
+        let on_stack = if to > IN_REGISTERS { (to - from.max(IN_REGISTERS)) as f64 } else { 0.0 };
         let share = on_stack / (to - from).max(1) as f64;
         let mut cycles = (1.0 - share) / width.value;
         if share > 0.0 {
             cycles += share * constant("stack_argument_cycles")?.value;
         }
         let formula = "at most 1 ÷ issue width a register argument, store + load a stack argument";
-        Ok(
-            Prediction::at_most(cycles * cycle_ns, formula, &width.source)
-                .with_input("moves a cycle", width.value, &row.origin())
-                .with_input("frequency", frequency.value, "this run: cpu.frequency"),
-        )
+        Ok(Prediction::at_most(cycles * cycle_ns, formula, &width.source)
+            .with_input("moves a cycle", width.value, &row.origin())
+            .with_input("frequency", frequency.value, "this run: cpu.frequency"))
     }
 }
 

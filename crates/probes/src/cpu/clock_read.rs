@@ -18,9 +18,8 @@ static ABOUT: About = About {
     timed: "one pair of stamps as every other metric takes them: lfence; rdtsc; lfence and \
             rdtscp; lfence (or the kernel's clock where the counter is refused)",
     not_timed: "the conversion of ticks to nanoseconds, which happens after the measurement",
-    model: "(RDTSC + RDTSCP issue intervals) ÷ core frequency; the fences wait for instructions \
-            that are done by then",
-    source: "data/uarch.toml: reciprocal throughput of RDTSC and RDTSCP per micro-architecture",
+    model: "(RDTSC + RDTSCP issue intervals + three fences) ÷ core frequency",
+    source: "data/uarch.toml: stamp_pair_cycles",
     pitfalls: &[
         "an unfenced RDTSC is cheaper and lets the timed work leak out of the stamps",
         "under some hypervisors RDTSC traps and costs a thousand times more: it then shows here",
@@ -44,37 +43,33 @@ impl Probe for ClockRead {
 
     fn predict(&self, _: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if host.clocksource.as_deref() != Some("tsc") {
-            return Err(NoModel(
-                "the clock is not the time stamp counter here".to_owned(),
-            ));
+            return Err(NoModel("the clock is not the time stamp counter here".to_owned()));
         }
         let row = uarch::row_for(host).map_err(NoModel)?;
-        let both = row
-            .constant("rdtsc_cycles")
-            .zip(row.constant("rdtscp_cycles"));
-        let Some((rdtsc, rdtscp)) = both else {
-            return Err(NoModel(format!(
-                "no sourced cost of RDTSC and RDTSCP for {}",
-                row.name
-            )));
+        let Some(pair) = row.constant("stamp_pair_cycles") else {
+            return Err(NoModel(format!("no sourced stamp_pair_cycles for {}", row.name)));
         };
-        let frequency = known
-            .frequency()
-            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
-        let ns = (rdtsc.value + rdtscp.value) * 1e9 / frequency.value;
-        let formula = "(rdtsc + rdtscp) ÷ frequency";
-        Ok(Prediction::sum(ns, 0.0, 0.3, formula, &rdtsc.source)
-            .with_input("rdtsc cycles", rdtsc.value, &row.origin())
-            .with_input("rdtscp cycles", rdtscp.value, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency"))
+        let frequency =
+            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let cycle_ns = 1e9 / frequency.value;
+        let formula = "stamp pair cycles ÷ frequency";
+        let mut prediction =
+            Prediction::sum(pair.value * cycle_ns, 0.0, 0.3, formula, &pair.source);
+        // Where the fences hide behind the counter's reads, the pair is as cheap as the reads.
+        if let Some(low) = pair.low {
+            prediction.low = prediction.low.map(|limit| limit.min(low * cycle_ns));
+        }
+        Ok(prediction.with_input("stamp pair cycles", pair.value, &row.origin()).with_input(
+            "frequency",
+            frequency.value,
+            "this run: cpu.frequency",
+        ))
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let clock = sampler.clock().clone();
         if clock.specification().source == Source::Fake {
-            return Err(Fault::Unavailable(
-                "a scripted clock has no cost of its own".to_owned(),
-            ));
+            return Err(Fault::Unavailable("a scripted clock has no cost of its own".to_owned()));
         }
         sampler.run(vec![Work::batched(0, move |pairs| {
             for _ in 0..pairs {

@@ -1,7 +1,7 @@
 //! cpu.clock.resolution: the smallest step the clock can show.
 
 use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, clock};
+use fathom_measure::{Clock, Sampler, Work, clock};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, Case, Known, Plan, Probe};
@@ -20,8 +20,8 @@ static ABOUT: About = About {
     model: "1 tick = 1 ÷ the counter's rate",
     source: "definition; the rate is calibrated against CLOCK_MONOTONIC_RAW",
     pitfalls: &[
-        "some counters advance by several ticks at once (a 24 MHz crystal scaled up, an ARM \
-         counter of 25 MHz): their rate promises more than they show",
+        "some counters advance by several ticks at once (a 100 MHz reference scaled up to the \
+         rate it is counted in): their rate promises more than they show",
     ],
     parameters: &[],
     needs: &[],
@@ -45,21 +45,20 @@ impl Probe for ClockResolution {
             .cpu
             .tsc_hz
             .ok_or_else(|| NoModel("the rate of the counter is unknown".to_owned()))?;
-        Ok(
-            Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition").with_input(
-                "tick rate",
-                hz,
-                "host: cpu.tsc_hz",
-            ),
-        )
+        Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition").with_input(
+            "tick rate",
+            hz,
+            "host: cpu.tsc_hz",
+        ))
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        sampler.run(vec![Work::single(vec![0], |clock, values| {
-            let hz = clock.specification().hz;
-            values[0] = clock::step_ticks(clock) as f64 * 1e9 / hz;
+        let step = |clock: &Clock, values: &mut [f64]| {
+            values[0] = clock::step_ticks(clock) as f64 * 1e9 / clock.specification().hz;
             Ok(())
-        })]);
+        };
+        let batch = clock::STEP_STAMPS;
+        sampler.run(vec![Work::Single { cases: vec![0], batch, operation: Box::new(step) }]);
         Ok(())
     }
 }

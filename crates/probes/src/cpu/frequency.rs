@@ -59,10 +59,8 @@ impl Probe for Frequency {
         let low = 0.99 * hz;
         let Some(boost) = host.cpu.boost_hz.filter(|boost| *boost >= hz) else {
             let formula = "at least the nominal frequency (boost unknown)";
-            return Ok(
-                Prediction::at_least(low, formula, "the counter runs at the nominal rate")
-                    .with_input("nominal", hz, origin),
-            );
+            return Ok(Prediction::at_least(low, formula, "the counter runs at the nominal rate")
+                .with_input("nominal", hz, origin));
         };
         let formula = "base … boost";
         let mut prediction = Prediction::at_least(low, formula, "cpufreq or CPUID")

@@ -46,20 +46,16 @@ impl Probe for LoopIteration {
     }
 
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
-        ["register", "memory"]
-            .map(|form| Case::usual(Params::one("form", form)))
-            .into()
+        ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host).map_err(NoModel)?;
         let constant = |name: &str| {
-            row.constant(name)
-                .ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
+            row.constant(name).ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
         };
-        let frequency = known
-            .frequency()
-            .ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency =
+            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let cycle_ns = 1e9 / frequency.value;
         let prediction = if case.params.text("form") == Some("register") {
             let branch = constant("taken_branch_cycles")?;
@@ -77,11 +73,7 @@ impl Probe for LoopIteration {
                 constant("add_latency_cycles")?,
                 cycle_ns,
             )
-            .with_input(
-                "add cycles",
-                constant("add_latency_cycles")?.value,
-                &row.origin(),
-            )
+            .with_input("add cycles", constant("add_latency_cycles")?.value, &row.origin())
             .with_input(
                 "store-forward cycles",
                 constant("store_forward_cycles")?.value,

@@ -38,3 +38,56 @@ pub(super) fn earlier(
         .quantity(metric, params)
         .ok_or_else(|| NoModel(format!("{metric}{params} has no result in this run")))
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Host, Record};
+
+    use super::*;
+    use crate::os::smoke;
+    use crate::{Entry, Plan, REGISTRY};
+
+    #[test]
+    fn the_claim_is_a_lower_limit_with_its_input_named() {
+        let params = Params::one("args", 0);
+        let records = [smoke::record("cpu.call", &params, 1.5, 0.1)];
+        let order = Order { factor: 10.0, metric: "cpu.call", source: "why" };
+        let claim = order.claim(&params, &Known::new(&records)).unwrap();
+        assert_eq!((claim.low, claim.high, claim.value), (Some(15.0), None, None));
+        assert_eq!(claim.formula, "≥ 10 × cpu.call{args=0}");
+        assert_eq!(claim.inputs[0].origin, "this run: cpu.call{args=0}");
+        assert_eq!((claim.inputs[0].value, claim.source.as_str()), (1.5, "why"));
+        let missing = order.claim(&params, &Known::new(&[])).unwrap_err();
+        assert!(missing.0.contains("cpu.call{args=0} has no result"), "{}", missing.0);
+    }
+
+    #[test]
+    fn predictions_of_this_group_use_declared_needs_and_earlier_cases_only() {
+        let of_this_group = |entry: &&Entry| entry.about().group() == "os";
+        for entry in REGISTRY.iter().filter(of_this_group) {
+            let Entry::Probe(probe) = entry else { continue };
+            let about = probe.about();
+            let mut records: Vec<Record> =
+                about.needs.iter().flat_map(|need| all_of(need)).collect();
+            for (order, case) in probe.cases(&Host::default(), &Plan::default()).iter().enumerate()
+            {
+                let prediction = probe.predict(case, &Host::default(), &Known::new(&records));
+                let prediction = prediction.unwrap_or_else(|NoModel(reason)| {
+                    panic!("{}{}: {reason}", about.id, case.params)
+                });
+                assert!(!prediction.inputs.is_empty() && !prediction.source.is_empty());
+                let median = 1e3 * (order + 1) as f64;
+                records.push(smoke::record(about.id, &case.params, median, 1.0));
+            }
+        }
+    }
+
+    /// Records of all cases of a metric.
+    fn all_of(metric: &str) -> Vec<Record> {
+        let Some(Entry::Probe(probe)) = crate::find(metric) else {
+            panic!("{metric} is no probe");
+        };
+        let cases = probe.cases(&Host::default(), &Plan::default());
+        cases.iter().map(|case| smoke::record(metric, &case.params, 10.0, 0.1)).collect()
+    }
+}

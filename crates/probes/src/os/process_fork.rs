@@ -23,9 +23,9 @@ static ABOUT: About = About {
             child, which does nothing but _exit, has been reaped by wait4",
     not_timed: "making the memory resident, which is done before; copying pages on write: neither \
                 side writes to the ladder between two forks",
-    model: "1 MiB: an order, part=fork ≥ os.thread.create, part=total ≥ part=fork. 16 MiB: ≥ 1 MiB. \
-            Larger: base + pages × cost of copying a page's entry, by the line through 1 MiB and the \
-            step before, ± 30 %, where those two differ by four times their intervals",
+    model: "1 MiB: an order, part=fork ≥ os.thread.create, part=total ≥ part=fork. 16 MiB: ≥ 1 \
+            MiB. Larger: base + pages × cost of copying a page's entry, by the line through 1 MiB \
+            and the step before, ± 30 %, where those two differ by four times their intervals",
     source: "Linux mm/memory.c, copy_page_range: one page-table entry, and one page's count of \
              users, for each resident page; METHOD 25 for the order",
     pitfalls: &[

@@ -1,12 +1,15 @@
 //! Taking a probe in its smallest size, and seeing that it cleans up behind itself.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Fault, Observer, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
-use fathom_record::{Disturbance, Host, Sample};
+use fathom_record::{
+    Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit, Verdict,
+};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::{Case, Plan, Probe};
@@ -122,5 +125,30 @@ fn assert_sample(id: &str, case: &Case, sample: &Sample) {
     assert!(sample.values.iter().all(|value| value.is_finite()), "{id}{}", case.params);
     for check in &sample.checks {
         assert!(check.passed, "{id}{}: {}: {}", case.params, check.name, check.detail);
+    }
+}
+
+/// A record of a case whose interval is `median` ± `half_width`.
+pub(super) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
+    let ci95 = Some([median - half_width, median + half_width]);
+    Record {
+        metric: MetricId::new(metric),
+        params: params.clone(),
+        title: String::new(),
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        value: None,
+        visit: String::new(),
+        derived_from: Vec::new(),
+        samples: None,
+        summary: Some(Summary { median, ci95, ..Summary::default() }),
+        prediction: None,
+        no_model: None,
+        agreement: None,
+        verdict: Verdict::default(),
+        checks: BTreeMap::new(),
+        disturbance: Disturbance::default(),
+        notes: Vec::new(),
+        checksum: String::new(),
     }
 }

@@ -52,9 +52,9 @@ static THREAD: About = About {
     better: Better::Lower,
     timed: TIMED,
     not_timed: NOT_TIMED,
-    model: "an order: waking a sleeper, choosing the next, and changing registers and stacks, within \
-            system calls whose entry is subtracted, take longer than entering the kernel alone: ≥ \
-            os.syscall{call=getppid}; with a set ≥ set_bytes=0",
+    model: "an order: waking a sleeper, choosing the next, and changing registers and stacks, \
+            within system calls whose entry is subtracted, take longer than entering the kernel \
+            alone: ≥ os.syscall{call=getppid}; with a set ≥ set_bytes=0",
     source: "order: lmbench (McVoy & Staelin, USENIX 1996), whose tables show a switch above a \
              simple system call; Linux kernel/sched/core.c, try_to_wake_up and __schedule",
     pitfalls: PITFALLS,
@@ -75,8 +75,8 @@ static PROCESS: About = About {
     not_timed: NOT_TIMED,
     model: "an order: what a switch between threads does, and the change of address space with the \
             translations lost by it: ≥ os.switch.thread of no set; with a set ≥ set_bytes=0",
-    source: "METHOD 25: thread switch < process switch; Linux arch/x86/mm/tlb.c, switch_mm_irqs_off, \
-             which a switch between threads skips",
+    source: "METHOD 25: thread switch < process switch; Linux arch/x86/mm/tlb.c, \
+             switch_mm_irqs_off, which a switch between threads skips",
     pitfalls: PITFALLS,
     parameters: SETS,
     needs: &["os.switch.thread"],
@@ -109,8 +109,8 @@ impl Probe for Switch {
         let order = |metric, source| Order { factor: 1.0, metric, source };
         match (case.params.integer("set_bytes"), self.kind) {
             (Some(0), Kind::Thread) => {
-                let source = "lmbench (McVoy & Staelin, USENIX 1996), tables of system calls and of \
-                              context switches";
+                let source = "lmbench (McVoy & Staelin, USENIX 1996), tables of system calls and \
+                              of context switches";
                 order("os.syscall", source).claim(&Params::one("call", "getppid"), known)
             }
             (Some(0), Kind::Process) => {

@@ -27,8 +27,8 @@ static ABOUT: About = About {
                 the child's end",
     model: "an order: the same call as os.syscall{call=getppid}, met with cold translations and \
             colder caches, so at least that. How much colder has no sourced constant",
-    source: "the same instructions as os.syscall{call=getppid}, plus misses; protocol: a 2016 study \
-             that repeats lmbench's getpid in fresh processes",
+    source: "the same instructions as os.syscall{call=getppid}, plus misses; protocol: a 2016 \
+             study that times getpid in fresh processes",
     pitfalls: &[
         "the C library's fork enters the kernel in the child before the program gets there: the \
          child is made by the bare clone call",

@@ -38,8 +38,9 @@ static CREATE: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "pthread_create with default attributes until it returns in the creator",
-    not_timed: "the thread's own work, an addition by which it is seen to have run, and joining it, \
-                which is done before the next; mapping a stack, which warm creations are spared",
+    not_timed: "the thread's own work, an addition by which it is seen to have run, and joining \
+                it, which is done before the next; mapping a stack, which warm creations are \
+                spared",
     model: "an order: the stack is prepared and cloned with, so at least one system call",
     source: "order: glibc nptl/pthread_create.c and allocatestack.c: at least a clone",
     pitfalls: &[

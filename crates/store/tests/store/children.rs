@@ -69,12 +69,7 @@ pub(crate) fn command(before: &[&str], part: &[&str]) -> Command {
         }
     };
     command
-        .args([
-            "children::child",
-            "--exact",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args(["children::child", "--exact", "--nocapture", "--test-threads=1"])
         .env(PART, part.join("\n"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped());
@@ -85,7 +80,5 @@ pub(crate) fn command(before: &[&str], part: &[&str]) -> Command {
 pub(crate) fn lines_of(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // A killed child can leave half a line, which acknowledges nothing.
-    lines
-        .map_while(Result::ok)
-        .filter_map(|line| Some(line.strip_prefix(MARK)?.to_owned()))
+    lines.map_while(Result::ok).filter_map(|line| Some(line.strip_prefix(MARK)?.to_owned()))
 }

@@ -36,15 +36,8 @@ fn one_changed_digit_in_a_record_is_noticed() {
 
 #[test]
 fn a_record_that_is_no_json_any_more_is_noticed() {
-    for damage in [
-        "'{' || body",
-        "''",
-        "CAST(x'ff' || body AS TEXT)",
-        "substr(body, 1, 90)",
-    ] {
-        let results = after(&format!(
-            "UPDATE record SET body = {damage} WHERE number = 1"
-        ));
+    for damage in ["'{' || body", "''", "CAST(x'ff' || body AS TEXT)", "substr(body, 1, 90)"] {
+        let results = after(&format!("UPDATE record SET body = {damage} WHERE number = 1"));
         for result in &results {
             is_damaged(result, "file.read.throughput{block=0,mode=cold}");
         }
@@ -64,17 +57,20 @@ fn one_changed_bit_in_the_samples_is_noticed_where_they_are_read() {
         "UPDATE samples SET body = CAST(replace(CAST(body AS TEXT), '\"cpu\":1', '\"cpu\":3')
             AS BLOB) WHERE record = 2",
     );
-    is_damaged(
-        &with,
-        "the samples of file.read.throughput{block=1,mode=cold}",
-    );
+    is_damaged(&with, "the samples of file.read.throughput{block=1,mode=cold}");
     without.unwrap();
 }
 
 #[test]
 fn a_change_in_the_facts_of_the_run_is_noticed() {
-    for column in ["tool", "body", "host"] {
-        let sql = format!("UPDATE run SET {column} = replace({column}, 'a', 'b')");
+    // Each is still good JSON of the right shape.
+    for (column, from, to) in
+        [("tool", "0.1.0", "0.1.1"), ("body", "tsc", "hpet"), ("host", "6.12.9", "6.12.8")]
+    {
+        let sql = format!(
+            "UPDATE run SET {column} = replace({column}, '{from}', '{to}')
+             WHERE {column} LIKE '%{from}%'"
+        );
         for result in &after(&sql) {
             is_damaged(result, "the row of the run");
         }

@@ -29,10 +29,7 @@ pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store
 }
 
 pub(crate) fn tool() -> Tool {
-    Tool {
-        name: "fathom".to_owned(),
-        version: "0.1.0".to_owned(),
-    }
+    Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() }
 }
 
 pub(crate) fn host() -> Host {
@@ -129,10 +126,7 @@ fn verdict(number: u64) -> Verdict {
         _ => return Verdict::default(),
     };
     let reason = Reason::new(Cause::Steal, "31 % of the time was another guest's");
-    Verdict {
-        state,
-        reasons: vec![reason.with_next("measure again")],
-    }
+    Verdict { state, reasons: vec![reason.with_next("measure again")] }
 }
 
 fn sample(process: u32, digits: &mut Digits, length: usize) -> Sample {
@@ -142,11 +136,7 @@ fn sample(process: u32, digits: &mut Digits, length: usize) -> Sample {
         batch: 4096,
         values: (0..length).map(|_| digits.next_value()).collect(),
         overhead_ns: 0.7,
-        disturbance: Disturbance {
-            wall_ns: u64::MAX,
-            steal_ns: Some(3),
-            ..Disturbance::default()
-        },
+        disturbance: Disturbance { wall_ns: u64::MAX, steal_ns: Some(3), ..Disturbance::default() },
         checks: vec![Check {
             name: "bytes read".to_owned(),
             passed: true,

@@ -51,10 +51,7 @@ fn what_was_acknowledged_before_a_kill_is_there_exactly_once() {
     }
     check_integrity(&path);
     let added: usize = journal.iter().map(|told| told.added.len()).sum();
-    assert!(
-        added >= journal.len(),
-        "the kills came before there was anything to lose"
-    );
+    assert!(added >= journal.len(), "the kills came before there was anything to lose");
 }
 
 /// Kills after some acknowledgements and a moment more, which lies anywhere within the next few.
@@ -63,10 +60,7 @@ fn kill_late(path: &Path, run_id: &str, digits: &mut Digits) -> Told {
     let moment = Duration::from_micros(digits.below(6000));
     kill(path, run_id, |lines, told| {
         while told.added.len() < heard_max as usize {
-            hear(
-                &lines.next().expect("the writer goes on until it is killed"),
-                told,
-            );
+            hear(&lines.next().expect("the writer goes on until it is killed"), told);
         }
         sleep(moment);
     })
@@ -86,10 +80,7 @@ fn kill(
     let part = ["write", path.to_str().unwrap(), run_id, RECORDS_MAX];
     let mut child = children::command(&[], &part).spawn().unwrap();
     let mut lines = children::lines_of(&mut child);
-    let mut told = Told {
-        run_id: run_id.to_owned(),
-        ..Told::default()
-    };
+    let mut told = Told { run_id: run_id.to_owned(), ..Told::default() };
     wait(&mut lines, &mut told);
     child.kill().unwrap();
     for line in lines {
@@ -125,28 +116,15 @@ fn check(store: &Store, told: &Told) {
         Err(StoreError::NoSuchRun { .. }) if !told.begun => return,
         Err(error) => panic!("after {told:?}: {error}"),
     };
-    assert_eq!(
-        document.run.state,
-        RunState::Interrupted,
-        "its process is gone"
-    );
+    assert_eq!(document.run.state, RunState::Interrupted, "its process is gone");
     let mut found = BTreeSet::new();
     for record in &document.records {
         let number = example::number_of(record);
         assert!(found.insert(number), "record {number} is there twice");
-        assert_eq!(
-            *record,
-            example::record(number),
-            "as it was written, samples and all"
-        );
+        assert_eq!(*record, example::record(number), "as it was written, samples and all");
     }
     let lost: Vec<_> = told.added.difference(&found).collect();
-    assert_eq!(
-        lost,
-        Vec::<&u64>::new(),
-        "acknowledged in {} and lost",
-        told.run_id
-    );
+    assert_eq!(lost, Vec::<&u64>::new(), "acknowledged in {} and lost", told.run_id);
     // The kill can fall between a commit and its acknowledgement.
     let unasked = found.difference(&told.added).count();
     assert!(unasked <= 1, "{unasked} records nobody was told of");
@@ -154,8 +132,7 @@ fn check(store: &Store, told: &Told) {
 
 fn check_integrity(path: &Path) {
     let connection = rusqlite::Connection::open(path).unwrap();
-    let answer: String = connection
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
+    let answer: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(answer, "ok");
 }

@@ -1,8 +1,5 @@
 //! The store as its users see it: what goes in comes out, whatever happens in between.
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of tests fail as the tests themselves do"
-)]
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 
 mod children;
 mod damage;

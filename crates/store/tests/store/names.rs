@@ -10,9 +10,7 @@ fn three_runs() -> (tempfile::TempDir, Store) {
     let (folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
-        store
-            .begin(&example::tool(), &example::run(id), &example::host())
-            .unwrap();
+        store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
     }
     (folder, store)
 }
@@ -52,32 +50,16 @@ fn a_name_of_no_run_says_how_many_there_are() {
         assert_eq!(message, expected);
     }
     let (_folder, path) = example::new_place();
-    let message = Store::open(&path)
-        .unwrap()
-        .resolve("latest")
-        .unwrap_err()
-        .to_string();
+    let message = Store::open(&path).unwrap().resolve("latest").unwrap_err().to_string();
     assert!(message.contains("the store has no runs"), "{message}");
 }
 
 #[test]
 fn what_is_no_name_is_told_apart_from_what_is_not_there() {
     let (_folder, store) = three_runs();
-    for name in [
-        "",
-        "latest~",
-        "latest~-1",
-        "latest~x",
-        "latests",
-        "0195%",
-        "0195*",
-        "a b",
-    ] {
+    for name in ["", "latest~", "latest~-1", "latest~x", "latests", "0195%", "0195*", "a b"] {
         let error = store.resolve(name).unwrap_err();
-        assert!(
-            matches!(error, StoreError::BadName { .. }),
-            "{name:?}: {error}"
-        );
+        assert!(matches!(error, StoreError::BadName { .. }), "{name:?}: {error}");
     }
     let error = store.resolve("019").unwrap_err();
     assert!(matches!(error, StoreError::TooShort { .. }), "{error}");

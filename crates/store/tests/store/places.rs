@@ -12,6 +12,9 @@ use crate::{children, example};
 
 const RUN: &str = "0000019514ab3c5d";
 
+/// Characters that mean something in an address.
+const REST: &str = "at rest?#%41é";
+
 /// Enters a namespace of mounts, by way of a user namespace for those who are not root.
 fn namespace() -> Vec<&'static str> {
     match rustix::process::geteuid().is_root() {
@@ -26,10 +29,7 @@ fn play(script: &str, folder: &Path, part: [&str; 2]) {
     let folder = folder.to_str().unwrap();
     let mut before = namespace();
     let try_out = ["sh", "-c", "mount -t tmpfs none \"$0\"", folder];
-    let allowed = Command::new(before[0])
-        .args(&before[1..])
-        .args(try_out)
-        .output();
+    let allowed = Command::new(before[0]).args(&before[1..]).args(try_out).output();
     if !allowed.is_ok_and(|output| output.status.success()) {
         children::skipped("mounting a file system needs root or user namespaces");
         return;
@@ -38,10 +38,7 @@ fn play(script: &str, folder: &Path, part: [&str; 2]) {
     before.extend(["sh", "-c", &script, folder]);
     let mut child = children::command(&before, &part).spawn().unwrap();
     let said: Vec<String> = children::lines_of(&mut child).collect();
-    assert!(
-        child.wait().unwrap().success(),
-        "the child failed, see above"
-    );
+    assert!(child.wait().unwrap().success(), "the child failed, see above");
     assert_eq!(said.last().map(String::as_str), Some("done"));
 }
 
@@ -57,10 +54,10 @@ fn a_full_disk_is_named_and_what_was_stored_stands() {
 pub(crate) fn fill(path: &Path) {
     let filler = path.with_file_name("filler");
     std::fs::write(&filler, vec![0; 512 << 10]).unwrap();
+    let rested = path.with_file_name("rested.db");
+    drop(Store::open(&rested).unwrap());
     let mut store = Store::open(path).unwrap();
-    store
-        .begin(&example::tool(), &example::run(RUN), &example::host())
-        .unwrap();
+    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
     let mut stored = 0;
     let error = loop {
         match store.add(RUN, &example::record(stored)) {
@@ -83,9 +80,10 @@ pub(crate) fn fill(path: &Path) {
     let last = path.with_file_name("last");
     let mut room = std::fs::File::create(last).unwrap();
     while std::io::Write::write_all(&mut room, &[0; 512]).is_ok() {}
-    let other = path.with_file_name("other.db");
-    let error = Store::open(&other).unwrap_err();
-    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    for other in [path.with_file_name("new.db"), rested] {
+        let error = Store::open(&other).unwrap_err();
+        assert_eq!(error.to_string(), expected(&other, "open"));
+    }
 
     // A run that was killed there, seen by the next program.
     std::mem::forget(store);
@@ -98,10 +96,7 @@ pub(crate) fn fill(path: &Path) {
 
 fn is_intact(path: &Path, document: &Document, records: u64) {
     let expected: Vec<_> = (0..records).map(example::record).collect();
-    assert!(
-        document.records == expected,
-        "the records are not those acknowledged"
-    );
+    assert!(document.records == expected, "the records are not those acknowledged");
     let answer: String = Connection::open(path)
         .unwrap()
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
@@ -117,15 +112,13 @@ fn a_store_in_a_read_only_place_can_be_read() {
     let store_in = |name: &str| {
         let path = folder.path().join(name).join("fathom.db");
         let mut store = Store::open(&path).unwrap();
-        store
-            .begin(&example::tool(), &example::run(RUN), &example::host())
-            .unwrap();
+        store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
         for number in 0..3 {
             store.add(RUN, &example::record(number)).unwrap();
         }
         (path, store)
     };
-    drop(store_in("rest"));
+    drop(store_in(REST));
     let (path, _writer) = store_in("work");
     let killed = folder.path().join("killed");
     std::fs::create_dir(&killed).unwrap();
@@ -143,9 +136,7 @@ fn half_changed(path: &Path, folder: &Path) {
     let scratch = folder.with_extension("scratch.db");
     std::fs::create_dir(folder).unwrap();
     let source = Connection::open(path).unwrap();
-    source
-        .execute("VACUUM INTO ?1", [scratch.to_str().unwrap()])
-        .unwrap();
+    source.execute("VACUUM INTO ?1", [scratch.to_str().unwrap()]).unwrap();
     let torn = Connection::open(&scratch).unwrap();
     // With room for one page in memory, the change reaches the file before it is committed.
     let change = "PRAGMA cache_size = 1; BEGIN; UPDATE samples SET body = zeroblob(90000)";
@@ -158,18 +149,12 @@ fn half_changed(path: &Path, folder: &Path) {
 
 /// Runs where none of the stores can be written.
 pub(crate) fn read_only(folder: &Path) {
-    assert!(
-        std::fs::write(folder.join("x"), "").is_err(),
-        "the place can be written"
-    );
-    for name in ["rest", "killed", "work"] {
+    assert!(std::fs::write(folder.join("x"), "").is_err(), "the place can be written");
+    for name in [REST, "killed", "work"] {
         let path = folder.join(name).join("fathom.db");
         let document = Store::open_existing(&path).unwrap().document(RUN, true);
         let expected: Vec<_> = (0..3).map(example::record).collect();
-        assert!(
-            document.unwrap().records == expected,
-            "{name}: not what was stored"
-        );
+        assert!(document.unwrap().records == expected, "{name}: not what was stored");
         is_refused(&path, "it is read-only here");
     }
     let error = Store::open_existing(&folder.join("half/fathom.db")).unwrap_err();
@@ -219,15 +204,9 @@ fn a_folder_without_permission_is_named_and_its_store_can_be_read() {
         return;
     };
     for name in ["fathom.db", "new.db", "new/fathom.db"] {
-        is_refused(
-            &folder.path().join(name),
-            "permission denied; run as its owner",
-        );
+        is_refused(&folder.path().join(name), "permission denied; run as its owner");
     }
-    let document = Store::open_existing(&path)
-        .unwrap()
-        .document(RUN, true)
-        .unwrap();
+    let document = Store::open_existing(&path).unwrap().document(RUN, true).unwrap();
     assert_eq!(document.records.len(), 2);
     drop(forbidden);
     Store::open(&path).unwrap();

@@ -15,12 +15,7 @@ fn refusal(path: &Path) -> String {
     let open = Store::open(path).unwrap_err().to_string();
     let existing = Store::open_existing(path).unwrap_err().to_string();
     assert_eq!(open, existing);
-    assert_eq!(
-        std::fs::read(path).ok(),
-        before,
-        "{} was changed",
-        path.display()
-    );
+    assert_eq!(std::fs::read(path).ok(), before, "{} was changed", path.display());
     is_one_clear_line(&open);
     open
 }
@@ -39,9 +34,7 @@ fn a_newer_store_is_refused_with_both_versions_and_the_remedy() {
     drop(store);
     let newer = VERSION + 1;
     let connection = Connection::open(&path).unwrap();
-    connection
-        .pragma_update(None, "user_version", newer)
-        .unwrap();
+    connection.pragma_update(None, "user_version", newer).unwrap();
     drop(connection);
     let expected = format!(
         "open {}: its version is {newer}, and this fathom knows up to {VERSION}; upgrade fathom, \
@@ -57,10 +50,7 @@ fn a_file_that_is_no_database_is_refused() {
     for content in ["x", "an old list of shopping\n".repeat(500).as_str()] {
         std::fs::write(&path, content).unwrap();
         let message = refusal(&path);
-        assert!(
-            message.contains("not a SQLite database, left untouched"),
-            "{message}"
-        );
+        assert!(message.contains("not a SQLite database, left untouched"), "{message}");
     }
 }
 
@@ -69,12 +59,8 @@ fn a_database_of_another_program_is_refused() {
     for (id, version) in [(0, 0), (0, VERSION), (7, 0), (7, VERSION)] {
         let (_folder, path) = example::new_place();
         let connection = Connection::open(&path).unwrap();
-        connection
-            .pragma_update(None, "application_id", id)
-            .unwrap();
-        connection
-            .pragma_update(None, "user_version", version)
-            .unwrap();
+        connection.pragma_update(None, "application_id", id).unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
         let made = connection.execute_batch("CREATE TABLE contacts (name TEXT)");
         made.unwrap();
         drop(connection);
@@ -91,6 +77,28 @@ fn a_database_of_another_program_is_refused() {
             .unwrap();
         assert_eq!(tables, 1, "the other program's file was changed");
     }
+}
+
+/// Opening a database takes over what its last user left in the log. Not ours to do.
+#[test]
+fn a_database_of_another_program_keeps_its_log() {
+    let (folder, path) = example::new_place();
+    let connection = Connection::open(&path).unwrap();
+    let made = connection.execute_batch(
+        "PRAGMA application_id = 7; CREATE TABLE contacts (name TEXT); PRAGMA journal_mode = WAL;
+         INSERT INTO contacts VALUES ('Ada');",
+    );
+    made.unwrap();
+    let left = folder.path().join("left");
+    std::fs::create_dir(&left).unwrap();
+    for name in ["fathom.db", "fathom.db-wal"] {
+        std::fs::copy(folder.path().join(name), left.join(name)).unwrap();
+    }
+    let log = std::fs::read(left.join("fathom.db-wal")).unwrap();
+    assert!(!log.is_empty());
+    refusal(&left.join("fathom.db"));
+    assert_eq!(std::fs::read(left.join("fathom.db-wal")).unwrap(), log);
+    assert_eq!(std::fs::read_dir(&left).unwrap().count(), 2, "something was left beside it");
 }
 
 #[test]
@@ -120,19 +128,13 @@ fn a_reader_does_not_make_a_store() {
 fn a_path_that_cannot_be_a_file_is_refused() {
     let (folder, path) = example::new_place();
     let message = refusal(folder.path());
-    assert!(
-        message.contains("is a directory; name a file in it"),
-        "{message}"
-    );
+    assert!(message.contains("is a directory; name a file in it"), "{message}");
     assert!(refusal(Path::new("/dev/null")).contains("not a regular file"));
     std::fs::write(&path, "a file").unwrap();
     let below: [PathBuf; 2] = [path.join("fathom.db"), path.join("deeper/fathom.db")];
     for below in below {
         let message = refusal(&below);
-        assert!(
-            message.contains("a part of this path is not a directory"),
-            "{message}"
-        );
+        assert!(message.contains("a part of this path is not a directory"), "{message}");
         assert!(message.contains(below.to_str().unwrap()), "{message}");
     }
 }

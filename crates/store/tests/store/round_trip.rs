@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fathom_record::{Document, Record, RunState, SCHEMA_VERSION, State, Verdict};
 use fathom_record::Counts;
+use fathom_record::{Document, Record, RunState, SCHEMA_VERSION, State, Verdict};
 use fathom_store::{Store, StoreError};
 
 use crate::example;
@@ -14,17 +14,8 @@ fn bits(record: &Record) -> Vec<u64> {
     let summary = record.summary.as_ref().unwrap();
     let samples = record.samples.iter().flatten();
     let values = samples.flat_map(|sample| sample.values.iter());
-    let named = [
-        summary.min,
-        summary.max,
-        summary.mean,
-        summary.ci95.unwrap()[1],
-    ];
-    named
-        .iter()
-        .chain(values)
-        .map(|value| value.to_bits())
-        .collect()
+    let named = [summary.min, summary.max, summary.mean, summary.ci95.unwrap()[1]];
+    named.iter().chain(values).map(|value| value.to_bits()).collect()
 }
 
 #[test]
@@ -38,10 +29,7 @@ fn a_run_comes_back_as_it_was_stored_to_the_last_bit() {
         host: example::host(),
         records: (0..12).map(example::record).collect(),
     };
-    let found = Store::open_existing(&path)
-        .unwrap()
-        .document(RUN, true)
-        .unwrap();
+    let found = Store::open_existing(&path).unwrap().document(RUN, true).unwrap();
     assert_eq!(found, expected);
     for (found, expected) in found.records.iter().zip(&expected.records) {
         assert!(bits(expected).len() > 4);
@@ -56,19 +44,10 @@ fn samples_travel_only_when_asked_for() {
     bare.samples = None;
     store.add(RUN, &bare).unwrap();
     let without = store.document(RUN, false).unwrap();
-    assert!(
-        without
-            .records
-            .iter()
-            .all(|record| record.samples.is_none())
-    );
+    assert!(without.records.iter().all(|record| record.samples.is_none()));
     assert!(without.records.iter().all(Record::is_intact));
     let with = store.document(RUN, true).unwrap();
-    let there: Vec<bool> = with
-        .records
-        .iter()
-        .map(|record| record.samples.is_some())
-        .collect();
+    let there: Vec<bool> = with.records.iter().map(|record| record.samples.is_some()).collect();
     assert_eq!(there, [true, true, true, false]);
 }
 
@@ -85,39 +64,25 @@ fn the_end_of_a_run_replaces_its_begin_and_keeps_the_rest() {
     assert_eq!(document.host, example::host());
     assert_eq!(document.records.len(), 2);
     let row = &store.runs().unwrap()[0];
-    assert_eq!(
-        (row.state, row.ended.clone()),
-        (RunState::Complete, run.ended)
-    );
+    assert_eq!((row.state, row.ended.clone()), (RunState::Complete, run.ended));
 }
 
 #[test]
 fn the_list_of_runs_says_what_they_are_newest_first() {
     let (_folder, _path, mut store) = example::store_with("00000000000000b0", 13);
     for id in ["00000000000000c0", "00000000000000a0"] {
-        store
-            .begin(&example::tool(), &example::run(id), &example::host())
-            .unwrap();
+        store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
     }
     let rows = store.runs().unwrap();
     let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
-    assert_eq!(
-        ids,
-        ["00000000000000c0", "00000000000000b0", "00000000000000a0"]
-    );
+    assert_eq!(ids, ["00000000000000c0", "00000000000000b0", "00000000000000a0"]);
     let row = &rows[1];
     assert_eq!(row.host_name, "bench-3");
     assert_eq!(row.kernel, "6.12.9");
     assert_eq!(row.cpu_model, "Example 9 7950X");
     assert_eq!(row.started, "2026-02-03T04:05:06.789Z");
     assert_eq!(row.state, RunState::Running);
-    let expected = Counts {
-        valid: 3,
-        noisy: 3,
-        unavailable: 3,
-        invalid: 2,
-        failed: 2,
-    };
+    let expected = Counts { valid: 3, noisy: 3, unavailable: 3, invalid: 2, failed: 2 };
     assert_eq!(row.counts, expected);
     assert_eq!(row.counts.total(), 13);
     assert_eq!(rows[0].counts, Counts::default());
@@ -130,25 +95,13 @@ fn a_case_is_stored_once_a_run() {
     again.title = "another title".to_owned();
     let error = store.add(RUN, &again.sealed()).unwrap_err();
     assert!(matches!(error, StoreError::Duplicate { .. }), "{error}");
-    assert!(
-        error
-            .to_string()
-            .contains("file.read.throughput{block=0,mode=cold}"),
-        "{error}"
-    );
-    assert_eq!(
-        store.document(RUN, true).unwrap().records,
-        [example::record(0)]
-    );
+    assert!(error.to_string().contains("file.read.throughput{block=0,mode=cold}"), "{error}");
+    assert_eq!(store.document(RUN, true).unwrap().records, [example::record(0)]);
 
     let other = "0000019514ab3c5e";
-    store
-        .begin(&example::tool(), &example::run(other), &example::host())
-        .unwrap();
+    store.begin(&example::tool(), &example::run(other), &example::host()).unwrap();
     store.add(other, &example::record(0)).unwrap();
-    let error = store
-        .begin(&example::tool(), &example::run(RUN), &example::host())
-        .unwrap_err();
+    let error = store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap_err();
     assert!(matches!(error, StoreError::RunExists { .. }), "{error}");
 }
 
@@ -164,10 +117,7 @@ fn a_record_is_stored_whole_or_not_at_all() {
         .unwrap();
     let error = store.add(RUN, &example::record(1)).unwrap_err();
     assert!(error.to_string().contains("on fire"), "{error}");
-    assert_eq!(
-        store.document(RUN, true).unwrap().records,
-        [example::record(0)]
-    );
+    assert_eq!(store.document(RUN, true).unwrap().records, [example::record(0)]);
     other.execute_batch("DROP TRIGGER fail").unwrap();
     store.add(RUN, &example::record(1)).unwrap();
     assert_eq!(store.document(RUN, true).unwrap().records.len(), 2);
@@ -203,10 +153,7 @@ fn a_run_that_never_began_takes_no_records() {
         store.document(stranger, false).unwrap_err(),
     ];
     for error in errors {
-        assert!(
-            matches!(error, StoreError::NoSuchRun { runs: 1, .. }),
-            "{error}"
-        );
+        assert!(matches!(error, StoreError::NoSuchRun { runs: 1, .. }), "{error}");
     }
 }
 
@@ -215,9 +162,7 @@ fn the_store_is_for_its_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("share/fathom/fathom.db");
     let mut store = Store::open(&path).unwrap();
-    store
-        .begin(&example::tool(), &example::run(RUN), &example::host())
-        .unwrap();
+    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     assert_eq!(mode(&path), 0o600);
@@ -241,13 +186,8 @@ fn a_path_may_hold_any_character() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b?mode=memory#%41é:x.db");
     let mut store = Store::open(&path).unwrap();
-    store
-        .begin(&example::tool(), &example::run(RUN), &example::host())
-        .unwrap();
+    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
     drop(store);
     assert!(path.metadata().unwrap().len() > 0);
-    assert_eq!(
-        Store::open_existing(&path).unwrap().runs().unwrap().len(),
-        1
-    );
+    assert_eq!(Store::open_existing(&path).unwrap().runs().unwrap().len(), 1);
 }

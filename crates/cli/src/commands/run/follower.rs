@@ -156,7 +156,8 @@ impl Audience for Follower {
                 self.print(&closing);
             }
             Format::Json => {
-                let records = document.records.iter().map(|record| self.as_printed(record)).collect();
+                let records =
+                    document.records.iter().map(|record| self.as_printed(record)).collect();
                 let text = fathom_report::document_json(&Document { records, ..document.clone() });
                 self.print(&text);
             }

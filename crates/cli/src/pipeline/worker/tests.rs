@@ -17,7 +17,12 @@ fn request() -> VisitRequest {
         cpu: affinity::allowed()[0],
         batch_floor_ns: 2000.0,
         time_limit_ns: 1e8,
-        clock: Specification { source: Source::MonotonicRaw, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 },
+        clock: Specification {
+            source: Source::MonotonicRaw,
+            hz: 1e9,
+            resolution_ns: 1.0,
+            read_ns: 50.0,
+        },
         coordinator: std::process::id(),
         priority: false,
     }
@@ -84,8 +89,11 @@ fn an_answer_that_is_no_answer_is_a_failure() {
 
 #[test]
 fn a_program_that_does_not_exist_is_a_failure_and_no_panic() {
-    let workers =
-        Workers { program: PathBuf::from("/nonexistent/fathom"), arguments: Vec::new(), grace_ns: 1e9 };
+    let workers = Workers {
+        program: PathBuf::from("/nonexistent/fathom"),
+        arguments: Vec::new(),
+        grace_ns: 1e9,
+    };
     let (reader, _writer) = stop();
     assert!(matches!(workers.visit(&request(), &reader), Outcome::Failed(_)));
 }
@@ -111,7 +119,9 @@ fn a_worker_takes_the_visit_it_is_asked_for() {
 #[test]
 fn an_unknown_probe_or_cpu_is_a_fault_and_no_panic() {
     let unknown = VisitRequest { metric: "cpu.nonsense".to_owned(), ..request() };
-    assert!(matches!(&take(&unknown).samples[0], Err(Fault::Failed(text)) if text.contains("cpu.nonsense")));
+    assert!(
+        matches!(&take(&unknown).samples[0], Err(Fault::Failed(text)) if text.contains("cpu.nonsense"))
+    );
     let far = VisitRequest { cpu: 1_000_000, ..request() };
     assert!(matches!(&take(&far).samples[0], Err(Fault::Failed(text)) if text.contains("1000000")));
 }

@@ -1,6 +1,6 @@
 //! os.process.fork in smoke size, its ladder where memory is short, and its line.
 
-use fathom_record::{Disturbance, MetricId, Record, Summary, Verdict};
+use fathom_record::Record;
 
 use super::*;
 use crate::os::smoke;
@@ -84,25 +84,5 @@ fn predict(rss: u64, records: &[Record]) -> Result<Prediction, NoModel> {
 }
 
 fn record(rss: u64, median: f64, half_width: f64) -> Record {
-    let ci95 = Some([median - half_width, median + half_width]);
-    Record {
-        metric: MetricId::new(ABOUT.id),
-        params: params("fork", rss),
-        title: String::new(),
-        unit: ABOUT.unit,
-        better: ABOUT.better,
-        value: None,
-        visit: String::new(),
-        derived_from: Vec::new(),
-        samples: None,
-        summary: Some(Summary { median, ci95, ..Summary::default() }),
-        prediction: None,
-        no_model: None,
-        agreement: None,
-        verdict: Verdict::default(),
-        checks: BTreeMap::new(),
-        disturbance: Disturbance::default(),
-        notes: Vec::new(),
-        checksum: String::new(),
-    }
+    smoke::record(ABOUT.id, &params("fork", rss), median, half_width)
 }

@@ -1,0 +1,78 @@
+//! `fathom explain`: what a metric is, and how its last results came about.
+
+use fathom_probes::{About, Entry};
+use fathom_record::{Effort, Host, Protocol, Record};
+use fathom_report::{account, paragraph};
+
+use super::stored;
+use crate::arguments::ExplainArguments;
+use crate::exit::{Status, Usage};
+use crate::pipeline::Plan;
+use crate::terminal::{self, Output};
+
+pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
+    let asked = vec![arguments.metric.clone()];
+    let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
+        .map_err(|error| Usage(error.to_string()))?;
+    let width = terminal::width();
+    let mut output = Output::new();
+    for unit in plan.units.iter().filter(|unit| !unit.needed) {
+        output.write(&what_it_is(unit.entry, width));
+        output.write(&last_results(unit.entry.about(), arguments, width)?);
+    }
+    super::printed(&output)
+}
+
+fn what_it_is(entry: &Entry, width: usize) -> String {
+    let about = entry.about();
+    let mut text = format!("{}  {} [{}]\n", about.id, about.title, about.unit.symbol());
+    let mut say = |name: &str, value: &str| {
+        if !value.is_empty() {
+            text += &paragraph(value, width, &format!("  {name:<11}"), &" ".repeat(13));
+        }
+    };
+    let timed = if matches!(entry, Entry::Derived(_)) { "computed" } else { "timed" };
+    say(timed, about.timed);
+    say("not timed", about.not_timed);
+    for parameter in about.parameters {
+        say(
+            "parameter",
+            &format!("{} = {}: {}", parameter.name, parameter.values, parameter.meaning),
+        );
+    }
+    say("model", about.model);
+    say("source", about.source);
+    about.pitfalls.iter().for_each(|pitfall| say("pitfall", pitfall));
+    say("needs", &about.needs.join(", "));
+    say("requires", about.requires);
+    say("published", about.published);
+    text
+}
+
+/// The results of a kept run; without one, how to get them.
+fn last_results(
+    about: &About,
+    arguments: &ExplainArguments,
+    width: usize,
+) -> anyhow::Result<String> {
+    let none = format!("\nno result is kept yet; `fathom run {}` makes one\n\n", about.id);
+    let path = stored::path(&arguments.store)?;
+    if !path.exists() {
+        return Ok(none);
+    }
+    let document = match stored::document(&arguments.run, false, &arguments.store) {
+        Ok(document) => document,
+        // An empty store is no mistake of the person who asks what a metric is.
+        Err(_) if arguments.run == "latest" => return Ok(none),
+        Err(error) => return Err(error),
+    };
+    let records: Vec<&Record> =
+        document.records.iter().filter(|record| record.metric.as_str() == about.id).collect();
+    if records.is_empty() {
+        let run = &document.run.id;
+        return Ok(format!("\nrun {run} did not measure it; `fathom run {}` does\n\n", about.id));
+    }
+    let mut text = format!("\nin run {} of {}:\n", document.run.id, document.run.started);
+    records.iter().for_each(|record| text += &account(record, width));
+    Ok(text + "\n")
+}
