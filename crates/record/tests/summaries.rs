@@ -65,6 +65,8 @@ fn one_process_alone_has_an_interval_within_its_run_from_six_values_on() {
     assert_eq!(summary.interval, IntervalKind::WithinRun);
     assert_eq!((summary.ci95, summary.ci_level), (Some([1.0, 6.0]), Some(0.96875)));
     assert_eq!(summarise(&processes(&[&six[1..]])).unwrap().interval, IntervalKind::None);
+    // A process that sent nothing does not count as a second.
+    assert_eq!(summarise(&processes(&[&[], six])).unwrap().interval, IntervalKind::WithinRun);
     // Two processes do not make one longer one.
     assert_eq!(summarise(&processes(&[six, six])).unwrap().interval, IntervalKind::None);
 }

@@ -108,7 +108,8 @@ pub enum StoreError {
     /// The file is a database of another program.
     #[error(
         "open {}: a SQLite database, but not a store of fathom \
-         (application id {application_id:#x}), left untouched; choose another place with --store or FATHOM_STORE", .path.display()
+         (application id {application_id:#x}), left untouched; choose another \
+         place with --store or FATHOM_STORE", .path.display()
     )]
     NotOurs {
         /// The file.

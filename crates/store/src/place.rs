@@ -155,16 +155,16 @@ mod tests {
 
     #[test]
     fn the_data_folder_of_the_user_is_taken_first() {
-        let path = with(&[("XDG_DATA_HOME", "/data"), ("HOME", "/home/ada")]).unwrap();
+        let path = with(&[("XDG_DATA_HOME", "/data"), ("HOME", "/users/ada")]).unwrap();
         assert_eq!(path, Path::new("/data/fathom/fathom.db"));
     }
 
     #[test]
     fn the_home_folder_is_taken_where_the_data_folder_is_unset_empty_or_relative() {
-        let expected = Path::new("/home/ada/.local/share/fathom/fathom.db");
-        assert_eq!(with(&[("HOME", "/home/ada")]).unwrap(), expected);
+        let expected = Path::new("/users/ada/.local/share/fathom/fathom.db");
+        assert_eq!(with(&[("HOME", "/users/ada")]).unwrap(), expected);
         for useless in ["", "data", "./data"] {
-            let path = with(&[("XDG_DATA_HOME", useless), ("HOME", "/home/ada")]).unwrap();
+            let path = with(&[("XDG_DATA_HOME", useless), ("HOME", "/users/ada")]).unwrap();
             assert_eq!(path, expected, "XDG_DATA_HOME={useless:?}");
         }
     }

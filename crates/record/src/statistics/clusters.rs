@@ -63,3 +63,28 @@ fn resolution(sorted: &[f64]) -> f64 {
     let steps = sorted.windows(2).map(|w| w[1] - w[0]).filter(|&step| step > 0.0);
     steps.fold(f64::INFINITY, f64::min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_processes_may_fall_into_two_and_seven_may_not() {
+        let medians = [9.9, 10.0, 10.1, 10.0, 19.9, 20.0, 20.1, 20.0];
+        let expected = [Mode { at: 10.0, share: 0.5 }, Mode { at: 20.0, share: 0.5 }];
+        assert_eq!(clusters(&medians), expected);
+        assert!(clusters(&medians[1..]).is_empty());
+    }
+
+    #[test]
+    fn two_steps_of_a_clock_are_not_clusters() {
+        assert!(clusters(&[25.0, 25.0, 50.0, 50.0, 25.0, 50.0, 25.0, 25.0, 50.0, 25.0]).is_empty());
+        assert!(clusters(&[25.0; 10]).is_empty());
+    }
+
+    #[test]
+    fn one_process_far_out_is_an_outlier_and_not_a_cluster() {
+        let medians = [10.0, 10.1, 9.9, 10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 90.0];
+        assert!(clusters(&medians).is_empty());
+    }
+}

@@ -114,3 +114,43 @@ fn smallest(peaks: &[Peak], share_min: f64, share: &impl Fn(f64, f64) -> f64) ->
     let after = peaks[least].valley.map(|(_, height)| height);
     Some(if before > after { least - 1 } else { least })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two triangles of 500 values each, with a base of 2 and their tops `apart`.
+    fn two_triangles(apart: f64) -> Vec<f64> {
+        let triangle = |top: f64| {
+            (0..500).map(move |i| {
+                let q = (f64::from(i) + 0.5) / 500.0;
+                top + if q < 0.5 { (2.0 * q).sqrt() - 1.0 } else { 1.0 - (2.0 - 2.0 * q).sqrt() }
+            })
+        };
+        let mut values: Vec<f64> = triangle(0.0).chain(triangle(apart)).collect();
+        values.sort_by(f64::total_cmp);
+        values
+    }
+
+    fn cuts(values: &[f64], share_min: f64) -> Vec<f64> {
+        valleys(values, share_min, |left, right| {
+            let inside = values.iter().filter(|&&v| left <= v && v < right);
+            inside.count() as f64 / values.len() as f64
+        })
+    }
+
+    #[test]
+    fn a_deep_valley_is_cut_in_the_middle_and_a_shallow_one_is_not() {
+        let deep = cuts(&two_triangles(2.0), 0.1);
+        assert!(deep.len() == 1 && (deep[0] - 1.0).abs() < 0.05, "{deep:?}");
+        assert!(cuts(&two_triangles(1.3), 0.1).is_empty());
+    }
+
+    #[test]
+    fn a_part_too_small_to_count_goes_to_its_neighbour() {
+        let values = two_triangles(10.0);
+        assert_eq!(cuts(&values, 0.5).len(), 1);
+        assert!(cuts(&values, 0.51).is_empty());
+        assert!(cuts(&[7.0; 100], 0.1).is_empty());
+    }
+}

@@ -42,13 +42,38 @@ pub(super) fn cuts(sorted: &[f64], spread: &[f64]) -> Vec<f64> {
         return Vec::new();
     }
     let thin = thinned(spread);
-    if (thin.len() as f64).sqrt() * dip(&thin) <= DIP_MAX {
+    if !has_dip(&thin) {
         return Vec::new();
     }
     let below = |cut: f64| sorted.partition_point(|&v| v < cut);
-    valleys(&thin, SHARE_MIN, |left, right| {
+    let cuts = valleys(&thin, SHARE_MIN, |left, right| {
         (below(right) - below(left)) as f64 / sorted.len() as f64
-    })
+    });
+    confirmed(&thin, cuts)
+}
+
+/// Whether values in ascending order have more than one mode, at one in a thousand.
+fn has_dip(sorted: &[f64]) -> bool {
+    (sorted.len() as f64).sqrt() * dip(sorted) > DIP_MAX
+}
+
+/// The cuts whose two neighbouring parts have a dip between them. A bandwidth that suits a narrow
+/// mode makes ripples on a broad one beside it.
+fn confirmed(sorted: &[f64], mut cuts: Vec<f64>) -> Vec<f64> {
+    let below = |cut: f64| sorted.partition_point(|&v| v < cut);
+    let mut at = 0;
+    while at < cuts.len() {
+        let from = at.checked_sub(1).map_or(0, |before| below(cuts[before]));
+        let to = cuts.get(at + 1).map_or(sorted.len(), |&after| below(after));
+        if has_dip(&sorted[from..to]) {
+            at += 1;
+        } else {
+            // The part before has grown, so that its own cut may stand no longer.
+            cuts.remove(at);
+            at = at.saturating_sub(1);
+        }
+    }
+    cuts
 }
 
 /// The parts of `sorted` between the cuts, as modes; none without a cut.

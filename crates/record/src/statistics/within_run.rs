@@ -101,4 +101,12 @@ mod tests {
             assert!(kept >= 0.93, "at a correlation of {rho} only {kept} is kept");
         }
     }
+
+    #[test]
+    fn one_long_burst_does_not_push_the_interval_off_the_headline() {
+        let mut values: Vec<f64> = (0..100).map(|i| 10.0 + f64::from(i % 3)).collect();
+        values[40..50].fill(1_000.0);
+        let ([low, high], _) = interval_within(&values, 11.0).unwrap();
+        assert!(low <= 11.0 && 11.0 <= high, "{low} to {high}");
+    }
 }

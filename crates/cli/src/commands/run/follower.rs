@@ -101,7 +101,7 @@ impl Audience for Follower {
         if self.format == Format::Table {
             let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
             self.print(&text);
-            self.print(&announcement(plan, estimate_ns));
+            self.print(&announcement(plan, estimate_ns, self.layout.width));
             let header = self.table.header();
             self.print(&header);
         }
@@ -174,7 +174,7 @@ impl Audience for Follower {
 }
 
 /// What will be measured and how long it takes, before it begins.
-fn announcement(plan: &Plan, estimate_ns: f64) -> String {
+fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
     let visits = plan.visits();
     let needed: Vec<&str> =
         plan.units.iter().filter(|unit| unit.needed).map(|unit| unit.entry.about().id).collect();
@@ -192,11 +192,12 @@ fn announcement(plan: &Plan, estimate_ns: f64) -> String {
         true => format!("{seconds:.0} to {:.0} s", (seconds * longest).ceil()),
         false => format!("about {seconds:.0} s"),
     };
-    format!(
-        "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: {time}\n\n",
+    let text = format!(
+        "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: {time}",
         plan.records(),
         plan.units.len(),
         plan.effort.word(),
         plan.seed
-    )
+    );
+    fathom_report::paragraph(&text, width, "", "") + "\n"
 }

@@ -1,0 +1,193 @@
+//! Runs that do not end well, and what they leave behind: everything that was done, and no process.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fathom_record::{Cause, RunState, State};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Place, SHORT, text};
+
+/// A run of the whole CPU group, started and read up to its first record.
+fn started(place: &Place) -> (Child, String) {
+    let mut child = place
+        .fathom(&["run", "--jsonl", "cpu", "os"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut first = String::new();
+    let stdout = child.stdout.as_mut().expect("a pipe");
+    BufReader::new(stdout).read_line(&mut first).expect("a record");
+    (child, first)
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = Pid::from_raw(pid as i32).expect("a process");
+    kill_process(pid, signal).expect("it is there");
+}
+
+/// The processes whose parent is `pid`.
+fn children(pid: u32) -> Vec<u32> {
+    let output = Command::new("pgrep").args(["-P", &pid.to_string()]).output().expect("pgrep");
+    text(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// Waits, for ten seconds at most, until something is so.
+fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn exists(pid: u32) -> bool {
+    // A zombie is no running process; its parent may be slow to reap it.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_done_says_so_and_leaves_no_worker() {
+    for asked in [Signal::INT, Signal::TERM] {
+        let place = Place::new();
+        let (child, _) = started(&place);
+        let workers = children(child.id());
+        signal(child.id(), asked);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        eventually("a worker is left", || !workers.iter().any(|worker| exists(*worker)));
+        let document = place.latest();
+        assert_eq!(document.run.state, RunState::Interrupted);
+        assert!(
+            !document.records.is_empty() && document.run.planned > document.records.len() as u64
+        );
+    }
+}
+
+#[test]
+fn ctrl_c_in_a_table_ends_with_a_paragraph_about_what_is_kept() {
+    let place = Place::new();
+    let mut child = place.fathom(&["run", "os"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    eventually("no worker", || !children(child.id()).is_empty());
+    std::thread::sleep(Duration::from_millis(300));
+    signal(child.id(), Signal::INT);
+    let output = child.wait_with_output();
+    let said = text(&output.expect("it ends").stdout);
+    assert!(said.contains("stopped") || said.contains("interrupted"), "{said}");
+    child = Command::new("true").spawn().expect("true");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn a_killed_coordinator_takes_its_workers_along_and_keeps_its_records() {
+    let place = Place::new();
+    let (mut child, first) = started(&place);
+    let mut workers = Vec::new();
+    eventually("no worker", || {
+        workers = children(child.id());
+        !workers.is_empty()
+    });
+    signal(child.id(), Signal::KILL);
+    child.wait().expect("it ends");
+    eventually("a worker outlived its coordinator", || !workers.iter().any(|one| exists(*one)));
+    let document = place.latest();
+    assert_eq!(document.run.state, RunState::Interrupted);
+    let record: fathom_record::Record = serde_json::from_str(&first).expect("a record");
+    assert!(document.records.iter().any(|kept| kept.name() == record.name()), "it was printed");
+}
+
+#[test]
+fn a_killed_worker_is_a_failed_metric_and_the_run_goes_on() {
+    let place = Place::new();
+    let child = place
+        .fathom(&["run", "--quick", "--jsonl", "os.syscall", "os.thread"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut workers = Vec::new();
+    eventually("no worker", || {
+        workers = children(child.id());
+        !workers.is_empty()
+    });
+    signal(workers[0], Signal::KILL);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = place.latest();
+    assert_eq!(document.run.state, RunState::Complete);
+    let failed: Vec<_> =
+        document.records.iter().filter(|record| record.verdict.state == State::Failed).collect();
+    assert!(!failed.is_empty() && failed.len() < document.records.len());
+    for record in failed {
+        assert_eq!(record.verdict.reasons[0].cause, Cause::Crashed);
+        assert!(record.verdict.reasons[0].text.contains("was killed"), "{:?}", record.verdict);
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_run_without_a_complaint() {
+    let place = Place::new();
+    let (mut child, _) = started(&place);
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(141), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(place.latest().run.state, RunState::Interrupted);
+}
+
+#[test]
+fn one_cpu_is_enough() {
+    let place = Place::new();
+    let mut command = place.fathom(&["run", "--quick", SHORT[0], SHORT[1]]);
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe {
+        command.pre_exec(|| {
+            let mut one = rustix::thread::CpuSet::new();
+            let all = rustix::thread::sched_getaffinity(None)?;
+            let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu));
+            one.set(first.unwrap_or(0));
+            Ok(rustix::thread::sched_setaffinity(None, &one)?)
+        });
+    }
+    let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(place.latest().run.cpu_reason.contains("only CPU"));
+}
+
+#[test]
+fn without_the_counter_the_kernels_clock_is_used_and_the_record_says_why() {
+    let place = Place::new();
+    let mut command = place.fathom(&["run", "--quick", "cpu.frequency"]);
+    let output = command.env("FATHOM_CLOCK", "monotonic_raw").output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let clock = place.latest().run.clock;
+    assert_eq!(clock.source, "monotonic_raw");
+    assert!(clock.refused.is_some_and(|why| why.contains("FATHOM_CLOCK")));
+}
+
+#[test]
+fn two_runs_at_once_keep_both() {
+    let place = Place::new();
+    let run = || place.fathom(&["run", "--quick", SHORT[0], SHORT[1]]).output().expect("it starts");
+    let (one, two) = std::thread::scope(|scope| {
+        let other = scope.spawn(run);
+        (run(), other.join().expect("no panic"))
+    });
+    assert!(one.status.success() && two.status.success());
+    let runs = text(&place.run(&["show", "--runs"]).stdout);
+    assert_eq!(runs.matches("complete").count(), 2, "{runs}");
+}
+
+#[test]
+fn strict_wants_every_number() {
+    let place = Place::new();
+    let mut command = place.fathom(&["run", "--quick", "--strict", "cpu.frequency"]);
+    assert_eq!(command.output().expect("it starts").status.code(), Some(0));
+    let mut worker = place.fathom(&["worker"]);
+    let output = worker.stdin(Stdio::null()).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "a worker without a request fails");
+}

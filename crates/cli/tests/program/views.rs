@@ -1,0 +1,124 @@
+//! What the program prints.
+
+use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
+
+use crate::{Place, SHORT, text};
+
+#[test]
+fn a_run_is_shown_again_as_it_was_printed() {
+    let place = Place::new();
+    let printed = text(&place.short_run().stdout);
+    let shown = text(&place.run(&["show"]).stdout);
+    // The announcement of the time it takes is the run's own.
+    let table = |text: &str| text.split_once("metric ").map(|(_, table)| table.to_owned());
+    assert_eq!(table(&printed), table(&shown));
+    for name in SHORT {
+        assert!(printed.contains(name), "{printed}");
+    }
+    assert!(printed.contains("2 results of 2 metrics"), "{printed}");
+}
+
+#[test]
+fn eighty_columns_are_enough_and_no_colour_goes_into_a_pipe() {
+    let place = Place::new();
+    let printed = text(&place.short_run().stdout);
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    assert!(!printed.contains('\u{1b}'));
+}
+
+#[test]
+fn json_is_one_document_and_jsonl_a_record_a_line() {
+    let place = Place::new();
+    let run = |form: &str, more: &[&str]| {
+        let arguments = [&["run", "--quick", form], more, &SHORT[..]].concat();
+        let output = place.run(&arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let document: Document = serde_json::from_str(&run("--json", &[])).expect("a document");
+    assert_eq!((document.schema, document.run.state), (SCHEMA_VERSION, RunState::Complete));
+    assert!(document.records.iter().all(|record| record.is_intact() && record.samples.is_none()));
+    let records: Vec<Record> = run("--jsonl", &["--samples"])
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .collect();
+    assert_eq!(records.len(), 2);
+    assert!(records.iter().all(|record| record.samples.as_ref().is_some_and(|s| s.len() == 5)));
+}
+
+#[test]
+fn the_store_keeps_raw_values_and_the_summary_can_be_computed_again() {
+    let place = Place::new();
+    place.short_run();
+    for record in place.latest().records {
+        let samples = record.samples.expect("samples");
+        let again = fathom_record::statistics::summarise(&samples).expect("a summary");
+        let kept = record.summary.expect("a summary");
+        assert_eq!((again.median, again.ci95), (kept.median, kept.ci95));
+    }
+}
+
+#[test]
+fn two_runs_are_compared_and_five_processes_cannot_tell() {
+    let place = Place::new();
+    place.short_run();
+    place.short_run();
+    let output = place.run(&["compare", "latest~1", "latest"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    assert!(said.contains("cpu.frequency"), "{said}");
+    assert!(!said.contains("worse") && !said.contains("better"), "{said}");
+    let output = place.run(&["compare", "latest~1", "latest", "--json"]);
+    assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok());
+    assert_eq!(text(&place.run(&["show", "--runs"]).stdout).matches("complete").count(), 2);
+}
+
+#[test]
+fn the_same_seed_is_kept_with_the_run() {
+    let place = Place::new();
+    let output = place.run(&["run", "--quick", "--seed", "42", "cpu.clock.resolution"]);
+    assert!(output.status.success());
+    assert_eq!(place.latest().run.seed, 42);
+}
+
+#[test]
+fn the_trimmed_protocol_keeps_500_of_800_trials() {
+    let place = Place::new();
+    let output = place.run(&["run", "--quick", "--protocol", "trimmed", "cpu.frequency"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = place.latest();
+    let summary = document.records[0].summary.as_ref().expect("a summary");
+    let trimmed = summary.trimmed.as_ref().expect("trimmed");
+    assert!(trimmed.n >= 490 && trimmed.trials >= 790, "{trimmed:?}");
+}
+
+#[test]
+fn every_metric_is_listed_explained_and_documented() {
+    let place = Place::new();
+    let listed = text(&place.run(&["list"]).stdout);
+    let json: serde_json::Value =
+        serde_json::from_slice(&place.run(&["list", "--json"]).stdout).expect("JSON");
+    for metric in json.as_array().expect("a list") {
+        let id = metric["id"].as_str().expect("an id");
+        assert!(listed.contains(id), "{id} is not listed");
+        let explained = text(&place.run(&["explain", id]).stdout);
+        for part in ["timed", "model", "source", "pitfall", "no result is kept"] {
+            assert!(explained.contains(part), "explain {id} says nothing of {part}: {explained}");
+        }
+    }
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_same_definition() {
+    let place = Place::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = text(&place.run(&["completions", shell]).stdout);
+        assert!(script.contains("thorough"), "{shell}");
+    }
+    let folder = place.path().join("man");
+    let output = place.run(&["man", folder.to_str().expect("a path")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page = std::fs::read_to_string(folder.join("fathom-run.1")).expect("a page");
+    assert!(page.contains("thorough"));
+    assert!(!folder.join("fathom-worker.1").exists(), "the worker is nobody's command");
+}
