@@ -36,7 +36,7 @@ pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
             Some(sum.map_or_else(|| one.clone(), |sum| sum.plus(one)))
         })
         .unwrap_or_default();
-    let mut reasons = lost_time(&total);
+    let mut reasons = lost_time(&total, expectation);
     reasons.extend(disturbed_rounds(&total, summary, expectation));
     reasons.extend(shapes(summary));
     if let Some(reason) = spread(summary, expectation) {
@@ -58,8 +58,10 @@ fn failed_check(samples: &[Sample]) -> Option<Reason> {
 }
 
 /// Causes that took the CPU away, the one that took most first.
-fn lost_time(total: &Disturbance) -> Vec<Reason> {
+fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
     let wall = total.wall_ns.max(1) as f64;
+    // Where two ends take turns on one CPU, each waits for the other: that wait is the work.
+    let waited = total.run_queue_ns.filter(|_| !expectation.switches_are_work);
     let causes = [
         (
             Cause::Throttled,
@@ -75,7 +77,7 @@ fn lost_time(total: &Disturbance) -> Vec<Reason> {
         ),
         (
             Cause::Contention,
-            total.run_queue_ns.map(|wait| wait.saturating_sub(total.throttled_ns.unwrap_or(0))),
+            waited.map(|wait| wait.saturating_sub(total.throttled_ns.unwrap_or(0))),
             "other processes of this machine held the CPU for",
             "stop them, or choose a quiet CPU with --cpu N",
         ),
@@ -243,6 +245,13 @@ mod tests {
         };
         let verdict = judge(&[sample(disturbance)], &summary(), QUIET);
         assert_eq!(causes(&verdict), vec![Cause::Throttled]);
+    }
+
+    #[test]
+    fn where_switching_is_the_work_waiting_for_the_other_end_accuses_nobody() {
+        let waits = Disturbance { run_queue_ns: Some(500_000_000), ..quiet() };
+        let switching = Expectation { switches_are_work: true, ..QUIET };
+        assert_eq!(judge(&[sample(waits)], &summary(), switching).state, State::Valid);
     }
 
     #[test]

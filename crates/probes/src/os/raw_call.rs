@@ -1,6 +1,11 @@
 //! System calls made by hand: no libc between the program and the kernel, and loops of them that
 //! no compiler can change.
 //!
+//! The calls of a loop are made through a procedure of one instruction, as programs make them
+//! through their C library. That is not free: the kernel's own calls and mitigations leave nothing
+//! of the core's return stack, so that the return which follows a system call is mispredicted. One
+//! loop makes them inline, without that return, to show what it costs.
+//!
 //! A loop compares the result of every call with the one that shows its work was done, without a
 //! branch, and returns how often they were equal: three register instructions beside hundreds.
 
@@ -49,6 +54,8 @@ pub(super) struct RawCall {
     expected: isize,
     /// Whether the result is a descriptor that is closed again: then `expected` is that of close.
     and_close: bool,
+    /// Whether the instruction stands in the loop itself.
+    inline: bool,
 }
 
 impl RawCall {
@@ -57,7 +64,7 @@ impl RawCall {
     /// # Safety
     /// As for [`system_call`], for as long as the value is used; and the call may be repeated.
     pub(super) unsafe fn new(number: i64, arguments: [usize; 4], expected: isize) -> Self {
-        Self { number, arguments, expected, and_close: false }
+        Self { number, arguments, expected, and_close: false, inline: false }
     }
 
     /// A call that opens a descriptor, and the close of it.
@@ -65,7 +72,12 @@ impl RawCall {
     /// # Safety
     /// As for [`RawCall::new`].
     pub(super) unsafe fn and_close(number: i64, arguments: [usize; 4]) -> Self {
-        Self { number, arguments, expected: 0, and_close: true }
+        Self { number, arguments, expected: 0, and_close: true, inline: false }
+    }
+
+    /// The same call with the instruction in the loop itself.
+    pub(super) fn inline(self) -> Self {
+        Self { inline: true, ..self }
     }
 
     /// Makes it once: the errno where it failed, whatever else it returned.
@@ -81,10 +93,11 @@ impl RawCall {
 
     /// Makes it `iterations` times and returns how often it returned what was expected.
     pub(super) fn repeat(&self, iterations: u64) -> u64 {
-        match (iterations, self.and_close) {
-            (0, _) => 0,
-            (_, false) => self.repeat_one(iterations),
-            (_, true) => self.repeat_pair(iterations),
+        match (iterations, self.and_close, self.inline) {
+            (0, ..) => 0,
+            (_, false, true) => self.repeat_inline(iterations),
+            (_, false, false) => self.repeat_one(iterations),
+            (_, true, _) => self.repeat_pair(iterations),
         }
     }
 
@@ -92,17 +105,44 @@ impl RawCall {
     fn repeat_one(&self, iterations: u64) -> u64 {
         let mut matched = 0_u64;
         // SAFETY: the kernel keeps all registers but rax, rcx and r11; whoever made this value
-        // answered for the arguments.
+        // answered for the arguments; the procedure returns to its caller.
         unsafe {
             asm!(
-                ".p2align 4", "2:",
+                "jmp 3f",
+                ".p2align 4", "2:", "syscall", "ret",
+                ".p2align 4", "3:",
                 "mov rax, {number}",
-                "syscall",
+                "call 2b",
                 "sub rax, {expected}",
                 "cmp rax, 1", // Below 1, so with a carry, only if it was equal.
                 "adc {matched}, 0",
                 "dec {left}",
-                "jnz 2b",
+                "jnz 3b",
+                number = in(reg) self.number,
+                expected = in(reg) self.expected,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("rdi") self.arguments[0], in("rsi") self.arguments[1],
+                in("rdx") self.arguments[2], in("r10") self.arguments[3],
+                out("rax") _, out("rcx") _, out("r11") _);
+        }
+        matched
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    fn repeat_inline(&self, iterations: u64) -> u64 {
+        let mut matched = 0_u64;
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                ".p2align 4", "3:",
+                "mov rax, {number}",
+                "syscall",
+                "sub rax, {expected}",
+                "cmp rax, 1",
+                "adc {matched}, 0",
+                "dec {left}",
+                "jnz 3b",
                 number = in(reg) self.number,
                 expected = in(reg) self.expected,
                 matched = inout(reg) matched,
@@ -121,17 +161,19 @@ impl RawCall {
         // SAFETY: as above; the descriptor that is closed is the one just opened.
         unsafe {
             asm!(
-                ".p2align 4", "2:",
+                "jmp 3f",
+                ".p2align 4", "2:", "syscall", "ret",
+                ".p2align 4", "3:",
                 "mov rax, {number}",
                 "mov rdi, {first}",
-                "syscall",
+                "call 2b",
                 "mov rdi, rax",
                 "mov eax, {close}",
-                "syscall",
+                "call 2b",
                 "cmp rax, 1",
                 "adc {matched}, 0",
                 "dec {left}",
-                "jnz 2b",
+                "jnz 3b",
                 number = in(reg) self.number,
                 first = in(reg) self.arguments[0],
                 close = const libc::SYS_close,
@@ -139,7 +181,7 @@ impl RawCall {
                 left = inout(reg) iterations => _,
                 in("rsi") self.arguments[1], in("rdx") self.arguments[2],
                 in("r10") self.arguments[3],
-                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
+                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _);
         }
         matched
     }
@@ -149,6 +191,32 @@ impl RawCall {
         let mut matched = 0_u64;
         // SAFETY: the kernel keeps all registers but x0; whoever made this value answered for the
         // arguments.
+        unsafe {
+            asm!(
+                "b 3f",
+                ".p2align 4", "2:", "svc 0", "ret",
+                ".p2align 4", "3:",
+                "mov x0, {first}",
+                "bl 2b",
+                "cmp x0, {expected}",
+                "cinc {matched}, {matched}, eq",
+                "subs {left}, {left}, #1",
+                "b.ne 3b",
+                first = in(reg) self.arguments[0],
+                expected = in(reg) self.expected,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("x8") self.number, in("x1") self.arguments[1],
+                in("x2") self.arguments[2], in("x3") self.arguments[3],
+                out("x0") _, out("lr") _, options(nostack));
+        }
+        matched
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn repeat_inline(&self, iterations: u64) -> u64 {
+        let mut matched = 0_u64;
+        // SAFETY: as above.
         unsafe {
             asm!(
                 ".p2align 4", "2:",
@@ -176,16 +244,18 @@ impl RawCall {
         // SAFETY: as above; the descriptor that is closed is the one just opened.
         unsafe {
             asm!(
-                ".p2align 4", "2:",
+                "b 3f",
+                ".p2align 4", "2:", "svc 0", "ret",
+                ".p2align 4", "3:",
                 "mov x8, {number}",
                 "mov x0, {first}",
-                "svc 0",
+                "bl 2b",
                 "mov x8, #{close}",
-                "svc 0",
+                "bl 2b",
                 "cmp x0, #0",
                 "cinc {matched}, {matched}, eq",
                 "subs {left}, {left}, #1",
-                "b.ne 2b",
+                "b.ne 3b",
                 number = in(reg) self.number,
                 first = in(reg) self.arguments[0],
                 close = const libc::SYS_close,
@@ -193,7 +263,7 @@ impl RawCall {
                 left = inout(reg) iterations => _,
                 in("x1") self.arguments[1], in("x2") self.arguments[2],
                 in("x3") self.arguments[3],
-                out("x0") _, out("x8") _, options(nostack));
+                out("x0") _, out("x8") _, out("lr") _, options(nostack));
         }
         matched
     }
@@ -212,6 +282,7 @@ mod tests {
         let wrong = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], parent + 1) };
         assert_eq!((right.repeat(1), right.repeat(1000), right.repeat(0)), (1, 1000, 0));
         assert_eq!(wrong.repeat(1000), 0);
+        assert_eq!((right.inline().repeat(1000), wrong.inline().repeat(1000)), (1000, 0));
         assert_eq!(right.errno(), None);
     }
 

@@ -98,6 +98,10 @@ impl Probe for Switch {
         self.about
     }
 
+    fn is_difference(&self) -> bool {
+        true
+    }
+
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
         // Thrice the usual: a twin as long as the kernel, and the other end to start and end.
         let case = |bytes| Case { params: Params::one("set_bytes", bytes), cost_ns: 15e6 };

@@ -22,10 +22,11 @@ static ABOUT: About = About {
     title: "system call",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
-    timed: "one system call by the bare instruction: entry into the kernel, the call's own work on \
-            cached data, and return; for open_close the pair of both calls",
-    not_timed: "the C library's wrapper; the vDSO, which never enters the kernel; waiting: no call \
-                here blocks",
+    timed: "one system call from a procedure of one instruction, as programs call by their C \
+            library: entry into the kernel, the call's own work on cached data, the way back, and \
+            the return from that procedure; for open_close the pair of both calls",
+    not_timed: "what else a C library does around it; the vDSO, which never enters the kernel; \
+                waiting: no call here blocks",
     model: "an order: entry and exit save and restore every register, change stacks and pass the \
             mitigations in force, so ≥ 10 × cpu.call{args=0}; a call that looks up a descriptor or \
             a path ≥ os.syscall{call=getppid}; open and close are two entries, ≥ 2 × getppid. \
@@ -34,6 +35,9 @@ static ABOUT: About = About {
              those of lmbench's lat_syscall (McVoy & Staelin, USENIX 1996)",
     pitfalls: &[
         "C libraries have cached getpid: getppid is called, by the bare instruction",
+        "the kernel leaves nothing of the core's return stack, so the first return after a system \
+         call is mispredicted: getppid_inline makes its call without one, and the difference is \
+         what that costs every program",
         "a call that fails is fast: the result of each call is compared inside the loop, and a \
          batch with one wrong result is no sample",
         "a seccomp filter, as containers and service managers install, runs on every call and \
@@ -44,8 +48,9 @@ static ABOUT: About = About {
     ],
     parameters: &[Parameter {
         name: "call",
-        values: "getppid, invalid, read1, write1, stat, fstat, open_close",
-        meaning: "getppid: nothing but entry and exit; invalid: a number that no call has; read1: \
+        values: "getppid, getppid_inline, invalid, read1, write1, stat, fstat, open_close",
+        meaning: "getppid: nothing but entry and exit; getppid_inline: the same without a return \
+                  from a procedure after it; invalid: a number that no call has; read1: \
                   1 byte of /dev/zero; write1: 1 byte to /dev/null; stat: of the path /dev/null; \
                   fstat: of /dev/null held open; open_close: openat and close of /dev/null",
     }],
@@ -57,7 +62,8 @@ static ABOUT: About = About {
 };
 
 /// The calls, those that others are held against first.
-const CALLS: [&str; 7] = ["getppid", "invalid", "read1", "write1", "stat", "fstat", "open_close"];
+const CALLS: [&str; 8] =
+    ["getppid", "getppid_inline", "invalid", "read1", "write1", "stat", "fstat", "open_close"];
 /// Above every call's number on every architecture, and below the bit that marks x32 calls.
 const NO_SUCH_CALL: i64 = 0xffff;
 const NULL: &CStr = c"/dev/null";
@@ -74,7 +80,7 @@ impl Probe for Syscall {
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let (factor, source) = match case.params.text("call") {
-            Some("getppid" | "invalid") => {
+            Some("getppid" | "getppid_inline" | "invalid") => {
                 let source = "entry and exit save and restore every register and change stacks: \
                               Linux arch/x86/entry/entry_64.S, arch/arm64/kernel/entry.S";
                 let order = Order { factor: 10.0, metric: "cpu.call", source };
@@ -132,7 +138,7 @@ impl Targets {
         };
         let no_such_call = -(libc::ENOSYS as isize);
         let (number, arguments, expected) = match name {
-            "getppid" => {
+            "getppid" | "getppid_inline" => {
                 // SAFETY: takes no argument.
                 let parent = unsafe { system_call(libc::SYS_getppid, [0; 4]) };
                 (libc::SYS_getppid, [0; 4], parent)
@@ -154,6 +160,7 @@ impl Targets {
         // the visit that uses the call keeps `self` until its last repetition.
         let call = unsafe { RawCall::new(number, arguments, expected) };
         let wanted = (name == "invalid").then_some(libc::ENOSYS);
+        let call = if name == "getppid_inline" { call.inline() } else { call };
         tried(name, call, call.repeat(1), wanted)
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn cuts(sorted: &[f64], spread: &[f64]) -> Vec<f64> {
         return Vec::new();
     }
     let thin = thinned(spread);
+    // Most cases end here: one dip is cheaper than a density.
     if !has_dip(&thin) {
         return Vec::new();
     }
