@@ -16,8 +16,8 @@ pub struct Plan {
     pub smoke: bool,
 }
 
-/// One case: a probe's metric with its parameters. All cases of a probe are taken in one visit,
-/// interleaved, so that whatever a process is dealt when it starts falls on all of them alike.
+/// One case: a probe's metric with its parameters. All cases of a probe are usually taken in one
+/// visit, interleaved, so that whatever a process is dealt when it starts falls on all of them alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The parameters.
@@ -28,9 +28,9 @@ pub struct Case {
 }
 
 impl Case {
-    /// A case whose batches have the usual length, so that 12 rounds take some 5 ms.
+    /// A case whose batches have the usual length, so that warm-up and 12 rounds take some 8 ms.
     pub fn usual(params: Params) -> Self {
-        Self { params, cost_ns: 5e6 }
+        Self { params, cost_ns: 8e6 }
     }
 }
 
@@ -42,6 +42,11 @@ pub trait Probe: Sync {
     /// too wide to tell them from nothing (METHOD 6).
     fn is_difference(&self) -> bool {
         false
+    }
+    /// Whether all cases are taken in one visit. Not where what one case leaves behind in the core
+    /// changes what the next one costs.
+    fn cases_share_visits(&self) -> bool {
+        true
     }
     /// The cases to take on this host.
     fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case>;

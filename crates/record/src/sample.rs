@@ -24,6 +24,10 @@ pub struct Sample {
     /// own cost and the kernel's entry, found by timing N and 2N iterations.
     #[serde(default)]
     pub overhead_ns: f64,
+    /// What a loop of the same shape without the operation took, which was subtracted from each
+    /// value, in nanoseconds an operation; absent where there was no such loop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub twin_ns: Option<f64>,
     /// Counters over the whole visit.
     pub disturbance: Disturbance,
     /// What the probe verified of its own work.

@@ -16,9 +16,9 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
         .map_err(|error| Usage(error.to_string()))?;
     let width = terminal::width();
     let mut output = Output::new();
-    for unit in plan.units.iter().filter(|unit| !unit.needed) {
-        output.write(&what_it_is(unit.entry, width));
-        output.write(&last_results(unit.entry.about(), arguments, width)?);
+    for entry in plan.metrics(false) {
+        output.write(&what_it_is(entry, width));
+        output.write(&last_results(entry.about(), arguments, width)?);
     }
     super::printed(&output)
 }

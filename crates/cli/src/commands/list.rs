@@ -13,8 +13,7 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let asked = arguments.metrics.clone();
     let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .map_err(|error| Usage(error.to_string()))?;
-    let chosen: Vec<&About> =
-        plan.units.iter().filter(|unit| !unit.needed).map(|unit| unit.entry.about()).collect();
+    let chosen: Vec<&About> = plan.metrics(false).iter().map(|entry| entry.about()).collect();
     let mut output = Output::new();
     if arguments.json {
         let all: Vec<Value> = chosen.iter().map(|about| as_json(about)).collect();

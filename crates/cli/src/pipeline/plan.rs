@@ -18,11 +18,11 @@ pub struct Plan {
     pub seed: u64,
     /// What was asked for; empty means everything.
     pub asked: Vec<String>,
-    /// The metrics in the order of the registry, with those that the asked ones need.
+    /// What is visited together, in the order of the registry, with what the asked ones need.
     pub units: Vec<Unit>,
 }
 
-/// One metric and its cases.
+/// Cases of one metric that are visited together: all of them, or each alone.
 pub struct Unit {
     /// The metric.
     pub entry: &'static Entry,
@@ -83,14 +83,12 @@ impl Plan {
         }
         let needed = with_needs(&chosen);
         let sizes = fathom_probes::Plan { effort, smoke: false };
-        let unit = |(index, entry): (usize, &'static Entry)| {
-            needed[index].then(|| Unit {
-                entry,
-                cases: cases(entry, host, &sizes),
-                needed: !chosen[index],
-            })
-        };
-        let units = REGISTRY.iter().enumerate().filter_map(unit).collect();
+        let units = REGISTRY
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| needed[*index])
+            .flat_map(|(index, entry)| units_of(entry, cases(entry, host, &sizes), !chosen[index]))
+            .collect();
         Ok(Self { effort, protocol, seed, asked, units })
     }
 
@@ -111,6 +109,14 @@ impl Plan {
         }
     }
 
+    /// The metrics that were asked for, or those that came along because these need them.
+    pub fn metrics(&self, needed: bool) -> Vec<&'static Entry> {
+        let of_kind = self.units.iter().filter(|unit| unit.needed == needed);
+        let mut metrics: Vec<&'static Entry> = of_kind.map(|unit| unit.entry).collect();
+        metrics.dedup_by_key(|entry| entry.about().id);
+        metrics
+    }
+
     /// Records that the run will give if nothing stops it.
     pub fn records(&self) -> usize {
         self.units.iter().map(|unit| unit.cases.len()).sum()
@@ -124,6 +130,16 @@ fn cases(entry: &Entry, host: &Host, sizes: &fathom_probes::Plan) -> Vec<Case> {
             let free = |params: Params| Case { params, cost_ns: 0.0 };
             derived.cases().into_iter().map(free).collect()
         }
+    }
+}
+
+/// One unit with all cases, or one for each where they disturb each other.
+fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<Unit> {
+    match entry {
+        Entry::Probe(probe) if !probe.cases_share_visits() => {
+            cases.into_iter().map(|case| Unit { entry, cases: vec![case], needed }).collect()
+        }
+        _ => vec![Unit { entry, cases, needed }],
     }
 }
 
@@ -193,8 +209,8 @@ mod tests {
     #[test]
     fn nothing_asked_for_is_everything() {
         let plan = plan(&[]).expect("a plan");
-        assert_eq!(plan.units.len(), REGISTRY.len());
-        assert!(plan.units.iter().all(|unit| !unit.needed));
+        assert_eq!(plan.metrics(false).len(), REGISTRY.len());
+        assert!(plan.metrics(true).is_empty());
     }
 
     #[test]
@@ -203,6 +219,14 @@ mod tests {
         let expected =
             vec![("cpu.frequency", true), ("cpu.call", true), ("cpu.call.per_argument", false)];
         assert_eq!(ids(&plan), expected);
+    }
+
+    #[test]
+    fn cases_that_disturb_each_other_are_visited_apart() {
+        let plan = plan(&["os.syscall"]).expect("a plan");
+        let of_call = |unit: &&Unit| unit.entry.about().id == "os.syscall";
+        assert!(plan.units.iter().filter(of_call).all(|unit| unit.cases.len() == 1));
+        assert!(plan.units.iter().any(|unit| unit.cases.len() == 8), "cpu.call shares its visits");
     }
 
     #[test]

@@ -22,7 +22,10 @@ pub(super) fn measured(visited: Visited<'_>, document: &Document, known: &mut Ve
             continue;
         }
         let mut record = empty(about, case);
-        record.visit = format!("{}/{}", document.run.id, about.id);
+        record.visit = match unit.cases.len() {
+            1 => format!("{}/{}", document.run.id, record.name()),
+            _ => format!("{}/{}", document.run.id, about.id),
+        };
         match obstacle(&failure, &fault) {
             Some(verdict) => record.verdict = verdict,
             None => fill(
@@ -144,6 +147,10 @@ fn fill(record: &mut Record, about: &About, samples: &[Sample], is_difference: b
             }),
         );
     }
+    let twins: Vec<f64> = samples.iter().filter_map(|sample| sample.twin_ns).collect();
+    record.notes.extend(statistics::median(&twins).map(|ns| {
+        format!("subtracted from each operation: {ns:.1} ns of the same loop without it")
+    }));
     record.summary = Some(summary);
 }
 

@@ -2,14 +2,18 @@
 //!
 //! A round times N and 2N iterations. The plain slope (t₂ − t₁)/N of a round has variance 2σ²/N²,
 //! and is negative when an interrupt fell into the shorter batch; a plain (t₁ + t₂)/3N has 2σ²/9N²,
-//! but holds the clock's cost. So the overhead o is taken as the visit's median of 2t₁ − t₂, which
-//! is what a batch costs beyond its iterations, and a round is worth (t₁ + t₂ − 2o)/3N: nine times
-//! the slope's precision for a round, no negative times, and the same median over a visit.
+//! but holds the clock's cost. So the overhead o is taken once for the visit, as the median of
+//! 2t₁ − t₂, which is what a batch costs beyond its iterations, and only where its interval tells
+//! it from nothing; a round is worth (t₁ + t₂ − 2o)/3N. At 100 µs a batch, an overhead too small to
+//! be told is below a thousandth.
 
 use fathom_record::{Sample, statistics};
 
 use super::{BATCH_MAX, Fault, Kernel};
 use crate::clock::Clock;
+
+/// Length of the warm-up in shortest batches: 2 ms at the usual 100 µs.
+const WARM_UP_FLOORS: f64 = 20.0;
 
 pub(super) struct Batched<'k> {
     pub(super) cases: Vec<usize>,
@@ -17,6 +21,7 @@ pub(super) struct Batched<'k> {
     twin: Option<Kernel<'k>>,
     per_iteration: f64,
     to_unit: fn(f64) -> f64,
+    floor_ns: f64,
     batch: u64,
     twin_batch: u64,
     rounds: Vec<Round>,
@@ -38,29 +43,47 @@ impl<'k> Batched<'k> {
         per_iteration: f64,
         to_unit: fn(f64) -> f64,
     ) -> Self {
-        let (batch, twin_batch) = (1, 1);
+        let (batch, twin_batch, floor_ns) = (1, 1, 0.0);
         let (rounds, twin_rounds) = (Vec::new(), Vec::new());
-        Self { cases, kernel, twin, per_iteration, to_unit, batch, twin_batch, rounds, twin_rounds }
+        Self {
+            cases,
+            kernel,
+            twin,
+            per_iteration,
+            to_unit,
+            floor_ns,
+            batch,
+            twin_batch,
+            rounds,
+            twin_rounds,
+        }
     }
 
-    /// Doubles the batch until it lasts. The doubling is the warm-up, and is not sampled.
+    /// Doubles the batch until it lasts, then repeats it until all is warm. None of it is sampled.
     pub(super) fn find_batch(&mut self, clock: &Clock, floor_ns: f64) -> Result<(), Fault> {
         self.batch = doubled(clock, &mut self.kernel, floor_ns)?;
-        if let Some(twin) = &mut self.twin {
-            self.twin_batch = doubled(clock, twin, floor_ns)?;
-        }
-        Ok(())
+        self.floor_ns = floor_ns;
+        warm(clock, &mut self.kernel, self.batch, floor_ns)
     }
 
     pub(super) fn round(&mut self, clock: &Clock, sample: &mut Sample) -> Result<usize, Fault> {
         self.rounds.push(timed(clock, &mut self.kernel, self.batch)?);
-        if let Some(twin) = &mut self.twin {
-            self.twin_rounds.push(timed(clock, twin, self.twin_batch)?);
-        }
         // A placeholder keeps the index of the round; the value is known when the visit's
         // overhead is.
         sample.values.push(0.0);
         Ok(1)
+    }
+
+    /// Takes as many rounds of the twin, after those of the kernel: between them it would change
+    /// what the scheduler thinks of the two ends of a switch.
+    pub(super) fn twin_rounds(&mut self, clock: &Clock) -> Result<(), Fault> {
+        let Some(twin) = &mut self.twin else { return Ok(()) };
+        self.twin_batch = doubled(clock, twin, self.floor_ns)?;
+        warm(clock, twin, self.twin_batch, self.floor_ns)?;
+        for _ in 0..self.rounds.len() {
+            self.twin_rounds.push(timed(clock, twin, self.twin_batch)?);
+        }
+        Ok(())
     }
 
     pub(super) fn finish(self, sample: &mut Sample) {
@@ -68,21 +91,27 @@ impl<'k> Batched<'k> {
         let own = per_iteration_ns(&self.rounds, self.batch, overhead_ns);
         let twin =
             per_iteration_ns(&self.twin_rounds, self.twin_batch, overhead_of(&self.twin_rounds));
+        let twin_ns = statistics::median(&twin);
         sample.batch = self.batch;
         sample.overhead_ns = overhead_ns;
+        sample.twin_ns = twin_ns.map(|ns| ns / self.per_iteration);
         let first = sample.values.len() - own.len();
         for (round, ns) in own.iter().enumerate() {
-            let difference = ns - twin.get(round).copied().unwrap_or(0.0);
+            let difference = ns - twin_ns.unwrap_or(0.0);
             sample.values[first + round] = (self.to_unit)(difference / self.per_iteration);
         }
     }
 }
 
-/// What a batch costs beyond its iterations: the median of 2t₁ − t₂; 0 without rounds.
+/// What a batch costs beyond its iterations: the median of 2t₁ − t₂, where its interval lies wholly
+/// above 0; else nothing, for it is then too small to tell, and subtracting it would add noise.
 fn overhead_of(rounds: &[Round]) -> f64 {
     let intercepts: Vec<f64> =
         rounds.iter().map(|round| 2.0 * round.once_ns - round.twice_ns).collect();
-    statistics::median(&intercepts).unwrap_or(0.0)
+    match (statistics::median(&intercepts), statistics::median_interval(&intercepts)) {
+        (Some(overhead_ns), Some(([low, _], _))) if low > 0.0 => overhead_ns,
+        _ => 0.0,
+    }
 }
 
 fn per_iteration_ns(rounds: &[Round], batch: u64, overhead_ns: f64) -> Vec<f64> {
@@ -106,6 +135,16 @@ fn time(clock: &Clock, kernel: &mut Kernel<'_>, iterations: u64) -> Result<f64, 
         return Err(Fault::WrongWork(format!("{done} of {iterations} iterations did their work")));
     }
     Ok(clock.ns(start, stop))
+}
+
+/// Repeats a batch for some dozens of its floor: predictors that other code has trained need
+/// thousands of iterations to settle, however few make a batch.
+fn warm(clock: &Clock, kernel: &mut Kernel<'_>, batch: u64, floor_ns: f64) -> Result<(), Fault> {
+    let mut took_ns = 0.0;
+    while took_ns < WARM_UP_FLOORS * floor_ns {
+        took_ns += time(clock, kernel, batch)?;
+    }
+    Ok(())
 }
 
 fn doubled(clock: &Clock, kernel: &mut Kernel<'_>, floor_ns: f64) -> Result<u64, Fault> {

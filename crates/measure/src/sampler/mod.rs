@@ -231,6 +231,14 @@ impl Sampler {
             self.spin();
         }
         let disturbance = self.observer.end_visit();
+        for work in &mut works {
+            if let Active::Batched(batched) = work
+                && let Err(fault) = batched.twin_rounds(&self.clock)
+            {
+                let case = batched.cases[0];
+                self.fault(case, fault);
+            }
+        }
         for work in &works {
             for case in work.cases() {
                 let sample = &mut self.slots[*case].sample;

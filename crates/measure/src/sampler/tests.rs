@@ -84,7 +84,8 @@ fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
         per_iteration: 2.0,
         to_unit,
     }]);
-    assert_eq!(only(sampler.finish()).values, vec![300.0; 8]);
+    let sample = only(sampler.finish());
+    assert_eq!((sample.values, sample.twin_ns), (vec![300.0; 8], Some(20.0)));
 }
 
 #[test]

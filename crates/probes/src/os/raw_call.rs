@@ -1,10 +1,9 @@
 //! System calls made by hand: no libc between the program and the kernel, and loops of them that
 //! no compiler can change.
 //!
-//! The calls of a loop are made through a procedure of one instruction, as programs make them
-//! through their C library. That is not free: the kernel's own calls and mitigations leave nothing
-//! of the core's return stack, so that the return which follows a system call is mispredicted. One
-//! loop makes them inline, without that return, to show what it costs.
+//! The instruction stands in the loop itself. One loop makes it in a procedure, as programs do by
+//! their C library, and that is not free: the kernel's own calls and mitigations leave nothing of
+//! the core's return stack, so that the return after a system call is mispredicted.
 //!
 //! A loop compares the result of every call with the one that shows its work was done, without a
 //! branch, and returns how often they were equal: three register instructions beside hundreds.
@@ -54,8 +53,8 @@ pub(super) struct RawCall {
     expected: isize,
     /// Whether the result is a descriptor that is closed again: then `expected` is that of close.
     and_close: bool,
-    /// Whether the instruction stands in the loop itself.
-    inline: bool,
+    /// Whether the instruction stands in a procedure that the loop calls.
+    in_procedure: bool,
 }
 
 impl RawCall {
@@ -64,7 +63,7 @@ impl RawCall {
     /// # Safety
     /// As for [`system_call`], for as long as the value is used; and the call may be repeated.
     pub(super) unsafe fn new(number: i64, arguments: [usize; 4], expected: isize) -> Self {
-        Self { number, arguments, expected, and_close: false, inline: false }
+        Self { number, arguments, expected, and_close: false, in_procedure: false }
     }
 
     /// A call that opens a descriptor, and the close of it.
@@ -72,12 +71,12 @@ impl RawCall {
     /// # Safety
     /// As for [`RawCall::new`].
     pub(super) unsafe fn and_close(number: i64, arguments: [usize; 4]) -> Self {
-        Self { number, arguments, expected: 0, and_close: true, inline: false }
+        Self { number, arguments, expected: 0, and_close: true, in_procedure: false }
     }
 
-    /// The same call with the instruction in the loop itself.
-    pub(super) fn inline(self) -> Self {
-        Self { inline: true, ..self }
+    /// The same call with the instruction in a procedure.
+    pub(super) fn in_procedure(self) -> Self {
+        Self { in_procedure: true, ..self }
     }
 
     /// Makes it once: the errno where it failed, whatever else it returned.
@@ -93,16 +92,16 @@ impl RawCall {
 
     /// Makes it `iterations` times and returns how often it returned what was expected.
     pub(super) fn repeat(&self, iterations: u64) -> u64 {
-        match (iterations, self.and_close, self.inline) {
+        match (iterations, self.and_close, self.in_procedure) {
             (0, ..) => 0,
-            (_, false, true) => self.repeat_inline(iterations),
-            (_, false, false) => self.repeat_one(iterations),
+            (_, false, true) => self.repeat_called(iterations),
+            (_, false, false) => self.repeat_inline(iterations),
             (_, true, _) => self.repeat_pair(iterations),
         }
     }
 
     #[cfg(target_arch = "x86_64")]
-    fn repeat_one(&self, iterations: u64) -> u64 {
+    fn repeat_called(&self, iterations: u64) -> u64 {
         let mut matched = 0_u64;
         // SAFETY: the kernel keeps all registers but rax, rcx and r11; whoever made this value
         // answered for the arguments; the procedure returns to its caller.
@@ -161,15 +160,13 @@ impl RawCall {
         // SAFETY: as above; the descriptor that is closed is the one just opened.
         unsafe {
             asm!(
-                "jmp 3f",
-                ".p2align 4", "2:", "syscall", "ret",
                 ".p2align 4", "3:",
                 "mov rax, {number}",
                 "mov rdi, {first}",
-                "call 2b",
+                "syscall",
                 "mov rdi, rax",
                 "mov eax, {close}",
-                "call 2b",
+                "syscall",
                 "cmp rax, 1",
                 "adc {matched}, 0",
                 "dec {left}",
@@ -181,13 +178,13 @@ impl RawCall {
                 left = inout(reg) iterations => _,
                 in("rsi") self.arguments[1], in("rdx") self.arguments[2],
                 in("r10") self.arguments[3],
-                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _);
+                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
         }
         matched
     }
 
     #[cfg(target_arch = "aarch64")]
-    fn repeat_one(&self, iterations: u64) -> u64 {
+    fn repeat_called(&self, iterations: u64) -> u64 {
         let mut matched = 0_u64;
         // SAFETY: the kernel keeps all registers but x0; whoever made this value answered for the
         // arguments.
@@ -244,14 +241,12 @@ impl RawCall {
         // SAFETY: as above; the descriptor that is closed is the one just opened.
         unsafe {
             asm!(
-                "b 3f",
-                ".p2align 4", "2:", "svc 0", "ret",
                 ".p2align 4", "3:",
                 "mov x8, {number}",
                 "mov x0, {first}",
-                "bl 2b",
+                "svc 0",
                 "mov x8, #{close}",
-                "bl 2b",
+                "svc 0",
                 "cmp x0, #0",
                 "cinc {matched}, {matched}, eq",
                 "subs {left}, {left}, #1",
@@ -263,7 +258,7 @@ impl RawCall {
                 left = inout(reg) iterations => _,
                 in("x1") self.arguments[1], in("x2") self.arguments[2],
                 in("x3") self.arguments[3],
-                out("x0") _, out("x8") _, out("lr") _, options(nostack));
+                out("x0") _, out("x8") _, options(nostack));
         }
         matched
     }
@@ -282,7 +277,10 @@ mod tests {
         let wrong = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], parent + 1) };
         assert_eq!((right.repeat(1), right.repeat(1000), right.repeat(0)), (1, 1000, 0));
         assert_eq!(wrong.repeat(1000), 0);
-        assert_eq!((right.inline().repeat(1000), wrong.inline().repeat(1000)), (1000, 0));
+        assert_eq!(
+            (right.in_procedure().repeat(1000), wrong.in_procedure().repeat(1000)),
+            (1000, 0)
+        );
         assert_eq!(right.errno(), None);
     }
 

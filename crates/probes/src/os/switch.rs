@@ -102,9 +102,14 @@ impl Probe for Switch {
         true
     }
 
+    /// What other pairs of processes did changes what the scheduler thinks of the worker.
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
         // Thrice the usual: a twin as long as the kernel, and the other end to start and end.
-        let case = |bytes| Case { params: Params::one("set_bytes", bytes), cost_ns: 15e6 };
+        let case = |bytes| Case { params: Params::one("set_bytes", bytes), cost_ns: 12e6 };
         SET_BYTES.map(case).into()
     }
 

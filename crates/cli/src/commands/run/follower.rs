@@ -176,8 +176,7 @@ impl Audience for Follower {
 /// What will be measured and how long it takes, before it begins.
 fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
     let visits = plan.visits();
-    let needed: Vec<&str> =
-        plan.units.iter().filter(|unit| unit.needed).map(|unit| unit.entry.about().id).collect();
+    let needed: Vec<&str> = plan.metrics(true).iter().map(|entry| entry.about().id).collect();
     let with = match needed.as_slice() {
         [] => String::new(),
         ids => format!(" (with {}, which the predictions need)", ids.join(", ")),
@@ -195,7 +194,7 @@ fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
     let text = format!(
         "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: {time}",
         plan.records(),
-        plan.units.len(),
+        plan.metrics(false).len() + needed.len(),
         plan.effort.word(),
         plan.seed
     );
