@@ -17,7 +17,7 @@ pub struct Plan {
 }
 
 /// One case: a probe's metric with its parameters. All cases of a probe are usually taken in one
-/// visit, interleaved, so that whatever a process is dealt when it starts falls on all of them alike.
+/// visit, interleaved, so that what a process is dealt when it starts falls on all of them alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The parameters.

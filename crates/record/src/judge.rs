@@ -67,7 +67,7 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
             Cause::Throttled,
             total.throttled_ns.filter(|_| total.throttled_periods != Some(0)),
             "throttled by the CPU cgroup's quota for",
-            "raise or remove the quota (cpu.max, or cpu.cfs_quota_us), or measure outside the group",
+            "raise or remove the quota (cpu.max or cpu.cfs_quota_us), or measure outside the group",
         ),
         (
             Cause::Steal,

@@ -9,6 +9,12 @@ use crate::exit::{Status, Usage};
 use crate::pipeline::Plan;
 use crate::terminal::{self, Output};
 
+/// Where to go from the list.
+const MORE: &str = "
+`fathom run METRIC` measures one; a dotted beginning, such as `os`, is a group;
+`fathom explain METRIC` says more.
+";
+
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let asked = arguments.metrics.clone();
     let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
@@ -21,7 +27,7 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     } else {
         chosen.iter().for_each(|about| output.write(&row(about, terminal::width())));
         if asked_for_all(arguments) {
-            output.write("\nfathom run METRIC measures one; a dotted beginning, such as `os`, measures a group.\n");
+            output.write(MORE);
         }
     }
     super::printed(&output)

@@ -244,10 +244,11 @@ fn drift(spins: &[(u64, f64)]) -> Option<Reason> {
     let change = trend.slope * length / typical;
     let certain = trend.low > 0.0 || trend.high < 0.0;
     (certain && change.abs() > DRIFT_MIN).then(|| {
-        let (word, percent) = (if change > 0.0 { "slower" } else { "faster" }, 100.0 * change.abs());
+        let word = if change > 0.0 { "slower" } else { "faster" };
+        let percent = 100.0 * change.abs();
         let text = format!(
-            "the machine became {percent:.0} % {word} between second 0 and second {length:.0} of the \
-             run, by a fixed reference spin"
+            "the machine became {percent:.0} % {word} between second 0 and second {length:.0} of \
+             the run, by a fixed reference spin"
         );
         let next = "let it settle (frequency, temperature, neighbours), and run again";
         Reason::new(Cause::MachineDrift, text).with_next(next)

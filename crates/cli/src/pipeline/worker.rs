@@ -55,7 +55,7 @@ impl Workers {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // A group of its own: the terminal's Ctrl-C does not reach it, and its children end with it.
+        // A group of its own: the terminal's Ctrl-C does not reach it, its children end with it.
         command.process_group(0);
         let child = match command.spawn() {
             Ok(child) => child,

@@ -52,10 +52,11 @@ static ABOUT: About = About {
     parameters: &[Parameter {
         name: "call",
         values: "getppid, getppid_called, invalid, read1, write1, stat, fstat, open_close",
-        meaning: "getppid: nothing but entry and exit; getppid_called: the same in a \
-                  procedure that is called, once the predictors have settled; invalid: a number that no call has; read1: \
-                  1 byte of /dev/zero; write1: 1 byte to /dev/null; stat: of the path /dev/null; \
-                  fstat: of /dev/null held open; open_close: openat and close of /dev/null",
+        meaning: "getppid: nothing but entry and exit; getppid_called: the same in a procedure \
+                  that is called, once the predictors have settled; invalid: a number that no \
+                  call has; read1: 1 byte of /dev/zero; write1: 1 byte to /dev/null; stat: of the \
+                  path /dev/null; fstat: of /dev/null held open; open_close: openat and close of \
+                  /dev/null",
     }],
     needs: &["cpu.call"],
     requires: "",

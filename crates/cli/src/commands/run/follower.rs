@@ -192,7 +192,8 @@ fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
         false => format!("about {seconds:.0} s"),
     };
     let text = format!(
-        "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: {time}",
+        "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: \
+         {time}",
         plan.records(),
         plan.metrics(false).len() + needed.len(),
         plan.effort.word(),
