@@ -25,7 +25,7 @@ Examples:
   fathom compare latest~1 latest two runs, metric by metric
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
-not be believed, 130 stopped by Ctrl-C (what was done is kept).";
+not be believed, 130 stopped by Ctrl-C (what was done is kept), 141 the reader of the output left.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -78,6 +78,10 @@ pub struct RunArguments {
     /// How the headline is taken.
     #[arg(long, value_enum, default_value_t = ProtocolName::Median)]
     pub protocol: ProtocolName,
+    /// Values that remain with `--protocol trimmed`; 1.6 times as many are taken.
+    #[arg(long, value_name = "N", default_value_t = crate::pipeline::KEPT, requires = "protocol")]
+    #[arg(value_parser = clap::value_parser!(u64).range(4..=100_000))]
+    pub keep: u64,
     /// Show every time in core cycles too.
     #[arg(long)]
     pub cycles: bool,
@@ -90,7 +94,7 @@ pub struct RunArguments {
     /// Keep the raw values in JSON too (the store always keeps them).
     #[arg(long)]
     pub samples: bool,
-    /// Exit with status 3 if any number is missing or must not be believed.
+    /// Exit with status 3 if any number is missing or must not be believed (a noisy one may be).
     #[arg(long)]
     pub strict: bool,
     /// The CPU to measure on; a quiet one is chosen where none is given.
@@ -119,8 +123,9 @@ impl RunArguments {
 /// Where runs are kept.
 #[derive(Debug, Args)]
 pub struct StoreArguments {
-    /// The file that keeps runs [default: fathom/fathom.db in the user's data folder].
-    #[arg(long, value_name = "PATH", env = "FATHOM_STORE")]
+    /// The file that keeps runs [default: $FATHOM_STORE, or fathom/fathom.db in the user's data
+    /// folder].
+    #[arg(long, value_name = "PATH")]
     pub store: Option<PathBuf>,
 }
 
@@ -165,9 +170,10 @@ pub struct ExplainArguments {
     /// The metric.
     #[arg(value_name = "METRIC")]
     pub metric: String,
-    /// The run whose results are shown: an id or its beginning, `latest`, or `latest~N`.
-    #[arg(long, value_name = "RUN", default_value = "latest")]
-    pub run: String,
+    /// The run whose results are shown: an id or its beginning, `latest`, or `latest~N`; the newest
+    /// that measured it where none is named.
+    #[arg(long, value_name = "RUN")]
+    pub run: Option<String>,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,

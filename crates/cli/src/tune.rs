@@ -54,7 +54,10 @@ impl Tuned {
             self.priority = true;
             self.done.push("workers at nice -20".to_owned());
         } else {
-            self.refused.push("priority: needs root, or `ulimit -e 40`".to_owned());
+            self.refused.push(
+                "priority: needs root (sudo), or `nice -20` in /etc/security/limits.conf"
+                    .to_owned(),
+            );
         }
     }
 

@@ -43,7 +43,7 @@ pub struct Choice {
 }
 
 /// Chooses the CPU to measure on: of the allowed ones the fast kind of a hybrid CPU, not CPU 0
-/// (interrupts land there by default), and the least busy over the last moments.
+/// (interrupts go there by default), and the least busy over the last moments.
 ///
 /// `busy` is the share of time each CPU was not idle, as [`busy_shares`] reads it.
 pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
@@ -59,9 +59,13 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
     // A busy share is read over a short while: steps of 20 % are all it can tell.
     let rank = |cpu: &u32| ((share(*cpu) * 5.0) as u32, u32::from(*cpu == 0), u32::MAX - *cpu);
     let cpu = candidates.iter().copied().min_by_key(rank)?;
-    let mut reasons = vec![format!("{:.0} % busy just now", share(cpu) * 100.0)];
+    let busy = share(cpu) * 100.0;
+    let mut reasons = vec![match busy > 20.0 {
+        true => format!("the least busy, but {busy:.0} % busy just now: expect noise"),
+        false => format!("{busy:.0} % busy just now"),
+    }];
     if cpu != 0 && candidates.contains(&0) {
-        reasons.push("not CPU 0, where most interrupts land".to_owned());
+        reasons.push("not CPU 0, the first choice of interrupts".to_owned());
     }
     if candidates.len() < allowed.len() {
         reasons.push("of the fast kind of core".to_owned());

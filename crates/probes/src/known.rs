@@ -1,11 +1,13 @@
 //! What is already known in a run: the results that a prediction or a derived metric may use.
 
+use fathom_record::run::ClockFacts;
 use fathom_record::{Params, Record, Summary};
 
 /// Earlier records of the run. Only numbers that may be believed are given out.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'r> {
     records: &'r [Record],
+    clock: Option<&'r ClockFacts>,
 }
 
 /// A measured quantity and its interval.
@@ -22,7 +24,18 @@ pub struct Quantity {
 impl<'r> Known<'r> {
     /// What these records tell.
     pub fn new(records: &'r [Record]) -> Self {
-        Self { records }
+        Self { records, clock: None }
+    }
+
+    /// The same, of a run with this clock.
+    #[must_use]
+    pub fn under(self, clock: &'r ClockFacts) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    /// The source of the run's clock, where it is known.
+    pub fn clock_source(&self) -> Option<&'r str> {
+        self.clock.map(|clock| clock.source.as_str())
     }
 
     /// The summary of a case, if it was measured and may be believed.

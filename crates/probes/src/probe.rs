@@ -66,6 +66,8 @@ pub trait Probe: Sync {
 pub trait Derived: Sync {
     /// What it is; [`About::needs`] are the metrics it is computed from.
     fn about(&self) -> &'static About;
+    /// The metrics it is computed from: those of [`About::needs`] whose doubts are its own.
+    fn inputs(&self) -> &'static [&'static str];
     /// The parameters of its results.
     fn cases(&self) -> Vec<Params>;
     /// Computes one result, per process first, so that it has an interval.

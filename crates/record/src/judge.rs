@@ -1,13 +1,22 @@
 //! From samples to a verdict: whether a number can be believed, and what spoiled it.
 //!
-//! Every cause but two is read from a counter or a check, never from the value it spoils: a value
-//! that looks odd while no counter moved is a wide interval without a known cause, and is called
-//! that. The two are drift and clusters, which are shapes of the values and named as such.
+//! Every cause but three is read from a counter or a check, never from the value it spoils. The
+//! three are shapes of the values, and named as no more than that: drift, clusters, and a wide
+//! interval, beside which stands what the counters do tell.
 
 use crate::{Cause, Disturbance, Reason, Sample, State, Summary, Verdict};
 
-/// Share of the visits' wall time above which a counter that measures lost time is a cause.
-const LOST_TIME_MIN: f64 = 0.01;
+/// Share of the visits' wall time that a quota took, above which it is told: batch medians hide it.
+const THROTTLED_MIN: f64 = 0.01;
+/// Share of it that others took, above which it is told. Below, it matters only where leaving out
+/// the rounds that met it moves the headline.
+const LOST_TIME_MIN: f64 = 0.05;
+/// Share of it that no counter of lost time explains, above which that is told.
+const ABSENT_MIN: f64 = 0.05;
+/// The same where processes take turns: between two of them a CPU is idle for a moment.
+const ABSENT_BETWEEN_TURNS_MIN: f64 = 0.15;
+/// The kernel counts steal and interrupts in ticks of 10 ms: fewer than three may be chance.
+const TICKS_MIN_NS: u64 = 30_000_000;
 /// Gap between the headline with and without the disturbed rounds above which they matter.
 const GAP_MIN: f64 = 0.01;
 /// Change over a visit above which the values are said to drift.
@@ -39,7 +48,7 @@ pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
     let mut reasons = lost_time(&total, expectation);
     reasons.extend(disturbed_rounds(&total, summary, expectation));
     reasons.extend(shapes(summary));
-    if let Some(reason) = spread(summary, expectation) {
+    if let Some(reason) = spread(summary, &total, expectation) {
         // A wide interval beside a counter that moved is that counter's doing; alone it is a
         // cause of its own.
         if reasons.is_empty() {
@@ -62,6 +71,7 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
     let wall = total.wall_ns.max(1) as f64;
     // Where two ends take turns on one CPU, each waits for the other: that wait is the work.
     let waited = total.run_queue_ns.filter(|_| !expectation.switches_are_work);
+    let in_ticks = |ns: Option<u64>| ns.filter(|ns| *ns >= TICKS_MIN_NS);
     let causes = [
         (
             Cause::Throttled,
@@ -71,7 +81,7 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
         ),
         (
             Cause::Steal,
-            total.steal_ns,
+            in_ticks(total.steal_ns),
             "the hypervisor ran others on this CPU for",
             "measure on a quieter or dedicated host; steal is reported, never corrected for",
         ),
@@ -83,22 +93,43 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
         ),
         (
             Cause::Interrupts,
-            total.interrupt_ns,
+            in_ticks(total.interrupt_ns),
             "interrupts held the CPU for",
             "move interrupts away from this CPU, or choose another with --cpu N",
         ),
     ];
-    let mut found: Vec<(f64, Reason)> = causes
-        .into_iter()
-        .filter_map(|(cause, ns, text, next)| {
-            let share = ns? as f64 / wall;
+    let mut found: Vec<(f64, Reason)> = Vec::new();
+    for (cause, ns, text, next) in causes {
+        let Some(share) = ns.map(|ns| ns as f64 / wall) else { continue };
+        let least = if cause == Cause::Throttled { THROTTLED_MIN } else { LOST_TIME_MIN };
+        if share > least {
             let percent = (100.0 * share).min(100.0);
-            let reason = Reason::new(cause, format!("{text} {percent:.0} % of the time"));
-            (share > LOST_TIME_MIN).then(|| (share, reason.with_next(next)))
-        })
-        .collect();
+            let text = format!("{text} {percent:.0} % of the time");
+            found.push((share, Reason::new(cause, text).with_next(next)));
+        }
+    }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    found.into_iter().map(|(_, reason)| reason).collect()
+    let explained: f64 = found.iter().map(|(share, _)| share).sum();
+    let mut reasons: Vec<Reason> = found.into_iter().map(|(_, reason)| reason).collect();
+    reasons.extend(absence(total, explained, expectation));
+    reasons
+}
+
+/// Time in which neither the worker nor its children ran, beyond what is explained: METHOD 21's
+/// wall time against CPU time.
+fn absence(total: &Disturbance, explained: f64, expectation: Expectation) -> Option<Reason> {
+    let wall = total.wall_ns.max(1) as f64;
+    let absent = 1.0 - total.cpu_ns as f64 / wall - explained;
+    let turns = expectation.switches_are_work;
+    let least = if turns { ABSENT_BETWEEN_TURNS_MIN } else { ABSENT_MIN };
+    (total.cpu_ns > 0 && absent > least).then(|| {
+        let text = format!(
+            "neither the worker nor its children ran for {:.0} % of the time",
+            100.0 * absent
+        );
+        let next = "see what else runs on this CPU, or choose another with --cpu N";
+        Reason::new(Cause::NotRunning, text).with_next(next)
+    })
 }
 
 /// Rounds that a counter calls disturbed, where leaving them out moves the headline.
@@ -147,25 +178,47 @@ fn shapes(summary: &Summary) -> Vec<Reason> {
         let direction = if drift > 0.0 { "up" } else { "down" };
         let text =
             format!("the values moved {direction} by {:.0} % over a visit", 100.0 * drift.abs());
-        let next = "let the machine settle (frequency, temperature), and run again";
+        let next = "something fills or settles while it is measured: --thorough shows more";
         reasons.push(Reason::new(Cause::Drift, text).with_next(next));
     }
     reasons
 }
 
-/// A wide interval of which no counter tells the cause.
-fn spread(summary: &Summary, expectation: Expectation) -> Option<Reason> {
+/// A wide interval of which no counter tells enough, with what they tell.
+fn spread(summary: &Summary, total: &Disturbance, expectation: Expectation) -> Option<Reason> {
     // A bound is already the honest form of a wide interval.
     let half_width = summary.relative_half_width().filter(|_| summary.bound.is_none())?;
     (half_width > expectation.noise_limit).then(|| {
         let text = format!(
-            "± {:.0} % over {} processes; no counter moved, so the cause cannot be told",
+            "± {:.0} % over {} processes; {}",
             100.0 * half_width,
-            summary.processes
+            summary.processes,
+            little_told(total, expectation)
         );
         let next = "measure it longer: --thorough";
         Reason::new(Cause::Spread, text).with_next(next)
     })
+}
+
+/// What the counters tell where it is too little to be a cause.
+fn little_told(total: &Disturbance, expectation: Expectation) -> String {
+    let mut told = Vec::new();
+    let switches = total.involuntary_switches;
+    if switches > 0 && !expectation.switches_are_work {
+        let times = if switches == 1 { "preemption" } else { "preemptions" };
+        told.push(format!("{switches} {times}"));
+    }
+    let absent = 1.0 - total.cpu_ns as f64 / total.wall_ns.max(1) as f64;
+    if total.cpu_ns > 0 && absent >= 0.001 {
+        told.push(format!("{:.1} % of the time not running", 100.0 * absent));
+    }
+    if total.major_faults > 0 {
+        told.push(format!("{} page faults that waited", total.major_faults));
+    }
+    match told.as_slice() {
+        [] => "no counter moved, so the cause cannot be told".to_owned(),
+        told => format!("the counters tell too little to explain it ({})", told.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -255,6 +308,31 @@ mod tests {
     }
 
     #[test]
+    fn time_in_which_nothing_of_the_worker_ran_is_told_even_where_waiting_is_the_work() {
+        let absent = Disturbance { cpu_ns: 400_000_000, ..quiet() };
+        for switches_are_work in [false, true] {
+            let expectation = Expectation { switches_are_work, ..QUIET };
+            let verdict = judge(&[sample(absent.clone())], &summary(), expectation);
+            assert_eq!(causes(&verdict), vec![Cause::NotRunning]);
+            assert!(verdict.reasons[0].text.contains("60 %"), "{verdict:?}");
+        }
+        let queued = Disturbance { run_queue_ns: Some(590_000_000), ..absent };
+        let verdict = judge(&[sample(queued)], &summary(), QUIET);
+        assert_eq!(causes(&verdict), vec![Cause::Contention], "what is explained is told once");
+    }
+
+    #[test]
+    fn a_tick_of_steal_may_be_chance() {
+        let tick = Disturbance {
+            steal_ns: Some(20_000_000),
+            wall_ns: 40_000_000,
+            cpu_ns: 40_000_000,
+            ..quiet()
+        };
+        assert_eq!(judge(&[sample(tick)], &summary(), QUIET).state, State::Valid);
+    }
+
+    #[test]
     fn disturbed_rounds_matter_only_where_they_move_the_headline() {
         let preempted = Disturbance { involuntary_switches: 3, ..quiet() };
         let moved = Summary { median_undisturbed: Some(97.0), ..summary() };
@@ -269,6 +347,13 @@ mod tests {
         let wide = Summary { ci95: Some([90.0, 120.0]), ..summary() };
         let verdict = judge(&[sample(quiet())], &wide, QUIET);
         assert_eq!((verdict.state, causes(&verdict)), (State::Noisy, vec![Cause::Spread]));
+        assert!(verdict.reasons[0].text.contains("no counter moved"), "{verdict:?}");
+        let preempted = Disturbance { involuntary_switches: 3, cpu_ns: 970_000_000, ..quiet() };
+        let verdict = judge(&[sample(preempted)], &wide, QUIET);
+        assert!(
+            verdict.reasons[0].text.contains("3 preemptions, 3.0 % of the time"),
+            "{verdict:?}"
+        );
         let stolen = Disturbance { steal_ns: Some(100_000_000), ..quiet() };
         assert_eq!(causes(&judge(&[sample(stolen)], &wide, QUIET)), vec![Cause::Steal]);
         let bound = Summary { bound: Some(120.0), ..wide };

@@ -20,6 +20,9 @@ pub struct Prediction {
     pub low: Option<f64>,
     /// Upper limit; absent where there is none.
     pub high: Option<f64>,
+    /// Interval of the one limit of an ordinal claim, where it is a measured value itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_interval: Option<[f64; 2]>,
     /// The formula in words and symbols.
     pub formula: String,
     /// The figures put into it.
@@ -39,6 +42,7 @@ impl Prediction {
             value: Some(value),
             low: Some(value * (1.0 - tolerance)),
             high: Some(value * (1.0 + tolerance)),
+            limit_interval: None,
             formula: formula.to_owned(),
             inputs: Vec::new(),
             source: source.to_owned(),
@@ -65,6 +69,13 @@ impl Prediction {
         }
     }
 
+    /// This ordinal claim with the interval of its limit.
+    #[must_use]
+    pub fn within(mut self, low: f64, high: f64) -> Self {
+        self.limit_interval = Some([low, high]);
+        self
+    }
+
     /// This prediction with one more input named.
     #[must_use]
     pub fn with_input(mut self, name: &str, value: f64, origin: &str) -> Self {
@@ -84,9 +95,15 @@ impl Prediction {
         let Some([from, to]) = interval else {
             return Agreement::Undecided;
         };
-        let low = self.low.unwrap_or(f64::NEG_INFINITY);
-        let high = self.high.unwrap_or(f64::INFINITY);
-        if from >= low && to <= high {
+        // A limit that was measured is no sharper than its own interval: what agrees lies beyond
+        // all of it, what differs short of all of it.
+        let limits = |limit: Option<f64>, open: f64| {
+            let limit = limit.map_or([open; 2], |limit| self.limit_interval.unwrap_or([limit; 2]));
+            (limit[0], limit[1])
+        };
+        let (low, low_safe) = limits(self.low, f64::NEG_INFINITY);
+        let (high_safe, high) = limits(self.high, f64::INFINITY);
+        if from >= low_safe && to <= high_safe {
             Agreement::Agrees
         } else if to < low || from > high {
             Agreement::Differs
@@ -122,4 +139,28 @@ pub enum Agreement {
     Differs,
     /// It lies across a limit, or there is none.
     Undecided,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_agrees_wholly_inside_and_differs_wholly_outside() {
+        let prediction = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
+        let agreement = |low, high| prediction.agreement(Some([low, high]));
+        assert_eq!(agreement(91.0, 109.0), Agreement::Agrees);
+        assert_eq!(agreement(111.0, 120.0), Agreement::Differs);
+        assert_eq!(agreement(105.0, 115.0), Agreement::Undecided);
+        assert_eq!(prediction.agreement(None), Agreement::Undecided);
+    }
+
+    #[test]
+    fn an_order_is_no_sharper_than_the_value_it_is_held_against() {
+        let claim = Prediction::at_least(100.0, "≥ a", "source").within(90.0, 120.0);
+        assert_eq!(claim.agreement(Some([125.0, 130.0])), Agreement::Agrees);
+        assert_eq!(claim.agreement(Some([95.0, 99.0])), Agreement::Undecided);
+        assert_eq!(claim.agreement(Some([101.0, 110.0])), Agreement::Undecided);
+        assert_eq!(claim.agreement(Some([80.0, 89.0])), Agreement::Differs);
+    }
 }

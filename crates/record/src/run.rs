@@ -40,6 +40,9 @@ pub struct Run {
     pub started: String,
     /// When it ended; absent while it goes on, or where it was cut off.
     pub ended: Option<String>,
+    /// How long it took, in nanoseconds by a clock that nobody steps; absent while it goes on.
+    #[serde(default)]
+    pub duration_ns: Option<f64>,
     /// How thoroughly.
     pub effort: Effort,
     /// Which sampling protocol.

@@ -48,7 +48,8 @@ pub struct Summary {
     pub clusters: Vec<Mode>,
     /// Lag-1 autocorrelation within a process, where n ≥ 100 come from one; else absent.
     pub autocorrelation: Option<f64>,
-    /// Change over a visit by Theil–Sen ÷ the headline: the median over processes.
+    /// Change over a visit by Theil–Sen ÷ the headline: the median over processes; 0 where their
+    /// interval includes it, absent where there are too few processes to tell.
     pub drift: Option<f64>,
     /// The smallest time the clock can tell, for operations timed singly that last less than
     /// 100 × its read cost.

@@ -132,6 +132,8 @@ pub enum Cause {
     Steal,
     /// Another process of this machine ran on the pinned CPU.
     Contention,
+    /// Neither the worker nor its children ran, and no other counter says why.
+    NotRunning,
     /// Page faults that waited for a device.
     MajorFaults,
     /// The worker was moved to another CPU.

@@ -121,11 +121,13 @@ fn spreads_of_a_negative_headline_are_positive_and_of_a_zero_one_are_left_out() 
 fn drift_is_the_change_over_the_visit_in_shares_of_the_headline() {
     let rising: Vec<f64> = (0..21).map(|i| 95.0 + f64::from(i) / 2.0).collect();
     let falling: Vec<f64> = rising.iter().rev().copied().collect();
-    let summary = summarise(&processes(&[&rising])).unwrap();
-    assert!((summary.drift.unwrap() - 0.1).abs() < 1e-12);
-    let most = summarise(&processes(&[&rising, &falling, &falling])).unwrap();
-    assert!((most.drift.unwrap() + 0.1).abs() < 1e-12);
-    assert_eq!(summarise(&processes(&[&rising[..5]])).unwrap().drift, None);
+    let (rising, falling) = (rising.as_slice(), falling.as_slice());
+    let drift = |of: &[&[f64]]| summarise(&processes(of)).unwrap().drift;
+    assert!((drift(&[rising; 5]).unwrap() - 0.1).abs() < 1e-12);
+    assert!((drift(&[falling; 6]).unwrap() + 0.1).abs() < 1e-12);
+    assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "they disagree");
+    assert_eq!(drift(&[rising; 4]), None, "four processes cannot tell");
+    assert_eq!(drift(&[&rising[..5]; 5]), None, "five values cannot");
 }
 
 #[test]

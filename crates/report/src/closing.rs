@@ -2,7 +2,7 @@
 
 use fathom_record::{Cause, Document, Record, RunState, State};
 
-use crate::counts::{agreements, cause_words, causes, counts_of};
+use crate::counts::{agreements, cause_words, causes, counts_of, without_model};
 use crate::findings::findings;
 use crate::paint::{CARE, of_state, paint_lines};
 use crate::wrap::{NARROWEST, glued, wrapped};
@@ -95,24 +95,31 @@ fn mostly(records: &[Record], state: State) -> String {
     }
 }
 
-/// How the numbers stand to their predictions, in a sentence.
+/// How the numbers stand to their predictions, in a sentence: values and mere orders apart.
 fn agreement(records: &[Record]) -> String {
-    let [agree, differ, undecided, without] = agreements(records);
-    let all = agree + differ + undecided;
-    if all == 0 {
-        return String::new();
+    let clause = |ordinal: bool, kind: &str| {
+        let words = if ordinal { ["holds", "hold"] } else { ["agrees", "agree"] };
+        let [agree, differ, undecided] = agreements(records, ordinal);
+        let all = agree + differ + undecided;
+        let word = words[usize::from(agree != 1)];
+        let plural = if all == 1 { "" } else { "s" };
+        let mut text = format!("of {all} predicted {kind}{plural} {agree} {word}");
+        if differ > 0 {
+            text += &format!(", {differ} {}", if differ == 1 { "differs" } else { "differ" });
+        }
+        if undecided > 0 {
+            text += &format!(", {undecided} cannot be decided");
+        }
+        (all > 0).then_some(text)
+    };
+    let without = without_model(records);
+    let without = (without > 0).then(|| format!("{without} have no model"));
+    let clauses: Vec<String> =
+        [clause(false, "value"), clause(true, "order"), without].into_iter().flatten().collect();
+    match clauses.join("; ") {
+        text if text.is_empty() => text,
+        text => format!(" {}{}.", text[..1].to_uppercase(), &text[1..]),
     }
-    let mut text = format!(" Of {all} predicted, {agree} agree");
-    if differ > 0 {
-        text += &format!(", {differ} differ");
-    }
-    if undecided > 0 {
-        text += &format!(", {undecided} cannot be decided");
-    }
-    if without > 0 {
-        text += &format!("; {without} have no model");
-    }
-    text + "."
 }
 
 /// What spoils the run as a whole.
@@ -136,14 +143,16 @@ fn run_verdict(document: &Document) -> Option<String> {
 fn whole_run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut sentences = Vec::new();
-    if let Some(duration) = duration(&run.started, run.ended.as_deref()) {
+    if let Some(duration) = run.duration_ns.map(duration) {
         sentences.push(format!("The run took {duration}."));
     }
     let deviations: Vec<String> =
         [(run.clock.raw_ppm, "CLOCK_MONOTONIC_RAW"), (run.clock.monotonic_ppm, "CLOCK_MONOTONIC")]
             .into_iter()
             .filter_map(|(ppm, other)| {
-                let ppm = glued(&format!("{:+.1} ppm", ppm?).replace('-', "−"));
+                // 0.0 is added so that no tiny negative reads as −0.0.
+                let ppm = (ppm? * 10.0).round() / 10.0 + 0.0;
+                let ppm = glued(&format!("{ppm:+.1} ppm").replace('-', "−"));
                 Some(format!("{ppm} against {other}"))
             })
             .collect();
@@ -157,20 +166,15 @@ fn whole_run(document: &Document) -> Vec<String> {
     sentences
 }
 
-fn duration(started: &str, ended: Option<&str>) -> Option<String> {
-    let started: jiff::Timestamp = started.parse().ok()?;
-    let ended: jiff::Timestamp = ended?.parse().ok()?;
-    let seconds = ended.duration_since(started).as_secs_f64();
-    if seconds < 0.0 {
-        return None;
-    }
+fn duration(ns: f64) -> String {
+    let seconds = ns / 1e9;
     let whole = seconds.round() as u64;
-    Some(glued(&match whole {
+    glued(&match whole {
         0..10 => format!("{seconds:.1} s"),
         10..60 => format!("{whole} s"),
         60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
-    }))
+    })
 }
 
 /// The text as a sentence: with a full stop.

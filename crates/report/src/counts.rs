@@ -9,16 +9,24 @@ pub(crate) fn counts_of(records: &[Record]) -> Counts {
     Counts::of(records.iter().map(|record| record.verdict.state))
 }
 
-/// Agreements among records whose number stands: agree, differ, undecided, without a model.
-pub(crate) fn agreements(records: &[Record]) -> [usize; 4] {
-    let shown = || records.iter().filter(|record| record.verdict.shows_number());
-    let count = |wanted| shown().filter(|record| record.agreement == Some(wanted)).count();
-    [
-        count(Agreement::Agrees),
-        count(Agreement::Differs),
-        count(Agreement::Undecided),
-        shown().filter(|r| r.prediction.is_none() && r.no_model.is_some()).count(),
-    ]
+/// Agreements among records whose number stands and whose prediction is a value, or an order: how
+/// many agree, differ, are undecided.
+pub(crate) fn agreements(records: &[Record], ordinal: bool) -> [usize; 3] {
+    let count = |wanted| {
+        let of_kind = |record: &&Record| {
+            record.verdict.shows_number()
+                && record.agreement == Some(wanted)
+                && record.prediction.as_ref().is_some_and(|it| it.is_ordinal() == ordinal)
+        };
+        records.iter().filter(of_kind).count()
+    };
+    [Agreement::Agrees, Agreement::Differs, Agreement::Undecided].map(count)
+}
+
+/// Records whose number stands and has no prediction.
+pub(crate) fn without_model(records: &[Record]) -> usize {
+    let without = |record: &&Record| record.verdict.shows_number() && record.prediction.is_none();
+    records.iter().filter(without).count()
 }
 
 /// The first causes of the records in `state`, the most frequent first.
@@ -40,6 +48,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Throttled => "the CPU quota",
         Cause::Steal => "steal by the hypervisor",
         Cause::Contention => "contention for the CPU",
+        Cause::NotRunning => "time in which it did not run",
         Cause::MajorFaults => "major page faults",
         Cause::Migration => "migration between CPUs",
         Cause::Interrupts => "interrupts",

@@ -41,10 +41,10 @@ pub(crate) fn remarks(record: &Record, above: Option<&Verdict>, setting: &Settin
         && summary.bound.is_none()
         && shown.number().is_some()
     {
-        if summary.modes.len() > 1 {
+        if summary.modes.len() > 1 && read_apart(&summary.modes, record) {
             say(distribution(&format!("{} modes", summary.modes.len()), &summary.modes, record));
         }
-        if summary.clusters.len() > 1 {
+        if summary.clusters.len() > 1 && read_apart(&summary.clusters, record) {
             let title = format!("processes fall into {} groups", summary.clusters.len());
             say(distribution(&title, &summary.clusters, record));
         }
@@ -59,6 +59,14 @@ pub(crate) fn remarks(record: &Record, above: Option<&Verdict>, setting: &Settin
     let lines = paint_lines(FAINT, &lines);
     let noisy = record.verdict.state == State::Noisy && !repeated;
     if noisy { lines + &reasons(record, width) } else { lines }
+}
+
+/// Whether modes lie as far apart as a reader would care for: two per cent.
+fn read_apart(modes: &[Mode], record: &Record) -> bool {
+    let at = || modes.iter().map(|mode| mode.at);
+    let (low, high) = (at().fold(f64::INFINITY, f64::min), at().fold(f64::NEG_INFINITY, f64::max));
+    let headline = record.summary.as_ref().map_or(1.0, |summary| summary.median);
+    high - low > 0.02 * headline.abs()
 }
 
 /// `2 modes: 65 % at 1.200 µs, 35 % at 3.400 µs`.

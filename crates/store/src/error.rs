@@ -212,7 +212,7 @@ pub enum StoreError {
         run: String,
     },
     /// No run answers to this name.
-    #[error("find run {name}: {}; `fathom show` lists them", none_of(*runs))]
+    #[error("find run {name}: {}; `fathom show --runs` lists them", none_of(*runs))]
     NoSuchRun {
         /// What was asked for.
         name: String,

@@ -1,5 +1,6 @@
 //! `fathom explain`: what a metric is, and how its last results came about.
 
+use anyhow::Context;
 use fathom_probes::{About, Entry};
 use fathom_record::{Effort, Host, Protocol, Record};
 use fathom_report::{account, paragraph};
@@ -9,6 +10,9 @@ use crate::arguments::ExplainArguments;
 use crate::exit::{Status, Usage};
 use crate::pipeline::Plan;
 use crate::terminal::{self, Output};
+
+/// The newest runs among which the last result is looked for.
+const RUNS_LOOKED_AT: usize = 50;
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
     let asked = vec![arguments.metric.clone()];
@@ -49,30 +53,40 @@ fn what_it_is(entry: &Entry, width: usize) -> String {
     text
 }
 
-/// The results of a kept run; without one, how to get them.
+/// The results of the run that was named, or of the newest that measured it; without one, how to
+/// get them.
 fn last_results(
     about: &About,
     arguments: &ExplainArguments,
     width: usize,
 ) -> anyhow::Result<String> {
     let none = format!("\nno result is kept yet; `fathom run {}` makes one\n\n", about.id);
-    let path = stored::path(&arguments.store)?;
-    if !path.exists() {
+    if arguments.run.is_none() && !stored::path(&arguments.store)?.exists() {
         return Ok(none);
     }
-    let document = match stored::document(&arguments.run, false, &arguments.store) {
-        Ok(document) => document,
-        // An empty store is no mistake of the person who asks what a metric is.
-        Err(_) if arguments.run == "latest" => return Ok(none),
-        Err(error) => return Err(error),
+    let store = stored::open(&arguments.store)?;
+    let runs: Vec<String> = match &arguments.run {
+        Some(run) => vec![store.resolve(run).map_err(|error| Usage(error.to_string()))?],
+        None => {
+            let rows = store.runs().map_err(|error| Usage(error.to_string()))?;
+            rows.into_iter().take(RUNS_LOOKED_AT).map(|row| row.id).collect()
+        }
     };
-    let records: Vec<&Record> =
-        document.records.iter().filter(|record| record.metric.as_str() == about.id).collect();
-    if records.is_empty() {
-        let run = &document.run.id;
-        return Ok(format!("\nrun {run} did not measure it; `fathom run {}` does\n\n", about.id));
+    for run in &runs {
+        let document = store.document(run, false).with_context(|| format!("read run {run}"))?;
+        let of_metric = |record: &&Record| record.metric.as_str() == about.id;
+        let records: Vec<&Record> = document.records.iter().filter(of_metric).collect();
+        if !records.is_empty() {
+            let mut text = format!("\nin run {run} of {}:\n", document.run.started);
+            records.iter().for_each(|record| text += &account(record, width));
+            return Ok(text + "\n");
+        }
     }
-    let mut text = format!("\nin run {} of {}:\n", document.run.id, document.run.started);
-    records.iter().for_each(|record| text += &account(record, width));
-    Ok(text + "\n")
+    match &arguments.run {
+        None => Ok(none),
+        Some(_) => {
+            let run = &runs[0];
+            Ok(format!("\nrun {run} did not measure it; `fathom run {}` does\n\n", about.id))
+        }
+    }
 }

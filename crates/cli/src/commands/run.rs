@@ -1,5 +1,7 @@
 //! `fathom run`: measures this machine.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,10 +41,17 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
     let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
         .map_err(|error| Usage(error.to_string()))?;
+    let plan = Plan { kept: arguments.keep, ..plan };
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let store = open_store(arguments)?;
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     note_counter_rate(&mut host, &watch);
+    let (mark, mut notes) = (mark_of_a_run(), imposed());
+    if mark.is_none() {
+        let note = "another fathom run measures on this machine: both disturb each other";
+        terminal::warn(note);
+        notes.push(note.to_owned());
+    }
     let tuned = arguments.tune.then(|| Tuned::apply(CPUS.as_ref(), &host, cpu, &journal));
     for refused in tuned.iter().flat_map(|tuned| &tuned.refused) {
         terminal::warn(&format!("--tune could not set {refused}"));
@@ -55,6 +64,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         cpu_reason,
         clock: watch.facts(),
         tuned: tuned.as_ref().map(|tuned| tuned.done.clone()).unwrap_or_default(),
+        notes,
         priority: tuned.as_ref().is_some_and(|tuned| tuned.priority),
         host,
     };
@@ -62,7 +72,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let mut machine = LiveMachine::new(workers, watch, interrupt, begun_ns);
     let mut follower = Follower::new(arguments, store);
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
-    drop(tuned);
+    drop((tuned, mark));
     status(arguments, &document, &follower)
 }
 
@@ -112,6 +122,26 @@ fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> 
             Ok((choice.cpu, choice.reason))
         }
     }
+}
+
+/// A name that only one run at a time can hold; the kernel takes it back when the run ends. None if
+/// another run holds it. Where it cannot be held for another reason there is nothing to say.
+fn mark_of_a_run() -> Option<Option<UnixListener>> {
+    let address = SocketAddr::from_abstract_name(b"fathom-run").ok();
+    match address.map(|address| UnixListener::bind_addr(&address)) {
+        Some(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => None,
+        Some(Ok(listener)) => Some(Some(listener)),
+        _ => Some(None),
+    }
+}
+
+/// What the environment imposes on the run, beyond the command line.
+fn imposed() -> Vec<String> {
+    [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK"]
+        .into_iter()
+        .filter_map(|name| Some((name, std::env::var(name).ok()?)))
+        .map(|(name, value)| format!("{name}={value} was imposed"))
+        .collect()
 }
 
 /// The rate of the counter by calibration, where the CPU does not tell it.

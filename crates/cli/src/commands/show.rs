@@ -14,8 +14,11 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         let rows =
             stored::open(&arguments.store)?.runs().map_err(|error| Usage(error.to_string()))?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
-        let layout = Layout { width: terminal::width(), cycles: false, ..Layout::default() };
-        output.write(&fathom_report::runs(&listings, &layout));
+        let layout = Layout { width: terminal::width(), ..Layout::default() };
+        output.write(&match arguments.json {
+            true => format!("{}\n", serde_json::to_string_pretty(&listings)?),
+            false => fathom_report::runs(&listings, &layout),
+        });
         return super::printed(&output);
     }
     let document = stored::document(&arguments.run, arguments.samples, &arguments.store)?;

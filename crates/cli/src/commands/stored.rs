@@ -11,8 +11,9 @@ use crate::exit::Usage;
 
 /// Where the store lies: as asked for, or in the user's data folder.
 pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
-    match &arguments.store {
-        Some(path) => Ok(path.clone()),
+    let by_hand = std::env::var_os("FATHOM_STORE").filter(|path| !path.is_empty());
+    match arguments.store.clone().or(by_hand.map(PathBuf::from)) {
+        Some(path) => Ok(path),
         None => Store::default_path().map_err(|error| Usage(error.to_string()).into()),
     }
 }
@@ -43,10 +44,11 @@ fn from_file(path: &Path) -> anyhow::Result<Document> {
         std::fs::read_to_string(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
     let document: Document = serde_json::from_str(&text)
         .map_err(|error| Usage(format!("{shown} is not a run of `fathom run --json`: {error}")))?;
-    if document.schema > SCHEMA_VERSION {
+    if document.schema != SCHEMA_VERSION {
         let (theirs, ours) = (document.schema, SCHEMA_VERSION);
-        let text =
-            format!("{shown} has schema {theirs}, this program knows {ours}; use a newer fathom");
+        let text = format!(
+            "{shown} has schema {theirs}, this program reads {ours}; use the fathom that made it"
+        );
         return Err(Usage(text).into());
     }
     match document.records.iter().find(|record| !record.is_intact()) {

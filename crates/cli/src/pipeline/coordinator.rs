@@ -60,6 +60,8 @@ pub struct RunSetup {
     pub clock: ClockFacts,
     /// What was tuned.
     pub tuned: Vec<String>,
+    /// What is to be said of the run beside its results.
+    pub notes: Vec<String>,
     /// Workers run at the highest ordinary priority.
     pub priority: bool,
 }
@@ -103,6 +105,7 @@ pub fn coordinate(
         document.run.state = RunState::Complete;
     }
     document.run.ended = Some(machine.timestamp());
+    document.run.duration_ns = Some(machine.elapsed_ns() as f64);
     document.run.verdict.reasons.extend(drift(&spins));
     settle(&mut document.run.verdict);
     audience.ends(&document);
@@ -114,6 +117,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         id: setup.id,
         started: machine.timestamp(),
         ended: None,
+        duration_ns: None,
         effort: plan.effort,
         protocol: plan.protocol,
         seed: plan.seed,
@@ -125,7 +129,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         clock: setup.clock,
         tuned: setup.tuned,
         verdict: Verdict::default(),
-        notes: Vec::new(),
+        notes: setup.notes,
     };
     Document {
         schema: fathom_record::SCHEMA_VERSION,
@@ -199,7 +203,7 @@ fn reduce_block(
         match unit.entry {
             Entry::Probe(_) => {
                 let visited = visited.next().into_iter();
-                visited.for_each(|one| reduce::measured(one, document, &mut known));
+                visited.for_each(|one| reduce::measured(one, plan, document, &mut known));
             }
             Entry::Derived(derived) => reduce::derived(*derived, &unit.cases, document, &mut known),
         }
@@ -238,7 +242,9 @@ fn drift(spins: &[(u64, f64)]) -> Option<Reason> {
     let seconds: Vec<f64> =
         spins.iter().map(|(at_ns, _)| (at_ns - spins[0].0) as f64 / 1e9).collect();
     let times: Vec<f64> = spins.iter().map(|(_, ns)| *ns).collect();
-    let trend = statistics::theil_sen(&seconds, &times)?;
+    // Neighbouring visits are alike; the interval of the slope wants points that are not.
+    let blocks = |values: &[f64]| statistics::block_means(values, DRIFT_VISITS_MIN);
+    let trend = statistics::theil_sen(&blocks(&seconds), &blocks(&times))?;
     let typical = statistics::median(&times)?;
     let length = seconds.last()?;
     let change = trend.slope * length / typical;

@@ -24,6 +24,8 @@ pub struct VisitRequest {
     pub batch_floor_ns: f64,
     /// No further round is begun after this.
     pub time_limit_ns: f64,
+    /// One value a round, all kept, as the trimmed protocol counts trials.
+    pub trials: bool,
     /// The coordinator's clock.
     pub clock: Specification,
     /// The coordinator's process, without which the worker ends.
@@ -42,6 +44,7 @@ impl VisitRequest {
             cpu: self.cpu,
             batch_floor_ns: self.batch_floor_ns,
             time_limit_ns: self.time_limit_ns,
+            trials: self.trials,
         }
     }
 }

@@ -14,4 +14,5 @@ pub mod worker;
 
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
+pub(crate) use plan::KEPT;
 pub use plan::{Plan, PlanError};

@@ -3,10 +3,10 @@
 use fathom_probes::{Case, Entry, REGISTRY};
 use fathom_record::{Effort, Host, Params, Protocol};
 
-/// Values that remain with the trimmed protocol.
-pub const TRIMMED_KEPT: u64 = 500;
 /// Rounds of a case in one visit.
 const ROUNDS: u32 = 12;
+/// Values that remain with the trimmed protocol unless told.
+pub(crate) const KEPT: u64 = 500;
 
 /// What will be measured.
 pub struct Plan {
@@ -14,6 +14,8 @@ pub struct Plan {
     pub effort: Effort,
     /// Which protocol.
     pub protocol: Protocol,
+    /// Values that remain with the trimmed protocol.
+    pub kept: u64,
     /// Seed of every random order.
     pub seed: u64,
     /// What was asked for; empty means everything.
@@ -36,7 +38,7 @@ pub struct Unit {
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// No metric or group has this name.
-    #[error("no metric or group is called `{name}`{nearest}; `fathom list` names them all")]
+    #[error("no metric or group is called `{name}`{nearest} `fathom list` names them all")]
     Unknown {
         /// What was asked for.
         name: String,
@@ -54,6 +56,8 @@ pub struct Visits {
     pub processes_max: u32,
     /// Rounds in each.
     pub rounds: u32,
+    /// Every round is one trial, and all are kept.
+    pub trials: bool,
 }
 
 impl Plan {
@@ -71,8 +75,10 @@ impl Plan {
         let mut chosen = vec![asked.is_empty(); REGISTRY.len()];
         for name in &asked {
             let mut any = false;
+            let exact = fathom_probes::find(name).is_some();
             for (index, entry) in REGISTRY.iter().enumerate() {
-                if matches(entry.about().id, name) {
+                let id = entry.about().id;
+                if if exact { id == name } else { matches(id, name) } {
                     chosen[index] = true;
                     any = true;
                 }
@@ -89,7 +95,7 @@ impl Plan {
             .filter(|(index, _)| needed[*index])
             .flat_map(|(index, entry)| units_of(entry, cases(entry, host, &sizes), !chosen[index]))
             .collect();
-        Ok(Self { effort, protocol, seed, asked, units })
+        Ok(Self { effort, protocol, kept: KEPT, seed, asked, units })
     }
 
     /// How often each case is visited.
@@ -100,11 +106,16 @@ impl Plan {
             Effort::Thorough => (20, 40),
         };
         match self.protocol {
-            Protocol::Median => Visits { processes_min, processes_max, rounds: ROUNDS },
+            Protocol::Median => {
+                Visits { processes_min, processes_max, rounds: ROUNDS, trials: false }
+            }
             Protocol::Trimmed => {
-                let trials = fathom_record::statistics::trials_for(TRIMMED_KEPT) as u32;
-                let rounds = trials.div_ceil(processes_min);
-                Visits { processes_min, processes_max: processes_min, rounds }
+                let trials = fathom_record::statistics::trials_for(self.kept) as u32;
+                // As many processes as divide the trials, so that there are exactly so many.
+                let divides = |processes: &u32| trials.is_multiple_of(*processes);
+                let processes = (1..=processes_min).rev().find(divides).unwrap_or(1);
+                let rounds = trials / processes;
+                Visits { processes_min: processes, processes_max: processes, rounds, trials: true }
             }
         }
     }
@@ -165,6 +176,11 @@ fn with_needs(chosen: &[bool]) -> Vec<bool> {
 
 /// The names most like this one, as `; did you mean …?`.
 fn nearest(name: &str) -> String {
+    let (name, case) = match name.split_once('{') {
+        Some((metric, _)) => (metric, "; a single case cannot be chosen"),
+        None => (name, ""),
+    };
+    let name = &name.to_lowercase();
     let mut names: Vec<&str> = REGISTRY
         .iter()
         .flat_map(|entry| {
@@ -188,8 +204,8 @@ fn nearest(name: &str) -> String {
         .map(|(_, id)| format!("`{id}`"))
         .collect();
     match best.as_slice() {
-        [] => String::new(),
-        names => format!("; did you mean {}?", names.join(" or ")),
+        [] => format!("{case};"),
+        names => format!("{case}; did you mean {}?", names.join(" or ")),
     }
 }
 
@@ -246,6 +262,8 @@ mod tests {
         assert!(message("os.sycall").contains("`os.syscall`"), "{}", message("os.sycall"));
         assert!(message("syscall").contains("`os.syscall`"), "{}", message("syscall"));
         assert!(message("cpu.cal").contains("`cpu.call`"), "{}", message("cpu.cal"));
+        assert!(message("OS.SYSCALL").contains("`os.syscall`"), "{}", message("OS.SYSCALL"));
+        assert!(message("os.syscall{call=stat}").contains("single case"));
         assert!(message("fork").contains("`os.process.fork`"), "{}", message("fork"));
         assert!(!message("zzzzzz").contains("did you mean"), "{}", message("zzzzzz"));
     }
@@ -256,7 +274,9 @@ mod tests {
             let plan = Plan::new(Vec::new(), effort, Protocol::Trimmed, 1, &Host::default())
                 .expect("a plan");
             let visits = plan.visits();
-            assert!(visits.processes_min * visits.rounds >= 800, "{visits:?}");
+            assert_eq!(visits.processes_min * visits.rounds, 800, "{visits:?}");
+            let ten = Plan { kept: 10, ..plan }.visits();
+            assert_eq!(ten.processes_min * ten.rounds, 16, "{ten:?}");
         }
     }
 }

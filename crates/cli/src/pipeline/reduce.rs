@@ -10,10 +10,16 @@ use fathom_record::{
     State, Summary, Verdict, statistics,
 };
 
+use super::plan::Plan;
 use super::visits::Visited;
 
 /// Appends the records of a measured metric to what is known.
-pub(super) fn measured(visited: Visited<'_>, document: &Document, known: &mut Vec<Record>) {
+pub(super) fn measured(
+    visited: Visited<'_>,
+    plan: &Plan,
+    document: &Document,
+    known: &mut Vec<Record>,
+) {
     let Visited { unit, probe, samples, faults, failure, visits_wanted, .. } = visited;
     let about = probe.about();
     for ((case, samples), fault) in unit.cases.iter().zip(samples).zip(faults) {
@@ -37,7 +43,9 @@ pub(super) fn measured(visited: Visited<'_>, document: &Document, known: &mut Ve
             ),
         }
         note_interruption(&mut record, samples.len() as u32, visits_wanted);
-        let prediction = probe.predict(case, &document.host, &Known::new(known));
+        record.notes.push(why_it_ended(samples.len() as u32, plan));
+        let prediction =
+            probe.predict(case, &document.host, &Known::new(known).under(&document.run.clock));
         set_prediction(&mut record, prediction);
         record.samples = (!samples.is_empty()).then_some(samples);
         known.push(record);
@@ -54,8 +62,8 @@ pub(super) fn derived(
     let about = derived.about();
     for case in cases {
         let mut record = empty(about, case);
-        record.derived_from = about.needs.iter().map(|need| MetricId::new(*need)).collect();
-        match derived.reduce(&case.params, &Known::new(known)) {
+        record.derived_from = derived.inputs().iter().map(|need| MetricId::new(*need)).collect();
+        match derived.reduce(&case.params, &Known::new(known).under(&document.run.clock)) {
             Err(missing) => {
                 record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, missing);
             }
@@ -66,7 +74,10 @@ pub(super) fn derived(
                     summary.bound = statistics::difference_bound(summary);
                 }
                 record.verdict = match &record.summary {
-                    Some(summary) => judge(&[], summary, expectation(about)),
+                    Some(summary) => {
+                        let own = judge(&[], summary, expectation(about));
+                        with_doubts_of(derived.inputs(), known, own)
+                    }
                     None => Verdict::because(
                         State::Unavailable,
                         Cause::MissingInput,
@@ -75,10 +86,30 @@ pub(super) fn derived(
                 };
             }
         }
-        let prediction = derived.predict(&case.params, &document.host, &Known::new(known));
+        let prediction = derived.predict(
+            &case.params,
+            &document.host,
+            &Known::new(known).under(&document.run.clock),
+        );
         set_prediction(&mut record, prediction);
         known.push(record);
     }
+}
+
+/// A result is no better than what it was computed from: it takes over a doubt of each kind.
+fn with_doubts_of(inputs: &[&str], known: &[Record], mut own: Verdict) -> Verdict {
+    for record in known.iter().filter(|record| inputs.contains(&record.metric.as_str())) {
+        if record.verdict.state == State::Noisy {
+            own.state = State::Noisy;
+            for reason in &record.verdict.reasons {
+                if !own.reasons.iter().any(|known| known.cause == reason.cause) {
+                    let text = format!("{}: {}", record.name(), reason.text);
+                    own.reasons.push(Reason { text, ..reason.clone() });
+                }
+            }
+        }
+    }
+    own
 }
 
 fn empty(about: &About, case: &Case) -> Record {
@@ -161,6 +192,18 @@ fn set_clock_floor(summary: &mut Summary, samples: &[Sample], read_ns: f64) {
     if single && summary.median < 100.0 * read_ns {
         summary.clock_floor = Some(read_ns);
     }
+}
+
+/// How many processes there were, and why not more (METHOD 13).
+fn why_it_ended(processes: u32, plan: &Plan) -> String {
+    let visits = plan.visits();
+    let why = match (visits.processes_max > visits.processes_min, processes >= visits.processes_max)
+    {
+        (false, _) => "a fixed share",
+        (true, false) => "the interval was narrow enough",
+        (true, true) => "the most of this effort",
+    };
+    format!("{processes} processes: {why}")
 }
 
 /// A case that was stopped part of the way keeps what it has, and says how much that is.

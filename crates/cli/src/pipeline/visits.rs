@@ -99,6 +99,7 @@ impl<'p> Visited<'p> {
             batch_floor_ns: BATCH_FLOOR_NS,
             // Three times the estimate and a second: a slow machine still gives its rounds.
             time_limit_ns: 3.0 * cost_ns + 1e9,
+            trials: visits.trials,
             clock: machine.clock(),
             coordinator: std::process::id(),
             priority: request.priority,

@@ -115,9 +115,6 @@ impl Worker {
         let mut buffer = vec![0; 64 << 10];
         loop {
             let left = deadline.saturating_sub(clock::monotonic_raw_ns());
-            if left == 0 {
-                return Ending::TimedOut;
-            }
             let timeout = Timespec {
                 tv_sec: (left / 1_000_000_000) as i64,
                 tv_nsec: (left % 1_000_000_000) as i64,
@@ -132,6 +129,10 @@ impl Worker {
                 return Ending::Stopped;
             }
             if waits[0].revents().is_empty() {
+                // Only now: an answer that came while this process was stopped is an answer.
+                if left == 0 {
+                    return Ending::TimedOut;
+                }
                 continue;
             }
             match pipe.read(&mut buffer) {
@@ -226,6 +227,7 @@ fn signal_name(signal: i32) -> &'static str {
 pub fn serve() -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text)?;
+    anyhow::ensure!(!text.is_empty(), "`fathom worker` is for `fathom run` itself");
     let request: VisitRequest = serde_json::from_str(&text)?;
     end_with(request.coordinator)?;
     let answer = take(&request);

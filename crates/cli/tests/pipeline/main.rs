@@ -62,7 +62,7 @@ fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
 
-const ASKED: [&str; 3] = ["cpu", "os.syscall", "os.thread.create"];
+const ASKED: [&str; 4] = ["cpu", "os.syscall", "os.syscall.fresh", "os.thread.create"];
 
 #[test]
 fn a_run_on_a_scripted_machine_is_the_same_byte_for_byte() {
@@ -85,7 +85,7 @@ fn a_wide_terminal_shows_the_terms_of_the_prediction() {
 fn a_worker_that_fails_costs_its_metric_and_nothing_else() {
     let mut script = Script::new();
     script.crashes = Some("os.syscall.fresh");
-    let (document, _) = run(&mut script, &["os.syscall"], 80);
+    let (document, _) = run(&mut script, &["os.syscall", "os.syscall.fresh"], 80);
     let state = |name: &str| {
         document
             .records

@@ -203,6 +203,7 @@ pub fn setup() -> RunSetup {
             ..ClockFacts::default()
         },
         tuned: Vec::new(),
+        notes: Vec::new(),
         priority: false,
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn check_order(specification: Specification, cpus: &[u32]) -> OrderCh
 /// Backward stamps between two CPUs and the furthest of them; none if the pair did not finish.
 fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)> {
     let (last, turn, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let player = |cpu: u32, parity: u64| {
+    let player = &|cpu: u32, parity: u64| {
         let pinned = affinity::pin(cpu).is_ok();
         let clock = Clock::from_specification(specification);
         let (mut backwards, mut furthest) = (0, 0);
@@ -65,8 +65,16 @@ fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)
         pinned.then_some((backwards, furthest))
     };
     std::thread::scope(|scope| {
-        let one = scope.spawn(|| player(a, 0));
-        let two = scope.spawn(|| player(b, 1));
+        let spawn = |cpu, parity| {
+            let play = move || player(cpu, parity);
+            std::thread::Builder::new().spawn_scoped(scope, play).ok()
+        };
+        let one = spawn(a, 0)?;
+        // Without a partner the first would wait for its turn for ever.
+        let Some(two) = spawn(b, 1) else {
+            stop.store(true, Ordering::Relaxed);
+            return None;
+        };
         let begun = super::monotonic_raw_ns();
         while !(one.is_finished() && two.is_finished()) {
             if super::monotonic_raw_ns() - begun > PAIR_TIMEOUT.as_nanos() as u64 {

@@ -20,6 +20,8 @@ pub struct VisitCounters {
     throttle: Throttle,
     steal_is_told: bool,
     ticks_per_s: u64,
+    /// Clocks of children whose time counts.
+    children: Vec<libc::clockid_t>,
     mark: Reading,
 }
 
@@ -63,17 +65,34 @@ impl VisitCounters {
             throttle: Throttle::find(tree),
             steal_is_told,
             ticks_per_s: rustix::param::clock_ticks_per_second(),
+            children: Vec::new(),
             mark: Reading::default(),
         };
         counters.mark();
         counters
     }
 
+    /// Counts the CPU time of a living child as well, from the next mark on. That of a child that
+    /// was reaped counts without.
+    pub fn also_count(&mut self, child: u32) {
+        let mut clock = 0;
+        // SAFETY: writes one clock id to a valid place.
+        let answer = unsafe { libc::clock_getcpuclockid(child as libc::pid_t, &raw mut clock) };
+        self.children.extend((answer == 0).then_some(clock));
+    }
+
+    fn cheap(&self) -> Reading {
+        let mut reading = Reading::cheap();
+        reading.cpu_ns += self.children.iter().map(|clock| cpu_clock_ns(*clock)).sum::<u64>();
+        reading
+    }
+
     /// Marks the start of a visit.
     pub fn mark(&mut self) {
-        // The dear ones first here, and last below: their own cost lies outside the visit.
-        let dear = self.dear();
-        self.mark = Reading { dear, ..Reading::cheap() };
+        // The wall time is read first here and last below: no counter can then have moved for
+        // longer than it says.
+        let cheap = self.cheap();
+        self.mark = Reading { dear: self.dear(), ..cheap };
     }
 
     /// What happened since the mark. The mark stays.
@@ -81,9 +100,9 @@ impl VisitCounters {
     /// `migrations` is 1 where the caller is no longer on the CPU it was pinned to, and else 0:
     /// only a reader of every round can count them.
     pub fn since_mark(&mut self) -> Disturbance {
-        let now = Reading::cheap();
+        let dear = self.dear();
         let migrated = current_cpu().is_some_and(|cpu| cpu != self.cpu);
-        let now = Reading { dear: self.dear(), ..now };
+        let now = Reading { dear, ..self.cheap() };
         let delta = now.as_round().since(&self.mark.as_round());
         let (late, early) = (&now.dear, &self.mark.dear);
         let nanoseconds =
@@ -136,6 +155,14 @@ impl Reading {
     fn as_round(&self) -> RoundCounters {
         RoundCounters { usage: self.usage, cpu: None }
     }
+}
+
+/// The CPU time of another process by the id of its clock; 0 once it is gone.
+fn cpu_clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec to a valid place, or fails.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn clock_ns(clock: ClockId) -> u64 {

@@ -13,7 +13,7 @@ use super::{BATCH_MAX, Fault, Kernel};
 use crate::clock::Clock;
 
 /// Length of the warm-up in shortest batches: 2 ms at the usual 100 µs.
-const WARM_UP_FLOORS: f64 = 20.0;
+pub(super) const WARM_UP_FLOORS: f64 = 20.0;
 
 pub(super) struct Batched<'k> {
     pub(super) cases: Vec<usize>,

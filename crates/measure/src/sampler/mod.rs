@@ -11,7 +11,7 @@ mod single;
 mod spin;
 mod watch;
 
-use fathom_record::{Check, Sample};
+use fathom_record::{Check, Sample, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,8 @@ pub struct Settings {
     pub batch_floor_ns: f64,
     /// The visit takes no further rounds after this time, but at least three.
     pub time_limit_ns: f64,
+    /// Every round is one value and every value is kept, as the trimmed protocol counts trials.
+    pub trials: bool,
 }
 
 /// A case's samples in the making.
@@ -192,6 +194,11 @@ impl Sampler {
         self.settings
     }
 
+    /// Says that a living child works for this visit: its CPU time counts to it.
+    pub fn works_with(&mut self, child: u32) {
+        self.observer.also_count(child);
+    }
+
     /// Says that a case has no sample, and why. The other cases go on.
     pub fn fault(&mut self, case: usize, fault: Fault) {
         self.slots[case].fault.get_or_insert(fault);
@@ -230,7 +237,6 @@ impl Sampler {
             self.round(round, &mut works);
             self.spin();
         }
-        let disturbance = self.observer.end_visit();
         for work in &mut works {
             if let Active::Batched(batched) = work
                 && let Err(fault) = batched.twin_rounds(&self.clock)
@@ -239,6 +245,7 @@ impl Sampler {
                 self.fault(case, fault);
             }
         }
+        let disturbance = self.observer.end_visit();
         for work in &works {
             for case in work.cases() {
                 let sample = &mut self.slots[*case].sample;
@@ -258,11 +265,13 @@ impl Sampler {
     /// Ends the visit. A case that was never run is a fault of the probe.
     pub fn finish(self) -> Visit {
         let spin = spin::median(&self.spins);
+        let trials = self.settings.trials;
         let result = |slot: Slot| match slot.fault {
             Some(fault) => Err(fault),
             None if slot.sample.values.is_empty() => {
                 Err(Fault::Failed("took no sample".to_owned()))
             }
+            None if trials => Ok(slot.sample),
             None => Ok(slot.finish()),
         };
         Visit { samples: self.slots.into_iter().map(result).collect(), spin }
@@ -272,7 +281,7 @@ impl Sampler {
         let floor = self.clock.shortest_batch_ns().max(self.settings.batch_floor_ns);
         match work {
             Active::Batched(batched) => batched.find_batch(&self.clock, floor),
-            Active::Single(single) => single.find_count(&self.clock, floor),
+            Active::Single(single) => single.find_count(&self.clock, floor, self.settings.trials),
         }
     }
 
@@ -317,10 +326,11 @@ impl Slot {
     /// Drops the first round if it lies outside the range of the rest (METHOD 9).
     fn finish(mut self) -> Sample {
         let (first, rest) = self.sample.values.split_at(self.first_round);
-        if rest.len() >= 3 && !first.is_empty() {
+        let first = statistics::median(first);
+        if let Some(first) = first.filter(|_| rest.len() >= 3) {
             let low = rest.iter().copied().fold(f64::INFINITY, f64::min);
             let high = rest.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            if first.iter().any(|value| !(low..=high).contains(value)) {
+            if !(low..=high).contains(&first) {
                 let dropped = self.first_round as u32;
                 self.sample.warmup_dropped = dropped;
                 self.sample.values.drain(..self.first_round);

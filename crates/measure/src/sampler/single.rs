@@ -1,10 +1,13 @@
 //! Operations that cannot be repeated within one batch: each is timed for itself.
 
+use super::batch::WARM_UP_FLOORS;
 use super::{Fault, Operation, Slot};
 use crate::clock::Clock;
 
 /// Operations in one round at most: a round is what the counters are read around.
 const PER_ROUND_MAX: u32 = 16;
+/// Operations of a warm-up at most.
+const WARM_UP_MAX: u32 = 256;
 
 pub(super) struct Single<'k> {
     pub(super) cases: Vec<usize>,
@@ -20,14 +23,24 @@ impl<'k> Single<'k> {
         Self { cases, batch, operation, per_round: 1, values_ns }
     }
 
-    /// Two operations as warm-up; as many in a round as fill a batch, for they are then read
-    /// between counters as seldom as a batch is.
-    pub(super) fn find_count(&mut self, clock: &Clock, floor_ns: f64) -> Result<(), Fault> {
-        self.once(clock)?;
-        let start = clock.start();
-        self.once(clock)?;
-        let took_ns = clock.ns(start, clock.stop()).max(1.0);
-        self.per_round = ((floor_ns / took_ns) as u32).clamp(1, PER_ROUND_MAX);
+    /// Warms up with two operations at least, and more for as long as a batched kernel is warmed;
+    /// as many make a round as fill a batch, for they are then read between counters as seldom.
+    pub(super) fn find_count(
+        &mut self,
+        clock: &Clock,
+        floor_ns: f64,
+        trials: bool,
+    ) -> Result<(), Fault> {
+        let (mut took_ns, mut count) = (0.0, 0);
+        while count < 2 || (took_ns < WARM_UP_FLOORS * floor_ns && count < WARM_UP_MAX) {
+            let start = clock.start();
+            self.once(clock)?;
+            took_ns += clock.ns(start, clock.stop());
+            count += 1;
+        }
+        let each_ns = (took_ns / f64::from(count)).max(1.0);
+        let most = if trials { 1 } else { PER_ROUND_MAX };
+        self.per_round = ((floor_ns / each_ns) as u32).clamp(1, most);
         Ok(())
     }
 

@@ -25,6 +25,8 @@ pub trait Observer {
     fn begin_round(&mut self);
     /// After it.
     fn end_round(&mut self) -> RoundMark;
+    /// Counts the CPU time of a living child of the probe's to the visit.
+    fn also_count(&mut self, _child: u32) {}
     /// Spins the reference once: when by CLOCK_MONOTONIC_RAW, and for how long, in nanoseconds.
     fn reference_spin(&mut self, clock: &Clock) -> (u64, f64);
 }
@@ -64,6 +66,10 @@ impl Observer for KernelCounters {
             disturbed: preempted || delta.migrated || delta.major_faults > 0,
             migrated: delta.migrated,
         }
+    }
+
+    fn also_count(&mut self, child: u32) {
+        self.visit.also_count(child);
     }
 
     fn reference_spin(&mut self, clock: &Clock) -> (u64, f64) {

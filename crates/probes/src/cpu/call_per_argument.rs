@@ -39,6 +39,10 @@ impl Derived for CallPerArgument {
         &ABOUT
     }
 
+    fn inputs(&self) -> &'static [&'static str] {
+        &["cpu.call"]
+    }
+
     fn cases(&self) -> Vec<Params> {
         ["registers", "stack", "all"].map(|through| Params::one("through", through)).into()
     }

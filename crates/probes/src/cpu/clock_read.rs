@@ -42,7 +42,7 @@ impl Probe for ClockRead {
     }
 
     fn predict(&self, _: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        if host.clocksource.as_deref() != Some("tsc") {
+        if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel("the clock is not the time stamp counter here".to_owned()));
         }
         let row = uarch::row_for(host).map_err(NoModel)?;
@@ -56,9 +56,7 @@ impl Probe for ClockRead {
         let mut prediction =
             Prediction::sum(pair.value * cycle_ns, 0.0, 0.3, formula, &pair.source);
         // Where the fences hide behind the counter's reads, the pair is as cheap as the reads.
-        if let Some(low) = pair.low {
-            prediction.low = prediction.low.map(|limit| limit.min(low * cycle_ns));
-        }
+        prediction.low = pair.low.map(|low| low * cycle_ns).or(prediction.low);
         Ok(prediction.with_input("stamp pair cycles", pair.value, &row.origin()).with_input(
             "frequency",
             frequency.value,

@@ -15,7 +15,7 @@ static ABOUT: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "the greatest common divisor of the differences between 2,000 stamps taken irregularly \
-            apart: the smallest step that the clock can show",
+            apart, fenced as all stamps are: the smallest step that they can show",
     not_timed: "the cost of a read: two reads in a row differ by that cost, not by one step",
     model: "1 tick = 1 ÷ the counter's rate",
     source: "definition; the rate is calibrated against CLOCK_MONOTONIC_RAW",

@@ -106,6 +106,11 @@ impl Drop for Leave {
 }
 
 impl Child {
+    /// Its process number.
+    pub(super) fn id(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
     /// The child that [`bare_fork`] made, seen by the parent.
     pub(super) fn of(result: isize) -> io::Result<Self> {
         match result {

@@ -18,12 +18,14 @@ impl Order<'_> {
     /// The claim against one case of the other metric.
     pub(super) fn claim(&self, params: &Params, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let name = format!("{}{params}", self.metric);
-        let lower = earlier(self.metric, params, known)?.value;
+        let limit = earlier(self.metric, params, known)?;
+        let lower = limit.value;
         let formula = match self.factor {
             1.0 => format!("≥ {name}"),
             factor => format!("≥ {factor} × {name}"),
         };
-        let claim = Prediction::at_least(self.factor * lower, &formula, self.source);
+        let claim = Prediction::at_least(self.factor * lower, &formula, self.source)
+            .within(self.factor * limit.low, self.factor * limit.high);
         Ok(claim.with_input(&name, lower, &format!("this run: {name}")))
     }
 }

@@ -92,6 +92,14 @@ impl Pair {
         })
     }
 
+    /// The other end, where it is a process of its own.
+    pub(super) fn process(&self) -> Option<u32> {
+        match &self.peer {
+            Some(Peer::Process(child)) => Some(child.id()),
+            _ => None,
+        }
+    }
+
     /// Makes round trips: two switches each, two writes, two reads, a touch of each end's set.
     /// Returns how many the byte came back from.
     pub(super) fn round_trips(&self, trips: u64) -> u64 {

@@ -7,9 +7,9 @@ use fathom_measure::{Clock, Sampler, Work, host};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::{fork, refused};
-use super::ordinal::{Order, earlier};
+use super::ordinal::Order;
 use super::resident::Resident;
-use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
+use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.process.fork.
 pub struct ProcessFork;
@@ -23,9 +23,9 @@ static ABOUT: About = About {
             child, which does nothing but _exit, has been reaped by wait4",
     not_timed: "making the memory resident, which is done before; copying pages on write: neither \
                 side writes to the ladder between two forks",
-    model: "1 MiB: an order, part=fork ≥ os.thread.create, part=total ≥ part=fork. 16 MiB: ≥ 1 \
-            MiB. Larger: base + pages × cost of copying a page's entry, by the line through 1 MiB \
-            and the step before, ± 30 %, where those two differ by four times their intervals",
+    model: "an order: at 1 MiB part=fork ≥ os.thread.create, part=total ≥ part=fork; each larger \
+            step ≥ the one before. There is no value: the cost of copying a page's entry is known \
+            only from this metric itself, and a line through its own steps would predict nothing",
     source: "Linux mm/memory.c, copy_page_range: one page-table entry, and one page's count of \
              users, for each resident page; METHOD 25 for the order",
     pitfalls: &[
@@ -91,7 +91,7 @@ impl Probe for ProcessFork {
         steps.iter().flat_map(parts).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
         let order = |metric, params: &Params, source| {
@@ -105,11 +105,10 @@ impl Probe for ProcessFork {
                 let source = "a thread shares what a process is given a copy of (METHOD 25)";
                 order("os.thread.create", &Params::none(), source)
             }
-            Some(1) => {
-                let source = "sixteen times the page-table entries to copy";
-                order(ABOUT.id, &params(part, RSS_BYTES[0]), source)
+            Some(step) => {
+                let source = "more page-table entries to copy, and to tear down";
+                order(ABOUT.id, &params(part, RSS_BYTES[step - 1]), source)
             }
-            Some(step) => along_the_line(part, rss, RSS_BYTES[step - 1], host, known),
             None => Err(NoModel(format!("{rss} bytes are no step of the ladder"))),
         }
     }
@@ -120,16 +119,15 @@ impl Probe for ProcessFork {
             steps.entry(rss_of(case)).or_default().push(index);
         }
         let room = room_bytes(&host::read());
-        let reserved = steps.keys().copied().filter(|rss| *rss <= room).max().unwrap_or(0);
-        let mut resident = match reserved {
-            0 => None,
-            bytes => Some(Resident::reserve(bytes as usize)?),
-        };
+        let fitting: Vec<u64> = steps.keys().copied().filter(|rss| *rss <= room).collect();
+        let (mut resident, mapped, refusal) = largest(&fitting);
         for (rss, indices) in steps {
-            match resident.as_mut().filter(|_| rss <= room) {
+            match resident.as_mut().filter(|_| rss <= mapped) {
                 Some(resident) => take_step(cases, rss, &indices, resident, sampler),
                 None => {
-                    indices.iter().for_each(|index| sampler.fault(*index, too_large(rss, room)))
+                    let refused = refusal.clone().filter(|_| rss <= room);
+                    let fault = refused.unwrap_or_else(|| too_large(rss, room));
+                    indices.iter().for_each(|index| sampler.fault(*index, fault.clone()));
                 }
             }
         }
@@ -137,43 +135,21 @@ impl Probe for ProcessFork {
     }
 }
 
-fn rss_of(case: &Case) -> u64 {
-    case.params.integer("rss_bytes").and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+/// Room for the largest step that can be mapped, how large it is, and why a larger one cannot be: a
+/// limit on address space (`ulimit -v`) is not seen before.
+fn largest(steps: &[u64]) -> (Option<Resident>, u64, Option<Fault>) {
+    let mut refusal = None;
+    for rss in steps.iter().rev() {
+        match Resident::reserve(*rss as usize) {
+            Ok(resident) => return (Some(resident), *rss, refusal),
+            Err(fault) => refusal = Some(fault),
+        }
+    }
+    (None, 0, refusal)
 }
 
-/// The line through the first step and the one before, extended to `rss` bytes.
-fn along_the_line(
-    part: &str,
-    rss: u64,
-    before: u64,
-    host: &Host,
-    known: &Known<'_>,
-) -> Result<Prediction, NoModel> {
-    let page_bytes = match host.memory.page_bytes {
-        0 => 4096,
-        bytes => bytes,
-    };
-    let pages = |bytes: u64| (bytes / page_bytes) as f64;
-    let first = RSS_BYTES[0];
-    let (low, high) = (params(part, first), params(part, before));
-    let (at_low, at_high) = (earlier(ABOUT.id, &low, known)?, earlier(ABOUT.id, &high, known)?);
-    let difference = at_high.value - at_low.value;
-    let half_width = |quantity: Quantity| (quantity.high - quantity.low) / 2.0;
-    // METHOD 6: a difference whose interval is wider than a quarter of it is none.
-    if half_width(at_low) + half_width(at_high) > 0.25 * difference {
-        let source =
-            "more page-table entries to copy; the two smaller steps are too close for a line";
-        return Order { factor: 1.0, metric: ABOUT.id, source }.claim(&high, known);
-    }
-    let slope = difference / (pages(before) - pages(first));
-    let base = at_low.value - slope * pages(first);
-    let formula = "pages × slope + base, by the line through the first step and the one before";
-    let source = "Linux mm/memory.c, copy_page_range: an entry for each resident page";
-    let origin = |params: &Params| format!("this run: {}{params}", ABOUT.id);
-    Ok(Prediction::sum(pages(rss) * slope, base, 0.3, formula, source)
-        .with_input("pages", pages(rss), "rss_bytes ÷ memory.page_bytes")
-        .with_input("first step", at_low.value, &origin(&low))
-        .with_input("step before", at_high.value, &origin(&high)))
+fn rss_of(case: &Case) -> u64 {
+    case.params.integer("rss_bytes").and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
 }
 
 /// What the ladder may take: a share of what is available and of what the cgroup allows. Nothing

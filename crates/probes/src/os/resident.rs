@@ -27,8 +27,12 @@ pub(super) struct Resident {
 impl Resident {
     /// Room for `bytes`, a whole number of pages, none of it resident yet.
     pub(super) fn reserve(bytes: usize) -> Result<Self, Fault> {
-        let no_room =
-            |error| Fault::Unavailable(format!("mmap {bytes} bytes: {error}; free memory"));
+        let no_room = |error| {
+            Fault::Unavailable(format!(
+                "map {} MiB: {error}; raise `ulimit -v`, or free memory",
+                bytes >> 20
+            ))
+        };
         let guard_bytes = rustix::param::page_size();
         let (nothing, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping at a place the kernel chooses.

@@ -68,6 +68,7 @@ pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
         cpu,
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
+        trials: false,
     };
     Sampler::new(clock, settings, cases, Box::new(Quiet))
 }

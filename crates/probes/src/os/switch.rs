@@ -34,7 +34,8 @@ const PITFALLS: &[&str] = &[
      at its end where it ran",
     "an end that polls, or passes many bytes at once, switches less often than it passes: the \
      kernel's counts of switches are held against the round trips, for each end",
-    "the difference is taken round by round, so that both parts meet the same disturbance",
+    "the self-pipe is timed after the switches: between them it would make the worker a CPU hog in \
+     the scheduler's books, and its turns end by preemption",
     "with a set the difference holds the refill of what the other end displaced; where both sets \
      fit in the first-level cache together there is little to refill",
     "the wake-up of a sleeper is part of the number: a pipe to oneself has none",
@@ -139,7 +140,10 @@ impl Probe for Switch {
         for (index, case) in cases.iter().enumerate() {
             let bytes = case.params.integer("set_bytes").and_then(|bytes| bytes.try_into().ok());
             match Pair::start(self.kind, bytes.unwrap_or(0), cpu) {
-                Ok(pair) => pairs.push((index, pair)),
+                Ok(pair) => {
+                    pair.process().into_iter().for_each(|peer| sampler.works_with(peer));
+                    pairs.push((index, pair));
+                }
                 Err(fault) => sampler.fault(index, fault),
             }
         }

@@ -9,15 +9,15 @@ const HALF_WIDTH_MAX: f64 = 0.25;
 /// when the half-width of its 95 % interval exceeds 25 % of it, or the interval includes 0.
 /// `None` when the value may be printed as it is, and where there is no interval to tell.
 ///
-/// A bound is never negative. An interval wholly below 0 and narrow gives `None` and leaves the
-/// headline negative: more was subtracted than was there, which is for the check of the
-/// subtraction to refuse and not for a bound to hide.
+/// A bound is never below half the interval's width: by chance the whole interval may lie near or
+/// below 0, and what cannot be told is not smaller for that.
 #[must_use]
 pub fn difference_bound(summary: &Summary) -> Option<f64> {
     let [low, high] = summary.ci95?;
     let includes_zero = low <= 0.0 && high >= 0.0;
     let too_wide = (high - low) / 2.0 > HALF_WIDTH_MAX * summary.median.abs();
-    (includes_zero || too_wide).then(|| high.max(0.0))
+    let negative = summary.median <= 0.0;
+    (includes_zero || too_wide || negative).then(|| high.max((high - low) / 2.0))
 }
 
 #[cfg(test)]
@@ -43,9 +43,10 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_never_negative_and_a_narrow_negative_difference_has_none() {
-        assert_eq!(bound(-3.0, -1.0, -0.5), Some(0.0));
-        assert_eq!(bound(-1.1, -1.0, -0.9), None);
+    fn a_bound_is_never_below_what_can_be_told() {
+        assert_eq!(bound(-3.0, -1.0, -0.5), Some(1.25));
+        assert!(bound(-1.1, -1.0, -0.9).is_some_and(|bound| (bound - 0.1).abs() < 1e-12));
+        assert_eq!(bound(-2.0, -1.0, 0.1), Some(1.05));
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     summary.autocorrelation = over(&processes, |p| {
         if p.values.len() < AUTOCORRELATION_MIN { None } else { autocorrelation(&p.values, 1) }
     });
-    summary.drift = relative(over(&processes, |p| drift(&p.values)), headline);
+    summary.drift = relative(certain_drift(&processes), headline);
     Some(summary)
 }
 
@@ -160,6 +160,14 @@ fn over(processes: &[Process], figure: impl Fn(&Process) -> Option<f64>) -> Opti
 /// A figure ÷ the size of the headline, where that is a number.
 fn relative(figure: Option<f64>, headline: f64) -> Option<f64> {
     Some(figure? / headline.abs()).filter(|ratio| ratio.is_finite())
+}
+
+/// The median over processes of their change over a visit, where its interval over processes lies
+/// on one side of 0. With one process, or too few for an interval, none is told.
+fn certain_drift(processes: &[Process]) -> Option<f64> {
+    let drifts: Vec<f64> = processes.iter().filter_map(|p| drift(&p.values)).collect();
+    let ([low, high], _) = median_interval(&drifts)?;
+    if low > 0.0 || high < 0.0 { median(&drifts) } else { Some(0.0) }
 }
 
 /// The change over a visit, in the unit of the values: the Theil–Sen slope over their index × the

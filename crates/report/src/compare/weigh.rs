@@ -3,7 +3,7 @@
 use fathom_record::statistics::{mann_whitney, median, ratio_of_medians};
 use fathom_record::{Better, Record, State, Summary, Unit};
 
-use super::{Compared, Word};
+use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, Word};
 
 /// Processes on either side from which on a change may be called one.
 const PROCESSES_MIN: usize = 8;
@@ -86,5 +86,14 @@ pub(super) fn adjust(rows: &mut [Compared]) {
     for (rank, (row, p)) in order.into_iter().enumerate().rev() {
         least = least.min(p * all / (rank + 1) as f64);
         rows[row].p_adjusted = Some(least);
+    }
+    // A change that many comparisons bring about by chance is not called one.
+    for row in rows.iter_mut().filter(|row| row.p_adjusted.is_none_or(|q| q >= LIMIT)) {
+        row.word = match row.word {
+            Word::Better => Word::LooksBetter,
+            Word::Worse => Word::LooksWorse,
+            Word::Changed => Word::LooksChanged,
+            word => word,
+        };
     }
 }

@@ -95,7 +95,7 @@ fn a_run_with_nothing_but_one_good_record_has_a_short_end() {
     let mut one = document();
     one.records.truncate(1);
     let text = plain(&closing(&one, 80));
-    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted, 1 agree"), "{text}");
+    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted value 1 agrees"), "{text}");
 }
 
 #[test]

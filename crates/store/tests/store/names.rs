@@ -45,7 +45,7 @@ fn a_name_of_no_run_says_how_many_there_are() {
     for name in ["0195c", "latest~3", "ffffffffffffffff"] {
         let message = store.resolve(name).unwrap_err().to_string();
         let expected = format!(
-            "find run {name}: no such run among the 3 in the store; `fathom show` lists them"
+            "find run {name}: no such run among the 3 in the store; `fathom show --runs` lists them"
         );
         assert_eq!(message, expected);
     }

@@ -192,12 +192,16 @@ fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
         false => format!("about {seconds:.0} s"),
     };
     let text = format!(
-        "{} results of {} metrics{with}; {} effort, {processes} fresh processes each, seed {}: \
+        "{} of {}{with}; {} effort, {processes} fresh processes each, seed {}: \
          {time}",
-        plan.records(),
-        plan.metrics(false).len() + needed.len(),
+        counted(plan.records(), "result"),
+        counted(plan.metrics(false).len() + needed.len(), "metric"),
         plan.effort.word(),
         plan.seed
     );
     fathom_report::paragraph(&text, width, "", "") + "\n"
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

@@ -17,6 +17,7 @@ fn request() -> VisitRequest {
         cpu: affinity::allowed()[0],
         batch_floor_ns: 2000.0,
         time_limit_ns: 1e8,
+        trials: false,
         clock: Specification {
             source: Source::MonotonicRaw,
             hz: 1e9,
