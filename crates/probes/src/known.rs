@@ -58,3 +58,22 @@ impl<'r> Known<'r> {
         self.quantity("cpu.frequency", &Params::none())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Cause, State, Verdict};
+
+    use super::*;
+    use crate::os::smoke;
+
+    #[test]
+    fn a_number_that_must_not_be_believed_is_not_given_out() {
+        let params = Params::none();
+        let mut records = [smoke::record("cpu.frequency", &params, 3e9, 1e6)];
+        assert_eq!(Known::new(&records).frequency().map(|hz| hz.value), Some(3e9));
+        records[0].verdict = Verdict::because(State::Invalid, Cause::Clock, "why");
+        assert_eq!(Known::new(&records).frequency(), None);
+        records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
+        assert!(Known::new(&records).frequency().is_some(), "a noisy number stands");
+    }
+}

@@ -27,13 +27,18 @@ pub fn closing(document: &Document, width: usize) -> String {
     if !whole.is_empty() {
         text += &paragraph(&whole.join(" "));
     }
-    text += &paragraph(&format!(
+    text
+}
+
+/// Where the run is kept and how to see it again: the last lines of a run that is.
+pub fn kept(document: &Document, width: usize) -> String {
+    let text = format!(
         "Kept as run {}; {} shows it again, {} says what is behind a number.",
         document.run.id,
         glued(&format!("`fathom show {}`", document.run.id)),
         glued("`fathom explain METRIC`"),
-    ));
-    text
+    );
+    wrapped(&text, width.max(NARROWEST), "", "")
 }
 
 /// What was done of what, for a run that did not come to its end.

@@ -6,9 +6,9 @@
 //! years. Text for the terminal always carries its colours, which whoever prints it strips where
 //! there is no terminal; no colour says what the words beside it do not.
 //!
-//! A run is printed as it goes in five parts, each of which brings its own blank lines, so that
+//! A run is printed as it goes in six parts, each of which brings its own blank lines, so that
 //! [`show`] of a kept run is the same text: [`opening`], [`Table::header`], [`Table::rows`] block
-//! by block, [`Table::foot`] and [`closing`].
+//! by block, [`Table::foot`], [`closing`], and [`kept`] where it is.
 #![forbid(unsafe_code)]
 
 pub mod compare;
@@ -30,7 +30,7 @@ mod table;
 mod wrap;
 
 pub use account::{account, paragraph};
-pub use closing::closing;
+pub use closing::{closing, kept};
 pub use json::{document_json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
@@ -48,5 +48,6 @@ pub fn show(document: &Document, layout: &Layout) -> String {
     text += &table.rows(&document.records);
     text += &table.foot();
     text += &closing(document, layout.width);
+    text += &kept(document, layout.width);
     text
 }

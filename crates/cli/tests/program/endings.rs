@@ -94,8 +94,15 @@ fn a_killed_coordinator_takes_its_workers_along_and_keeps_its_records() {
         workers = children(child.id());
         !workers.is_empty()
     });
+    // Orphans come to this process, so that it sees what ended them.
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
     signal(child.id(), Signal::KILL);
     child.wait().expect("it ends");
+    let worker = Pid::from_raw(workers[0] as i32);
+    let options = rustix::process::WaitOptions::empty();
+    let ended = rustix::process::waitpid(worker, options).expect("the orphan is ours");
+    let (_, status) = ended.expect("it ended");
+    assert_eq!(status.terminating_signal(), Some(Signal::KILL.as_raw()), "ended by the kernel");
     eventually("a worker outlived its coordinator", || !workers.iter().any(|one| exists(*one)));
     let document = place.latest();
     assert_eq!(document.run.state, RunState::Interrupted);

@@ -7,8 +7,8 @@ use fathom_record::Host;
 use fathom_record::run::ClockFacts;
 
 use super::{
-    Clock, Refusal, Source, Specification, Stamp, check_order, monotonic_ns, monotonic_raw_ns,
-    refusal, wall_ns,
+    Clock, OrderCheck, Refusal, Source, Specification, Stamp, check_order, monotonic_ns,
+    monotonic_raw_ns, refusal, wall_ns,
 };
 
 /// How long the first calibration takes: 50 ms with ends good to 25 ns is 1 ppm.
@@ -152,11 +152,13 @@ fn uncalibrated(source: Source) -> Specification {
 
 /// The counter, if its stamps on different CPUs are in order.
 fn in_order(source: Source, cpus: &[u32]) -> Result<Source, Refusal> {
-    let check = check_order(uncalibrated(source), cpus);
-    if check.backwards == 0 {
-        Ok(source)
-    } else {
-        Err(Refusal::OutOfOrder(check.backwards_ticks_max))
+    trusted_by(check_order(uncalibrated(source), cpus)).map(|()| source)
+}
+
+fn trusted_by(check: OrderCheck) -> Result<(), Refusal> {
+    match check.backwards {
+        0 => Ok(()),
+        _ => Err(Refusal::OutOfOrder(check.backwards_ticks_max)),
     }
 }
 
@@ -277,6 +279,13 @@ mod tests {
         assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC over")));
         let run = WholeRun { raw_ppm: 51.0, ..run };
         assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC_RAW")));
+    }
+
+    #[test]
+    fn one_stamp_out_of_order_refuses_the_counter() {
+        assert_eq!(trusted_by(OrderCheck { pairs: 3, ..OrderCheck::default() }), Ok(()));
+        let backwards = OrderCheck { pairs: 3, backwards: 1, backwards_ticks_max: 40 };
+        assert_eq!(trusted_by(backwards), Err(Refusal::OutOfOrder(40)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use calibration::{CalibrationError, STEP_STAMPS, Watch, WholeRun, step_ticks};
 pub use fake::FakeClock;
-use order::check_order;
+use order::{OrderCheck, check_order};
 pub use refusal::Refusal;
 
 /// A stamp: ticks since an arbitrary origin.

@@ -182,3 +182,19 @@ fn the_order_of_cases_comes_from_the_seed() {
     sorted.sort_unstable();
     assert_eq!(sorted, vec![0, 1, 2, 3, 4, 5]);
 }
+
+#[test]
+fn a_kernel_runs_for_twenty_batches_before_its_first_round() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[]);
+    let (clock, done) = (Rc::clone(&fake), Rc::new(Cell::new(0)));
+    let count = Rc::clone(&done);
+    sampler.run(vec![Work::batched(0, move |iterations| {
+        clock.advance(10 * iterations);
+        count.set(count.get() + iterations);
+        iterations
+    })]);
+    let sample = only(sampler.finish());
+    let of_rounds = 8 * 3 * sample.batch;
+    assert!(10 * (done.get() - of_rounds) >= 20 * 10_000, "{} iterations", done.get());
+}

@@ -11,7 +11,7 @@ pub mod process_fork;
 mod raw_call;
 mod resident;
 #[cfg(test)]
-mod smoke;
+pub(crate) mod smoke;
 pub mod switch;
 pub mod syscall;
 pub mod syscall_fresh;

@@ -130,7 +130,7 @@ fn assert_sample(id: &str, case: &Case, sample: &Sample) {
 }
 
 /// A record of a case whose interval is `median` ± `half_width`.
-pub(super) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
+pub(crate) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
     let ci95 = Some([median - half_width, median + half_width]);
     Record {
         metric: MetricId::new(metric),

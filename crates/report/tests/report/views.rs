@@ -2,7 +2,7 @@
 
 use crate::fixture::{document, plain};
 use fathom_record::{Cause, Counts, Document, Effort, Protocol, Reason, RunState, State, Verdict};
-use fathom_report::{Layout, RunListing, Table, closing, opening, runs, show};
+use fathom_report::{Layout, RunListing, Table, closing, kept, opening, runs, show};
 
 fn layout(width: usize) -> Layout {
     Layout { width, ..Layout::default() }
@@ -168,6 +168,7 @@ fn blocks_printed_as_they_end_read_as_the_kept_run() {
             }
             text += &table.foot();
             text += &closing(&document, layout.width);
+            text += &kept(&document, layout.width);
             assert_eq!(text, show(&document, &layout), "blocks of {size}");
         }
     }

@@ -154,6 +154,11 @@ impl Audience for Follower {
                 self.print(&foot);
                 let closing = fathom_report::closing(document, self.layout.width);
                 self.print(&closing);
+                let last = match self.store_failed {
+                    true => "This run is not kept: the store failed, as said above.\n".to_owned(),
+                    false => fathom_report::kept(document, self.layout.width),
+                };
+                self.print(&last);
             }
             Format::Json => {
                 let records =
