@@ -1,7 +1,9 @@
 //! The command line: the one definition from which help, completions and man pages are made.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_record::{Effort, Protocol};
@@ -26,6 +28,39 @@ Examples:
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
 not be believed, 130 stopped by Ctrl-C (what was done is kept), 141 the reader of the output left.";
+
+/// Says in one line what is wrong with a command line, for exit status 2; prints help and version
+/// where that was asked for.
+pub fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // A closed output is no matter here: there is nothing left to do.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+    }
+    crate::terminal::warn(&one_line(&error.render().to_string()));
+    ExitCode::from(2)
+}
+
+/// The parser's message without its usage, its paragraphs joined.
+fn one_line(message: &str) -> String {
+    let said = message
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with("Usage:"))
+        .map(|line| line.strip_prefix("error: ").unwrap_or(line))
+        .map(|line| if line.starts_with("For more") { "try `--help`" } else { line });
+    let mut text = String::new();
+    for line in said {
+        let join = match text.chars().last() {
+            None => "",
+            Some(':') => " ",
+            Some(_) => "; ",
+        };
+        text += join;
+        text += line;
+    }
+    text
+}
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -73,7 +108,7 @@ pub struct RunArguments {
     #[arg(long)]
     pub thorough: bool,
     /// Seed of every random order; by chance where none is given.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = seed)]
     pub seed: Option<u64>,
     /// How the headline is taken.
     #[arg(long, value_enum, default_value_t = ProtocolName::Median)]
@@ -107,6 +142,10 @@ pub struct RunArguments {
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
+}
+
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "a seed is a whole number from 0 to 2^64 − 1".to_owned())
 }
 
 impl RunArguments {
@@ -227,7 +266,7 @@ pub struct CompareArguments {
     #[arg(value_name = "B")]
     pub b: String,
     /// Seed of the bootstrap.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
     /// Print as JSON.
     #[arg(long)]
@@ -258,6 +297,17 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+
+    #[test]
+    fn a_refusal_is_one_line_with_the_tip_and_without_the_usage() {
+        let error = Arguments::try_parse_from(["fathom", "run", "--quik"]).unwrap_err();
+        let line = one_line(&error.render().to_string());
+        assert!(line.contains("'--quik'") && line.contains("'--quick'"), "{line}");
+        assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");
+        let error = Arguments::try_parse_from(["fathom", "run", "--keep", "9"]).unwrap_err();
+        let line = one_line(&error.render().to_string());
+        assert!(line.contains("not provided: --protocol <PROTOCOL>; try"), "{line}");
+    }
 
     #[test]
     fn the_definition_is_consistent() {

@@ -4,8 +4,11 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use fathom_cli::arguments::Arguments;
+use fathom_cli::arguments::{self, Arguments};
 
 fn main() -> ExitCode {
-    fathom_cli::main(Arguments::parse())
+    match Arguments::try_parse() {
+        Ok(arguments) => fathom_cli::main(arguments),
+        Err(error) => arguments::refuse(&error),
+    }
 }

@@ -190,8 +190,7 @@ fn spread(summary: &Summary, total: &Disturbance, expectation: Expectation) -> O
     let half_width = summary.relative_half_width().filter(|_| summary.bound.is_none())?;
     (half_width > expectation.noise_limit).then(|| {
         let text = format!(
-            "± {:.0} % over {} processes; {}",
-            100.0 * half_width,
+            "the interval over {} processes is wide; {}",
             summary.processes,
             little_told(total, expectation)
         );
