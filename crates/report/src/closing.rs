@@ -51,6 +51,9 @@ fn progress(document: &Document) -> Option<String> {
     let planned = usize::try_from(document.run.planned).unwrap_or(usize::MAX);
     // A run made before the plan was kept says no more than its records do.
     let amount = match planned.max(records.len()) {
+        all if all > done && records.len() > done => {
+            format!("{done} of {all} cases were done, {} in part", records.len() - done)
+        }
         all if all > done => format!("{done} of {all} cases were done"),
         _ => format!("{done} cases were done until then"),
     };
