@@ -115,7 +115,7 @@ pub struct RunArguments {
     pub protocol: ProtocolName,
     /// Values that remain with `--protocol trimmed`; 1.6 times as many are taken.
     #[arg(long, value_name = "N", default_value_t = crate::pipeline::KEPT, requires = "protocol")]
-    #[arg(value_parser = clap::value_parser!(u64).range(4..=100_000))]
+    #[arg(value_parser = clap::value_parser!(u64).range(10..=100_000))]
     pub keep: u64,
     /// Show every time in core cycles too.
     #[arg(long)]
@@ -304,7 +304,7 @@ mod tests {
         let line = one_line(&error.render().to_string());
         assert!(line.contains("'--quik'") && line.contains("'--quick'"), "{line}");
         assert!(!line.contains('\n') && !line.contains("Usage"), "{line}");
-        let error = Arguments::try_parse_from(["fathom", "run", "--keep", "9"]).unwrap_err();
+        let error = Arguments::try_parse_from(["fathom", "run", "--keep", "99"]).unwrap_err();
         let line = one_line(&error.render().to_string());
         assert!(line.contains("not provided: --protocol <PROTOCOL>; try"), "{line}");
     }

@@ -51,7 +51,8 @@ fn measured(record: &Record, summary: &Summary) -> String {
     if let Some([low, high]) = summary.ci95 {
         let level =
             summary.ci_level.map_or_else(String::new, |level| format!(" {}", percent(level)));
-        text += &format!(", interval {}{level}", range(Some(low), Some(high), record.unit));
+        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
+        text += &format!(", interval {low} to {high} ({})", level.trim());
     }
     text += &format!("; {} values of {} processes", summary.n, summary.processes);
     text += &format!(
@@ -79,7 +80,11 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
         }
         None => "",
     };
-    format!("{limits}{terms}{word}")
+    let limit = prediction.limit_interval.map_or_else(String::new, |[low, high]| {
+        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
+        format!(" (a limit that itself lies between {low} and {high})")
+    });
+    format!("{limits}{limit}{terms}{word}")
 }
 
 /// A figure of any unit, with as many digits as it needs.

@@ -217,6 +217,9 @@ pub(crate) fn cycle_count(count: f64) -> String {
 }
 
 /// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
+/// A wider arm than this is worth telling apart from the other.
+const LOPSIDED_MIN: f64 = 0.05;
+
 fn uncertainty(record: &Record, protocol: Protocol) -> String {
     let Some(summary) = &record.summary else {
         return NOTHING.to_owned();
@@ -230,12 +233,26 @@ fn uncertainty(record: &Record, protocol: Protocol) -> String {
             None => NOTHING.to_owned(),
         };
     }
+    if let Some(lopsided) = lopsided(summary) {
+        return lopsided;
+    }
     match summary.relative_half_width() {
         Some(half) if summary.interval == IntervalKind::WithinRun => percent(half) + "*",
         Some(half) => percent(half),
         None if summary.n == 1 => "n=1".to_owned(),
         None => NOTHING.to_owned(),
     }
+}
+
+/// `+54 −1 %` without its blank, where one arm of a wide interval is three times the other or more:
+/// half its width would claim too much on one side and too little on the other.
+fn lopsided(summary: &Summary) -> Option<String> {
+    let [low, high] = summary.ci95?;
+    let whole = summary.median.abs();
+    let (up, down) = ((high - summary.median) / whole, (summary.median - low) / whole);
+    let uneven = up.max(down) > 3.0 * up.min(down) && up.max(down) > LOPSIDED_MIN;
+    let text = format!("+{:.0} −{:.0}%", 100.0 * up, 100.0 * down);
+    (uneven && width_of(&text) <= 8).then_some(text)
 }
 
 fn relative(part: f64, whole: f64) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Cause, Prediction, Protocol, Record, State, Unit};
 
 use crate::cells::Shown;
 use crate::closing::ended;
@@ -102,13 +102,15 @@ fn factor(ratio: f64) -> String {
 /// The noisy record with the widest interval, and its cause.
 fn noisiest(records: &[Record]) -> Option<String> {
     let width = |record: &Record| {
-        let summary = record.summary.as_ref()?;
+        // A bound has no width to speak of: it may lie around nothing.
+        let summary = record.summary.as_ref().filter(|summary| summary.bound.is_none())?;
         let half_width = summary.relative_half_width();
         half_width.or(Some(summary.spread_between)).filter(|width| width.is_finite())
     };
     let (width, record) = records
         .iter()
         .filter(|record| record.verdict.state == State::Noisy)
+        .filter(|record| record.verdict.reasons.iter().all(|it| it.cause != Cause::Interrupted))
         .filter_map(|record| Some((width(record)?, record)))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     let reason = record.verdict.reasons.first();

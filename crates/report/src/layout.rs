@@ -73,7 +73,7 @@ impl Columns {
             // "~12.35 Mops/s"; narrow, one figure less.
             measured: if narrow { 12 } else { 13 },
             cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
-            half_width: 7,
+            half_width: 8,
             predicted: if narrow { 13 } else { 15 },
             verdict: if narrow { 9 } else { 11 },
             wide,

@@ -173,7 +173,7 @@ impl Table {
             .iter()
             .map(|(processes, level)| format!("{} from {processes} processes", level_text(*level)))
             .collect();
-        let mut text = "±: half the interval ÷ the measured value".to_owned();
+        let mut text = "±: half the interval ÷ the measured value, or its two arms".to_owned();
         if !levels.is_empty() {
             text += &format!("; intervals: {}", levels.join(", "));
         }

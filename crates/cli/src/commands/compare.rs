@@ -11,6 +11,9 @@ use crate::terminal::{self, Output};
 pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     let a = stored::document(&arguments.a, false, &arguments.store)?;
     let b = stored::document(&arguments.b, false, &arguments.store)?;
+    if a.run.id == b.run.id {
+        terminal::warn("A and B are the same run: nothing can differ");
+    }
     let comparison = comparing::compare(&a, &b, arguments.seed);
     let mut output = Output::new();
     if arguments.json {

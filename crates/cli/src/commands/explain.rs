@@ -50,6 +50,8 @@ fn what_it_is(entry: &Entry, width: usize) -> String {
     say("needs", &about.needs.join(", "));
     say("requires", about.requires);
     say("published", about.published);
+    let limit = format!("above ± {:.0} % that no counter explains", 100.0 * about.noise_limit);
+    say("noisy", &limit);
     text
 }
 

@@ -42,6 +42,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
         .map_err(|error| Usage(error.to_string()))?;
     let plan = Plan { kept: arguments.keep, ..plan };
+    check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let store = open_store(arguments)?;
     let watch = Watch::begin(&host).context("calibrate the clock")?;
@@ -133,6 +134,20 @@ fn mark_of_a_run() -> Option<Option<UnixListener>> {
         Some(Ok(listener)) => Some(Some(listener)),
         _ => Some(None),
     }
+}
+
+/// What the environment imposes must be something that can be.
+fn check_environment(host: &Host) -> anyhow::Result<()> {
+    if let Ok(clock) = std::env::var("FATHOM_CLOCK")
+        && clock != "monotonic_raw"
+    {
+        let text = format!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
+        return Err(Usage(text).into());
+    }
+    if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
+        fathom_probes::uarch::row_for(host).map_err(Usage)?;
+    }
+    Ok(())
 }
 
 /// What the environment imposes on the run, beyond the command line.

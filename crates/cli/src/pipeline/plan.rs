@@ -113,7 +113,7 @@ impl Plan {
                 let trials = fathom_record::statistics::trials_for(self.kept) as u32;
                 // As many processes as divide the trials, so that there are exactly so many.
                 let divides = |processes: &u32| trials.is_multiple_of(*processes);
-                let processes = (1..=processes_min).rev().find(divides).unwrap_or(1);
+                let processes = (1..=processes_min.max(10)).rev().find(divides).unwrap_or(1);
                 let rounds = trials / processes;
                 Visits { processes_min: processes, processes_max: processes, rounds, trials: true }
             }

@@ -101,13 +101,18 @@ impl Derived for CallPerArgument {
         let on_stack = if to > IN_REGISTERS { (to - from.max(IN_REGISTERS)) as f64 } else { 0.0 };
         let share = on_stack / (to - from).max(1) as f64;
         let mut cycles = (1.0 - share) / width.value;
-        if share > 0.0 {
-            cycles += share * constant("stack_argument_cycles")?.value;
-        }
+        let stack = (share > 0.0).then(|| constant("stack_argument_cycles")).transpose()?;
+        cycles += stack.map_or(0.0, |stack| share * stack.value);
         let formula = "at most 1 ÷ issue width a register argument, store + load a stack argument";
-        Ok(Prediction::at_most(cycles * cycle_ns, formula, &width.source)
+        let mut prediction = Prediction::at_most(cycles * cycle_ns, formula, &width.source)
             .with_input("moves a cycle", width.value, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency"))
+            .with_input("frequency", frequency.value, "this run: cpu.frequency");
+        if let Some(stack) = stack {
+            prediction = prediction
+                .with_input("cycles of a stack argument", stack.value, &row.origin())
+                .with_input("share of stack arguments", share, "the arguments of the line");
+        }
+        Ok(prediction)
     }
 }
 

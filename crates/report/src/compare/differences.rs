@@ -49,6 +49,12 @@ fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
 
 type Fact = (&'static str, Option<String>);
 
+/// What the environment imposed on a run.
+fn imposed(notes: &[String]) -> String {
+    let imposed = notes.iter().filter_map(|note| note.strip_suffix(" was imposed"));
+    imposed.collect::<Vec<&str>>().join(", ")
+}
+
 /// The facts compared, always the same ones in the same order.
 fn facts(document: &Document) -> Vec<Fact> {
     let mut facts = machine(document);
@@ -110,6 +116,7 @@ fn run(document: &Document) -> Vec<Fact> {
         fathom_record::RunState::Interrupted => "interrupted",
     };
     vec![
+        ("imposed", Some(imposed(&document.run.notes))),
         ("tool", Some(format!("{} {}", tool.name, tool.version))),
         ("effort", some(run.effort.word())),
         ("protocol", some(protocol)),
