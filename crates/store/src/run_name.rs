@@ -7,10 +7,15 @@ use crate::{Store, StoreError};
 /// Fewer digits than this would often fit several runs.
 const PREFIX_MIN: usize = 4;
 
+/// The runs that have a record, the newest first.
+const LATEST: &str = "SELECT id FROM run
+    WHERE EXISTS (SELECT 1 FROM record WHERE record.run = run.number)
+    ORDER BY id DESC LIMIT 1 OFFSET ?1";
+
 impl Store {
     /// The id of the run that `name` stands for: a whole id, a prefix of at least 4 characters
     /// that fits one run only, `latest`, or `latest~N` for the N-th before it. Any state counts: a
-    /// run that goes on can be the latest.
+    /// run that goes on can be the latest, but one without a record is not.
     ///
     /// # Errors
     /// Where the name fits no run, several, or is not a name.
@@ -46,9 +51,7 @@ impl Store {
         };
         let found = self
             .connection
-            .query_row("SELECT id FROM run ORDER BY id DESC LIMIT 1 OFFSET ?1", [back], |row| {
-                row.get(0)
-            })
+            .query_row(LATEST, [back], |row| row.get(0))
             .optional()
             .map_err(|error| self.failed("read", error))?;
         match found {

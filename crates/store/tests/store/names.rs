@@ -11,6 +11,7 @@ fn three_runs() -> (tempfile::TempDir, Store) {
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
         store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
+        store.add(id, &example::record(0)).unwrap();
     }
     (folder, store)
 }
@@ -28,6 +29,15 @@ fn a_run_is_found_by_its_id_a_prefix_and_its_age() {
     ] {
         assert_eq!(store.resolve(name).unwrap(), expected, "{name}");
     }
+}
+
+#[test]
+fn a_run_that_was_stopped_before_its_first_record_is_not_the_latest() {
+    let (_folder, mut store) = three_runs();
+    let empty = "0195cc0000000004";
+    store.begin(&example::tool(), &example::run(empty), &example::host()).unwrap();
+    assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
+    assert_eq!(store.resolve("0195cc").unwrap(), empty, "it can still be named");
 }
 
 #[test]

@@ -130,7 +130,9 @@ impl Audience for Follower {
         }
         match self.format {
             Format::Table => {
-                let rows = self.table.rows(records);
+                // As `show` will read them, which does without the raw values.
+                let records: Vec<Record> = records.iter().map(|one| self.as_printed(one)).collect();
+                let rows = self.table.rows(&records);
                 self.print(&rows);
             }
             Format::JsonLines => {
