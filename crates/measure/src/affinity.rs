@@ -73,14 +73,15 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
     Some(Choice { cpu, reason: reasons.join(", ") })
 }
 
-/// CPUs of the fastest kind on a hybrid CPU; all allowed ones elsewhere.
+/// CPUs of the fastest kind on a hybrid CPU; all allowed ones elsewhere. Kinds are named after
+/// their counters (`cpu_core`) or by the scheduler's capacity (`capacity 1024`).
 fn fast_kind(host: &Host) -> Vec<u32> {
-    let fast = host
-        .cpu
-        .kinds
-        .iter()
-        .find(|(kind, _)| kind.contains("core") || kind.contains("performance"));
-    fast.map_or_else(|| host.cpu.allowed.clone(), |(_, cpus)| cpus.clone())
+    let speed = |kind: &str| match kind.strip_prefix("capacity ") {
+        Some(capacity) => capacity.parse().unwrap_or(0),
+        None => u32::from(kind == "cpu_core"),
+    };
+    let fastest = host.cpu.kinds.iter().max_by_key(|(kind, _)| speed(kind));
+    fastest.map_or_else(|| host.cpu.allowed.clone(), |(_, cpus)| cpus.clone())
 }
 
 /// The share of time each CPU was not idle over `window`, from `/proc/stat`; empty where that
@@ -147,6 +148,9 @@ mod tests {
         let mut hybrid = host(&[0, 1, 2, 3]);
         hybrid.cpu.kinds =
             [("cpu_core".to_owned(), vec![0, 1]), ("cpu_atom".to_owned(), vec![2, 3])].into();
+        assert_eq!(choose(&hybrid, &[]).map(|choice| choice.cpu), Some(1));
+        hybrid.cpu.kinds = [("capacity 1024".to_owned(), vec![0, 1])].into();
+        hybrid.cpu.kinds.insert("capacity 446".to_owned(), vec![2, 3]);
         assert_eq!(choose(&hybrid, &[]).map(|choice| choice.cpu), Some(1));
     }
 

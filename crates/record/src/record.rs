@@ -56,6 +56,30 @@ pub struct Record {
 }
 
 impl Record {
+    /// A record of a case about which nothing is known yet.
+    pub fn new(metric: MetricId, params: Params, title: &str, unit: Unit, better: Better) -> Self {
+        Self {
+            metric,
+            params,
+            title: title.to_owned(),
+            unit,
+            better,
+            value: None,
+            visit: String::new(),
+            derived_from: Vec::new(),
+            samples: None,
+            summary: None,
+            prediction: None,
+            no_model: None,
+            agreement: None,
+            verdict: Verdict::default(),
+            checks: BTreeMap::new(),
+            disturbance: Disturbance::default(),
+            notes: Vec::new(),
+            checksum: String::new(),
+        }
+    }
+
     /// `os.syscall{call=getppid}`.
     pub fn name(&self) -> String {
         format!("{}{}", self.metric, self.params)

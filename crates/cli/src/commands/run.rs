@@ -33,7 +33,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let begun_ns = clock::monotonic_raw_ns();
     let interrupt = Interrupt::listen().context("listen to signals")?;
-    let journal = journal()?;
+    let journal = journal(arguments)?;
     tune::recover(&journal).into_iter().for_each(|said| terminal::warn(&said));
     let mut host = host::read();
     // Six digits: short enough to be typed again.
@@ -95,10 +95,11 @@ fn status(
     Ok(if arguments.strict && !all_there { Status::Incomplete } else { Status::Done })
 }
 
-/// Where `--tune` keeps what it must put back.
-fn journal() -> anyhow::Result<PathBuf> {
-    let store = Store::default_path().map_err(|error| Usage(error.to_string()))?;
-    Ok(store.with_file_name("tune.json"))
+/// Where `--tune` keeps what it must put back: in the user's data folder, or where there is none
+/// beside the store that was named.
+fn journal(arguments: &RunArguments) -> anyhow::Result<PathBuf> {
+    let beside = Store::default_path().or_else(|_| stored::path(&arguments.store))?;
+    Ok(beside.with_file_name("tune.json"))
 }
 
 fn open_store(arguments: &RunArguments) -> anyhow::Result<Store> {

@@ -212,6 +212,7 @@ fn reduce_block(
     if let Some(failure) = clock_failure {
         for record in &mut records {
             record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
+            record.agreement = None;
         }
     }
     records.into_iter().map(Record::sealed).collect()

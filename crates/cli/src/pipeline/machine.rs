@@ -12,41 +12,14 @@ pub struct VisitRequest {
     pub metric: String,
     /// Its cases.
     pub params: Vec<Params>,
-    /// Rounds in the visit.
-    pub rounds: u32,
-    /// Seed of the order of cases within a round.
-    pub seed: u64,
-    /// Number of the process.
-    pub process: u32,
-    /// The CPU to be pinned to.
-    pub cpu: u32,
-    /// Shortest batch.
-    pub batch_floor_ns: f64,
-    /// No further round is begun after this.
-    pub time_limit_ns: f64,
-    /// One value a round, all kept, as the trimmed protocol counts trials.
-    pub trials: bool,
+    /// How the visit is to be taken.
+    pub settings: Settings,
     /// The coordinator's clock.
     pub clock: Specification,
     /// The coordinator's process, without which the worker ends.
     pub coordinator: u32,
     /// Run at the highest ordinary priority.
     pub priority: bool,
-}
-
-impl VisitRequest {
-    /// The sampler's settings.
-    pub fn settings(&self) -> Settings {
-        Settings {
-            rounds: self.rounds,
-            seed: self.seed,
-            process: self.process,
-            cpu: self.cpu,
-            batch_floor_ns: self.batch_floor_ns,
-            time_limit_ns: self.time_limit_ns,
-            trials: self.trials,
-        }
-    }
 }
 
 /// What a worker answers: one line of JSON on its standard output.

@@ -1,13 +1,11 @@
 //! From what visits gave to records.
 
-use std::collections::BTreeMap;
-
 use fathom_measure::sampler::Fault;
 use fathom_probes::{About, Case, Derived, Known};
 use fathom_record::judge::{Expectation, judge};
 use fathom_record::{
-    Agreement, Cause, Disturbance, Document, MetricId, NoModel, Prediction, Reason, Record, Sample,
-    State, Summary, Verdict, statistics,
+    Agreement, Cause, Document, MetricId, NoModel, Prediction, Reason, Record, Sample, State,
+    Summary, Verdict, statistics,
 };
 
 use super::plan::Plan;
@@ -113,26 +111,8 @@ fn with_doubts_of(inputs: &[&str], known: &[Record], mut own: Verdict) -> Verdic
 }
 
 fn empty(about: &About, case: &Case) -> Record {
-    Record {
-        metric: MetricId::new(about.id),
-        params: case.params.clone(),
-        title: about.title.to_owned(),
-        unit: about.unit,
-        better: about.better,
-        value: None,
-        visit: String::new(),
-        derived_from: Vec::new(),
-        samples: None,
-        summary: None,
-        prediction: None,
-        no_model: None,
-        agreement: None,
-        verdict: Verdict::default(),
-        checks: BTreeMap::new(),
-        disturbance: Disturbance::default(),
-        notes: Vec::new(),
-        checksum: String::new(),
-    }
+    let (metric, params) = (MetricId::new(about.id), case.params.clone());
+    Record::new(metric, params, about.title, about.unit, about.better)
 }
 
 fn expectation(about: &About) -> Expectation {

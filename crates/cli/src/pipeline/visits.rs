@@ -1,6 +1,6 @@
 //! The visits of a block: in seeded random order, and as many as its cases need.
 
-use fathom_measure::sampler::{BATCH_FLOOR_NS, Fault};
+use fathom_measure::sampler::{BATCH_FLOOR_NS, Fault, Settings};
 use fathom_probes::{Entry, Probe};
 use fathom_record::{Reason, Sample, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -92,14 +92,16 @@ impl<'p> Visited<'p> {
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
             params: self.unit.cases.iter().map(|case| case.params.clone()).collect(),
-            rounds: visits.rounds,
-            seed: request.seed,
-            process: self.visits,
-            cpu: request.cpu,
-            batch_floor_ns: BATCH_FLOOR_NS,
-            // Three times the estimate and a second: a slow machine still gives its rounds.
-            time_limit_ns: 3.0 * cost_ns + 1e9,
-            trials: visits.trials,
+            settings: Settings {
+                rounds: visits.rounds,
+                seed: request.seed,
+                process: self.visits,
+                cpu: request.cpu,
+                batch_floor_ns: BATCH_FLOOR_NS,
+                // Three times the estimate and a second: a slow machine still gives its rounds.
+                time_limit_ns: 3.0 * cost_ns + 1e9,
+                trials: visits.trials,
+            },
             clock: machine.clock(),
             coordinator: std::process::id(),
             priority: request.priority,

@@ -69,7 +69,7 @@ impl Workers {
             );
         }
         // Rounds end after the limit by at most one round, and the set-up comes on top.
-        let bound_ns = 2.0 * request.time_limit_ns + self.grace_ns;
+        let bound_ns = 2.0 * request.settings.time_limit_ns + self.grace_ns;
         match worker.answer(bound_ns, stop) {
             Ending::Answered(bytes) => match serde_json::from_slice::<VisitAnswer>(&bytes) {
                 Ok(answer) => Outcome::Answered(answer),
@@ -256,8 +256,8 @@ fn take(request: &VisitRequest) -> VisitAnswer {
     let Some(Entry::Probe(probe)) = fathom_probes::find(&request.metric) else {
         return all(Fault::Failed(format!("no probe is called {}", request.metric)));
     };
-    if let Err(error) = affinity::pin(request.cpu) {
-        return all(Fault::Failed(format!("pin to CPU {}: {error}", request.cpu)));
+    if let Err(error) = affinity::pin(request.settings.cpu) {
+        return all(Fault::Failed(format!("pin to CPU {}: {error}", request.settings.cpu)));
     }
     if request.priority {
         // Best effort: what `--tune` could not do is said by the coordinator.
@@ -265,8 +265,8 @@ fn take(request: &VisitRequest) -> VisitAnswer {
     }
     let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
     let clock = Clock::from_specification(request.clock);
-    let counters = KernelCounters::new(request.cpu, probe.about().switches_are_work);
-    let mut sampler = Sampler::new(clock, request.settings(), cases.len(), Box::new(counters));
+    let counters = KernelCounters::new(request.settings.cpu, probe.about().switches_are_work);
+    let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }

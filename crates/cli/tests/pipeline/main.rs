@@ -132,6 +132,7 @@ fn a_clock_that_disagrees_makes_every_number_invalid() {
     let (document, text) = run(&mut script, &["cpu.frequency"], 80);
     assert_eq!(document.run.verdict.state, State::Invalid);
     assert!(document.records.iter().all(|record| record.verdict.state == State::Invalid));
+    assert!(document.records.iter().all(|record| record.agreement.is_none()));
     assert!(!text.contains("GHz  "), "no number is shown: {text}");
 }
 

@@ -78,10 +78,10 @@ impl Machine for Script {
         let fake = Rc::new(FakeClock::new(READ_NS));
         let observer = Box::new(Quiet { stolen: request.metric == "os.syscall.fresh" });
         let clock = Clock::fake(Rc::clone(&fake));
-        let mut sampler = Sampler::new(clock, request.settings(), request.params.len(), observer);
+        let mut sampler = Sampler::new(clock, request.settings, request.params.len(), observer);
         let mut works = Vec::new();
         for (case, params) in request.params.iter().enumerate() {
-            match self.price(&request.metric, params, request.process) {
+            match self.price(&request.metric, params, request.settings.process) {
                 Ok(price) => works.push(work(case, &request.metric, price, &fake)),
                 Err(fault) => sampler.fault(case, fault),
             }

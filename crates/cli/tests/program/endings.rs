@@ -74,15 +74,11 @@ fn ctrl_c_keeps_what_is_done_says_so_and_leaves_no_worker() {
 #[test]
 fn ctrl_c_in_a_table_ends_with_a_paragraph_about_what_is_kept() {
     let place = Place::new();
-    let mut child = place.fathom(&["run", "os"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    let child = place.fathom(&["run", "os"]).stdout(Stdio::piped()).spawn().expect("it starts");
     eventually("no worker", || !children(child.id()).is_empty());
-    std::thread::sleep(Duration::from_millis(300));
     signal(child.id(), Signal::INT);
-    let output = child.wait_with_output();
-    let said = text(&output.expect("it ends").stdout);
-    assert!(said.contains("stopped") || said.contains("interrupted"), "{said}");
-    child = Command::new("true").spawn().expect("true");
-    child.wait().expect("it ends");
+    let said = text(&child.wait_with_output().expect("it ends").stdout);
+    assert!(said.contains("The run was interrupted"), "{said}");
 }
 
 #[test]
@@ -199,9 +195,30 @@ fn two_runs_at_once_keep_both() {
 #[test]
 fn strict_wants_every_number() {
     let place = Place::new();
-    let mut command = place.fathom(&["run", "--quick", "--strict", "cpu.frequency"]);
-    assert_eq!(command.output().expect("it starts").status.code(), Some(0));
-    let mut worker = place.fathom(&["worker"]);
+    let strict = |address_space_mib: u64| {
+        let mut command =
+            place.fathom(&["run", "--quick", "--strict", "cpu.frequency", "os.process.fork"]);
+        // SAFETY: between fork and exec only a system call is made.
+        unsafe {
+            command.pre_exec(move || {
+                let bytes = Some(address_space_mib << 20);
+                let limit = rustix::process::Rlimit { current: bytes, maximum: bytes };
+                Ok(rustix::process::setrlimit(rustix::process::Resource::As, limit)?)
+            });
+        }
+        command.output().expect("it starts").status.code()
+    };
+    assert_eq!(strict(300), Some(3), "the ladder's upper steps cannot be mapped");
+    let steps = place.latest().records;
+    let of_state = |state| steps.iter().filter(|record| record.verdict.state == state).count();
+    assert!(of_state(State::Unavailable) > 0 && of_state(State::Failed) == 0, "{steps:?}");
+    let frequency = place.run(&["run", "--quick", "--strict", "cpu.frequency"]);
+    assert_eq!(frequency.status.code(), Some(0));
+}
+
+#[test]
+fn a_worker_without_a_request_fails() {
+    let mut worker = Place::new().fathom(&["worker"]);
     let output = worker.stdin(Stdio::null()).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(1), "a worker without a request fails");
+    assert_eq!(output.status.code(), Some(1));
 }

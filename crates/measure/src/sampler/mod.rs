@@ -109,7 +109,7 @@ impl Fault {
 }
 
 /// How a visit is to be taken.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Rounds of each case.
     pub rounds: u32,

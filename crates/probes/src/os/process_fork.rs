@@ -39,7 +39,8 @@ static ABOUT: About = About {
          scheduler prefers it; then its end lies in part=fork too",
         "another exit than _exit would run the parent's destructors twice; the child's exit \
          status is checked each time",
-        "beyond some 100 MiB the kernel's 64 bytes for each page leave the caches: the line bends",
+        "beyond some 100 MiB the kernel's 64 bytes for each page leave the caches: a page \
+         then costs more",
     ],
     parameters: &[
         Parameter {

@@ -1,15 +1,12 @@
 //! Taking a probe in its smallest size, and seeing that it cleans up behind itself.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Fault, Observer, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
-use fathom_record::{
-    Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit, Verdict,
-};
+use fathom_record::{Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use crate::{Case, Plan, Probe};
@@ -132,24 +129,7 @@ fn assert_sample(id: &str, case: &Case, sample: &Sample) {
 /// A record of a case whose interval is `median` ± `half_width`.
 pub(crate) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
     let ci95 = Some([median - half_width, median + half_width]);
-    Record {
-        metric: MetricId::new(metric),
-        params: params.clone(),
-        title: String::new(),
-        unit: Unit::Nanoseconds,
-        better: Better::Lower,
-        value: None,
-        visit: String::new(),
-        derived_from: Vec::new(),
-        samples: None,
-        summary: Some(Summary { median, ci95, ..Summary::default() }),
-        prediction: None,
-        no_model: None,
-        agreement: None,
-        verdict: Verdict::default(),
-        checks: BTreeMap::new(),
-        disturbance: Disturbance::default(),
-        notes: Vec::new(),
-        checksum: String::new(),
-    }
+    let summary = Some(Summary { median, ci95, ..Summary::default() });
+    let (metric, params) = (MetricId::new(metric), params.clone());
+    Record { summary, ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower) }
 }

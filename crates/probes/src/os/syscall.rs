@@ -38,8 +38,8 @@ static ABOUT: About = About {
         "the kernel leaves nothing of the core's return stack, so the first return after a system \
          call is mispredicted: getppid_called pays for that, as every program that calls by its C \
          library does, and as perf bench syscall does; the bare instruction does not",
-        "calls of other kinds leave the predictors in a state that slows thousands of later calls \
-         by 10 to 30 %: each call is measured in processes that loop over it alone, and a program \
+        "calls of other kinds leave the predictors in states that can slow thousands of later \
+         calls: each call is measured in processes that loop over it alone, and a program \
          that mixes its calls pays more",
         "a call that fails is fast: the result of each call is compared inside the loop, and a \
          batch with one wrong result is no sample",
@@ -80,8 +80,8 @@ impl Probe for Syscall {
         &ABOUT
     }
 
-    /// Other system calls leave the core's predictors in a state that costs thousands of later
-    /// calls 10 to 30 % each: every call has processes of its own.
+    /// Other system calls leave the core's predictors in a state that can slow thousands of later
+    /// calls: every call has processes of its own.
     fn cases_share_visits(&self) -> bool {
         false
     }

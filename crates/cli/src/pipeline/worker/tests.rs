@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use fathom_measure::clock::{Source, Specification};
+use fathom_measure::sampler::Settings;
 use fathom_record::Params;
 
 use super::*;
@@ -11,13 +12,15 @@ fn request() -> VisitRequest {
     VisitRequest {
         metric: "cpu.frequency".to_owned(),
         params: vec![Params::none()],
-        rounds: 2,
-        seed: 1,
-        process: 0,
-        cpu: affinity::allowed()[0],
-        batch_floor_ns: 2000.0,
-        time_limit_ns: 1e8,
-        trials: false,
+        settings: Settings {
+            rounds: 2,
+            seed: 1,
+            process: 0,
+            cpu: affinity::allowed()[0],
+            batch_floor_ns: 2000.0,
+            time_limit_ns: 1e8,
+            trials: false,
+        },
         clock: Specification {
             source: Source::MonotonicRaw,
             hz: 1e9,
@@ -123,6 +126,7 @@ fn an_unknown_probe_or_cpu_is_a_fault_and_no_panic() {
     assert!(
         matches!(&take(&unknown).samples[0], Err(Fault::Failed(text)) if text.contains("nonsense"))
     );
-    let far = VisitRequest { cpu: 1_000_000, ..request() };
+    let settings = Settings { cpu: 1_000_000, ..request().settings };
+    let far = VisitRequest { settings, ..request() };
     assert!(matches!(&take(&far).samples[0], Err(Fault::Failed(text)) if text.contains("1000000")));
 }
