@@ -40,8 +40,9 @@ pub(super) fn document(
 
 fn from_file(path: &Path) -> anyhow::Result<Document> {
     let shown = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Usage(format!("open {shown}: {error}; name a kept run or a file of `fathom run --json`"))
+    })?;
     let document: Document = serde_json::from_str(&text)
         .map_err(|error| Usage(format!("{shown} is not a run of `fathom run --json`: {error}")))?;
     if document.schema != SCHEMA_VERSION {
