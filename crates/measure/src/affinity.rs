@@ -73,6 +73,28 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
     Some(Choice { cpu, reason: reasons.join(", ") })
 }
 
+/// The CPU for the other end of a work between two: an allowed one that is not an SMT sibling, of
+/// the same kind of core and the same NUMA node, as far as there are such.
+pub fn partner(host: &Host, cpu: u32) -> Option<u32> {
+    let cpu_facts = &host.cpu;
+    let siblings: Vec<&Vec<u32>> = cpu_facts.siblings.iter().collect();
+    let kinds: Vec<&Vec<u32>> = cpu_facts.kinds.values().collect();
+    let nodes: Vec<&Vec<u32>> = cpu_facts.numa.values().collect();
+    let together = |sets: &[&Vec<u32>], other: &u32| {
+        sets.iter().any(|set| set.contains(&cpu) && set.contains(other))
+    };
+    let rank = |other: &u32| {
+        (
+            together(&siblings, other),
+            !kinds.is_empty() && !together(&kinds, other),
+            !nodes.is_empty() && !together(&nodes, other),
+            *other == 0,
+            *other,
+        )
+    };
+    host.cpu.allowed.iter().copied().filter(|other| *other != cpu).min_by_key(rank)
+}
+
 /// CPUs of the fastest kind on a hybrid CPU; all allowed ones elsewhere. Kinds are named after
 /// their counters (`cpu_core`) or by the scheduler's capacity (`capacity 1024`).
 fn fast_kind(host: &Host) -> Vec<u32> {
@@ -152,6 +174,24 @@ mod tests {
         hybrid.cpu.kinds = [("capacity 1024".to_owned(), vec![0, 1])].into();
         hybrid.cpu.kinds.insert("capacity 446".to_owned(), vec![2, 3]);
         assert_eq!(choose(&hybrid, &[]).map(|choice| choice.cpu), Some(1));
+    }
+
+    #[test]
+    fn the_other_end_is_on_another_core_of_the_same_kind_and_node() {
+        let mut host = host(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!(partner(&host, 3), Some(1), "not CPU 0");
+        host.cpu.siblings = vec![vec![0, 1], vec![2, 3], vec![4, 5]];
+        assert_eq!(partner(&host, 0), Some(2), "no sibling");
+        host.cpu.numa = [(0, vec![0, 1, 2, 3]), (1, vec![4, 5])].into();
+        assert_eq!(partner(&host, 4), Some(1), "another core sooner than the same node");
+        host.cpu.allowed = vec![0, 4, 5];
+        assert_eq!(partner(&host, 4), Some(0), "another core sooner than anything");
+        host.cpu.kinds =
+            [("cpu_core".to_owned(), vec![4]), ("cpu_atom".to_owned(), vec![0])].into();
+        host.cpu.allowed = vec![4, 5];
+        assert_eq!(partner(&host, 4), Some(5), "a sibling sooner than none");
+        host.cpu.allowed = vec![4];
+        assert_eq!(partner(&host, 4), None);
     }
 
     #[test]

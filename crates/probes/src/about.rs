@@ -1,6 +1,6 @@
 //! What a metric is, as data: `fathom explain` and docs/METRICS.md are printed from it.
 
-use fathom_record::{Better, Unit};
+use fathom_record::{Better, Unit, Waits};
 
 /// Everything a reader needs to know about a metric.
 #[derive(Clone, Copy, Debug)]
@@ -31,9 +31,8 @@ pub struct About {
     pub requires: &'static str,
     /// A published figure for scale; empty for none.
     pub published: &'static str,
-    /// Whether switching between processes is part of the work, so that being preempted is not
-    /// held against a round, and waiting is not held against a visit.
-    pub switches_are_work: bool,
+    /// What the worker waits for as part of the work, which is then not held against it.
+    pub waits: Waits,
     /// The widest relative half width of the interval of an undisturbed, quiet machine. Above it
     /// the number is marked noisy.
     pub noise_limit: f64,

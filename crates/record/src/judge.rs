@@ -24,11 +24,23 @@ const DRIFT_MIN: f64 = 0.03;
 /// Distance of two clusters of processes, in shares of the headline, above which they matter.
 const CLUSTER_GAP_MIN: f64 = 0.02;
 
+/// What a worker waits for as part of the work it measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// For nothing: whoever takes the CPU from it disturbs it.
+    Never,
+    /// For its turn on the CPU that it shares with its own children: being preempted and queueing
+    /// are the work, and only a CPU on which none of them runs tells of others.
+    ForTurns,
+    /// For another CPU, asleep: that it does not run is the work, being preempted is not.
+    ForAnotherCpu,
+}
+
 /// What a metric declares about its own work.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
-    /// Switching is part of the work: waiting and being preempted are not held against it.
-    pub switches_are_work: bool,
+    /// What it waits for as part of the work.
+    pub waits: Waits,
     /// The widest relative half width of the interval on a quiet machine.
     pub noise_limit: f64,
 }
@@ -70,7 +82,7 @@ fn failed_check(samples: &[Sample]) -> Option<Reason> {
 fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
     let wall = total.wall_ns.max(1) as f64;
     // Where two ends take turns on one CPU, each waits for the other: that wait is the work.
-    let waited = total.run_queue_ns.filter(|_| !expectation.switches_are_work);
+    let waited = total.run_queue_ns.filter(|_| expectation.waits != Waits::ForTurns);
     let in_ticks = |ns: Option<u64>| ns.filter(|ns| *ns >= TICKS_MIN_NS);
     let causes = [
         (
@@ -120,8 +132,11 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
 fn absence(total: &Disturbance, explained: f64, expectation: Expectation) -> Option<Reason> {
     let wall = total.wall_ns.max(1) as f64;
     let absent = 1.0 - total.cpu_ns as f64 / wall - explained;
-    let turns = expectation.switches_are_work;
-    let least = if turns { ABSENT_BETWEEN_TURNS_MIN } else { ABSENT_MIN };
+    let least = match expectation.waits {
+        Waits::Never => ABSENT_MIN,
+        Waits::ForTurns => ABSENT_BETWEEN_TURNS_MIN,
+        Waits::ForAnotherCpu => return None,
+    };
     (total.cpu_ns > 0 && absent > least).then(|| {
         let text = format!(
             "neither the worker nor its children ran for {:.0} % of the time",
@@ -151,7 +166,7 @@ fn disturbed_rounds(
     } else if total.major_faults > 0 {
         let text = moved(&format!("{} page faults waited for a device", total.major_faults));
         Reason::new(Cause::MajorFaults, text).with_next("free memory, so that nothing is swapped")
-    } else if total.involuntary_switches > 0 && !expectation.switches_are_work {
+    } else if total.involuntary_switches > 0 && expectation.waits != Waits::ForTurns {
         let text = moved(&format!("preempted {} times", total.involuntary_switches));
         Reason::new(Cause::Contention, text).with_next("stop other processes, or choose --cpu N")
     } else {
@@ -203,12 +218,12 @@ fn spread(summary: &Summary, total: &Disturbance, expectation: Expectation) -> O
 fn little_told(total: &Disturbance, expectation: Expectation) -> String {
     let mut told = Vec::new();
     let switches = total.involuntary_switches;
-    if switches > 0 && !expectation.switches_are_work {
+    if switches > 0 && expectation.waits != Waits::ForTurns {
         let times = if switches == 1 { "preemption" } else { "preemptions" };
         told.push(format!("{switches} {times}"));
     }
     let absent = 1.0 - total.cpu_ns as f64 / total.wall_ns.max(1) as f64;
-    if total.cpu_ns > 0 && absent >= 0.001 {
+    if total.cpu_ns > 0 && absent >= 0.001 && expectation.waits != Waits::ForAnotherCpu {
         told.push(format!("{:.1} % of the time not running", 100.0 * absent));
     }
     if total.major_faults > 0 {
@@ -226,7 +241,7 @@ mod tests {
     use crate::Check;
     use crate::summary::{IntervalKind, Mode};
 
-    const QUIET: Expectation = Expectation { switches_are_work: false, noise_limit: 0.05 };
+    const QUIET: Expectation = Expectation { waits: Waits::Never, noise_limit: 0.05 };
 
     fn summary() -> Summary {
         Summary {
@@ -302,19 +317,25 @@ mod tests {
     #[test]
     fn where_switching_is_the_work_waiting_for_the_other_end_accuses_nobody() {
         let waits = Disturbance { run_queue_ns: Some(500_000_000), ..quiet() };
-        let switching = Expectation { switches_are_work: true, ..QUIET };
+        let switching = Expectation { waits: Waits::ForTurns, ..QUIET };
         assert_eq!(judge(&[sample(waits)], &summary(), switching).state, State::Valid);
     }
 
     #[test]
     fn time_in_which_nothing_of_the_worker_ran_is_told_even_where_waiting_is_the_work() {
         let absent = Disturbance { cpu_ns: 400_000_000, ..quiet() };
-        for switches_are_work in [false, true] {
-            let expectation = Expectation { switches_are_work, ..QUIET };
+        for waits in [Waits::Never, Waits::ForTurns] {
+            let expectation = Expectation { waits, ..QUIET };
             let verdict = judge(&[sample(absent.clone())], &summary(), expectation);
             assert_eq!(causes(&verdict), vec![Cause::NotRunning]);
             assert!(verdict.reasons[0].text.contains("60 %"), "{verdict:?}");
         }
+        let asleep = Expectation { waits: Waits::ForAnotherCpu, ..QUIET };
+        let verdict = judge(&[sample(absent.clone())], &summary(), asleep);
+        assert_eq!(verdict.state, State::Valid, "another CPU worked meanwhile");
+        let waits = Disturbance { run_queue_ns: Some(500_000_000), ..quiet() };
+        let verdict = judge(&[sample(waits)], &summary(), asleep);
+        assert_eq!(causes(&verdict), vec![Cause::Contention], "but a woken sleeper should run");
         let queued = Disturbance { run_queue_ns: Some(590_000_000), ..absent };
         let verdict = judge(&[sample(queued)], &summary(), QUIET);
         assert_eq!(causes(&verdict), vec![Cause::Contention], "what is explained is told once");

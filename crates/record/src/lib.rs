@@ -18,6 +18,7 @@ pub mod summary;
 pub mod verdict;
 
 pub use host::Host;
+pub use judge::Waits;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use prediction::{Agreement, Input, NoModel, Prediction};
 pub use record::Record;

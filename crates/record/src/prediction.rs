@@ -29,6 +29,9 @@ pub struct Prediction {
     pub inputs: Vec<Input>,
     /// Where the formula or its constants come from.
     pub source: String,
+    /// What it says of the machine when the measured value lies outside, in one line.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub otherwise: String,
 }
 
 impl Prediction {
@@ -46,6 +49,7 @@ impl Prediction {
             formula: formula.to_owned(),
             inputs: Vec::new(),
             source: source.to_owned(),
+            otherwise: String::new(),
         }
     }
 
@@ -73,6 +77,13 @@ impl Prediction {
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Self {
         self.limit_interval = Some([low, high]);
+        self
+    }
+
+    /// This prediction with what a value outside it says of the machine.
+    #[must_use]
+    pub fn otherwise(mut self, meaning: &str) -> Self {
+        meaning.clone_into(&mut self.otherwise);
         self
     }
 

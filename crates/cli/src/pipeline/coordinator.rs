@@ -1,5 +1,6 @@
 //! The coordinator's loop: block by block, visit by visit, record by record.
 
+use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
 use fathom_probes::Entry;
 use fathom_record::run::ClockFacts;
@@ -74,7 +75,12 @@ pub fn coordinate(
     audience: &mut dyn Audience,
 ) -> Document {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-    let facts = RequestFacts { seed: 0, cpu: setup.cpu, priority: setup.priority };
+    let facts = RequestFacts {
+        seed: 0,
+        cpu: setup.cpu,
+        other_cpu: affinity::partner(&setup.host, setup.cpu),
+        priority: setup.priority,
+    };
     let mut document = begin(plan, setup, machine);
     audience.begins(&document, plan, estimate_ns(plan));
     let mut spins = Vec::new();

@@ -116,7 +116,7 @@ fn empty(about: &About, case: &Case) -> Record {
 }
 
 fn expectation(about: &About) -> Expectation {
-    Expectation { switches_are_work: about.switches_are_work, noise_limit: about.noise_limit }
+    Expectation { waits: about.waits, noise_limit: about.noise_limit }
 }
 
 /// What stands in the way of a result: a visit that gave nothing, or a fault of the case.

@@ -97,6 +97,7 @@ impl<'p> Visited<'p> {
                 seed: request.seed,
                 process: self.visits,
                 cpu: request.cpu,
+                other_cpu: request.other_cpu,
                 batch_floor_ns: BATCH_FLOOR_NS,
                 // Three times the estimate and a second: a slow machine still gives its rounds.
                 time_limit_ns: 3.0 * cost_ns + 1e9,
@@ -162,6 +163,7 @@ pub(super) fn estimated_visit_ns(unit: &Unit, rounds: u32) -> f64 {
 pub(super) struct RequestFacts {
     pub(super) seed: u64,
     pub(super) cpu: u32,
+    pub(super) other_cpu: Option<u32>,
     pub(super) priority: bool,
 }
 

@@ -265,7 +265,7 @@ fn take(request: &VisitRequest) -> VisitAnswer {
     }
     let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
     let clock = Clock::from_specification(request.clock);
-    let counters = KernelCounters::new(request.settings.cpu, probe.about().switches_are_work);
+    let counters = KernelCounters::new(request.settings.cpu, probe.about().waits);
     let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));

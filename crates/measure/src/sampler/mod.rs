@@ -119,6 +119,8 @@ pub struct Settings {
     pub process: u32,
     /// The CPU it is pinned to.
     pub cpu: u32,
+    /// The CPU for the other end of a work between two CPUs, where there is another.
+    pub other_cpu: Option<u32>,
     /// Shortest batch; [`BATCH_FLOOR_NS`], or next to nothing in a smoke test.
     pub batch_floor_ns: f64,
     /// The visit takes no further rounds after this time, but at least three.

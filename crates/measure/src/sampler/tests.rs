@@ -33,6 +33,7 @@ fn settings() -> Settings {
         rounds: 8,
         seed: 1,
         process: 2,
+        other_cpu: None,
         cpu: 3,
         batch_floor_ns: 10_000.0,
         time_limit_ns: 1e9,

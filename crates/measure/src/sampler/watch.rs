@@ -1,6 +1,6 @@
 //! What is read around rounds and visits: the kernel's counters, or a script in tests.
 
-use fathom_record::Disturbance;
+use fathom_record::{Disturbance, Waits};
 
 use super::spin;
 use crate::clock::Clock;
@@ -35,14 +35,14 @@ pub trait Observer {
 pub struct KernelCounters {
     round: RoundCounters,
     visit: VisitCounters,
-    switches_are_work: bool,
+    waits: Waits,
 }
 
 impl KernelCounters {
-    /// Counters of this process, and of the CPU it is pinned to. Where switching is what the probe
-    /// measures, being preempted is not held against a round.
-    pub fn new(cpu: u32, switches_are_work: bool) -> Self {
-        Self { round: RoundCounters::read(), visit: VisitCounters::open(cpu), switches_are_work }
+    /// Counters of this process, and of the CPU it is pinned to. Where the probe's own
+    /// children take turns with it, being preempted is not held against a round.
+    pub fn new(cpu: u32, waits: Waits) -> Self {
+        Self { round: RoundCounters::read(), visit: VisitCounters::open(cpu), waits }
     }
 }
 
@@ -61,7 +61,7 @@ impl Observer for KernelCounters {
 
     fn end_round(&mut self) -> RoundMark {
         let delta = RoundCounters::read().since(&self.round);
-        let preempted = delta.involuntary_switches > 0 && !self.switches_are_work;
+        let preempted = delta.involuntary_switches > 0 && self.waits != Waits::ForTurns;
         RoundMark {
             disturbed: preempted || delta.migrated || delta.major_faults > 0,
             migrated: delta.migrated,

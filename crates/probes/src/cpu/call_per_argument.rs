@@ -1,6 +1,6 @@
 //! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, statistics};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits, statistics};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::{About, Derived, Estimate, Known, Parameter, uarch};
@@ -30,7 +30,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency", "cpu.call"],
     requires: "",
     published: "0.22 ns (2016, i5-5257U)",
-    switches_are_work: false,
+    waits: Waits::Never,
     noise_limit: 0.25,
 };
 

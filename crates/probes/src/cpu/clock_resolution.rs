@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use crate::{About, Case, Known, Plan, Probe};
 
@@ -27,7 +27,7 @@ static ABOUT: About = About {
     needs: &[],
     requires: "",
     published: "",
-    switches_are_work: false,
+    waits: Waits::Never,
     noise_limit: 0.05,
 };
 

@@ -12,6 +12,7 @@ mod raw_call;
 mod resident;
 #[cfg(test)]
 pub(crate) mod smoke;
+mod sum;
 pub mod switch;
 pub mod syscall;
 pub mod syscall_fresh;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::{fork, refused};
 use super::ordinal::Order;
 use super::resident::Resident;
+use super::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.process.fork.
@@ -23,9 +24,10 @@ static ABOUT: About = About {
             child, which does nothing but _exit, has been reaped by wait4",
     not_timed: "making the memory resident, which is done before; copying pages on write: neither \
                 side writes to the ladder between two forks",
-    model: "an order: at 1 MiB part=fork ≥ os.thread.create, part=total ≥ part=fork; each larger \
-            step ≥ the one before. There is no value: the cost of copying a page's entry is known \
-            only from this metric itself, and a line through its own steps would predict nothing",
+    model: "an order at the two small steps: at 1 MiB part=fork ≥ os.thread.create, part=total ≥ \
+            part=fork; 16 MiB ≥ 1 MiB. A value from 256 MiB on: the line through the two small \
+            steps goes on, since each page costs the same work. The small steps have no value: what \
+            copying one entry costs is known from this ladder alone",
     source: "Linux mm/memory.c, copy_page_range: one page-table entry, and one page's count of \
              users, for each resident page; METHOD 25 for the order",
     pitfalls: &[
@@ -57,7 +59,7 @@ static ABOUT: About = About {
     needs: &["os.thread.create"],
     requires: "four times rss_bytes of available memory, and of the cgroup's limit",
     published: "1.325 ms ± 80 % (2016, i5-5257U)",
-    switches_are_work: true,
+    waits: Waits::ForTurns,
     noise_limit: 0.10,
 };
 
@@ -106,10 +108,11 @@ impl Probe for ProcessFork {
                 let source = "a thread shares what a process is given a copy of (METHOD 25)";
                 order("os.thread.create", &Params::none(), source)
             }
-            Some(step) => {
+            Some(1) => {
                 let source = "more page-table entries to copy, and to tear down";
-                order(ABOUT.id, &params(part, RSS_BYTES[step - 1]), source)
+                order(ABOUT.id, &params(part, RSS_BYTES[0]), source)
             }
+            Some(_) => along_the_line(part, rss, known),
             None => Err(NoModel(format!("{rss} bytes are no step of the ladder"))),
         }
     }
@@ -134,6 +137,22 @@ impl Probe for ProcessFork {
         }
         Ok(())
     }
+}
+
+/// The line through the two smallest steps, at a larger one.
+fn along_the_line(part: &str, rss: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let [low, high, ..] = RSS_BYTES;
+    let steps = (rss - low) as f64 / (high - low) as f64;
+    let term = |times, rss| Term { times, metric: ABOUT.id, params: params(part, rss) };
+    let sum = Sum {
+        terms: &[term(steps, high), term(1.0 - steps, low)],
+        tolerance: 0.3,
+        source: "Linux mm/memory.c, copy_page_range: the same work for each resident page, so the \
+                 line through the two smallest steps goes on",
+        otherwise: "a page costs more, or less, than in a small process: the kernel's 64 bytes for \
+                    each page no longer fit the caches, or pages are shared in larger pieces",
+    };
+    sum.predict(known)
 }
 
 /// Room for the largest step that can be mapped, how large it is, and why a larger one cannot be: a

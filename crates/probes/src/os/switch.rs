@@ -3,7 +3,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, affinity};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::Switches;
 use super::ordinal::Order;
@@ -63,7 +63,7 @@ static THREAD: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "1.20 µs (2016, i5-5257U)",
-    switches_are_work: true,
+    waits: Waits::ForTurns,
     noise_limit: 0.10,
 };
 
@@ -83,7 +83,7 @@ static PROCESS: About = About {
     needs: &["os.switch.thread"],
     requires: "",
     published: "3.87 µs (2016, i5-5257U)",
-    switches_are_work: true,
+    waits: Waits::ForTurns,
     noise_limit: 0.10,
 };
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use rustix::fs::{Mode, OFlags};
 
 use super::ordinal::Order;
@@ -61,7 +61,7 @@ static ABOUT: About = About {
     needs: &["cpu.call"],
     requires: "",
     published: "",
-    switches_are_work: false,
+    waits: Waits::Never,
     noise_limit: 0.05,
 };
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::refused;
 use super::ordinal::Order;
@@ -52,7 +52,7 @@ static CREATE: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: PUBLISHED,
-    switches_are_work: true,
+    waits: Waits::ForTurns,
     noise_limit: 0.10,
 };
 
@@ -71,7 +71,7 @@ static CREATE_JOIN: About = About {
     needs: &["os.thread.create"],
     requires: "",
     published: PUBLISHED,
-    switches_are_work: true,
+    waits: Waits::ForTurns,
     noise_limit: 0.10,
 };
 

@@ -17,6 +17,7 @@ fn request() -> VisitRequest {
             seed: 1,
             process: 0,
             cpu: affinity::allowed()[0],
+            other_cpu: None,
             batch_floor_ns: 2000.0,
             time_limit_ns: 1e8,
             trials: false,

@@ -54,10 +54,21 @@ fn all_steps_are_cases_even_where_they_will_not_fit() {
 
 #[test]
 fn a_larger_step_costs_at_least_what_the_one_before_did() {
-    let records = [record(MIB, 105_120.0, 500.0), record(16 * MIB, 181_920.0, 500.0)];
-    let prediction = predict(256 * MIB, &records).unwrap();
+    let prediction = predict(16 * MIB, &[record(MIB, 105_120.0, 500.0)]).unwrap();
     assert!(prediction.is_ordinal());
-    assert_eq!(prediction.low, Some(181_920.0));
+    assert_eq!(prediction.low, Some(105_120.0));
+}
+
+#[test]
+fn large_steps_lie_on_the_line_through_the_small_ones() {
+    // 100 µs and 10 µs a MiB.
+    let records = [record(MIB, 110_000.0, 500.0), record(16 * MIB, 260_000.0, 500.0)];
+    for (mib, expected) in [(256, 2_660_000.0), (1024, 10_340_000.0)] {
+        let prediction = predict(mib * MIB, &records).unwrap();
+        let value = prediction.value.unwrap();
+        assert!((value - expected).abs() < 1.0, "{mib} MiB: {value}");
+        assert!(!prediction.otherwise.is_empty());
+    }
 }
 
 #[test]

@@ -1,0 +1,95 @@
+//! Predictions by value: what earlier results of the run add up to.
+
+use fathom_record::{NoModel, Params, Prediction};
+
+use super::ordinal::earlier;
+use crate::Known;
+
+/// So many times one case of an earlier metric.
+pub(super) struct Term<'a> {
+    pub(super) times: f64,
+    pub(super) metric: &'a str,
+    pub(super) params: Params,
+}
+
+/// What a case should cost, and why.
+pub(super) struct Sum<'a> {
+    pub(super) terms: &'a [Term<'a>],
+    /// The share by which it may be off, each way.
+    pub(super) tolerance: f64,
+    /// Why it is made of these parts.
+    pub(super) source: &'a str,
+    /// What it says of the machine if it is not.
+    pub(super) otherwise: &'a str,
+}
+
+impl Sum<'_> {
+    /// Adds the terms up. All of them are software on top of what their own models call hardware.
+    pub(super) fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let mut total = 0.0;
+        let mut formula = String::new();
+        let mut inputs = Vec::new();
+        for Term { times, metric, params } in self.terms {
+            let value = earlier(metric, params, known)?.value;
+            let name = format!("{metric}{params}");
+            total += times * value;
+            formula += match (formula.is_empty(), *times < 0.0) {
+                (true, false) => "",
+                (true, true) => "−",
+                (false, false) => " + ",
+                (false, true) => " − ",
+            };
+            formula += &match times.abs() {
+                1.0 => name.clone(),
+                times => format!("{times} × {name}"),
+            };
+            inputs.push((name, value));
+        }
+        if total <= 0.0 {
+            return Err(NoModel(format!("{formula} gives {total:.3}, which is no time")));
+        }
+        let sum = Prediction::sum(0.0, total, self.tolerance, &formula, self.source);
+        let with = |sum: Prediction, (name, value): &(String, f64)| {
+            sum.with_input(name, *value, &format!("this run: {name}"))
+        };
+        Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::smoke;
+
+    fn predicted(times: [f64; 2]) -> Result<Prediction, NoModel> {
+        let none = Params::none();
+        let switch = Params::one("set_bytes", 0);
+        let records = [
+            smoke::record("os.switch.process", &switch, 1500.0, 10.0),
+            smoke::record("cpu.call", &none, 100.0, 1.0),
+        ];
+        let terms = [
+            Term { times: times[0], metric: "os.switch.process", params: switch },
+            Term { times: times[1], metric: "cpu.call", params: none },
+        ];
+        let sum = Sum { terms: &terms, tolerance: 0.2, source: "why", otherwise: "a queue" };
+        sum.predict(&Known::new(&records))
+    }
+
+    #[test]
+    fn terms_add_up_and_are_named_with_their_origin() {
+        let sum = predicted([2.0, -1.0]).unwrap();
+        assert_eq!((sum.value, sum.low, sum.high), (Some(2900.0), Some(2320.0), Some(3480.0)));
+        assert_eq!(sum.formula, "2 × os.switch.process{set_bytes=0} − cpu.call");
+        assert_eq!(sum.inputs[1].origin, "this run: cpu.call");
+        assert_eq!((sum.inputs[0].value, sum.otherwise.as_str()), (1500.0, "a queue"));
+    }
+
+    #[test]
+    fn a_sum_that_is_no_time_and_a_term_that_is_missing_are_no_model() {
+        assert!(predicted([1.0, -20.0]).unwrap_err().0.contains("no time"));
+        let terms = [Term { times: 1.0, metric: "os.missing", params: Params::none() }];
+        let sum = Sum { terms: &terms, tolerance: 0.1, source: "why", otherwise: "" };
+        assert!(sum.predict(&Known::new(&[])).unwrap_err().0.contains("os.missing has no result"));
+    }
+}
