@@ -36,6 +36,7 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::process_fork::ProcessFork),
     Entry::Probe(&os::switch::SWITCH_THREAD),
     Entry::Probe(&os::switch::SWITCH_PROCESS),
+    Entry::Derived(&os::ratio::Ratio),
 ];
 
 /// The metric with this id.

@@ -29,9 +29,12 @@ pub struct Prediction {
     pub inputs: Vec<Input>,
     /// Where the formula or its constants come from.
     pub source: String,
-    /// What it says of the machine when the measured value lies outside, in one line.
+    /// What it says of the machine when the measured value lies above, in one line.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub otherwise: String,
+    pub if_above: String,
+    /// What it says when it lies below.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub if_below: String,
 }
 
 impl Prediction {
@@ -49,7 +52,8 @@ impl Prediction {
             formula: formula.to_owned(),
             inputs: Vec::new(),
             source: source.to_owned(),
-            otherwise: String::new(),
+            if_above: String::new(),
+            if_below: String::new(),
         }
     }
 
@@ -80,11 +84,34 @@ impl Prediction {
         self
     }
 
-    /// This prediction with what a value outside it says of the machine.
+    /// This prediction with what a value above it says of the machine.
     #[must_use]
-    pub fn otherwise(mut self, meaning: &str) -> Self {
-        meaning.clone_into(&mut self.otherwise);
+    pub fn if_above(mut self, meaning: &str) -> Self {
+        meaning.clone_into(&mut self.if_above);
         self
+    }
+
+    /// This prediction with what a value below it says of the machine.
+    #[must_use]
+    pub fn if_below(mut self, meaning: &str) -> Self {
+        meaning.clone_into(&mut self.if_below);
+        self
+    }
+
+    /// This prediction with what a value on either side of it says of the machine.
+    #[must_use]
+    pub fn otherwise(self, meaning: &str) -> Self {
+        self.if_above(meaning).if_below(meaning)
+    }
+
+    /// What it says of the machine that a value lies outside; empty where it does not, or where
+    /// nothing is known to say.
+    pub fn meaning_of(&self, value: f64) -> &str {
+        match (self.low, self.high) {
+            (Some(low), _) if value < low => &self.if_below,
+            (_, Some(high)) if value > high => &self.if_above,
+            _ => "",
+        }
     }
 
     /// This prediction with one more input named.
@@ -164,6 +191,14 @@ mod tests {
         assert_eq!(agreement(111.0, 120.0), Agreement::Differs);
         assert_eq!(agreement(105.0, 115.0), Agreement::Undecided);
         assert_eq!(prediction.agreement(None), Agreement::Undecided);
+    }
+
+    #[test]
+    fn each_side_has_a_meaning_of_its_own() {
+        let within = Prediction::sum(10.0, 0.0, 0.1, "", "").if_above("slow").if_below("fast");
+        assert_eq!([8.0, 10.0, 12.0].map(|value| within.meaning_of(value)), ["fast", "", "slow"]);
+        let order = Prediction::at_least(10.0, "", "").otherwise("odd");
+        assert_eq!([8.0, 12.0].map(|value| order.meaning_of(value)), ["odd", ""]);
     }
 
     #[test]

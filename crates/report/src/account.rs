@@ -2,7 +2,9 @@
 
 use fathom_record::{Agreement, Prediction, Record, Summary};
 
+use crate::counters::counters;
 use crate::quantity::{at_most, percent, quantity, range};
+use crate::remarks::meaning;
 use crate::table::case;
 use crate::wrap::wrapped;
 
@@ -28,9 +30,16 @@ pub fn account(record: &Record, width: usize) -> String {
             say(format!("  {} = {} ({})", input.name, plain(input.value), input.origin));
         }
         say(format!("source: {}", prediction.source));
+        if let Some(meaning) = meaning(record) {
+            say(format!("differs: {meaning}"));
+        }
     }
     if let Some(none) = &record.no_model {
         say(format!("no model: {}", none.0));
+    }
+    match counters(record) {
+        told if told.is_empty() => {}
+        told => say(format!("counters: {told}")),
     }
     record.notes.iter().for_each(|note| say(note.clone()));
     for (name, count) in &record.checks {

@@ -16,6 +16,7 @@ pub mod compare;
 mod account;
 mod cells;
 mod closing;
+mod counters;
 mod counts;
 mod findings;
 mod json;

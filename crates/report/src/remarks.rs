@@ -1,7 +1,7 @@
 //! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
 
 use fathom_record::summary::Mode;
-use fathom_record::{Protocol, Record, State, Verdict};
+use fathom_record::{Agreement, Protocol, Record, State};
 
 use crate::cells::{Setting, Shown, cycles};
 use crate::counts::cause_words;
@@ -16,9 +16,9 @@ const FURTHER: &str = "      ";
 
 /// All remarks on a record, each line ended by a newline; empty where there are none. Reasons that
 /// were just given for the row above are not given again.
-pub(crate) fn remarks(record: &Record, above: Option<&Verdict>, setting: &Setting<'_>) -> String {
+pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting<'_>) -> String {
     let width = setting.columns.line;
-    let repeated = above == Some(&record.verdict);
+    let repeated = above.is_some_and(|above| above.verdict == record.verdict);
     if !record.verdict.shows_number() {
         return if repeated { String::new() } else { reasons(record, width) };
     }
@@ -52,6 +52,9 @@ pub(crate) fn remarks(record: &Record, above: Option<&Verdict>, setting: &Settin
             say("the median: there is no trimmed mean of it".to_owned());
         }
     }
+    if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
+        say(format!("differs: {text}"));
+    }
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
         let floor = glued(&quantity(floor, fathom_record::Unit::Nanoseconds));
         say(format!("clock floor {floor}: timed singly, and too short to be free of it"));
@@ -59,6 +62,14 @@ pub(crate) fn remarks(record: &Record, above: Option<&Verdict>, setting: &Settin
     let lines = paint_lines(FAINT, &lines);
     let noisy = record.verdict.state == State::Noisy && !repeated;
     if noisy { lines + &reasons(record, width) } else { lines }
+}
+
+/// What a result outside its prediction says of the machine.
+pub(crate) fn meaning(record: &Record) -> Option<&str> {
+    let differs = record.agreement == Some(Agreement::Differs);
+    let prediction = record.prediction.as_ref().filter(|_| differs)?;
+    let meaning = prediction.meaning_of(record.summary.as_ref()?.median);
+    (!meaning.is_empty()).then_some(meaning)
 }
 
 /// Whether modes lie as far apart as a reader would care for: two per cent.

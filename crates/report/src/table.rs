@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use fathom_record::summary::IntervalKind;
-use fathom_record::{MetricId, ParamValue, Params, Protocol, Record, State, Unit, Verdict};
+use fathom_record::{MetricId, ParamValue, Params, Protocol, Record, State, Unit};
 
 use crate::cells::{self, Setting, Shown, cycle_count};
 use crate::layout::{Columns, Layout};
@@ -26,7 +26,7 @@ pub struct Table {
     /// The metric of the last row, where its cases stand under a line of its own.
     group: Option<MetricId>,
     /// The verdict of the last row of this group.
-    above: Option<Verdict>,
+    above: Option<Record>,
     seen: Seen,
 }
 
@@ -110,7 +110,7 @@ impl Table {
             text += &cells::row("", record, &setting);
         }
         text += &remarks(record, self.above.as_ref(), &setting);
-        self.above = Some(record.verdict.clone());
+        self.above = Some(record.clone());
         text
     }
 

@@ -17,7 +17,7 @@ use crate::exit::{Status, Usage};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
 use crate::pipeline::worker::Workers;
-use crate::pipeline::{Plan, RunSetup, coordinate};
+use crate::pipeline::{INJECT, InjectedSpin, Plan, RunSetup, coordinate};
 use crate::terminal;
 use crate::tune::{self, Tuned};
 
@@ -41,7 +41,8 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
     let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
         .map_err(|error| Usage(error.to_string()))?;
-    let plan = Plan { kept: arguments.keep, ..plan };
+    let injected = InjectedSpin::of_environment().map_err(Usage)?;
+    let plan = Plan { kept: arguments.keep, injected, ..plan };
     check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let store = open_store(arguments)?;
@@ -153,7 +154,7 @@ fn check_environment(host: &Host) -> anyhow::Result<()> {
 
 /// What the environment imposes on the run, beyond the command line.
 fn imposed() -> Vec<String> {
-    [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK"]
+    [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK", INJECT]
         .into_iter()
         .filter_map(|name| Some((name, std::env::var(name).ok()?)))
         .map(|(name, value)| format!("{name}={value} was imposed"))

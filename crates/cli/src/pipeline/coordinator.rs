@@ -77,6 +77,7 @@ pub fn coordinate(
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let facts = RequestFacts {
         seed: 0,
+        injected: plan.injected.as_ref(),
         cpu: setup.cpu,
         other_cpu: affinity::partner(&setup.host, setup.cpu),
         priority: setup.priority,
@@ -171,7 +172,7 @@ fn visit_all(
     visited: &mut [Visited<'_>],
     machine: &mut dyn Machine,
     audience: &mut dyn Audience,
-    (random, facts): (&mut Xoshiro256PlusPlus, RequestFacts),
+    (random, facts): (&mut Xoshiro256PlusPlus, RequestFacts<'_>),
     later_ns: f64,
     spins: &mut Vec<(u64, f64)>,
 ) -> bool {

@@ -6,6 +6,7 @@
 
 mod blocks;
 mod coordinator;
+mod injected;
 pub mod machine;
 mod plan;
 mod reduce;
@@ -13,6 +14,8 @@ mod visits;
 pub mod worker;
 
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
+pub(crate) use injected::INJECT;
+pub use injected::InjectedSpin;
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
 pub(crate) use plan::KEPT;
 pub use plan::{Plan, PlanError};

@@ -1,5 +1,6 @@
 //! From the words of a command line to what will be measured, checked whole before it begins.
 
+use super::InjectedSpin;
 use fathom_probes::{Case, Entry, REGISTRY};
 use fathom_record::{Effort, Host, Params, Protocol};
 
@@ -18,6 +19,8 @@ pub struct Plan {
     pub kept: u64,
     /// Seed of every random order.
     pub seed: u64,
+    /// Extra work in the kernels of one metric: nothing but in a laboratory.
+    pub injected: Option<InjectedSpin>,
     /// What was asked for; empty means everything.
     pub asked: Vec<String>,
     /// What is visited together, in the order of the registry, with what the asked ones need.
@@ -95,7 +98,7 @@ impl Plan {
             .filter(|(index, _)| needed[*index])
             .flat_map(|(index, entry)| units_of(entry, cases(entry, host, &sizes), !chosen[index]))
             .collect();
-        Ok(Self { effort, protocol, kept: KEPT, seed, asked, units })
+        Ok(Self { effort, protocol, kept: KEPT, seed, injected: None, asked, units })
     }
 
     /// How often each case is visited.

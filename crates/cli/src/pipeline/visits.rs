@@ -6,6 +6,7 @@ use fathom_record::{Reason, Sample, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
+use super::InjectedSpin;
 use super::machine::{Machine, Outcome, VisitAnswer, VisitRequest};
 use super::plan::{Plan, Unit, Visits};
 
@@ -85,7 +86,7 @@ impl<'p> Visited<'p> {
         &mut self,
         machine: &mut dyn Machine,
         visits: Visits,
-        request: RequestFacts,
+        request: RequestFacts<'_>,
     ) -> Option<(u64, f64)> {
         let begun = machine.elapsed_ns();
         let cost_ns = estimated_visit_ns(self.unit, visits.rounds);
@@ -102,6 +103,7 @@ impl<'p> Visited<'p> {
                 // Three times the estimate and a second: a slow machine still gives its rounds.
                 time_limit_ns: 3.0 * cost_ns + 1e9,
                 trials: visits.trials,
+                injected: request.injected.map_or(0.0, |spin| spin.share_of(self.id())),
             },
             clock: machine.clock(),
             coordinator: std::process::id(),
@@ -160,11 +162,12 @@ pub(super) fn estimated_visit_ns(unit: &Unit, rounds: u32) -> f64 {
 
 /// What all visits of a block have in common.
 #[derive(Clone, Copy)]
-pub(super) struct RequestFacts {
+pub(super) struct RequestFacts<'s> {
     pub(super) seed: u64,
     pub(super) cpu: u32,
     pub(super) other_cpu: Option<u32>,
     pub(super) priority: bool,
+    pub(super) injected: Option<&'s InjectedSpin>,
 }
 
 /// The next probe to visit: one of those that want it, by chance; none when all are done.

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod endings;
+mod laboratory;
 mod views;
 
 use std::path::{Path, PathBuf};

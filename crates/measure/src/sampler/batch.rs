@@ -9,7 +9,7 @@
 
 use fathom_record::{Sample, statistics};
 
-use super::{BATCH_MAX, Fault, Kernel};
+use super::{BATCH_MAX, Fault, Kernel, injected};
 use crate::clock::Clock;
 
 /// Length of the warm-up in shortest batches: 2 ms at the usual 100 µs.
@@ -64,6 +64,15 @@ impl<'k> Batched<'k> {
         self.batch = doubled(clock, &mut self.kernel, floor_ns)?;
         self.floor_ns = floor_ns;
         warm(clock, &mut self.kernel, self.batch, floor_ns)
+    }
+
+    /// Lengthens the kernel by a share of its own time; not the twin.
+    pub(super) fn inject(&mut self, clock: &Clock, share: f64) -> Result<(), Fault> {
+        if share > 0.0 {
+            let kernel = std::mem::replace(&mut self.kernel, Box::new(|iterations| iterations));
+            self.kernel = injected::into(kernel, share, self.batch, clock)?;
+        }
+        Ok(())
     }
 
     pub(super) fn round(&mut self, clock: &Clock, sample: &mut Sample) -> Result<usize, Fault> {

@@ -7,6 +7,7 @@
 //! the first round (METHOD 9).
 
 mod batch;
+mod injected;
 mod single;
 mod spin;
 mod watch;
@@ -127,6 +128,9 @@ pub struct Settings {
     pub time_limit_ns: f64,
     /// Every round is one value and every value is kept, as the trimmed protocol counts trials.
     pub trials: bool,
+    /// Work that is injected into every batched kernel, as a share of its own time: 0 but where a
+    /// laboratory shows that what is injected is what is measured.
+    pub injected: f64,
 }
 
 /// A case's samples in the making.
@@ -282,7 +286,10 @@ impl Sampler {
     fn warm_up(&mut self, work: &mut Active<'_>) -> Result<(), Fault> {
         let floor = self.clock.shortest_batch_ns().max(self.settings.batch_floor_ns);
         match work {
-            Active::Batched(batched) => batched.find_batch(&self.clock, floor),
+            Active::Batched(batched) => {
+                batched.find_batch(&self.clock, floor)?;
+                batched.inject(&self.clock, self.settings.injected)
+            }
             Active::Single(single) => single.find_count(&self.clock, floor, self.settings.trials),
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn median(spins: &[(u64, f64)]) -> Option<(u64, f64)> {
 
 /// A chain of register additions, each of which needs the one before.
 #[cfg(target_arch = "x86_64")]
-fn chain(iterations: u64) -> u64 {
+pub(super) fn chain(iterations: u64) -> u64 {
     let mut sum: u64 = 1;
     // SAFETY: register arithmetic only.
     unsafe {
@@ -38,7 +38,7 @@ fn chain(iterations: u64) -> u64 {
 
 /// A chain of register additions, each of which needs the one before.
 #[cfg(target_arch = "aarch64")]
-fn chain(iterations: u64) -> u64 {
+pub(super) fn chain(iterations: u64) -> u64 {
     let mut sum: u64 = 1;
     // SAFETY: register arithmetic only.
     unsafe {

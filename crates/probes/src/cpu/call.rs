@@ -76,7 +76,12 @@ impl Probe for Call {
         Ok(Prediction::sum(call.value * cycle_ns, cycles * cycle_ns, 0.3, formula, &call.source)
             .with_input("call + ret cycles", call.value, &row.origin())
             .with_input("moves a cycle", width.value, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency"))
+            .with_input("frequency", frequency.value, "this run: cpu.frequency")
+            .if_above(
+                "something stands between call and return: a patched return, another thread of \
+                 the same core; or the core is not the table's",
+            )
+            .if_below("the core is not the table's"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {

@@ -106,7 +106,8 @@ impl Derived for CallPerArgument {
         let formula = "at most 1 ÷ issue width a register argument, store + load a stack argument";
         let mut prediction = Prediction::at_most(cycles * cycle_ns, formula, &width.source)
             .with_input("moves a cycle", width.value, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency");
+            .with_input("frequency", frequency.value, "this run: cpu.frequency")
+            .if_above("arguments wait for each other, or the core is not the table's");
         if let Some(stack) = stack {
             prediction = prediction
                 .with_input("cycles of a stack argument", stack.value, &row.origin())

@@ -57,11 +57,14 @@ impl Probe for ClockRead {
             Prediction::sum(pair.value * cycle_ns, 0.0, 0.3, formula, &pair.source);
         // Where the fences hide behind the counter's reads, the pair is as cheap as the reads.
         prediction.low = pair.low.map(|low| low * cycle_ns).or(prediction.low);
-        Ok(prediction.with_input("stamp pair cycles", pair.value, &row.origin()).with_input(
-            "frequency",
-            frequency.value,
-            "this run: cpu.frequency",
-        ))
+        Ok(prediction
+            .with_input("stamp pair cycles", pair.value, &row.origin())
+            .with_input("frequency", frequency.value, "this run: cpu.frequency")
+            .if_above(
+                "the fences wait for more than the published constants count, the hypervisor \
+                 scales the counter, or another thread of the core shares it",
+            )
+            .if_below("the core is not the table's"))
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {

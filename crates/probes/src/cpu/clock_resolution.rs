@@ -45,11 +45,12 @@ impl Probe for ClockResolution {
             .cpu
             .tsc_hz
             .ok_or_else(|| NoModel("the rate of the counter is unknown".to_owned()))?;
-        Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition").with_input(
-            "tick rate",
-            hz,
-            "host: cpu.tsc_hz",
-        ))
+        Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
+            .with_input("tick rate", hz, "host: cpu.tsc_hz")
+            .if_above(
+                "the counter does not advance by single ticks: the core adds several at once, at \
+                 the pace of a slower clock behind it",
+            ))
     }
 
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {

@@ -38,6 +38,10 @@ static ABOUT: About = About {
     noise_limit: 0.05,
 };
 
+/// What a frequency below its range says.
+const BELOW: &str = "the core is held back by a governor, a power or heat limit, or a neighbour \
+                     on the same core";
+
 impl Probe for Frequency {
     fn about(&self) -> &'static About {
         &ABOUT
@@ -60,12 +64,15 @@ impl Probe for Frequency {
         let Some(boost) = host.cpu.boost_hz.filter(|boost| *boost >= hz) else {
             let formula = "at least the nominal frequency (boost unknown)";
             return Ok(Prediction::at_least(low, formula, "the counter runs at the nominal rate")
-                .with_input("nominal", hz, origin));
+                .with_input("nominal", hz, origin)
+                .if_below(BELOW));
         };
         let formula = "base … boost";
         let mut prediction = Prediction::at_least(low, formula, "cpufreq or CPUID")
             .with_input("base", hz, origin)
-            .with_input("boost", boost, "host: cpu.boost_hz");
+            .with_input("boost", boost, "host: cpu.boost_hz")
+            .if_below(BELOW)
+            .if_above("it boosts beyond what it tells");
         prediction.high = Some(1.01 * boost);
         Ok(prediction)
     }

@@ -80,6 +80,12 @@ impl Probe for LoopIteration {
                 &row.origin(),
             )
         };
+        let prediction = prediction
+            .if_above(
+                "another thread shares the core, the loop lies across a boundary that costs a \
+                 bubble, or the core is not the table's",
+            )
+            .if_below("the core is not the table's, or renames the counter's memory");
         Ok(prediction.with_input("frequency", frequency.value, "this run: cpu.frequency"))
     }
 

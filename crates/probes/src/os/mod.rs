@@ -8,6 +8,7 @@ mod child;
 mod ordinal;
 mod ping_pong;
 pub mod process_fork;
+pub mod ratio;
 mod raw_call;
 mod resident;
 #[cfg(test)]

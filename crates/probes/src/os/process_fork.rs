@@ -26,8 +26,8 @@ static ABOUT: About = About {
                 side writes to the ladder between two forks",
     model: "an order at the two small steps: at 1 MiB part=fork ≥ os.thread.create, part=total ≥ \
             part=fork; 16 MiB ≥ 1 MiB. A value from 256 MiB on: the line through the two small \
-            steps goes on, since each page costs the same work. The small steps have no value: what \
-            copying one entry costs is known from this ladder alone",
+            steps goes on, since each page costs the same work. The small steps have no value: \
+            what copying one entry costs is known from this ladder alone",
     source: "Linux mm/memory.c, copy_page_range: one page-table entry, and one page's count of \
              users, for each resident page; METHOD 25 for the order",
     pitfalls: &[

@@ -73,6 +73,7 @@ pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,
+        injected: 0.0,
     };
     Sampler::new(clock, settings, cases, Box::new(Quiet))
 }

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!((sum.value, sum.low, sum.high), (Some(2900.0), Some(2320.0), Some(3480.0)));
         assert_eq!(sum.formula, "2 × os.switch.process{set_bytes=0} − cpu.call");
         assert_eq!(sum.inputs[1].origin, "this run: cpu.call");
-        assert_eq!((sum.inputs[0].value, sum.otherwise.as_str()), (1500.0, "a queue"));
+        assert_eq!((sum.inputs[0].value, sum.if_above.as_str()), (1500.0, "a queue"));
     }
 
     #[test]

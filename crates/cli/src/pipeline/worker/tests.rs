@@ -21,6 +21,7 @@ fn request() -> VisitRequest {
             batch_floor_ns: 2000.0,
             time_limit_ns: 1e8,
             trials: false,
+            injected: 0.0,
         },
         clock: Specification {
             source: Source::MonotonicRaw,

@@ -67,7 +67,7 @@ fn large_steps_lie_on_the_line_through_the_small_ones() {
         let prediction = predict(mib * MIB, &records).unwrap();
         let value = prediction.value.unwrap();
         assert!((value - expected).abs() < 1.0, "{mib} MiB: {value}");
-        assert!(!prediction.otherwise.is_empty());
+        assert!(!prediction.if_above.is_empty());
     }
 }
 

@@ -1,0 +1,144 @@
+//! os.ratio: how many system calls a process costs, and a switch: the proportions of a kernel,
+//! which change less from machine to machine than its times do.
+
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+
+use super::ordinal::earlier;
+use crate::{About, Derived, Estimate, Known, Parameter};
+
+/// os.ratio.
+pub struct Ratio;
+
+static ABOUT: About = About {
+    id: "os.ratio",
+    title: "in system calls",
+    unit: Unit::Ratio,
+    better: Better::Lower,
+    timed: "nothing: os.process.fork{part=fork, rss_bytes=1 MiB}, or os.switch.process of no set, \
+            ÷ os.syscall{call=getppid}, process by process",
+    not_timed: "the reaping of the child; the pipe that passes the turn, which the switch has \
+                subtracted",
+    model: "an order (METHOD 25): a fork ≥ 10 system calls, a switch ≥ 1. That a system call \
+            became cheaper makes both ratios larger: a kernel is compared by its times first",
+    source: "order: lmbench (McVoy & Staelin, USENIX 1996), tables of system calls, process \
+             creation and context switches, where fork is hundreds of calls and a switch several",
+    pitfalls: &[
+        "the bare instruction is the unit: by the C library's procedure a call costs more, and \
+         the ratios are smaller",
+        "published ratios count a fork of whatever size its program had, and mostly with the \
+         pipe's cost in the switch: read them for scale",
+        "the two results come from processes of their own: the interval holds the spread of both",
+    ],
+    parameters: &[Parameter {
+        name: "of",
+        values: "fork, switch",
+        meaning: "what is counted in system calls",
+    }],
+    needs: &["os.syscall", "os.process.fork", "os.switch.process"],
+    requires: "",
+    published: "fork 200, switch 6.5 (as published for a course's machine)",
+    waits: Waits::ForTurns,
+    noise_limit: 0.15,
+};
+
+const MIB: i64 = 1 << 20;
+
+/// The case that is divided, and how many system calls it should be at least.
+fn counted(params: &Params) -> (&'static str, Params, f64) {
+    match params.text("of") {
+        Some("fork") => {
+            ("os.process.fork", Params::one("part", "fork").and("rss_bytes", MIB), 10.0)
+        }
+        _ => ("os.switch.process", Params::one("set_bytes", 0), 1.0),
+    }
+}
+
+fn call() -> Params {
+    Params::one("call", "getppid")
+}
+
+impl Derived for Ratio {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        ABOUT.needs
+    }
+
+    fn cases(&self) -> Vec<Params> {
+        ["fork", "switch"].map(|of| Params::one("of", of)).into()
+    }
+
+    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String> {
+        let (metric, case, _) = counted(params);
+        let medians = |metric: &str, case: &Params| {
+            let summary = known.summary(metric, case);
+            summary.ok_or(format!("{metric}{case} has no result"))
+        };
+        let (dividend, divisor) = (medians(metric, &case)?, medians("os.syscall", &call())?);
+        let pairs = dividend.process_medians.iter().zip(&divisor.process_medians);
+        let per_process = pairs.filter(|(_, by)| **by > 0.0).map(|(it, by)| it / by).collect();
+        Ok(Estimate { per_process, difference: false, notes: Vec::new() })
+    }
+
+    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let (metric, _, least) = counted(params);
+        let call_ns = earlier("os.syscall", &call(), known)?;
+        let formula = format!("{metric} ≥ {least} × os.syscall{}", call());
+        Ok(Prediction::at_least(least, &formula, ABOUT.source).with_input(
+            &format!("os.syscall{}", call()),
+            call_ns.value,
+            "this run",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::Record;
+
+    use super::*;
+    use crate::os::smoke;
+
+    fn records() -> Vec<Record> {
+        let with = |metric: &str, params: Params, medians: &[f64]| {
+            let mut record = smoke::record(metric, &params, medians[0], 0.0);
+            record.summary.as_mut().unwrap().process_medians = medians.to_vec();
+            record
+        };
+        let (fork, fork_case, _) = counted(&Params::one("of", "fork"));
+        let (switch, switch_case, _) = counted(&Params::one("of", "switch"));
+        vec![
+            with("os.syscall", call(), &[100.0, 110.0, 90.0]),
+            with(fork, fork_case, &[20_000.0, 22_000.0]),
+            with(switch, switch_case, &[650.0, 660.0, 630.0]),
+        ]
+    }
+
+    #[test]
+    fn each_process_of_the_one_is_divided_by_one_of_the_other() {
+        let records = records();
+        let ratio = |of| Ratio.reduce(&Params::one("of", of), &Known::new(&records)).unwrap();
+        assert_eq!(ratio("fork").per_process, [200.0, 200.0]);
+        assert_eq!(ratio("switch").per_process, [6.5, 6.0, 7.0]);
+    }
+
+    #[test]
+    fn a_ratio_without_both_is_none_and_names_what_is_missing() {
+        let records = records();
+        let error = Ratio.reduce(&Params::one("of", "fork"), &Known::new(&records[..1]));
+        assert!(error.unwrap_err().contains("os.process.fork{part=fork"));
+        let error = Ratio.reduce(&Params::one("of", "switch"), &Known::new(&records[1..]));
+        assert!(error.unwrap_err().contains("os.syscall{call=getppid}"));
+    }
+
+    #[test]
+    fn the_claim_is_an_order() {
+        let records = records();
+        let claim = Ratio
+            .predict(&Params::one("of", "fork"), &Host::default(), &Known::new(&records))
+            .unwrap();
+        assert_eq!((claim.low, claim.value), (Some(10.0), None));
+    }
+}

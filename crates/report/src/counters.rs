@@ -1,0 +1,91 @@
+//! What the counters around the visits say, in words: all of them, moved or not.
+
+use fathom_record::{Disturbance, Record};
+
+use crate::quantity::percent;
+
+/// `preempted 5 times; waited for the CPU 0.1 % of the time; …`; what did not move is told in one
+/// word, and what this kernel does not count is named. Empty where nothing was visited.
+pub(crate) fn counters(record: &Record) -> String {
+    let seen = &record.disturbance;
+    if seen.wall_ns == 0 {
+        return String::new();
+    }
+    let (mut moved, mut still, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, count) in counts(seen) {
+        match count {
+            0 => still.push(name),
+            count => moved.push(format!("{name}: {count}")),
+        }
+    }
+    for (name, ns) in times(seen) {
+        match ns {
+            None => unknown.push(name),
+            Some(ns) if (ns as f64) < 0.0005 * seen.wall_ns as f64 => still.push(name),
+            Some(ns) => {
+                let share = percent(ns as f64 / seen.wall_ns as f64);
+                moved.push(format!("{name} {share} of the time"));
+            }
+        }
+    }
+    let list = |prefix: &str, names: &[&str]| match names {
+        [] => None,
+        names => Some(format!("{prefix} {}", names.join(", "))),
+    };
+    let moved = (!moved.is_empty()).then(|| moved.join(", "));
+    let parts = [moved, list("no", &still), list("not counted here:", &unknown)];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn counts(seen: &Disturbance) -> [(&'static str, u64); 4] {
+    [
+        ("preemptions", seen.involuntary_switches),
+        ("waits", seen.voluntary_switches),
+        ("page faults that waited", seen.major_faults),
+        ("migrations", seen.migrations),
+    ]
+}
+
+fn times(seen: &Disturbance) -> [(&'static str, Option<u64>); 5] {
+    let absent = seen.wall_ns.saturating_sub(seen.cpu_ns);
+    [
+        ("not running", (seen.cpu_ns > 0).then_some(absent)),
+        ("queueing for the CPU", seen.run_queue_ns),
+        ("steal", seen.steal_ns),
+        ("interrupts", seen.interrupt_ns),
+        ("throttled", seen.throttled_ns),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Better, MetricId, Params, Unit};
+
+    use super::*;
+
+    fn told(disturbance: Disturbance) -> String {
+        let (metric, unit) = (MetricId::new("cpu.call"), Unit::Nanoseconds);
+        let empty = Record::new(metric, Params::none(), "", unit, Better::Lower);
+        counters(&Record { disturbance, ..empty })
+    }
+
+    #[test]
+    fn what_moved_what_did_not_and_what_is_not_counted_are_told_apart() {
+        assert_eq!(told(Disturbance::default()), "");
+        let text = told(Disturbance {
+            wall_ns: 1_000_000,
+            cpu_ns: 900_000,
+            involuntary_switches: 3,
+            major_faults: 1,
+            run_queue_ns: Some(20_000),
+            interrupt_ns: Some(0),
+            ..Disturbance::default()
+        });
+        assert_eq!(
+            text,
+            "preemptions: 3, page faults that waited: 1, not running 10 % of the time, queueing \
+             for the CPU 2.0 % of the time; no waits, migrations, interrupts; not counted here: \
+             steal, throttled"
+        );
+    }
+}
