@@ -25,9 +25,12 @@ static ABOUT: About = About {
             end is through with this one",
     not_timed: "a stack frame and saved registers, which a leaf procedure does not need; the loop \
                 around, which is unrolled eight times",
-    model: "call + return, as two taken branches; one issue slot per register argument; a store \
-            and a load per stack argument, which ports of their own take",
-    source: "data/uarch.toml: call_ret_cycles, moves_per_cycle, stack_argument_cycles",
+    model: "the narrower of two: call + return, as two taken branches with their bubbles; or all \
+            instructions of the call, arguments included, ÷ issue width. While the branches are \
+            the narrower, arguments fill slots that stand empty and cost nothing",
+    source: "data/uarch.toml: call_ret_cycles, moves_per_cycle, stack_argument_cycles; throughput \
+             is that of the narrowest part: Agner Fog, Optimizing subroutines in assembly \
+             language, chapter 9",
     pitfalls: &[
         "a compiler inlines a short procedure: caller and callee are assembly, and the callee's \
          count of its calls is checked after each batch",
@@ -67,15 +70,22 @@ impl Probe for Call {
         let (in_registers, on_stack) = (args.min(IN_REGISTERS), (args - IN_REGISTERS).max(0));
         let call = constant("call_ret_cycles")?;
         let width = constant("moves_per_cycle")?;
-        let mut cycles = in_registers as f64 / width.value;
-        if on_stack > 0 {
-            cycles += on_stack as f64 * constant("stack_argument_cycles")?.value;
-        }
+        let stack = match on_stack {
+            0 => 0.0,
+            args => args as f64 * constant("stack_argument_cycles")?.value,
+        };
+        let instructions = (INSTRUCTIONS + in_registers) as f64;
+        let issue = instructions / width.value + stack;
         let cycle_ns = 1e9 / frequency.value;
-        let formula = "(call + ret) ÷ frequency + arguments ÷ issue width ÷ frequency";
-        Ok(Prediction::sum(call.value * cycle_ns, cycles * cycle_ns, 0.3, formula, &call.source)
+        let beyond = (issue - call.value).max(0.0);
+        let formula = "max(call + ret, instructions ÷ issue width + stack arguments) ÷ frequency";
+        let sum =
+            Prediction::sum(call.value * cycle_ns, beyond * cycle_ns, 0.2, formula, &call.source);
+        Ok(sum
             .with_input("call + ret cycles", call.value, &row.origin())
+            .with_input("instructions", instructions, "the loop: call, add, ret and arguments")
             .with_input("moves a cycle", width.value, &row.origin())
+            .with_input("cycles of stack arguments", stack, &row.origin())
             .with_input("frequency", frequency.value, "this run: cpu.frequency")
             .if_above(
                 "something stands between call and return: a patched return, another thread of \
@@ -105,6 +115,8 @@ impl Probe for Call {
     }
 }
 
+/// Instructions of a call without arguments: call, addition, return.
+const INSTRUCTIONS: i64 = 3;
 /// Calls in one iteration of a kernel.
 const UNROLLED: u64 = 8;
 
@@ -261,7 +273,29 @@ mod kernels {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::host::Cpu;
+
     use super::*;
+    use crate::os::smoke;
+
+    #[test]
+    fn arguments_cost_nothing_while_the_branches_are_narrower_than_the_issue() {
+        let cpu = Cpu {
+            architecture: "x86_64".to_owned(),
+            vendor: Some("AuthenticAMD".to_owned()),
+            family: Some(25),
+            model_number: Some(17),
+            ..Cpu::default()
+        };
+        let host = Host { cpu, ..Host::default() };
+        let records = [smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)];
+        let value = |args: i64| {
+            let case = Case::usual(Params::one("args", args));
+            Call.predict(&case, &host, &Known::new(&records)).unwrap().value
+        };
+        // Two taken branches of two cycles each at 4 GHz; 24 slots for 3 + n instructions.
+        assert_eq!([0, 3, 7].map(value), [Some(1.0); 3]);
+    }
 
     #[test]
     fn the_callee_counts_every_call() {
