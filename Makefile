@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench install clean needs
+.PHONY: run build test docs bench repeatability install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -19,6 +19,9 @@ docs: ## regenerate docs/METRICS.md and docs/run.schema.json
 
 bench: build ## figures side by side with trusted tools, in turn
 	lab/peers.sh $(FATHOM)
+
+repeatability: build ## RUNS (default 30) quick runs: how well results repeat, as docs/REPEATABILITY.md
+	$(CARGO) run --quiet --locked --package xtask -- repeatability $(FATHOM) $(or $(RUNS),30)
 
 install: build ## program, completions and man pages under PREFIX (default /usr/local)
 	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)

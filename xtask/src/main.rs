@@ -1,15 +1,18 @@
 //! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
-//! runs everything that continuous integration runs and counts it.
+//! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
+//! dozens of runs and writes down how well they repeat.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod docs;
+mod repeatability;
 mod test;
 mod tidy;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test";
+const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
+                     repeatability PROGRAM RUNS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -19,6 +22,16 @@ fn main() -> ExitCode {
         ["tidy"] => report(tidy::check(&root)),
         ["docs"] => report(docs::write(&root)),
         ["docs", "--check"] => report(docs::check(&root)),
+        ["repeatability", program, runs] => match runs.parse() {
+            Ok(runs) => report(
+                repeatability::write(&root, program, runs)
+                    .err()
+                    .map(|error| format!("{error:#}"))
+                    .into_iter()
+                    .collect(),
+            ),
+            Err(_) => report(vec![format!("{runs} is no number of runs")]),
+        },
         ["test"] => test::everything(&root),
         _ => {
             eprintln!("{USAGE}");
