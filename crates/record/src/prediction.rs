@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Unit;
+
 /// The widest tolerance a prediction may declare.
 pub const TOLERANCE_MAX: f64 = 0.30;
 
@@ -117,7 +119,16 @@ impl Prediction {
     /// This prediction with one more input named.
     #[must_use]
     pub fn with_input(mut self, name: &str, value: f64, origin: &str) -> Self {
-        self.inputs.push(Input { name: name.to_owned(), value, origin: origin.to_owned() });
+        let (name, origin) = (name.to_owned(), origin.to_owned());
+        self.inputs.push(Input { name, value, unit: None, origin });
+        self
+    }
+
+    /// This prediction with one more input named that is a quantity.
+    #[must_use]
+    pub fn with_quantity(mut self, name: &str, value: f64, unit: Unit, origin: &str) -> Self {
+        let (name, origin) = (name.to_owned(), origin.to_owned());
+        self.inputs.push(Input { name, value, unit: Some(unit), origin });
         self
     }
 
@@ -158,6 +169,9 @@ pub struct Input {
     pub name: String,
     /// Its value, in base units.
     pub value: f64,
+    /// Its unit; absent for a count, a share or core clock cycles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
     /// Where it comes from: a host fact, an earlier metric, or a table with its source.
     pub origin: String,
 }

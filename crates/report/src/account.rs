@@ -1,6 +1,6 @@
 //! The account of one record: how its number came about, and how its prediction did.
 
-use fathom_record::{Agreement, Prediction, Record, Summary};
+use fathom_record::{Agreement, Input, Prediction, Record, Summary};
 
 use crate::counters::counters;
 use crate::quantity::{at_most, percent, quantity, range};
@@ -26,8 +26,11 @@ pub fn account(record: &Record, width: usize) -> String {
     if let Some(prediction) = &record.prediction {
         say(format!("predicted {}", predicted(record, prediction)));
         say(format!("formula: {}", prediction.formula));
+        if let Some(figures) = with_figures(prediction) {
+            say(format!("with figures: {figures}"));
+        }
         for input in &prediction.inputs {
-            say(format!("  {} = {} ({})", input.name, plain(input.value), input.origin));
+            say(format!("  {} = {} ({})", input.name, figure(input), input.origin));
         }
         say(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
@@ -96,6 +99,34 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
     format!("{limits}{limit}{terms}{word}")
 }
 
+/// The formula with a figure in the place of each input; none unless all of them stand in it.
+fn with_figures(prediction: &Prediction) -> Option<String> {
+    let mut inputs: Vec<&Input> = prediction.inputs.iter().collect();
+    // The longest name first, since one may be part of another.
+    inputs.sort_by_key(|input| std::cmp::Reverse(input.name.len()));
+    let mut text = prediction.formula.clone();
+    for (index, input) in inputs.iter().enumerate() {
+        text.contains(&input.name).then_some(())?;
+        text = text.replace(&input.name, &placeholder(index));
+    }
+    for (index, input) in inputs.iter().enumerate() {
+        text = text.replace(&placeholder(index), &figure(input));
+    }
+    (!inputs.is_empty()).then_some(text)
+}
+
+/// Something that is in no formula.
+fn placeholder(index: usize) -> String {
+    format!("\u{0}{index}\u{0}")
+}
+
+fn figure(input: &Input) -> String {
+    match input.unit {
+        Some(unit) => quantity(input.value, unit),
+        None => plain(input.value),
+    }
+}
+
 /// A figure of any unit, with as many digits as it needs.
 fn plain(value: f64) -> String {
     let digits = if value.abs() >= 1000.0 { 0 } else { 4 };
@@ -109,6 +140,17 @@ fn plain(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_formula_is_repeated_with_its_figures_where_it_names_them_all() {
+        let hertz = fathom_record::Unit::Hertz;
+        let prediction = Prediction::sum(1.0, 0.0, 0.1, "(add + slow add) ÷ frequency", "")
+            .with_input("add", 1.0, "")
+            .with_input("slow add", 7.5, "")
+            .with_quantity("frequency", 3.5e9, hertz, "");
+        assert_eq!(with_figures(&prediction).unwrap(), "(1 + 7.5) ÷ 3.500 GHz");
+        assert_eq!(with_figures(&prediction.with_input("another", 1.0, "")), None);
+    }
 
     #[test]
     fn figures_keep_the_digits_they_need() {

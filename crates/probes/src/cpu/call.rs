@@ -78,15 +78,16 @@ impl Probe for Call {
         let issue = instructions / width.value + stack;
         let cycle_ns = 1e9 / frequency.value;
         let beyond = (issue - call.value).max(0.0);
-        let formula = "max(call + ret, instructions ÷ issue width + stack arguments) ÷ frequency";
-        let sum =
-            Prediction::sum(call.value * cycle_ns, beyond * cycle_ns, 0.2, formula, &call.source);
+        let formula = "max(call + ret cycles, instructions ÷ moves a cycle + cycles of stack \
+                       arguments) ÷ frequency";
+        let (hardware, software) = (call.value * cycle_ns, beyond * cycle_ns);
+        let sum = Prediction::sum(hardware, software, 0.2, formula, &call.source);
         Ok(sum
             .with_input("call + ret cycles", call.value, &row.origin())
             .with_input("instructions", instructions, "the loop: call, add, ret and arguments")
             .with_input("moves a cycle", width.value, &row.origin())
             .with_input("cycles of stack arguments", stack, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency")
+            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency")
             .if_above(
                 "something stands between call and return: a patched return, another thread of \
                  the same core; or the core is not the table's",

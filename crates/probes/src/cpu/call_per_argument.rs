@@ -103,10 +103,11 @@ impl Derived for CallPerArgument {
         let mut cycles = (1.0 - share) / width.value;
         let stack = (share > 0.0).then(|| constant("stack_argument_cycles")).transpose()?;
         cycles += stack.map_or(0.0, |stack| share * stack.value);
-        let formula = "at most 1 ÷ issue width a register argument, store + load a stack argument";
+        let formula =
+            "≤ (1 ÷ moves a cycle, by register; cycles of a stack argument, by stack) ÷ frequency";
         let mut prediction = Prediction::at_most(cycles * cycle_ns, formula, &width.source)
             .with_input("moves a cycle", width.value, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency")
+            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency")
             .if_above("arguments wait for each other, or the core is not the table's");
         if let Some(stack) = stack {
             prediction = prediction

@@ -59,7 +59,7 @@ impl Probe for ClockRead {
         prediction.low = pair.low.map(|low| low * cycle_ns).or(prediction.low);
         Ok(prediction
             .with_input("stamp pair cycles", pair.value, &row.origin())
-            .with_input("frequency", frequency.value, "this run: cpu.frequency")
+            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency")
             .if_above(
                 "the fences wait for more than the published constants count, the hypervisor \
                  scales the counter, or another thread of the core shares it",

@@ -46,7 +46,7 @@ impl Probe for ClockResolution {
             .tsc_hz
             .ok_or_else(|| NoModel("the rate of the counter is unknown".to_owned()))?;
         Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
-            .with_input("tick rate", hz, "host: cpu.tsc_hz")
+            .with_quantity("tick rate", hz, Unit::Hertz, "host: cpu.tsc_hz")
             .if_above(
                 "the counter does not advance by single ticks: the core adds several at once, at \
                  the pace of a slower clock behind it",

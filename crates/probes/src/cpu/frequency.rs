@@ -62,15 +62,15 @@ impl Probe for Frequency {
         // 1 % below: the nominal rate is rounded to the clock generator's step.
         let low = 0.99 * hz;
         let Some(boost) = host.cpu.boost_hz.filter(|boost| *boost >= hz) else {
-            let formula = "at least the nominal frequency (boost unknown)";
+            let formula = "≥ 0.99 × nominal; boost is not told";
             return Ok(Prediction::at_least(low, formula, "the counter runs at the nominal rate")
-                .with_input("nominal", hz, origin)
+                .with_quantity("nominal", hz, Unit::Hertz, origin)
                 .if_below(BELOW));
         };
-        let formula = "base … boost";
+        let formula = "0.99 × base … 1.01 × boost";
         let mut prediction = Prediction::at_least(low, formula, "cpufreq or CPUID")
-            .with_input("base", hz, origin)
-            .with_input("boost", boost, "host: cpu.boost_hz")
+            .with_quantity("base", hz, Unit::Hertz, origin)
+            .with_quantity("boost", boost, Unit::Hertz, "host: cpu.boost_hz")
             .if_below(BELOW)
             .if_above("it boosts beyond what it tells");
         prediction.high = Some(1.01 * boost);

@@ -63,7 +63,7 @@ impl Probe for LoopIteration {
                 branch.value * cycle_ns,
                 0.0,
                 0.1,
-                "taken branch ÷ frequency",
+                "taken branch cycles ÷ frequency",
                 &branch.source,
             )
             .with_input("taken branch cycles", branch.value, &row.origin())
@@ -86,7 +86,12 @@ impl Probe for LoopIteration {
                  bubble, or the core is not the table's",
             )
             .if_below("the core is not the table's, or renames the counter's memory");
-        Ok(prediction.with_input("frequency", frequency.value, "this run: cpu.frequency"))
+        Ok(prediction.with_quantity(
+            "frequency",
+            frequency.value,
+            Unit::Hertz,
+            "this run: cpu.frequency",
+        ))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -102,14 +107,9 @@ impl Probe for LoopIteration {
 /// A range rather than a value where the core's memory renaming is documented but not when it
 /// applies.
 fn memory_form(forward: &uarch::Constant, add: &uarch::Constant, cycle_ns: f64) -> Prediction {
-    let formula = "(store-to-load forwarding + add) ÷ frequency";
-    let mut prediction = Prediction::sum(
-        forward.value * cycle_ns,
-        add.value * cycle_ns,
-        0.3,
-        formula,
-        &forward.source,
-    );
+    let formula = "(store-forward cycles + add cycles) ÷ frequency";
+    let mut prediction =
+        Prediction::sum((forward.value + add.value) * cycle_ns, 0.0, 0.3, formula, &forward.source);
     if let Some(low) = forward.low {
         prediction.low = Some((low + add.value) * cycle_ns * 0.9);
     }

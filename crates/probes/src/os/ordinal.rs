@@ -1,6 +1,6 @@
 //! Predictions by order: a case costs at least so many times what an earlier case did.
 
-use fathom_record::{NoModel, Params, Prediction};
+use fathom_record::{NoModel, Params, Prediction, Unit};
 
 use crate::{Known, Quantity};
 
@@ -30,7 +30,7 @@ impl Order<'_> {
                 "cheaper than what it contains or exceeds everywhere: one of the two results was \
                  spoilt, or the kernel takes a short cut",
             );
-        Ok(claim.with_input(&name, lower, &format!("this run: {name}")))
+        Ok(claim.with_quantity(&name, lower, Unit::Nanoseconds, &format!("this run: {name}")))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Predictions by value: what earlier results of the run add up to.
 
-use fathom_record::{NoModel, Params, Prediction};
+use fathom_record::{NoModel, Params, Prediction, Unit};
 
 use super::ordinal::earlier;
 use crate::Known;
@@ -50,7 +50,7 @@ impl Sum<'_> {
         }
         let sum = Prediction::sum(0.0, total, self.tolerance, &formula, self.source);
         let with = |sum: Prediction, (name, value): &(String, f64)| {
-            sum.with_input(name, *value, &format!("this run: {name}"))
+            sum.with_quantity(name, *value, Unit::Nanoseconds, &format!("this run: {name}"))
         };
         Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
     }
