@@ -19,6 +19,11 @@ const ABSENT_BETWEEN_TURNS_MIN: f64 = 0.15;
 const TICKS_MIN_NS: u64 = 30_000_000;
 /// Gap between the headline with and without the disturbed rounds above which they matter.
 const GAP_MIN: f64 = 0.01;
+/// A process whose reference spins took so many times those of the fastest had a slow core.
+const SLOW_CORE_MIN: f64 = 1.05;
+/// What to do about one.
+const QUIET_CORE: &str = "a neighbour on the other thread of the core, or a changing frequency: \
+                          measure on a quieter or dedicated host, or see what --tune can set";
 /// Change over a visit above which the values are said to drift.
 const DRIFT_MIN: f64 = 0.03;
 /// Distance of two clusters of processes, in shares of the headline, above which they matter.
@@ -59,6 +64,7 @@ pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
         .unwrap_or_default();
     let mut reasons = lost_time(&total, expectation);
     reasons.extend(disturbed_rounds(&total, summary, expectation));
+    reasons.extend(slow_core(samples, summary, expectation));
     reasons.extend(shapes(summary));
     if let Some(reason) = spread(summary, &total, expectation) {
         // A wide interval beside a counter that moved is that counter's doing; alone it is a
@@ -169,16 +175,47 @@ fn disturbed_rounds(
     } else if total.involuntary_switches > 0 && expectation.waits != Waits::ForTurns {
         let text = moved(&format!("preempted {} times", total.involuntary_switches));
         Reason::new(Cause::Contention, text).with_next("stop other processes, or choose --cpu N")
+    } else if total.slow_rounds > 0 {
+        let text = moved(&format!("the core itself was slow in {} rounds", total.slow_rounds));
+        Reason::new(Cause::SlowCore, text).with_next(QUIET_CORE)
     } else {
         return None;
     })
 }
 
+/// Processes that met a slower core than the others did, by the reference spin between their
+/// rounds, where the interval is wide or the processes fall apart.
+fn slow_core(samples: &[Sample], summary: &Summary, expectation: Expectation) -> Option<Reason> {
+    let spins: Vec<f64> = samples.iter().filter_map(|sample| sample.spin_ns).collect();
+    let fastest = spins.iter().copied().fold(f64::INFINITY, f64::min);
+    let slowest = spins.iter().copied().fold(0.0, f64::max);
+    let wide = summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
+    if slowest <= SLOW_CORE_MIN * fastest || !(wide || is_split(summary)) {
+        return None;
+    }
+    let slow = spins.iter().filter(|spin| **spin > SLOW_CORE_MIN * fastest).count();
+    let text = format!(
+        "the core itself was up to {:.2} times slower in {slow} of {} processes, by a spin of \
+         fixed work between the rounds",
+        slowest / fastest,
+        spins.len()
+    );
+    Some(Reason::new(Cause::SlowCore, text).with_next(QUIET_CORE))
+}
+
+/// Whether processes fall into two groups far enough apart to matter.
+fn is_split(summary: &Summary) -> bool {
+    match summary.clusters.as_slice() {
+        [first, .., last] => (last.at - first.at).abs() > CLUSTER_GAP_MIN * summary.median.abs(),
+        _ => false,
+    }
+}
+
 /// Shapes of the values that no single median describes.
 fn shapes(summary: &Summary) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if let [first, .., last] = summary.clusters.as_slice()
-        && (last.at - first.at).abs() > CLUSTER_GAP_MIN * summary.median.abs()
+    if is_split(summary)
+        && let [first, .., last] = summary.clusters.as_slice()
     {
         let share = 100.0 * first.share;
         let text = format!(
@@ -339,6 +376,22 @@ mod tests {
         let queued = Disturbance { run_queue_ns: Some(590_000_000), ..absent };
         let verdict = judge(&[sample(queued)], &summary(), QUIET);
         assert_eq!(causes(&verdict), vec![Cause::Contention], "what is explained is told once");
+    }
+
+    #[test]
+    fn a_slow_core_is_told_by_the_spins_where_the_interval_is_wide() {
+        let of_spin = |spin: f64| Sample { spin_ns: Some(spin), ..sample(quiet()) };
+        let samples = [9.0, 9.1, 9.0, 17.1, 14.0].map(of_spin);
+        let wide = Summary { ci95: Some([99.0, 160.0]), ..summary() };
+        let verdict = judge(&samples, &wide, QUIET);
+        assert_eq!(causes(&verdict), vec![Cause::SlowCore]);
+        assert!(verdict.reasons[0].text.contains("1.90 times slower in 2 of 5"), "{verdict:?}");
+        assert_eq!(judge(&samples, &summary(), QUIET).state, State::Valid, "it did not matter");
+        let even = [9.0, 9.1, 9.0, 9.2, 9.3].map(of_spin);
+        assert_eq!(causes(&judge(&even, &wide, QUIET)), vec![Cause::Spread]);
+        let slow = Disturbance { slow_rounds: 3, ..quiet() };
+        let moved = Summary { median_undisturbed: Some(97.0), ..summary() };
+        assert_eq!(causes(&judge(&[sample(slow)], &moved, QUIET)), vec![Cause::SlowCore]);
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct Sample {
     /// value, in nanoseconds an operation; absent where there was no such loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin_ns: Option<f64>,
+    /// Median time of a reference spin of fixed work, taken between the rounds, in nanoseconds: how
+    /// fast the core itself was meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spin_ns: Option<f64>,
     /// Counters over the whole visit.
     pub disturbance: Disturbance,
     /// What the probe verified of its own work.
@@ -49,6 +53,9 @@ pub struct Disturbance {
     pub major_faults: u64,
     /// Rounds after which the worker was found on another CPU.
     pub migrations: u64,
+    /// Rounds between two reference spins that both found the core slow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub slow_rounds: u64,
     /// Wall time of the visit's rounds.
     pub wall_ns: u64,
     /// CPU time of the worker and the children it reaped over the same rounds.
@@ -69,6 +76,11 @@ pub struct Disturbance {
     pub cpu_pressure_ns: Option<u64>,
 }
 
+/// A counter that older records do not have must not change their checksums.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Disturbance {
     /// The sum over visits; a counter unknown in one visit is unknown in the sum.
     #[must_use]
@@ -80,6 +92,7 @@ impl Disturbance {
             minor_faults: self.minor_faults + other.minor_faults,
             major_faults: self.major_faults + other.major_faults,
             migrations: self.migrations + other.migrations,
+            slow_rounds: self.slow_rounds + other.slow_rounds,
             wall_ns: self.wall_ns + other.wall_ns,
             cpu_ns: self.cpu_ns + other.cpu_ns,
             run_queue_ns: sum(self.run_queue_ns, other.run_queue_ns),

@@ -140,6 +140,9 @@ pub enum Cause {
     Migration,
     /// Interrupts on the pinned CPU.
     Interrupts,
+    /// The core itself was slow, by a reference spin of fixed work: a neighbour on the same
+    /// physical core, or its frequency.
+    SlowCore,
     /// The values moved in one direction over the visit.
     Drift,
     /// The machine itself became faster or slower over the run.

@@ -37,12 +37,13 @@ pub(crate) fn counters(record: &Record) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn counts(seen: &Disturbance) -> [(&'static str, u64); 4] {
+fn counts(seen: &Disturbance) -> [(&'static str, u64); 5] {
     [
         ("preemptions", seen.involuntary_switches),
         ("waits", seen.voluntary_switches),
         ("page faults that waited", seen.major_faults),
         ("migrations", seen.migrations),
+        ("rounds on a slow core", seen.slow_rounds),
     ]
 }
 
@@ -84,7 +85,8 @@ mod tests {
         assert_eq!(
             text,
             "preemptions: 3, page faults that waited: 1, not running 10 % of the time, queueing \
-             for the CPU 2.0 % of the time; no waits, migrations, interrupts; not counted here: \
+             for the CPU 2.0 % of the time; no waits, migrations, rounds on a slow \
+             core, interrupts; not counted here: \
              steal, throttled"
         );
     }

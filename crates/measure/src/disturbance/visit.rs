@@ -117,6 +117,8 @@ impl VisitCounters {
             minor_faults: delta.minor_faults,
             major_faults: delta.major_faults,
             migrations: u64::from(migrated),
+            // The sampler knows, which spins between rounds.
+            slow_rounds: 0,
             wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
             cpu_ns: now.cpu_ns.saturating_sub(self.mark.cpu_ns),
             run_queue_ns: Scheduler::waited_ns(late.scheduler, early.scheduler),

@@ -12,7 +12,9 @@ mod single;
 mod spin;
 mod watch;
 
-use fathom_record::{Check, Sample, statistics};
+use std::ops::Range;
+
+use fathom_record::{Check, Disturbance, Sample, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -139,6 +141,8 @@ struct Slot {
     sample: Sample,
     /// Number of values of the first round, to judge it when the rest is known.
     first_round: usize,
+    /// Indices of the values of each round of the set-up that is being taken.
+    rounds: Vec<(u32, Range<u32>)>,
     fault: Option<Fault>,
 }
 
@@ -235,6 +239,10 @@ impl Sampler {
         works.retain(|work| work.cases().iter().all(|case| self.slots[*case].fault.is_none()));
         self.observer.begin_visit();
         let begun = self.clock.start();
+        let first_spin = self.spins.len();
+        if !works.is_empty() {
+            self.spin();
+        }
         for round in 0..self.settings.rounds {
             let late = self.clock.ns(begun, self.clock.stop()) > self.settings.time_limit_ns;
             if works.is_empty() || (late && round >= 3) {
@@ -252,12 +260,15 @@ impl Sampler {
             }
         }
         let disturbance = self.observer.end_visit();
+        let spins = &self.spins[first_spin..];
+        let slow = spin::slow_rounds(spins);
         for work in &works {
             for case in work.cases() {
-                let sample = &mut self.slots[*case].sample;
-                let migrations = sample.disturbance.migrations;
-                sample.disturbance = disturbance.clone();
-                sample.disturbance.migrations = migrations;
+                let slot = &mut self.slots[*case];
+                let migrations = slot.sample.disturbance.migrations;
+                slot.sample.disturbance = Disturbance { migrations, ..disturbance.clone() };
+                slot.sample.spin_ns = spin::median(spins).map(|(_, ns)| ns);
+                slot.note_slow(&slow);
             }
         }
         for work in works {
@@ -327,8 +338,23 @@ impl Slot {
         if round == 0 {
             self.first_round = end;
         }
+        let values = (end - values) as u32..end as u32;
         if disturbed {
-            self.sample.disturbed.extend((end - values..end).map(|index| index as u32));
+            self.sample.disturbed.extend(values.clone());
+        }
+        self.rounds.push((round, values));
+    }
+
+    /// Marks the rounds of a set-up in which the core was slow.
+    fn note_slow(&mut self, slow: &[bool]) {
+        for (round, values) in std::mem::take(&mut self.rounds) {
+            if slow.get(round as usize) == Some(&true) {
+                self.sample.disturbance.slow_rounds += 1;
+                let known = std::mem::take(&mut self.sample.disturbed);
+                let new = values.filter(|index| !known.contains(index));
+                self.sample.disturbed = known.iter().copied().chain(new).collect();
+                self.sample.disturbed.sort_unstable();
+            }
         }
     }
 

@@ -22,6 +22,17 @@ pub(super) fn median(spins: &[(u64, f64)]) -> Option<(u64, f64)> {
     Some((*first, statistics::median(&times)?))
 }
 
+/// A round between two spins that both took so many times the fastest of the visit met a slow core.
+/// One slow spin alone may have met an interrupt.
+const SLOW_MIN: f64 = 1.1;
+
+/// Of each round, whether the core was slow in it: the spins stand before, between and after the
+/// rounds.
+pub(super) fn slow_rounds(spins: &[(u64, f64)]) -> Vec<bool> {
+    let fastest = spins.iter().map(|(_, ns)| *ns).fold(f64::INFINITY, f64::min);
+    spins.windows(2).map(|pair| pair[0].1.min(pair[1].1) > SLOW_MIN * fastest).collect()
+}
+
 /// A chain of register additions, each of which needs the one before.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn chain(iterations: u64) -> u64 {

@@ -8,9 +8,13 @@ use crate::clock::FakeClock;
 use fathom_record::Disturbance;
 
 /// Counters as a test wants them: the rounds in `disturbed` are.
+#[derive(Default)]
 struct Script {
     round: u32,
     disturbed: Vec<u32>,
+    /// Reference spins that find the core slow.
+    slow_spins: Vec<u32>,
+    spin: u32,
 }
 
 impl Observer for Script {
@@ -24,7 +28,8 @@ impl Observer for Script {
         RoundMark { disturbed: self.disturbed.contains(&(self.round - 1)), migrated: false }
     }
     fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
-        (5, 11.0)
+        self.spin += 1;
+        (5, if self.slow_spins.contains(&(self.spin - 1)) { 20.0 } else { 11.0 })
     }
 }
 
@@ -43,7 +48,7 @@ fn settings() -> Settings {
 }
 
 fn sampler(fake: &Rc<FakeClock>, cases: usize, disturbed: &[u32]) -> Sampler {
-    let script = Script { round: 0, disturbed: disturbed.to_vec() };
+    let script = Script { disturbed: disturbed.to_vec(), ..Script::default() };
     Sampler::new(Clock::fake(Rc::clone(fake)), settings(), cases, Box::new(script))
 }
 
@@ -146,6 +151,18 @@ fn short_single_operations_share_a_round_and_its_counters() {
     let sample = only(sampler.finish());
     assert_eq!(sample.values.len(), 8 * 4);
     assert_eq!(sample.disturbed, vec![4, 5, 6, 7]);
+}
+
+#[test]
+fn rounds_between_two_slow_spins_met_a_slow_core() {
+    let fake = Rc::new(FakeClock::new(0));
+    // Spin 1 stands alone; 3, 4 and 5 have rounds 3 and 4 between them.
+    let script = Script { slow_spins: vec![1, 3, 4, 5], disturbed: vec![4], ..Script::default() };
+    let mut sampler = Sampler::new(Clock::fake(Rc::clone(&fake)), settings(), 1, Box::new(script));
+    sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
+    let sample = only(sampler.finish());
+    assert_eq!(sample.disturbed, vec![3, 4]);
+    assert_eq!((sample.disturbance.slow_rounds, sample.spin_ns), (2, Some(11.0)));
 }
 
 #[test]
