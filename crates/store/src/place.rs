@@ -51,6 +51,31 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
     access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)
 }
 
+/// Whether [`prepare`] would succeed, by permissions: nothing is made. `true` where the file is
+/// there.
+pub(crate) fn examine(path: &Path) -> Result<bool, StoreError> {
+    if kind_of(path)?.is_some() {
+        access("write", path, Access::READ_OK | Access::WRITE_OK)?;
+        access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
+        return Ok(true);
+    }
+    let mut folder = folder_of(path);
+    loop {
+        match std::fs::metadata(folder) {
+            Ok(facts) if facts.is_dir() => break,
+            Ok(_) => return Err(StoreError::ParentNotDirectory { path: path.to_owned() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => folder = folder_of(folder),
+            Err(error) => return Err(StoreError::from_io("open", folder, &error)),
+        }
+        // A dangling `.` is its own parent.
+        if folder == Path::new(".") && !folder.is_dir() {
+            return Err(StoreError::ParentNotDirectory { path: path.to_owned() });
+        }
+    }
+    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    Ok(false)
+}
+
 /// Makes sure that `path` is a file that can be read.
 pub(crate) fn require(path: &Path) -> Result<(), StoreError> {
     let kind = {
