@@ -13,7 +13,7 @@ fn finding(id: &str, severity: Severity, found: &str) -> Finding {
         found: found.to_owned(),
         read_at: vec![format!("/sys/{id}")],
         touches: vec!["*".to_owned()],
-        effect: "numbers are of one kind of core only".to_owned(),
+        effect: "what it does to the numbers".to_owned(),
         remedy: match severity {
             Severity::Good => String::new(),
             _ => "nothing to do here: it is what the machine is".to_owned(),
