@@ -59,18 +59,10 @@ pub(crate) fn examine(path: &Path) -> Result<bool, StoreError> {
         access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
         return Ok(true);
     }
+    // The nearest folder that is there is where the others would be made.
     let mut folder = folder_of(path);
-    loop {
-        match std::fs::metadata(folder) {
-            Ok(facts) if facts.is_dir() => break,
-            Ok(_) => return Err(StoreError::ParentNotDirectory { path: path.to_owned() }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => folder = folder_of(folder),
-            Err(error) => return Err(StoreError::from_io("open", folder, &error)),
-        }
-        // A dangling `.` is its own parent.
-        if folder == Path::new(".") && !folder.is_dir() {
-            return Err(StoreError::ParentNotDirectory { path: path.to_owned() });
-        }
+    while folder != Path::new(".") && std::fs::metadata(folder).is_err() {
+        folder = folder_of(folder);
     }
     access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
     Ok(false)
