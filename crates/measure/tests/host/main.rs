@@ -1,4 +1,5 @@
-//! The facts, lasting and momentary, of machines whose files a test writes, and of the machine the tests run on.
+//! The facts, lasting and momentary, of machines whose files a test writes, and of the machine
+//! the tests run on.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod board;
