@@ -14,7 +14,7 @@ build: needs
 test: needs ## everything that continuous integration runs
 	$(CARGO) run --quiet --locked --package xtask -- test
 
-docs: ## regenerate docs/METRICS.md and docs/run.schema.json
+docs: ## regenerate docs/METRICS.md and the schemas
 	$(CARGO) run --quiet --locked --package xtask -- docs
 
 bench: build ## figures side by side with trusted tools, in turn

@@ -1,15 +1,16 @@
 //! Files that are generated from the code, and checked to be up to date: docs/METRICS.md from the
-//! registry, docs/run.schema.json from the types of a run's document.
+//! registry, docs/run.schema.json and docs/doctor.schema.json from the types of their documents.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use fathom_probes::{About, Entry, REGISTRY};
-use fathom_record::Document;
+use fathom_record::{Diagnosis, Document};
 
 const METRICS: &str = "docs/METRICS.md";
-const SCHEMA: &str = "docs/run.schema.json";
+const RUN_SCHEMA: &str = "docs/run.schema.json";
+const DOCTOR_SCHEMA: &str = "docs/doctor.schema.json";
 const REMEDY: &str = "run `make docs` and commit the result";
 
 /// Writes all generated files; the problems met.
@@ -29,12 +30,15 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     generated().into_iter().filter_map(stale).collect()
 }
 
-fn generated() -> [(&'static str, String); 2] {
-    [(METRICS, metrics()), (SCHEMA, schema())]
+fn generated() -> [(&'static str, String); 3] {
+    [
+        (METRICS, metrics()),
+        (RUN_SCHEMA, as_text(schemars::schema_for!(Document))),
+        (DOCTOR_SCHEMA, as_text(schemars::schema_for!(Diagnosis))),
+    ]
 }
 
-fn schema() -> String {
-    let schema = schemars::schema_for!(Document);
+fn as_text(schema: schemars::Schema) -> String {
     let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     format!("{text}\n")
 }

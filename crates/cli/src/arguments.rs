@@ -23,11 +23,13 @@ const EXAMPLES: &str = "\
 Examples:
   fathom run --quick             measure everything in some seconds
   fathom run os.syscall cpu      one metric and one group
+  fathom doctor                  whether this machine can be measured well just now
   fathom show                    the last run again
   fathom compare latest~1 latest two runs, metric by metric
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
-not be believed, 130 stopped by Ctrl-C (what was done is kept), 141 the reader of the output left.";
+not be believed (doctor: a warning, and 4: something severe), 130 stopped by Ctrl-C (what was done
+is kept), 141 the reader of the output left.";
 
 /// Says in one line what is wrong with a command line, for exit status 2; prints help and version
 /// where that was asked for.
@@ -67,6 +69,8 @@ fn one_line(message: &str) -> String {
 pub enum Command {
     /// Measure this machine: everything, a group, or one metric.
     Run(RunArguments),
+    /// Can this machine be measured well? What speaks against it, and what to do.
+    Doctor(DoctorArguments),
     /// What can be measured.
     List(ListArguments),
     /// What a metric times, what it should give and why, and how it last did.
@@ -184,6 +188,33 @@ impl From<ProtocolName> for Protocol {
             ProtocolName::Trimmed => Self::Trimmed,
         }
     }
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  fathom doctor                        what speaks against measuring just now, and what to do
+  fathom doctor --all                  what was found in order as well, with its values
+  sudo fathom doctor                   root may read more
+  fathom doctor --json | jq .severity  the weightiest severity, for scripts
+  fathom doctor && fathom run          measure only where nothing is above a note
+
+Exit status: 0 nothing above a note, 3 a warning (numbers will be noisier than they could be, or
+different), 4 something severe (numbers should not be believed, or cannot be taken), 1 failed, 2
+wrong usage. Nothing is changed and nothing is written.";
+
+/// `fathom doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_EXAMPLES)]
+pub struct DoctorArguments {
+    /// Show what was found in order as well.
+    #[arg(long, short)]
+    pub all: bool,
+    /// Print the findings and the facts behind them as one JSON document.
+    #[arg(long)]
+    pub json: bool,
+    /// Where runs would be kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
 }
 
 /// `fathom list`.

@@ -12,6 +12,10 @@ pub enum Status {
     Failed,
     /// Under `--strict`: some numbers are missing or must not be believed.
     Incomplete,
+    /// `fathom doctor`: numbers will be noisier than they could be, or different.
+    Warned,
+    /// `fathom doctor`: numbers should not be believed, or cannot be taken.
+    Severe,
     /// A person stopped it; what was done is kept.
     Interrupted,
     /// Whoever read the output has closed it.
@@ -23,7 +27,9 @@ impl From<Status> for ExitCode {
         Self::from(match status {
             Status::Done => 0,
             Status::Failed => 1,
-            Status::Incomplete => 3,
+            // It was done, and not all is well.
+            Status::Incomplete | Status::Warned => 3,
+            Status::Severe => 4,
             // As a shell says of a program that SIGINT or SIGPIPE ended.
             Status::Interrupted => 130,
             Status::OutputClosed => 141,

@@ -1,9 +1,10 @@
 //! Which CPU to measure on, and pinning to it.
 
-use std::fs;
-
 use fathom_record::Host;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::condition::stat::Stat;
+use crate::host::tree::Tree;
 
 /// Pins the calling thread to one CPU.
 ///
@@ -109,30 +110,11 @@ fn fast_kind(host: &Host) -> Vec<u32> {
 /// The share of time each CPU was not idle over `window`, from `/proc/stat`; empty where that
 /// cannot be read.
 pub fn busy_shares(window: std::time::Duration) -> Vec<(u32, f64)> {
-    let before = cpu_times();
+    let tree = Tree::at("/");
+    let before = Stat::read(&tree);
     std::thread::sleep(window);
-    let after = cpu_times();
-    let share = |cpu: u32, busy: u64, all: u64| {
-        let (_, busy_before, all_before) = before.iter().find(|(known, ..)| *known == cpu)?;
-        let ticks = all.saturating_sub(*all_before);
-        Some((cpu, busy.saturating_sub(*busy_before) as f64 / ticks.max(1) as f64))
-    };
-    after.iter().filter_map(|(cpu, busy, all)| share(*cpu, *busy, *all)).collect()
-}
-
-/// CPU, busy ticks and all ticks, of each CPU.
-fn cpu_times() -> Vec<(u32, u64, u64)> {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let line = |line: &str| {
-        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        let cpu = fields.next()?.parse().ok()?;
-        // user nice system idle iowait irq softirq steal; guest time is within user.
-        let ticks: Vec<u64> = fields.take(8).filter_map(|field| field.parse().ok()).collect();
-        let all: u64 = ticks.iter().sum();
-        let idle = ticks.get(3)? + ticks.get(4)?;
-        Some((cpu, all - idle, all))
-    };
-    text.lines().filter_map(line).collect()
+    let shares = Stat::read(&tree).since(&before);
+    shares.into_iter().filter_map(|one| Some((one.cpu?, one.busy))).collect()
 }
 
 #[cfg(test)]

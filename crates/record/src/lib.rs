@@ -6,6 +6,8 @@
 //! same record, byte for byte, today and in two years.
 #![forbid(unsafe_code)]
 
+pub mod condition;
+pub mod diagnosis;
 pub mod host;
 pub mod judge;
 pub mod metric;
@@ -17,6 +19,8 @@ pub mod statistics;
 pub mod summary;
 pub mod verdict;
 
+pub use condition::Condition;
+pub use diagnosis::{Diagnosis, Finding, Severity};
 pub use host::Host;
 pub use judge::Waits;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};

@@ -1,7 +1,7 @@
-//! The JSON of a run and of a record: the records as they are, which every other view is made
-//! from.
+//! The JSON of a run, of a record and of an examination: the data as they are, which every other
+//! view is made from.
 
-use fathom_record::{Document, Record};
+use fathom_record::{Diagnosis, Document, Record};
 
 /// The whole document, indented, with a newline at its end. Samples appear where the records hold
 /// them.
@@ -10,6 +10,14 @@ use fathom_record::{Document, Record};
 /// Never in practice: a document is plain data and always has a JSON form.
 pub fn document_json(document: &Document) -> String {
     serde_json::to_string_pretty(document).expect("a document is plain data") + "\n"
+}
+
+/// An examination of the machine, indented, with a newline at its end.
+///
+/// # Panics
+/// Never in practice: a diagnosis is plain data and always has a JSON form.
+pub fn diagnosis_json(diagnosis: &Diagnosis) -> String {
+    serde_json::to_string_pretty(diagnosis).expect("a diagnosis is plain data") + "\n"
 }
 
 /// One record in one line, with a newline at its end.

@@ -1,5 +1,5 @@
-//! Every view of a run, from its records alone: the terminal, JSON, the list of kept runs and the
-//! comparison of two.
+//! Every view of a run, from its records alone: the terminal, JSON, the list of kept runs, the
+//! comparison of two; and that of an examination of the machine.
 //!
 //! A function here takes records and returns text. It measures nothing, reads no clock, no file
 //! and no environment, and prints nothing: the same records give the same view, today and in two
@@ -18,6 +18,7 @@ mod cells;
 mod closing;
 mod counters;
 mod counts;
+mod doctor;
 mod findings;
 mod json;
 mod layout;
@@ -32,7 +33,8 @@ mod wrap;
 
 pub use account::{account, paragraph};
 pub use closing::{closing, kept};
-pub use json::{document_json, record_line};
+pub use doctor::doctor;
+pub use json::{diagnosis_json, document_json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
 pub use opening::opening;

@@ -43,7 +43,8 @@ fn run_words(run: &Run) -> String {
     words
 }
 
-fn machine(host: &Host) -> String {
+/// The machine in one line.
+pub(crate) fn machine(host: &Host) -> String {
     let cpu = &host.cpu;
     let mut parts = vec![or_unknown(&cpu.model, "unknown CPU"), logical_cpus(host)];
     parts.extend(

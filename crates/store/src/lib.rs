@@ -62,6 +62,17 @@ impl Store {
         Ok(Self::over(connection, path))
     }
 
+    /// Whether [`Store::open`] would find a place to write at `path`. Makes and changes nothing.
+    ///
+    /// # Errors
+    /// Where the place cannot be written, or holds anything but a store this version knows.
+    pub fn examine(path: &Path) -> Result<(), StoreError> {
+        match place::examine(path)? {
+            true => Self::open_existing(path).map(drop),
+            false => Ok(()),
+        }
+    }
+
     /// Opens the store at `path` for reading alone. It creates nothing, and works where neither
     /// the file nor its folder can be written.
     ///

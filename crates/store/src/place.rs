@@ -51,6 +51,23 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
     access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)
 }
 
+/// Whether [`prepare`] would succeed, by permissions: nothing is made. `true` where the file is
+/// there.
+pub(crate) fn examine(path: &Path) -> Result<bool, StoreError> {
+    if kind_of(path)?.is_some() {
+        access("write", path, Access::READ_OK | Access::WRITE_OK)?;
+        access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
+        return Ok(true);
+    }
+    // The nearest folder that is there is where the others would be made.
+    let mut folder = folder_of(path);
+    while folder != Path::new(".") && std::fs::metadata(folder).is_err() {
+        folder = folder_of(folder);
+    }
+    access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+    Ok(false)
+}
+
 /// Makes sure that `path` is a file that can be read.
 pub(crate) fn require(path: &Path) -> Result<(), StoreError> {
     let kind = {

@@ -2,6 +2,7 @@
 
 mod compare;
 mod completions;
+mod doctor;
 mod explain;
 mod list;
 mod man;
@@ -19,6 +20,7 @@ use crate::{pipeline, terminal};
 pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
+        Command::Doctor(doctor) => doctor::doctor(doctor),
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use fathom_measure::clock::{self, Source, Watch};
+use fathom_measure::condition::RUN_MARK;
 use fathom_measure::{affinity, host};
 use fathom_record::{Document, Host, RunState, Tool};
 use fathom_store::Store;
@@ -130,7 +131,7 @@ fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> 
 /// A name that only one run at a time can hold; the kernel takes it back when the run ends. None if
 /// another run holds it. Where it cannot be held for another reason there is nothing to say.
 fn mark_of_a_run() -> Option<Option<UnixListener>> {
-    let address = SocketAddr::from_abstract_name(b"fathom-run").ok();
+    let address = SocketAddr::from_abstract_name(RUN_MARK).ok();
     match address.map(|address| UnixListener::bind_addr(&address)) {
         Some(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => None,
         Some(Ok(listener)) => Some(Some(listener)),

@@ -1,6 +1,7 @@
 //! The program as a person uses it, and misuses it.
 
 mod bad_input;
+mod doctor;
 mod endings;
 mod laboratory;
 mod views;

@@ -3,6 +3,8 @@
 //! At each end the counter is read between two reads of the kernel's clock, many times, and the
 //! narrowest bracket is kept: its half width is the error of that end.
 
+use std::collections::BTreeMap;
+
 use fathom_record::Host;
 use fathom_record::run::ClockFacts;
 
@@ -118,13 +120,17 @@ impl Watch {
     /// What a record says of the clock; the two deviations are added by [`Watch::end`].
     pub fn facts(&self) -> ClockFacts {
         let specification = self.clock.specification();
+        let mut details = BTreeMap::from([("calibration_repeat_ppm".to_owned(), self.repeat_ppm)]);
+        if let Some(Refusal::OutOfOrder(ticks)) = &self.refusal {
+            details.insert("out_of_order_ticks".to_owned(), *ticks as f64);
+        }
         ClockFacts {
             source: specification.source.word().to_owned(),
             refused: self.refusal.as_ref().map(ToString::to_string),
             hz: specification.hz,
             resolution_ns: specification.resolution_ns,
             read_ns: specification.read_ns,
-            details: [("calibration_repeat_ppm".to_owned(), self.repeat_ppm)].into(),
+            details,
             ..ClockFacts::default()
         }
     }

@@ -14,7 +14,7 @@ const FIRST_BYTES: usize = 4096;
 
 /// A file that is kept open; reading it from its start makes the kernel write it anew.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub(crate) struct Counters {
     file: Option<File>,
     // Kept between readings, so that a reading takes no memory while a visit runs.
     buffer: RefCell<Vec<u8>>,

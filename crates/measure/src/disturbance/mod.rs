@@ -12,5 +12,7 @@ mod round;
 mod throttle;
 mod visit;
 
+pub(crate) use throttle::Throttle;
+
 pub use round::{RoundCounters, RoundDelta};
 pub use visit::VisitCounters;

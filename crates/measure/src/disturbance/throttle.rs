@@ -12,7 +12,7 @@ use crate::host::tree::Tree;
 
 /// Where throttling can be read.
 #[derive(Debug)]
-pub(super) enum Throttle {
+pub(crate) enum Throttle {
     /// The counters of every group on the way up that has a quota, nearest first.
     Quotas { version: u32, groups: Vec<Counters> },
     /// No quota to be seen, but groups above that cannot be: the group's own held-back time.
@@ -25,14 +25,14 @@ pub(super) enum Throttle {
 
 /// What a group counts since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Count {
-    pub(super) throttled_ns: Option<u64>,
-    pub(super) throttled_periods: Option<u64>,
-    pub(super) quota_periods: Option<u64>,
+pub(crate) struct Count {
+    pub(crate) throttled_ns: Option<u64>,
+    pub(crate) throttled_periods: Option<u64>,
+    pub(crate) quota_periods: Option<u64>,
 }
 
 impl Throttle {
-    pub(super) fn find(tree: &Tree) -> Self {
+    pub(crate) fn find(tree: &Tree) -> Self {
         let Some(cpu) = cgroup::controller(tree, "cpu") else {
             return Self::Unknown;
         };
@@ -70,6 +70,14 @@ impl Throttle {
             }
             Self::Unlimited | Self::Unknown => Vec::new(),
         }
+    }
+
+    /// What happened since the groups were made, of the group that was throttled longest.
+    pub(crate) fn so_far(&self) -> Count {
+        let now = self.read();
+        let never =
+            Count { throttled_ns: Some(0), throttled_periods: Some(0), quota_periods: Some(0) };
+        self.between(&now, &vec![never; now.len()])
     }
 
     /// What happened between two readings: that of the group which was throttled longest (the

@@ -1,7 +1,9 @@
-//! The facts of machines whose files a test writes, and of the machine the tests run on.
+//! The facts, lasting and momentary, of machines whose files a test writes, and of the machine
+//! the tests run on.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod board;
+mod condition;
 mod container;
 mod fixture;
 mod junk;

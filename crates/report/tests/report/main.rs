@@ -1,6 +1,7 @@
 //! The views of a run from outside: what they look like, and what they keep to.
 
 mod comparison;
+mod doctor;
 mod fixture;
 mod promises;
 mod views;

@@ -164,10 +164,13 @@ pub(crate) fn read_only(folder: &Path) {
 }
 
 fn is_refused(path: &Path, why: &str) {
-    let message = Store::open(path).unwrap_err().to_string();
-    assert!(message.contains(why), "{message}");
-    let remedy = "choose another place with --store or FATHOM_STORE";
-    assert!(message.ends_with(remedy), "{message}");
+    // Who only asks is told the same.
+    for error in [Store::open(path).map(drop), Store::examine(path)] {
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains(why), "{message}");
+        let remedy = "choose another place with --store or FATHOM_STORE";
+        assert!(message.ends_with(remedy), "{message}");
+    }
 }
 
 /// Takes a folder's permission to be written away; gives it back in the end.

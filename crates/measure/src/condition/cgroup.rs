@@ -1,0 +1,42 @@
+//! What the limits of the cgroup have cost so far, and how much of them is taken. Where the limits
+//! lie, the host's facts tell.
+
+use fathom_record::condition::{QuotaSight, Throttling};
+use fathom_record::{Condition, Host};
+
+use super::keep;
+use crate::disturbance::Throttle;
+use crate::host::tree::{Fact, Tree};
+
+pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
+    let throttle = Throttle::find(tree);
+    let count = throttle.so_far();
+    condition.throttling = Throttling {
+        sight: match throttle {
+            Throttle::Quotas { .. } => QuotaSight::Limited,
+            Throttle::Unlimited => QuotaSight::Unlimited,
+            Throttle::Hidden { .. } => QuotaSight::Hidden,
+            Throttle::Unknown => QuotaSight::Unknown,
+        },
+        periods: count.quota_periods,
+        throttled_periods: count.throttled_periods,
+        throttled_ns: count.throttled_ns,
+    };
+    if condition.throttling.sight != QuotaSight::Unknown {
+        condition.origin("throttling", "cpu.stat of the CPU cgroups");
+    }
+    let pids = beside(tree, host, "cgroup.pids_max", &["pids.current"]);
+    condition.pids = keep(condition, "pids", pids);
+    let held = ["memory.current", "memory.usage_in_bytes"];
+    let held = beside(tree, host, "cgroup.memory_limit_bytes", &held);
+    condition.cgroup_memory_bytes = keep(condition, "cgroup_memory_bytes", held);
+}
+
+/// The first of some files in the folder where the host found a limit.
+fn beside(tree: &Tree, host: &Host, limit: &str, names: &[&str]) -> Option<Fact<u64>> {
+    let file = host.origins.get(limit)?;
+    let folder = file.split(": ").next()?.rsplit_once('/')?.0;
+    names
+        .iter()
+        .find_map(|name| tree.fact(&format!("{folder}/{name}"))?.and_then(|text| text.parse().ok()))
+}

@@ -1,0 +1,102 @@
+//! What the CPUs did, from `/proc/stat`.
+
+use fathom_record::condition::CpuShares;
+
+use crate::host::tree::Tree;
+
+/// Where it is read.
+pub(crate) const PATH: &str = "/proc/stat";
+
+/// Ticks of each CPU, and of all together, since boot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stat {
+    /// `None` stands for all CPUs together.
+    lines: Vec<(Option<u32>, Ticks)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ticks {
+    all: u64,
+    idle: u64,
+    steal: Option<u64>,
+}
+
+impl Stat {
+    pub(crate) fn read(tree: &Tree) -> Self {
+        Self::parse(&tree.text(PATH).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Self {
+        let line = |line: &str| {
+            let (name, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
+            let cpu = if name.is_empty() { None } else { Some(name.parse().ok()?) };
+            // user nice system idle iowait irq softirq steal; guest time is within user.
+            let fields: Vec<u64> = rest
+                .split_ascii_whitespace()
+                .take(8)
+                .map_while(|field| field.parse().ok())
+                .collect();
+            let all = fields.iter().try_fold(0_u64, |sum, field| sum.checked_add(*field))?;
+            let idle = fields.get(3)?.checked_add(*fields.get(4)?)?;
+            Some((cpu, Ticks { all, idle, steal: fields.get(7).copied() }))
+        };
+        Self { lines: text.lines().filter_map(line).collect() }
+    }
+
+    /// The shares of each CPU between an earlier reading and this one. A counter that went
+    /// backwards (`iowait` may) leaves its share at 0.
+    pub(crate) fn since(&self, earlier: &Self) -> Vec<CpuShares> {
+        let one = |(cpu, now): &(Option<u32>, Ticks)| {
+            let cpu = (*cpu)?;
+            let (_, before) = earlier.lines.iter().find(|(known, _)| *known == Some(cpu))?;
+            Some(now.shares(Some(cpu), before))
+        };
+        self.lines.iter().filter_map(one).collect()
+    }
+
+    /// The shares of all CPUs together since boot.
+    pub(crate) fn since_boot(&self) -> Option<CpuShares> {
+        let none = Ticks { all: 0, idle: 0, steal: Some(0) };
+        let (_, all) = self.lines.iter().find(|(cpu, _)| cpu.is_none())?;
+        Some(all.shares(None, &none)).filter(|shares| shares.ticks > 0)
+    }
+}
+
+impl Ticks {
+    fn shares(&self, cpu: Option<u32>, before: &Self) -> CpuShares {
+        let ticks = self.all.saturating_sub(before.all);
+        let idle = self.idle.saturating_sub(before.idle);
+        let share = |part: u64| part.min(ticks) as f64 / ticks.max(1) as f64;
+        let steal = self.steal.zip(before.steal).map(|(now, then)| share(now.saturating_sub(then)));
+        CpuShares { cpu, busy: share(ticks.saturating_sub(idle)), steal, ticks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_the_time_between_two_readings() {
+        let before = Stat::parse("cpu  9 9\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu1 0 0 0 10 0 0 0\n");
+        let after =
+            "cpu0 105 0 2 910 1 0 0 2 0 0\ncpu1 0 0 0 30 0 0 0\ncpu2 1 1 1 1 1 1 1 1\nintr 5";
+        let shares = Stat::parse(after).since(&before);
+        assert_eq!(shares.len(), 2, "a CPU that has just come has no share: {shares:?}");
+        assert_eq!((shares[0].cpu, shares[0].ticks), (Some(0), 20));
+        assert_eq!((shares[0].busy, shares[0].steal), (0.45, Some(0.1)));
+        assert_eq!((shares[1].busy, shares[1].steal), (0.0, None), "no column is not zero");
+    }
+
+    #[test]
+    fn counters_that_stand_still_or_go_backwards_accuse_nobody() {
+        let text = "cpu  5 0 0 5 0 0 0 0\ncpu0 5 0 0 5 0 0 0 0\n";
+        let now = Stat::parse(text);
+        assert_eq!(now.since(&now)[0].busy, 0.0);
+        let later = Stat::parse("cpu0 50 0 0 50 0 0 0 0\n");
+        assert_eq!(now.since(&later)[0].busy, 0.0);
+        assert_eq!(now.since_boot().map(|boot| boot.busy), Some(0.5));
+        assert_eq!(Stat::parse("cpu0 99999999999999999999 0 0 1 1").since(&now), []);
+        assert_eq!(Stat::parse("").since_boot(), None);
+    }
+}

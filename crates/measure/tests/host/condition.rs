@@ -1,0 +1,176 @@
+//! The momentary facts of machines whose files a test writes, and of the machine the tests run on.
+
+use std::time::Duration;
+
+use fathom_measure::condition::Reader;
+use fathom_measure::host;
+use fathom_record::Condition;
+use fathom_record::condition::QuotaSight;
+
+use crate::fixture::{self, Machine};
+
+const MOMENT: &str = r"
+/proc/stat = cpu  1000 0 0 8000 0 0 0 1000 0 0\ncpu2 100 0 0 900 0 0 0 0\ncpu3 100 0 0 900 0 0 0 0
+/proc/loadavg = 1.50 0.75 0.25 3/200 4321
+/proc/pressure/cpu = some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=99.00
+/proc/pressure/io = some avg10=0.00 avg60=1.00 avg300=0.00 total=5
+/proc/vmstat = pswpin 10\npswpout 20
+/proc/meminfo = MemTotal: 16000000 kB\nSwapTotal: 2048 kB\nSwapFree: 1024 kB
+/proc/net/unix = Num RefCount\n0: 2 0 10000 1 1 99 @fathom-runner\n0: 2 0 10000 1 1 98 /fathom-run
+/proc/self/schedstat = 1 2 3
+/proc/self/limits = Limit  Soft\nMax processes  100 200 processes\nMax open files  unlimited unlimited
+/proc/10/status = Uid:\t1000\t1000\t1000\t1000\nThreads:\t7
+/proc/11/status = Uid:\t1000\t0\t0\t0\nThreads:\t1
+/proc/12/status = Uid:\t0\t0\t0\t0\nThreads:\t50
+/proc/sys/kernel/perf_event_paranoid = -1
+/proc/sys/kernel/io_uring_disabled = 2
+/proc/sys/vm/drop_caches = 0
+/sys/bus/event_source/devices/cpu_atom/type = 10
+/sys/bus/event_source/devices/software/type = 1
+";
+
+/// The laptop with what it does just now, as an ordinary user.
+fn machine() -> Machine {
+    let status = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000804000\n\
+                  Cpus_allowed_list:\t2-63\n";
+    crate::laptop::machine().with(MOMENT).with_file("/proc/self/status", status)
+}
+
+/// The machine before a look and after it.
+fn between(before: &Machine, after: &Machine) -> Condition {
+    let dirs = [before, after].map(|machine| {
+        let dir = tempfile::tempdir().unwrap();
+        machine.write(dir.path());
+        dir
+    });
+    let host = before.read();
+    Reader::at(dirs[0].path(), dirs[1].path()).read(&host, Duration::ZERO)
+}
+
+#[test]
+fn a_look_tells_what_moved_and_the_quieter_cpu_is_chosen() {
+    let later = machine().with(
+        r"/proc/stat = cpu2 102 0 0 918 0 0 0 0\ncpu3 100 0 0 910 0 0 0 10
+        /proc/vmstat = pswpin 12\npswpout 25",
+    );
+    let condition = between(&machine(), &later);
+    let look = condition.look.unwrap();
+    let (two, three) = (look.of(2).unwrap(), look.of(3).unwrap());
+    assert_eq!((two.busy, two.steal, two.ticks), (0.1, Some(0.0), 20));
+    assert_eq!((three.busy, three.steal), (0.5, Some(0.5)));
+    assert_eq!(look.swapped_pages, Some(7));
+    assert_eq!(condition.cpu, Some(2));
+    assert!(condition.cpu_reason.contains("10 % busy"), "{}", condition.cpu_reason);
+}
+
+#[test]
+fn what_is_so_at_one_moment_is_read_with_its_place() {
+    let condition = between(&machine(), &machine());
+    assert_eq!((condition.load_average, condition.runnable), (Some([1.5, 0.75, 0.25]), Some(3)));
+    let boot = condition.since_boot.unwrap();
+    assert_eq!((boot.busy, boot.steal), (0.2, Some(0.1)));
+    let waits = [("cpu".to_owned(), 0.125), ("io".to_owned(), 0.0)];
+    assert_eq!(condition.pressure, waits.into());
+    assert_eq!(condition.swap_used_bytes, Some(1 << 20));
+    assert_eq!(condition.another_run, Some(false), "a longer name and a file are others");
+    assert!(condition.proc_readable && condition.sys_readable);
+    assert_eq!(condition.counters_missing, Vec::<String>::new());
+    for path in ["load_average", "pressure", "another_run", "limits.processes", "permissions.pmu"] {
+        assert!(condition.origins.contains_key(path), "{path}: {:?}", condition.origins);
+    }
+    let running = machine().with(
+        r"/proc/net/unix = 0: 2 0 10000 1 1 99 /x\n0: 00000002 00000000 0001 01 99 @fathom-run",
+    );
+    assert_eq!(between(&running, &running).another_run, Some(true));
+}
+
+#[test]
+fn limits_and_permissions_are_those_of_the_process() {
+    let condition = between(&machine(), &machine());
+    let limits = &condition.limits;
+    assert_eq!((limits.processes, limits.processes_now), (Some(100), Some(8)), "by the real user");
+    assert_eq!(limits.files, None);
+    assert!(condition.origins.contains_key("limits.files"), "unlimited is known");
+    assert!(!condition.origins.contains_key("limits.locked_bytes"), "a missing line is not");
+    let permissions = &condition.permissions;
+    assert_eq!(permissions.root, Some(false));
+    assert_eq!(permissions.capabilities, ["ipc_lock", "sys_nice"]);
+    let levels = (permissions.perf_event_paranoid, permissions.io_uring_disabled);
+    assert_eq!(levels, (Some(-1), Some(2)));
+    assert_eq!((permissions.pmu, permissions.io_uring.as_deref()), (Some(true), None));
+    assert_eq!(permissions.drop_caches, Some(true), "the file may be written");
+    let guest = crate::server::machine()
+        .with("/sys/bus/event_source/devices/software/type = 1\n/proc/stat = cpu0 1 1 1 1 1 1 1");
+    let condition = between(&guest, &guest);
+    assert_eq!(condition.permissions.pmu, Some(false));
+    assert_eq!(condition.permissions.drop_caches, None, "there is no such file");
+}
+
+#[test]
+fn what_limits_have_cost_so_far_is_read_beside_them() {
+    let server = crate::server::machine().with(
+        r"/sys/fs/cgroup/machine.slice/pod7/cpu.stat = nr_periods 50\nnr_throttled 5\nthrottled_usec 7
+        /sys/fs/cgroup/machine.slice/cpu.stat = nr_periods 60\nnr_throttled 20\nthrottled_usec 900
+        /sys/fs/cgroup/machine.slice/pod7/pids.current = 17
+        /sys/fs/cgroup/machine.slice/pod7/memory.current = 1048576",
+    );
+    let condition = between(&server, &server);
+    let told = &condition.throttling;
+    assert_eq!(told.sight, QuotaSight::Limited);
+    assert_eq!((told.throttled_periods, told.periods), (Some(20), Some(60)), "the worst of both");
+    assert_eq!(told.throttled_ns, Some(900_000));
+    assert_eq!((condition.pids, condition.cgroup_memory_bytes), (Some(17), Some(1 << 20)));
+    let free = between(&machine(), &machine()).throttling;
+    assert_eq!((free.sight, free.throttled_ns), (QuotaSight::Unlimited, Some(0)));
+}
+
+#[test]
+fn a_machine_that_tells_nothing_has_no_condition() {
+    let condition = between(&Machine::default(), &Machine::default());
+    assert_eq!(condition.look, None);
+    assert_eq!((condition.cpu, condition.load_average), (None, None));
+    assert_eq!((condition.another_run, condition.permissions.root), (None, None));
+    assert!(!condition.proc_readable && !condition.sys_readable);
+    assert_eq!(condition.counters_missing.len(), 4);
+    assert_eq!(condition.throttling.sight, QuotaSight::Unknown);
+    let told: Vec<&String> = condition.origins.keys().collect();
+    assert_eq!(told, ["counters_missing"]);
+}
+
+#[test]
+fn damaged_files_never_make_the_reader_panic() {
+    for (name, machine) in fixture::all() {
+        let whole = machine.with(MOMENT);
+        for by in ["-1", "18446744073709551615", "1e308", ""] {
+            let mut copy = Machine::default();
+            for (path, content) in &whole.files {
+                let text = String::from_utf8_lossy(content);
+                let digits = |c: char| c.is_ascii_digit();
+                let damaged: Vec<&str> = text.split(digits).collect();
+                copy = copy.with_file(path, damaged.join(by));
+            }
+            let condition = between(&whole, &copy);
+            let shares = condition.look.iter().flat_map(|look| &look.cpus);
+            for one in shares {
+                let within = (0.0..=1.0).contains(&one.busy);
+                assert!(
+                    within && one.steal.is_none_or(|s| (0.0..=1.0).contains(&s)),
+                    "{name} {by}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn this_machine_tells_of_itself() {
+    let host = host::read();
+    let condition = Reader::live().read(&host, Duration::from_millis(50));
+    assert!(condition.proc_readable);
+    assert!(condition.cpu.is_some_and(|cpu| host.cpu.allowed.contains(&cpu)), "{condition:?}");
+    assert!(condition.look.is_some_and(|look| look.length_ns >= 50e6));
+    assert_eq!(condition.permissions.root, Some(rustix::process::geteuid().is_root()));
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    assert_eq!(condition.limits.files, files);
+    assert!(condition.permissions.io_uring.is_some());
+}

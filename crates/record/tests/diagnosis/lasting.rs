@@ -1,0 +1,197 @@
+//! What lasts: the clock, frequency, what the CPUs are to each other, memory, surroundings.
+
+use fathom_record::Severity::{Good, Note, Severe, Warning};
+
+use crate::fixture::{Machine, after, is_unknown, look, quiet, says, shares};
+
+fn refused(read_ns: f64, resolution_ns: f64) -> impl FnOnce(&mut Machine) {
+    move |m| {
+        let clock = m.clock.facts.as_mut().unwrap();
+        clock.source = "monotonic_raw".to_owned();
+        clock.refused = Some("the kernel keeps time by hpet, not by it".to_owned());
+        (clock.read_ns, clock.resolution_ns, clock.hz) = (read_ns, resolution_ns, 1e9);
+    }
+}
+
+#[test]
+fn a_refused_counter_weighs_by_what_stands_in_for_it() {
+    let id = "clock-counter";
+    says(id, Good, "tsc at 2.6000 GHz, smallest step 10 ns", |_| {});
+    says(id, Note, "keeps time by hpet", refused(60.0, 1.0));
+    says(id, Warning, "costs 800 ns", refused(800.0, 70.0));
+    says(id, Severe, "costs 3000 ns", refused(3_000.0, 70.0));
+    says(id, Severe, "step 4.0 ms", refused(60.0, 4e6));
+    says(id, Severe, "out of order", |m| {
+        refused(60.0, 1.0)(m);
+        let clock = m.clock.facts.as_mut().unwrap();
+        clock.refused = Some("stamps are out of order by up to 40 ticks".to_owned());
+        clock.details.insert("out_of_order_ticks".to_owned(), 40.0);
+    });
+    let standing = |m: &mut Machine| {
+        m.clock.facts = None;
+        m.clock.failure = Some("0 ticks in 50 ms".to_owned());
+    };
+    says(id, Severe, "0 ticks in 50 ms", standing);
+    is_unknown("clock-calibration", standing);
+}
+
+#[test]
+fn a_calibration_is_held_against_its_own_repetition() {
+    let ppm = |ppm: f64| {
+        move |m: &mut Machine| {
+            let clock = m.clock.facts.as_mut().unwrap();
+            clock.details.insert("calibration_repeat_ppm".to_owned(), ppm);
+        }
+    };
+    says("clock-calibration", Good, "1.00 ppm", ppm(1.0));
+    says("clock-calibration", Note, "5.00 ppm", ppm(5.0));
+    says("clock-calibration", Warning, "20.00 ppm", ppm(20.0));
+    says("clock-calibration", Severe, "80.00 ppm", ppm(80.0));
+    says("clock-calibration", Good, "needs none", refused(60.0, 1.0));
+    is_unknown("clock-calibration", |m| m.clock.facts.as_mut().unwrap().details.clear());
+}
+
+#[test]
+fn a_clock_source_that_costs_a_system_call_is_a_warning_with_the_way_back() {
+    says("clock-source", Good, "kvm-clock", |m| m.host.clocksource = Some("kvm-clock".to_owned()));
+    let back = after("clock-source", |m| m.host.clocksource = Some("hpet".to_owned()));
+    assert_eq!(back.severity, Warning);
+    assert!(back.command.unwrap().starts_with("echo tsc | sudo tee /sys/"));
+    let lost = after("clock-source", |m| {
+        m.host.clocksource = Some("acpi_pm".to_owned());
+        m.host.clocksources_available = vec!["acpi_pm".to_owned()];
+    });
+    assert!(lost.command.unwrap().contains("dmesg"));
+    is_unknown("clock-source", |m| m.host.clocksource = None);
+}
+
+#[test]
+fn a_governor_that_follows_the_load_is_a_warning_and_an_unreadable_one_is_not() {
+    is_unknown("cpu-governor", |_| {});
+    let unread = after("cpu-governor", |_| {});
+    assert!(unread.found.contains("virtual machine"), "{unread:?}");
+    let governed = |governor: &str| {
+        let governor = governor.to_owned();
+        move |m: &mut Machine| {
+            m.host.cpu.governor = Some(governor);
+            m.host.cpu.frequency_driver = Some("intel_pstate".to_owned());
+        }
+    };
+    for governor in ["powersave", "schedutil", "ondemand", "conservative"] {
+        says("cpu-governor", Warning, "by intel_pstate", governed(governor));
+    }
+    let slow = after("cpu-governor", governed("powersave"));
+    assert!(slow.remedy.contains("--tune"), "what --tune does is said: {slow:?}");
+    says("cpu-governor", Good, "performance", governed("performance"));
+    says("cpu-governor", Note, "userspace", governed("userspace"));
+    says("cpu-boost", Note, "allowed", |m| m.host.cpu.boost = Some(true));
+    says("cpu-boost", Good, "not allowed", |m| m.host.cpu.boost = Some(false));
+    is_unknown("cpu-boost", |_| {});
+}
+
+#[test]
+fn a_sibling_is_a_note_while_it_is_idle() {
+    let pair = |busy: f64| {
+        move |m: &mut Machine| {
+            m.host.cpu.smt = Some(true);
+            m.host.cpu.siblings = vec![vec![0, 4], vec![1, 5]];
+            m.condition.look = look(vec![shares(1, 0.0, 0.0), shares(5, busy, 0.0)]);
+        }
+    };
+    says("cpu-smt", Note, "CPU 1 shares its core with CPU 5, 10 % busy", pair(0.1));
+    says("cpu-smt", Warning, "CPU 5 is 80 % busy", pair(0.8));
+    assert!(after("cpu-smt", pair(0.8)).command.unwrap().contains("--tune"));
+    says("cpu-smt", Good, "no SMT sibling", |m| {
+        pair(0.8)(m);
+        m.condition.cpu = Some(2);
+    });
+    is_unknown("cpu-smt", |m| m.host.cpu.smt = None);
+    is_unknown("cpu-smt", |m| m.condition.cpu = None);
+}
+
+#[test]
+fn kinds_nodes_and_mitigations_are_what_the_machine_is() {
+    says("cpu-kinds", Note, "a run measures CPU 1, of cpu_core", |m| {
+        m.host.cpu.kinds.insert("cpu_core".to_owned(), vec![0, 1]);
+        m.host.cpu.kinds.insert("cpu_atom".to_owned(), vec![2, 3]);
+    });
+    is_unknown("cpu-kinds", |m| m.host.cpu.logical = 0);
+    says("cpu-numa", Note, "2 nodes; a run measures on node 0", |m| {
+        m.host.cpu.numa.insert(1, vec![2, 3]);
+    });
+    is_unknown("cpu-numa", |m| m.host.cpu.numa.clear());
+    says("cpu-mitigations", Note, "against spectre_v2; vulnerable to mds", |m| {
+        m.host.mitigations.insert("mds".to_owned(), "Vulnerable; SMT on".to_owned());
+    });
+    says("cpu-mitigations", Good, "none needed", |m| {
+        m.host.mitigations = [("mds".to_owned(), "Not affected".to_owned())].into();
+    });
+    is_unknown("cpu-mitigations", |m| m.host.mitigations.clear());
+}
+
+#[test]
+fn cpus_that_are_taken_away_weigh_more_than_those_that_never_were() {
+    let allowed = |allowed: &[u32], logical: u32| {
+        let allowed = allowed.to_vec();
+        move |m: &mut Machine| (m.host.cpu.allowed, m.host.cpu.logical) = (allowed, logical)
+    };
+    says("cpus-allowed", Note, "one CPU", allowed(&[0], 1));
+    says("cpus-allowed", Warning, "CPU 3 of 8", allowed(&[3], 8));
+    says("cpus-allowed", Note, "CPU 0-1,4 of 8", allowed(&[0, 1, 4], 8));
+    says("cpus-allowed", Severe, "no CPU", allowed(&[], 8));
+    says("cpus-allowed", Note, "cpuset", |m| {
+        allowed(&[0, 1], 8)(m);
+        m.host.cgroup.cpus = vec![0, 1];
+    });
+}
+
+#[test]
+fn memory_weighs_by_what_is_available() {
+    let available = |bytes: u64| move |m: &mut Machine| m.host.memory.available_bytes = Some(bytes);
+    says("memory-available", Good, "7.0 GiB of 8.0 GiB", |_| {});
+    says("memory-available", Note, "1.0 GiB", available(1 << 30));
+    says("memory-available", Warning, "200 MiB", available(200 << 20));
+    says("memory-available", Severe, "32 MiB", available(32 << 20));
+    is_unknown("memory-available", |m| m.host.memory.available_bytes = None);
+    let swap = |used: u64, moved: u64| {
+        move |m: &mut Machine| {
+            m.host.memory.swap_bytes = Some(2 << 30);
+            m.condition.swap_used_bytes = Some(used);
+            m.condition.look.as_mut().unwrap().swapped_pages = Some(moved);
+        }
+    };
+    says("swap", Good, "there is none", |_| {});
+    says("swap", Good, "0 KiB of 2.0 GiB", swap(0, 0));
+    says("swap", Note, "100 MiB of 2.0 GiB", swap(100 << 20, 0));
+    says("swap", Warning, "7 pages moved", swap(100 << 20, 7));
+    is_unknown("swap", |m| m.host.memory.swap_bytes = None);
+    says("huge-pages", Note, "always", |m| m.host.memory.thp = Some("always".to_owned()));
+    says("huge-pages", Note, "never", |m| m.host.memory.thp = Some("never".to_owned()));
+    is_unknown("huge-pages", |m| m.host.memory.thp = None);
+    says("aslr", Warning, "off", |m| m.host.aslr = Some(0));
+    says("aslr", Note, "in part", |m| m.host.aslr = Some(1));
+    is_unknown("aslr", |m| m.host.aslr = None);
+}
+
+#[test]
+fn surroundings_are_told_and_a_kernel_that_tells_nothing_is_severe() {
+    let files = |proc: bool, sys: bool| {
+        move |m: &mut Machine| {
+            (m.condition.proc_readable, m.condition.sys_readable) = (proc, sys);
+        }
+    };
+    says("kernel-files", Severe, "/proc cannot", files(false, true));
+    says("kernel-files", Severe, "neither", files(false, false));
+    says("kernel-files", Warning, "/sys cannot", files(true, false));
+    is_unknown("counters", files(false, true));
+    says("counters", Note, "pressure", |m| {
+        m.condition.counters_missing.push("pressure".to_owned());
+    });
+    says("virtual-machine", Note, "kvm", |_| {});
+    says("virtual-machine", Good, "no virtual machine", |m| {
+        m.host.virtualization = Some("none".to_owned());
+    });
+    is_unknown("virtual-machine", |m| m.host.virtualization = None);
+    says("container", Note, "podman", |m| m.host.container = Some("podman".to_owned()));
+    assert_eq!(quiet().finding("container").severity, Good);
+}

@@ -1,0 +1,196 @@
+//! What `fathom doctor` says: the findings, the weightiest first, and what to do next.
+
+use anstyle::Style;
+use fathom_record::{Diagnosis, Finding, Severity};
+
+use crate::opening::{labelled, machine};
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint, paint_lines};
+use crate::wrap::{GLUE, NARROWEST, glued, wrapped};
+
+/// A longer line would be hard to read.
+const WIDEST: usize = 140;
+/// Where a finding begins.
+const INDENT: &str = "  ";
+/// Where what belongs to it begins.
+const FURTHER: &str = "    ";
+/// Where the further lines of that begin.
+const FURTHEST: &str = "      ";
+
+/// The examination as text: the machine, the findings by severity, those in order in one line
+/// unless `all` are asked for, and the conclusion with the next thing to do.
+pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
+    let width = width.clamp(NARROWEST, WIDEST);
+    let mut text = labelled("machine", &machine(&diagnosis.host), width);
+    text += &labelled("cpu", &cpu(diagnosis), width);
+    for severity in [Severity::Severe, Severity::Warning, Severity::Note] {
+        text += &group(&of(diagnosis, severity), severity, width);
+    }
+    let good = of(diagnosis, Severity::Good);
+    text += &match all {
+        true => group(&good, Severity::Good, width),
+        false => in_order(&good, width),
+    };
+    text.push('\n');
+    text + &conclusion(diagnosis, width)
+}
+
+fn of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
+    let mut found: Vec<&Finding> =
+        diagnosis.findings.iter().filter(|finding| finding.severity == severity).collect();
+    // What is known says more than what is not.
+    found.sort_by_key(|finding| finding.unknown);
+    found
+}
+
+fn cpu(diagnosis: &Diagnosis) -> String {
+    let condition = &diagnosis.condition;
+    match condition.cpu {
+        Some(cpu) => format!("{cpu} would be measured: {}", condition.cpu_reason),
+        None => "none can be chosen".to_owned(),
+    }
+}
+
+fn style(severity: Severity) -> Style {
+    match severity {
+        Severity::Good => GOOD,
+        Severity::Note => STRONG,
+        Severity::Warning => CARE,
+        Severity::Severe => BAD,
+    }
+}
+
+fn heading(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Severe => "severe: numbers should not be believed, or cannot be taken",
+        Severity::Warning => "warning: numbers will be noisier than they could be, or different",
+        Severity::Note => "note: a part of what the machine is, or not known",
+        Severity::Good => "good: looked at, and in order",
+    }
+}
+
+/// The findings of one severity under their heading; nothing where there are none.
+fn group(findings: &[&Finding], severity: Severity, width: usize) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let style = style(severity);
+    let mut text =
+        "\n".to_owned() + &paint_lines(style, &wrapped(heading(severity), width, "", ""));
+    findings.iter().for_each(|finding| text += &entry(finding, width));
+    text
+}
+
+/// One finding: what was found and where, what it does, and what to do.
+fn entry(finding: &Finding, width: usize) -> String {
+    let places = match finding.read_at.is_empty() {
+        true => String::new(),
+        false => format!(" [{}]", finding.read_at.join(", ")),
+    };
+    let lead = format!("{}: {}{places}", finding.id, figures_glued(&finding.found));
+    let mut text = strong_lead(&finding.id, &wrapped(&lead, width, INDENT, FURTHER));
+    if finding.severity == Severity::Good || finding.unknown {
+        return text;
+    }
+    let touched = format!("touches {}: {}", patterns(&finding.touches), finding.effect);
+    text += &paint_lines(FAINT, &wrapped(&touched, width, FURTHER, FURTHEST));
+    text + &remedy(finding, width)
+}
+
+/// A figure stays on one line with its unit.
+fn figures_glued(text: &str) -> String {
+    ["%", "KiB", "MiB", "GiB", "GHz", "ns", "µs", "ms", "ppm", "CPU"].iter().fold(
+        text.to_owned(),
+        |text, unit| {
+            let digit = |at: usize| text[..at].ends_with(|letter: char| letter.is_ascii_digit());
+            let blank = format!(" {unit}");
+            let mut glued = String::new();
+            let mut done = 0;
+            for (at, _) in text.match_indices(&blank).filter(|(at, _)| digit(*at)) {
+                glued += &text[done..at];
+                glued.push(GLUE);
+                done = at + 1;
+            }
+            glued + &text[done..]
+        },
+    )
+}
+
+/// The id at the beginning of a finding stands out.
+fn strong_lead(id: &str, lines: &str) -> String {
+    match lines.strip_prefix(&format!("{INDENT}{id}")) {
+        Some(rest) => format!("{INDENT}{}{rest}", paint(STRONG, id)),
+        None => lines.to_owned(),
+    }
+}
+
+fn patterns(touches: &[String]) -> String {
+    match touches {
+        [all] if all == "*" => "everything".to_owned(),
+        some => some.join(", "),
+    }
+}
+
+/// The command on a line of its own, so that it can be copied, and the words after it.
+fn remedy(finding: &Finding, width: usize) -> String {
+    let arrow = format!("{FURTHER}→ ");
+    let Some(command) = &finding.command else {
+        return paint_lines(FAINT, &wrapped(&finding.remedy, width, &arrow, FURTHEST));
+    };
+    let mut text = paint_lines(PLAIN, &wrapped(command, width, &arrow, FURTHEST));
+    text += &paint_lines(FAINT, &wrapped(&finding.remedy, width, FURTHEST, FURTHEST));
+    text
+}
+
+/// What was looked at and found in order, by name.
+fn in_order(good: &[&Finding], width: usize) -> String {
+    if good.is_empty() {
+        return String::new();
+    }
+    let names: Vec<&str> = good.iter().map(|finding| finding.id.as_str()).collect();
+    let words = format!("good: {} in order ({})", good.len(), names.join(", "));
+    "\n".to_owned() + &paint_lines(GOOD, &wrapped(&words, width, "", INDENT))
+}
+
+/// One sentence, and what to do next.
+fn conclusion(diagnosis: &Diagnosis, width: usize) -> String {
+    let worst = diagnosis.severity;
+    let names = |severity| {
+        let found = of(diagnosis, severity);
+        found.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (verdict, next) = match worst {
+        Severity::Good | Severity::Note => {
+            ("This machine can be measured well as it is.".to_owned(), "`fathom run`".to_owned())
+        }
+        Severity::Warning => {
+            let text = format!(
+                "This machine can be measured, and what is warned of will show in the numbers: {}.",
+                names(Severity::Warning)
+            );
+            (text, mend_first(diagnosis))
+        }
+        Severity::Severe => {
+            let text = format!(
+                "Numbers of this machine should not be believed as it is now: {}.",
+                names(Severity::Severe)
+            );
+            (text, mend_first(diagnosis))
+        }
+    };
+    let text = paint_lines(style(worst), &wrapped(&verdict, width, "", ""));
+    text + &wrapped(&format!("Next: {next}"), width, "", INDENT)
+}
+
+/// What the weightiest finding asks for, and to look again.
+fn mend_first(diagnosis: &Diagnosis) -> String {
+    let again = glued("`fathom doctor`");
+    match diagnosis.findings.first() {
+        Some(Finding { command: Some(command), .. }) => {
+            format!("`{command}`, then {again}{GLUE}again")
+        }
+        Some(finding) if !finding.remedy.is_empty() => {
+            format!("{}; then {again}{GLUE}again", finding.remedy)
+        }
+        _ => format!("{again}{GLUE}again"),
+    }
+}

@@ -1,0 +1,126 @@
+//! What `fathom doctor` says at the widths a terminal has.
+
+use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
+use fathom_record::{Condition, Diagnosis, Finding, Severity, Tool};
+use fathom_report::{diagnosis_json, doctor};
+
+use crate::fixture::{host, plain};
+
+fn finding(id: &str, severity: Severity, found: &str) -> Finding {
+    Finding {
+        id: id.to_owned(),
+        severity,
+        found: found.to_owned(),
+        read_at: vec![format!("/sys/{id}")],
+        touches: vec!["*".to_owned()],
+        effect: "what it does to the numbers".to_owned(),
+        remedy: match severity {
+            Severity::Good => String::new(),
+            _ => "nothing to do here: it is what the machine is".to_owned(),
+        },
+        ..Finding::default()
+    }
+}
+
+fn findings() -> Vec<Finding> {
+    let quota = Finding {
+        command: Some("echo max | sudo tee /sys/fs/cgroup/pod7/cpu.max".to_owned()),
+        remedy: "then measure again; in a container: raise its CPU limit".to_owned(),
+        ..finding(
+            "cgroup-cpu-quota",
+            Severity::Severe,
+            "the quota is 0.40 CPU; so far it stopped the group in 31 % of 120 periods, for 1.5 s",
+        )
+    };
+    let governor = Finding {
+        touches: vec!["cpu.*".to_owned(), "os.*".to_owned()],
+        command: Some("sudo cpupower frequency-set -g performance".to_owned()),
+        remedy: "`sudo fathom run --tune` sets it for the length of a run".to_owned(),
+        ..finding("cpu-governor", Severity::Warning, "powersave, by intel_pstate")
+    };
+    let unknown = Finding {
+        unknown: true,
+        ..finding("cpu-boost", Severity::Note, "unknown: whether the cores may boost, because …")
+    };
+    let young = Finding {
+        remedy: "wait a minute or two".to_owned(),
+        ..finding("uptime", Severity::Warning, "booted 30 s ago: still settling")
+    };
+    vec![
+        quota,
+        governor,
+        young,
+        unknown,
+        finding("virtual-machine", Severity::Note, "a virtual machine (kvm)"),
+        finding("memory-available", Severity::Good, "7.0 GiB of 7.6 GiB"),
+        finding("swap", Severity::Good, "there is none"),
+    ]
+}
+
+fn diagnosis(least: Severity) -> Diagnosis {
+    let findings: Vec<Finding> =
+        findings().into_iter().filter(|finding| finding.severity <= least).collect();
+    let condition = Condition {
+        cpu: Some(1),
+        cpu_reason: "0 % busy just now, not CPU 0, the first choice of interrupts".to_owned(),
+        ..Condition::default()
+    };
+    Diagnosis {
+        schema: DIAGNOSIS_SCHEMA_VERSION,
+        tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
+        examined: "2026-03-01T12:00:00Z".to_owned(),
+        severity: fathom_record::diagnosis::worst(&findings),
+        findings,
+        host: host(),
+        condition,
+        clock: ClockState::default(),
+    }
+}
+
+#[test]
+fn an_examination_at_80_columns() {
+    insta::assert_snapshot!(plain(&doctor(&diagnosis(Severity::Severe), 80, false)));
+}
+
+#[test]
+fn an_examination_at_140_columns_with_all_that_is_good() {
+    insta::assert_snapshot!(plain(&doctor(&diagnosis(Severity::Severe), 140, true)));
+}
+
+#[test]
+fn the_conclusion_goes_by_the_weightiest_and_names_what_to_do_next() {
+    let last = |least| {
+        let text = plain(&doctor(&diagnosis(least), 200, false));
+        text.rsplit_once("\n\n").unwrap().1.to_owned()
+    };
+    let good = "This machine can be measured well as it is.\nNext: `fathom run`\n";
+    assert_eq!([Severity::Good, Severity::Note].map(last), [good, good]);
+    let warned = last(Severity::Warning);
+    assert!(warned.contains("cpu-governor, uptime") && warned.contains("cpupower"), "{warned}");
+    let severe = last(Severity::Severe);
+    assert!(severe.contains("not be believed") && severe.contains("cgroup-cpu-quota"), "{severe}");
+    assert!(!severe.contains("cpu-governor"), "the weightiest first: {severe}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal_and_what_a_kernel_says_moves_no_cursor() {
+    let mut diagnosis = diagnosis(Severity::Severe);
+    diagnosis.findings[0].found += "\u{1b}[2J";
+    diagnosis.findings[0].read_at = vec!["/sys/".to_owned() + &"deep/".repeat(60)];
+    for width in [0, 60, 80, 110, 140] {
+        for all in [false, true] {
+            let text = plain(&doctor(&diagnosis, width, all));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width.max(60), "{width}: {widest}\n{text}");
+            assert!(!text.contains('\u{1b}'), "{text:?}");
+        }
+    }
+}
+
+#[test]
+fn the_json_is_read_back_the_same() {
+    let diagnosis = diagnosis(Severity::Severe);
+    let text = diagnosis_json(&diagnosis);
+    assert_eq!(serde_json::from_str::<Diagnosis>(&text).unwrap(), diagnosis);
+    assert!(text.contains("\"severity\": \"severe\"") && text.ends_with("}\n"), "{text}");
+}
