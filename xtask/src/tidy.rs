@@ -93,10 +93,12 @@ fn walk(root: &Path, folder: &str, files: &mut Vec<File>, found: &mut Vec<String
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         // A symbolic link is neither: it is not followed, so that the walk ends.
         let Ok(kind) = entry.file_type() else { continue };
+        // In a second working tree of one repository `.git` is a file.
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
         if kind.is_dir() {
-            if !SKIPPED.contains(&name.as_str()) {
-                walk(root, &path, files, found);
-            }
+            walk(root, &path, files, found);
         } else if kind.is_file()
             && !GENERATED.contains(&name.as_str())
             && let Ok(text) = fs::read_to_string(entry.path())
@@ -120,6 +122,7 @@ mod tests {
         };
         write("crates/a/src/lib.rs", b"//! A.\n");
         write("target/debug/x.rs", b"\tbad");
+        write(".git", b"gitdir: elsewhere\n");
         write("web/node_modules/y.rs", b"\tbad");
         write("Cargo.lock", b"x");
         write("image.bin", &[0xff, 0xfe]);
