@@ -3,7 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Effort, Host, NoModel, Params, Prediction};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Record};
 
 use crate::{About, Known};
 
@@ -68,6 +68,11 @@ pub trait Derived: Sync {
     fn about(&self) -> &'static About;
     /// The metrics it is computed from: those of [`About::needs`] whose doubts are its own.
     fn inputs(&self) -> &'static [&'static str];
+    /// Whether the result with these parameters is computed from this record, so that the doubts
+    /// of the one are the other's.
+    fn rests_on(&self, _: &Params, record: &Record) -> bool {
+        self.inputs().contains(&record.metric.as_str())
+    }
     /// The parameters of its results.
     fn cases(&self) -> Vec<Params>;
     /// Computes one result, per process first, so that it has an interval.

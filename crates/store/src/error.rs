@@ -271,6 +271,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether it is the place that allows no writing, and not what lies there that is wrong.
+    pub fn is_of_the_place(&self) -> bool {
+        matches!(
+            self,
+            Self::NoHome
+                | Self::PermissionDenied { .. }
+                | Self::ReadOnly { .. }
+                | Self::ParentNotDirectory { .. }
+                | Self::Full { .. }
+        )
+    }
+
     /// The system's error with the file it met.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> Self {
         let path = path.to_owned();

@@ -34,8 +34,9 @@ const CPUS: &str = "/sys/devices/system/cpu";
 pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let begun_ns = clock::monotonic_raw_ns();
     let interrupt = Interrupt::listen().context("listen to signals")?;
-    let journal = journal(arguments)?;
-    tune::recover(&journal).into_iter().for_each(|said| terminal::warn(&said));
+    let journal = journal(arguments);
+    let recovered = journal.as_deref().and_then(tune::recover);
+    recovered.into_iter().for_each(|said| terminal::warn(&said));
     let mut host = host::read();
     // Six digits: short enough to be typed again.
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
@@ -47,6 +48,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let store = open_store(arguments)?;
+    store.as_ref().err().iter().for_each(|why| terminal::warn(why));
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     note_counter_rate(&mut host, &watch);
     let (mark, mut notes) = (mark_of_a_run(), imposed());
@@ -55,7 +57,14 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         terminal::warn(note);
         notes.push(note.to_owned());
     }
-    let tuned = arguments.tune.then(|| Tuned::apply(CPUS.as_ref(), &host, cpu, &journal));
+    let tuned = match (arguments.tune, &journal) {
+        (false, _) => None,
+        (true, Some(journal)) => Some(Tuned::apply(CPUS.as_ref(), &host, cpu, journal)),
+        (true, None) => {
+            let text = "--tune: no folder to note in what must be put back; set HOME, or --store";
+            return Err(Usage(text.to_owned()).into());
+        }
+    };
     for refused in tuned.iter().flat_map(|tuned| &tuned.refused) {
         terminal::warn(&format!("--tune could not set {refused}"));
     }
@@ -99,14 +108,25 @@ fn status(
 
 /// Where `--tune` keeps what it must put back: in the user's data folder, or where there is none
 /// beside the store that was named.
-fn journal(arguments: &RunArguments) -> anyhow::Result<PathBuf> {
-    let beside = Store::default_path().or_else(|_| stored::path(&arguments.store))?;
-    Ok(beside.with_file_name("tune.json"))
+///
+/// Never in a folder that others can write: what it says is done as whoever runs.
+fn journal(arguments: &RunArguments) -> Option<PathBuf> {
+    let beside = Store::default_path().ok().or_else(|| stored::path(&arguments.store).ok())?;
+    Some(beside.with_file_name("tune.json"))
 }
 
-fn open_store(arguments: &RunArguments) -> anyhow::Result<Store> {
-    let path = stored::path(&arguments.store)?;
-    Store::open(&path).map_err(|error| Usage(error.to_string()).into())
+/// The store, or why the run cannot be kept: where nobody named the place, and it allows no
+/// writing, the numbers are worth having all the same.
+fn open_store(arguments: &RunArguments) -> anyhow::Result<Result<Store, String>> {
+    let opened = match stored::named(&arguments.store) {
+        Some(path) => return Ok(Ok(Store::open(&path).map_err(|e| Usage(e.to_string()))?)),
+        None => Store::default_path().and_then(|path| Store::open(&path)),
+    };
+    match opened {
+        Ok(store) => Ok(Ok(store)),
+        Err(error) if error.is_of_the_place() => Ok(Err(format!("not kept: {error}"))),
+        Err(error) => Err(Usage(error.to_string()).into()),
+    }
 }
 
 /// The CPU for the workers, and why that one.

@@ -11,11 +11,16 @@ use crate::exit::Usage;
 
 /// Where the store lies: as asked for, or in the user's data folder.
 pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
-    let by_hand = std::env::var_os("FATHOM_STORE").filter(|path| !path.is_empty());
-    match arguments.store.clone().or(by_hand.map(PathBuf::from)) {
+    match named(arguments) {
         Some(path) => Ok(path),
         None => Store::default_path().map_err(|error| Usage(error.to_string()).into()),
     }
+}
+
+/// Where the person says it lies, if at all.
+pub(super) fn named(arguments: &StoreArguments) -> Option<PathBuf> {
+    let by_hand = std::env::var_os("FATHOM_STORE").filter(|path| !path.is_empty());
+    arguments.store.clone().or(by_hand.map(PathBuf::from))
 }
 
 /// The store, for reading.

@@ -74,7 +74,9 @@ pub(super) fn derived(
                 record.verdict = match &record.summary {
                     Some(summary) => {
                         let own = judge(&[], summary, expectation(about));
-                        with_doubts_of(derived.inputs(), known, own)
+                        let inputs = known.iter();
+                        let inputs = inputs.filter(|one| derived.rests_on(&case.params, one));
+                        with_doubts_of(inputs, own)
                     }
                     None => Verdict::because(
                         State::Unavailable,
@@ -94,11 +96,13 @@ pub(super) fn derived(
     }
 }
 
-/// A result is no better than what it was computed from: it takes over a doubt of each kind.
-fn with_doubts_of(inputs: &[&str], known: &[Record], mut own: Verdict) -> Verdict {
-    for record in known.iter().filter(|record| inputs.contains(&record.metric.as_str())) {
+/// A result is no better than what it was computed from: it takes over a doubt of each kind, and
+/// its own wide interval is then theirs.
+fn with_doubts_of<'r>(inputs: impl Iterator<Item = &'r Record>, mut own: Verdict) -> Verdict {
+    for record in inputs {
         if record.verdict.state == State::Noisy {
             own.state = State::Noisy;
+            own.reasons.retain(|reason| reason.cause != Cause::Spread);
             for reason in &record.verdict.reasons {
                 if !own.reasons.iter().any(|known| known.cause == reason.cause) {
                     let text = format!("{}: {}", record.name(), reason.text);

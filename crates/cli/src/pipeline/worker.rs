@@ -1,7 +1,9 @@
 //! Both ends of a worker process: the coordinator's, which starts, awaits and if need be kills it;
 //! and the worker's own, which takes one visit and answers.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -37,12 +39,14 @@ impl Workers {
     /// When the path of the running program cannot be told.
     pub fn of_this_program() -> std::io::Result<Self> {
         // The link still works when the file was replaced or removed by an update during the run.
-        let program = PathBuf::from("/proc/self/exe");
-        Ok(Self {
-            program: program.canonicalize().unwrap_or(program),
-            arguments: vec!["worker".to_owned()],
-            grace_ns: GRACE_NS,
-        })
+        let link = PathBuf::from("/proc/self/exe");
+        let program = match link.canonicalize() {
+            Ok(program) => program,
+            // Without /proc: as the program was called, which the shell may have made a path.
+            Err(_) if !link.exists() => called_as()?,
+            Err(_) => link,
+        };
+        Ok(Self { program, arguments: vec!["worker".to_owned()], grace_ns: GRACE_NS })
     }
 
     /// Takes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
@@ -85,6 +89,13 @@ impl Workers {
             Ending::Stopped => Outcome::Interrupted,
         }
     }
+}
+
+/// The file that was executed, by the kernel's word to the new process.
+fn called_as() -> std::io::Result<PathBuf> {
+    let told = rustix::param::linux_execfn();
+    let path = PathBuf::from(OsStr::from_bytes(told.to_bytes()));
+    path.canonicalize()
 }
 
 /// A running worker. It and its children end with this value.

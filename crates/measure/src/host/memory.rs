@@ -15,7 +15,10 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let text = tree.text(MEMINFO).unwrap_or_default();
     let line = |key: &str| Some(Fact::new(bytes(&text, key)?, format!("{MEMINFO}: {key}")));
     host.memory.total_bytes = keep(host, "memory.total_bytes", line("MemTotal"));
-    host.memory.available_bytes = keep(host, "memory.available_bytes", line("MemAvailable"));
+    // What is free is less than what is available, and all that is known without /proc.
+    let free = || sources.live.then(free_bytes)?.map(|bytes| Fact::new(bytes, "sysinfo: freeram"));
+    let available = line("MemAvailable").or_else(free);
+    host.memory.available_bytes = keep(host, "memory.available_bytes", available);
     host.memory.swap_bytes = keep(host, "memory.swap_bytes", line("SwapTotal"));
     let page = sources.live.then(|| Fact::new(page_bytes(), "getauxval(AT_PAGESZ)"));
     host.memory.page_bytes = keep(host, "memory.page_bytes", page).unwrap_or(0);
@@ -32,6 +35,11 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let modules = modules.filter(|modules| !modules.is_empty());
     let modules = modules.map(|modules| Fact::new(modules, format!("{TABLE}: type 17")));
     host.memory.modules = keep(host, "memory.modules", modules).unwrap_or_default();
+}
+
+fn free_bytes() -> Option<u64> {
+    let info = rustix::system::sysinfo();
+    (info.freeram as u64).checked_mul(u64::from(info.mem_unit))
 }
 
 fn page_bytes() -> u64 {

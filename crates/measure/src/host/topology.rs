@@ -7,6 +7,7 @@ use fathom_record::Host;
 
 use super::tree::{Fact, Tree, keep};
 use super::{Sources, cpulist};
+use crate::affinity;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
@@ -15,7 +16,13 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let online = online(sources);
     let cpus = keep(host, "cpu.logical", online).unwrap_or_default();
     host.cpu.logical = u32::try_from(cpus.len()).unwrap_or(0);
-    host.cpu.allowed = keep(host, "cpu.allowed", allowed(tree, &cpus)).unwrap_or_default();
+    // Without /proc the system call tells of the first 1024 CPUs.
+    let asked = || {
+        let cpus = if sources.live { affinity::allowed() } else { Vec::new() };
+        (!cpus.is_empty()).then(|| Fact::new(cpus, "sched_getaffinity"))
+    };
+    let allowed = allowed(tree, &cpus).or_else(asked);
+    host.cpu.allowed = keep(host, "cpu.allowed", allowed).unwrap_or_default();
     groups(sources, host, &cpus);
     host.cpu.kinds = keep(host, "cpu.kinds", kinds(tree, &cpus)).unwrap_or_default();
     host.cpu.numa = keep(host, "cpu.numa", nodes(tree)).unwrap_or_default();
@@ -30,7 +37,7 @@ fn online(sources: &Sources) -> Option<Fact<Vec<u32>>> {
 }
 
 /// CPUs the calling thread may run on. The file names CPUs that are not there, too, so only those
-/// online count; `sched_getaffinity` would say the same, but ends at CPU 1023.
+/// online count.
 fn allowed(tree: &Tree, online: &[u32]) -> Option<Fact<Vec<u32>>> {
     let key = "Cpus_allowed_list:";
     ["/proc/thread-self/status", "/proc/self/status"].iter().find_map(|path| {

@@ -1,7 +1,7 @@
 //! os.ratio: how many system calls a process costs, and a switch: the proportions of a kernel,
 //! which change less from machine to machine than its times do.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits};
 
 use super::ordinal::earlier;
 use crate::{About, Derived, Estimate, Known, Parameter};
@@ -66,6 +66,14 @@ impl Derived for Ratio {
         ABOUT.needs
     }
 
+    fn rests_on(&self, params: &Params, record: &Record) -> bool {
+        let (metric, case, _) = counted(params);
+        let is = |metric: &str, case: &Params| {
+            record.metric.as_str() == metric && record.params == *case
+        };
+        is(metric, &case) || is("os.syscall", &call())
+    }
+
     fn cases(&self) -> Vec<Params> {
         ["fork", "switch"].map(|of| Params::one("of", of)).into()
     }
@@ -96,8 +104,6 @@ impl Derived for Ratio {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Record;
-
     use super::*;
     use crate::os::smoke;
 
@@ -131,6 +137,15 @@ mod tests {
         assert!(error.unwrap_err().contains("os.process.fork{part=fork"));
         let error = Ratio.reduce(&Params::one("of", "switch"), &Known::new(&records[1..]));
         assert!(error.unwrap_err().contains("os.syscall{call=getppid}"));
+    }
+
+    #[test]
+    fn it_rests_on_the_two_cases_that_are_divided_and_no_other() {
+        let fork = Params::one("of", "fork");
+        let rests = |record: &Record| Ratio.rests_on(&fork, record);
+        assert_eq!(records().iter().map(rests).collect::<Vec<_>>(), [true, true, false]);
+        let large = Params::one("part", "fork").and("rss_bytes", 1024 * MIB);
+        assert!(!rests(&smoke::record("os.process.fork", &large, 1e6, 1.0)));
     }
 
     #[test]

@@ -27,14 +27,21 @@ pub(super) struct Follower {
     table: Table,
     layout: Layout,
     bar: Option<ProgressBar>,
-    /// None after it failed: what is on the screen is then all there is.
+    /// None where there is no place for one, or after it failed: what is on the screen is then all
+    /// there is.
     store: Option<Store>,
+    /// Why the run is not kept.
+    unkept: Option<String>,
     run_id: String,
     store_failed: bool,
 }
 
 impl Follower {
-    pub(super) fn new(arguments: &RunArguments, store: Store) -> Self {
+    pub(super) fn new(arguments: &RunArguments, store: Result<Store, String>) -> Self {
+        let (store, unkept) = match store {
+            Ok(store) => (Some(store), None),
+            Err(why) => (None, Some(why)),
+        };
         let format = match (arguments.json, arguments.jsonl) {
             (true, _) => Format::Json,
             (_, true) => Format::JsonLines,
@@ -52,7 +59,8 @@ impl Follower {
             table: Table::new(layout),
             layout,
             bar: None,
-            store: Some(store),
+            store,
+            unkept,
             run_id: String::new(),
             store_failed: false,
         }
@@ -73,6 +81,7 @@ impl Follower {
             self.clear_bar();
             terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
             self.store = None;
+            self.unkept = Some(format!("not kept: {error}"));
             self.store_failed = true;
         }
     }
@@ -156,9 +165,12 @@ impl Audience for Follower {
                 self.print(&foot);
                 let closing = fathom_report::closing(document, self.layout.width);
                 self.print(&closing);
-                let last = match self.store_failed {
-                    true => "This run is not kept: the store failed, as said above.\n".to_owned(),
-                    false => fathom_report::kept(document, self.layout.width),
+                let last = match &self.unkept {
+                    Some(why) => {
+                        let text = format!("This run is {why}");
+                        fathom_report::paragraph(&text, self.layout.width, "", "")
+                    }
+                    None => fathom_report::kept(document, self.layout.width),
                 };
                 self.print(&last);
             }
