@@ -115,12 +115,10 @@ fn a_killed_worker_is_a_failed_metric_and_the_run_goes_on() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    let mut workers = Vec::new();
-    eventually("no worker", || {
-        workers = children(child.id());
-        !workers.is_empty()
+    eventually("no worker was caught alive", || {
+        let worker = children(child.id()).first().and_then(|pid| Pid::from_raw(*pid as i32));
+        worker.is_some_and(|worker| kill_process(worker, Signal::KILL).is_ok())
     });
-    signal(workers[0], Signal::KILL);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let document = place.latest();
