@@ -65,6 +65,26 @@ mod tests {
         }
     }
 
+    /// Each metric in the second column of a table, with whether it is said to be planned.
+    fn metrics_of(line: &str) -> Vec<(&str, bool)> {
+        let Some(column) = line.strip_prefix('|').and_then(|line| line.split('|').nth(1)) else {
+            return Vec::new();
+        };
+        let planned = column.contains("planned");
+        let names = column.split('`').skip(1).step_by(2);
+        names.map(|name| (name, planned)).collect()
+    }
+
+    #[test]
+    fn what_is_said_to_cover_lmbench_exists_and_what_is_planned_does_not() {
+        let text = include_str!("../../../docs/LMBENCH.md");
+        let named: Vec<(&str, bool)> = text.lines().flat_map(metrics_of).collect();
+        assert!(named.len() > 30, "{named:?}");
+        for (name, planned) in named {
+            assert_eq!(find(name).is_none(), planned, "docs/LMBENCH.md: {name}");
+        }
+    }
+
     #[test]
     fn every_metric_says_what_it_is() {
         for about in REGISTRY.iter().map(Entry::about) {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod doctor;
 mod endings;
+mod forbidden;
 mod laboratory;
 mod views;
 
