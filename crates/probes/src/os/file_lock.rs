@@ -40,6 +40,10 @@ static ABOUT: About = About {
          other, and closing any of them drops the lock. Locks of the open file description (ofd) \
          do neither",
         "a list of many locks is walked: here it holds one",
+        "on some cores (Zen 4 with Safe RET) the kernel's returns are predicted in one of two \
+         ways, a third apart, for as long as nothing disturbs them: which one is drawn when a \
+         process starts and when it is preempted, and repeating the calls for 100 ms does not \
+         settle it",
     ],
     parameters: &[Parameter {
         name: "kind",
@@ -61,7 +65,8 @@ impl Probe for FileLock {
         &ABOUT
     }
 
-    /// Calls of other kinds leave the core's predictors in states that slow these.
+    /// Calls of other kinds leave the core's predictors in states that slow these, by a quarter
+    /// where it was tried.
     fn cases_share_visits(&self) -> bool {
         false
     }

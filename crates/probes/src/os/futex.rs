@@ -64,11 +64,6 @@ impl Probe for FutexUncontended {
         &ABOUT
     }
 
-    /// The one enters the kernel and the other must not pay for it.
-    fn cases_share_visits(&self) -> bool {
-        false
-    }
-
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
         OPERATIONS.map(|op| Case::usual(Params::one("op", op))).into()
     }

@@ -63,6 +63,8 @@ static DELIVER: About = About {
          counted",
         "lmbench's handler for prot returns to the write, which faults again: here the handler \
          moves the program counter behind it, so that one write is one fault",
+        "lmbench subtracts: from catch the cost of a kill that sends nothing, from prot that of \
+         catch. What is left is no time that any program sees: here nothing is subtracted",
         "the frame holds all vector registers of the CPU (2.5 KiB with AVX-512, saved and \
          restored), so the cost differs between CPUs of one speed",
         "a handler that takes over SIGSEGV hides real crashes: this one passes every other \
@@ -120,11 +122,6 @@ impl Probe for SignalInstall {
 impl Probe for SignalDeliver {
     fn about(&self) -> &'static About {
         &DELIVER
-    }
-
-    /// A fault and a system call leave different traces in the core's predictors.
-    fn cases_share_visits(&self) -> bool {
-        false
     }
 
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
