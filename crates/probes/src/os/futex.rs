@@ -84,7 +84,7 @@ impl Probe for FutexUncontended {
         for (index, case) in cases.iter().enumerate() {
             if case.params.text("op") == Some(LOCK_UNLOCK) {
                 let word = &word;
-                works.push(Work::batched(index, move |pairs| lock_unlock(word, pairs)));
+                works.push(Work::batched(index, move |pairs| lock_unlock([word; 2], pairs)));
                 continue;
             }
             match wake(&word) {
@@ -113,13 +113,14 @@ fn by_two_instructions(host: &Host, known: &Known<'_>) -> Result<Prediction, NoM
         .otherwise("the pair overlaps with its neighbours, or the line is not this core's own"))
 }
 
-/// Locks and unlocks, and returns how often the word was free and then locked.
-fn lock_unlock(word: &AtomicU32, pairs: u64) -> u64 {
-    let word = black_box(word);
+/// Locks the first word and unlocks the second, and returns how often the one was free and the
+/// other locked. They are the same word, but for a test that would see the difference.
+fn lock_unlock(words: [&AtomicU32; 2], pairs: u64) -> u64 {
+    let [taken, given] = black_box(words);
     let mut done = 0;
     for _ in 0..pairs {
-        let lock = word.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed);
-        let held = word.swap(FREE, Ordering::Release);
+        let lock = taken.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed);
+        let held = given.swap(FREE, Ordering::Release);
         done += u64::from(lock.is_ok() & (held == LOCKED));
     }
     done
@@ -149,9 +150,11 @@ mod tests {
     #[test]
     fn a_lock_that_somebody_holds_is_not_counted() {
         let word = AtomicU32::new(LOCKED);
-        assert_eq!(lock_unlock(&word, 1), 0, "it was taken by another");
-        assert_eq!(lock_unlock(&word, 1000), 1000);
+        assert_eq!(lock_unlock([&word; 2], 1), 0, "it was taken by another");
+        assert_eq!(lock_unlock([&word; 2], 1000), 1000);
         assert_eq!(word.load(Ordering::Relaxed), FREE);
+        let another = AtomicU32::new(FREE);
+        assert_eq!(lock_unlock([&word, &another], 1), 0, "nobody held what was given back");
     }
 
     #[test]

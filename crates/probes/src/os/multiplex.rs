@@ -36,9 +36,9 @@ enum Call {
 const NOT_TIMED: &str = "making the descriptors; waiting: one of them is ready before the call, \
                          and the time limit is 0; what a C library does around the call";
 const MODEL: &str = "an order for fds=1, ≥ os.syscall{call=getppid}, and for fds=10, ≥ fds=1; a \
-                     value from fds=100 on: the line through fds=1 and fds=10 goes on, since each \
-                     descriptor costs the same work. The two small cases have no value: what one \
-                     descriptor costs is known from them alone";
+                     value from fds=100 on: the line through the two cases before goes on, since \
+                     each descriptor costs the same work and the call's own is paid once. The two \
+                     small cases have no value: what one descriptor costs is known from them alone";
 const FILES: &str = "descriptors that are copies of one (dup), as lmbench's lat_select makes them, \
                      share one file in the kernel, which is then always cached: here each is an \
                      eventfd of its own";
@@ -215,23 +215,28 @@ impl Multiplex {
     }
 }
 
-/// The line through the two small cases, further on.
+/// The line through the two cases before, further on.
 fn along_the_line(metric: &str, fds: i64, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let one = earlier(metric, &params(1), known)?.value;
-    let ten = earlier(metric, &params(10), known)?.value;
-    if ten <= one {
-        return Err(NoModel("the two small cases do not grow, so there is no line".to_owned()));
+    let before: Vec<i64> = SIZES.into_iter().filter(|size| *size < fds).collect();
+    let [.., first, second] = before[..] else {
+        return Err(NoModel(format!("there are no two cases below {fds}")));
+    };
+    let value_of = |fds| Ok(earlier(metric, &params(fds), known)?.value);
+    let (from, to) = (value_of(first)?, value_of(second)?);
+    if to <= from {
+        return Err(NoModel("the two cases before do not grow, so there is no line".to_owned()));
     }
-    let steps = (fds - 1) as f64 / 9.0;
     let name = |fds| format!("{metric}{}", params(fds));
-    let formula = format!("{} + ({} − {}) × {} ÷ 9", name(1), name(10), name(1), fds - 1);
+    let (a, b) = (name(first), name(second));
+    let (rest, step) = (fds - second, second - first);
+    let value = to + (to - from) * rest as f64 / step as f64;
+    let formula = format!("{b} + ({b} − {a}) × {rest} ÷ {step}");
     let source = "each descriptor costs one lookup and one question to its file: Linux \
                   fs/select.c, do_select and do_poll";
-    let mut line = Prediction::sum(0.0, one + steps * (ten - one), 0.3, &formula, source);
-    for (fds, value) in [(1, one), (10, ten)] {
-        line = line.with_input(&name(fds), value, &format!("this run: {}", name(fds)));
-    }
-    Ok(line.otherwise("a descriptor costs more among many: the files leave the first-level cache"))
+    Ok(Prediction::sum(0.0, value, 0.3, &formula, source)
+        .with_input(&a, from, &format!("this run: {a}"))
+        .with_input(&b, to, &format!("this run: {b}"))
+        .otherwise("a descriptor costs more among many: the files leave the first-level cache"))
 }
 
 /// A file that is ready for reading if its count is not 0.

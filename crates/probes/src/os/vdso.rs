@@ -108,7 +108,7 @@ impl Probe for ClockGettime {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let clocks: Vec<Option<libc::clockid_t>> = cases.iter().map(clock_of).collect();
-        measure(&clocks, sampler);
+        measure(&clocks, sampler, &mut without_kernel);
         Ok(())
     }
 }
@@ -145,15 +145,19 @@ fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         .otherwise("the counter costs more or less here than on the bare core: a hypervisor"))
 }
 
-/// Times each clock that is answered without the kernel, and checks that it stays so.
-fn measure(clocks: &[Option<libc::clockid_t>], sampler: &mut Sampler) {
+/// Times each clock that passes the look, and looks again afterwards.
+fn measure(
+    clocks: &[Option<libc::clockid_t>],
+    sampler: &mut Sampler,
+    look: &mut dyn FnMut(libc::clockid_t) -> Result<(), Fault>,
+) {
     let (mut works, mut watches) = (Vec::new(), Vec::new());
     for (index, clock) in clocks.iter().enumerate() {
         let Some(clock) = *clock else {
             sampler.fault(index, Fault::Failed("no clock is known by that name".to_owned()));
             continue;
         };
-        match without_kernel(clock).and_then(|()| Watch::begin(clock, sampler.clock())) {
+        match look(clock).and_then(|()| Watch::begin(clock, sampler.clock())) {
             Ok(watch) => {
                 works.push(Work::batched(index, move |iterations| repeat(clock, iterations)));
                 watches.push((index, watch));
@@ -165,7 +169,7 @@ fn measure(clocks: &[Option<libc::clockid_t>], sampler: &mut Sampler) {
     for (index, watch) in watches {
         let (passed, detail) = watch.end(sampler.clock());
         sampler.check(index, "the clock moved as ours did", passed, detail);
-        match without_kernel(watch.clock) {
+        match look(watch.clock) {
             Ok(()) => sampler.check(index, "no system call", true, "before and after the rounds"),
             Err(fault) => sampler.fault(index, fault),
         }
@@ -258,7 +262,7 @@ enum Finding {
 /// That the clock is told without entering the kernel; else why it is not measured.
 fn without_kernel(clock: libc::clockid_t) -> Result<(), Fault> {
     // SAFETY: bare system calls, and one of the C library that POSIX calls async-signal-safe.
-    let child = unsafe { fork(|| look(clock) as i32) };
+    let child = unsafe { fork(|| try_under_filter(clock) as i32) };
     let ended = child.map_err(|error| refused("fork", &error))?.wait()?;
     verdict(ended.status.code(), || std::fs::read_to_string(Path::new(CURRENT_SOURCE)).ok())
 }
@@ -285,7 +289,7 @@ fn verdict(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<(
 }
 
 /// In the child: makes the calls under the filter.
-fn look(clock: libc::clockid_t) -> Finding {
+fn try_under_filter(clock: libc::clockid_t) -> Finding {
     if !fail_every_system_call() {
         return Finding::NoFilter;
     }

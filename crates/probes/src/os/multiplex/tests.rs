@@ -68,6 +68,20 @@ fn too_low_a_limit_is_unavailable_with_the_remedy() {
 }
 
 #[test]
+fn a_visit_raises_the_soft_limit() {
+    let _alone = smoke::alone();
+    let visit = || {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(80), maximum: Some(1000) }).unwrap();
+        let mut sampler = smoke::sampler(1, 0);
+        let taken = POLL.visit(&[Case::usual(params(100))], &mut sampler);
+        if taken.is_ok() && sampler.finish().samples[0].is_ok() { 7 } else { 8 }
+    };
+    // SAFETY: as above.
+    let child = unsafe { fork(visit) }.unwrap();
+    assert_eq!(child.wait_for(7), Ok(()));
+}
+
+#[test]
 fn a_fault_that_is_no_limit_is_a_failure() {
     let fault = |error| too_few(500, error);
     assert!(matches!(fault(rustix::io::Errno::MFILE), Fault::Unavailable(_)));
@@ -80,19 +94,22 @@ fn predicted(probe: &Multiplex, fds: i64, ten_ns: f64) -> Result<Prediction, NoM
         smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0),
         smoke::record(id, &params(1), 300.0, 1.0),
         smoke::record(id, &params(10), ten_ns, 1.0),
+        smoke::record(id, &params(100), 1290.0, 1.0),
     ];
     probe.predict(&Case::usual(params(fds)), &Host::default(), &Known::new(&records))
 }
 
 #[test]
-fn large_sets_lie_on_the_line_through_the_small_ones() {
+fn large_sets_lie_on_the_line_through_smaller_ones() {
     for probe in [&SELECT, &POLL] {
         assert_eq!(predicted(probe, 1, 390.0).unwrap().low, Some(100.0));
         assert_eq!(predicted(probe, 10, 390.0).unwrap().low, Some(300.0));
         let hundred = predicted(probe, 100, 390.0).unwrap();
         assert_eq!(hundred.value, Some(300.0 + 99.0 * 10.0));
         assert_eq!((hundred.inputs.len(), hundred.inputs[1].value), (2, 390.0));
-        assert!(predicted(probe, 500, 300.0).unwrap_err().0.contains("no line"));
+        assert!(hundred.formula.ends_with("× 90 ÷ 9"), "{}", hundred.formula);
+        assert_eq!(predicted(probe, 500, 390.0).unwrap().value, Some(1290.0 + 400.0 * 10.0));
+        assert!(predicted(probe, 100, 300.0).unwrap_err().0.contains("no line"));
     }
 }
 

@@ -17,13 +17,27 @@ fn a_clock_that_enters_the_kernel_is_unavailable_and_spoils_no_other() {
     let clocks = [libc::CLOCK_MONOTONIC_COARSE, libc::CLOCK_PROCESS_CPUTIME_ID].map(Some);
     let samples = smoke::pinned(|cpu| {
         let mut sampler = smoke::sampler(clocks.len(), cpu);
-        measure(&clocks, &mut sampler);
+        measure(&clocks, &mut sampler, &mut without_kernel);
         sampler.finish().samples
     });
     assert!(samples[0].is_ok());
     let Err(Fault::Unavailable(reason)) = &samples[1] else { panic!("{:?}", samples[1]) };
     assert!(reason.contains("enters the kernel") && reason.contains("clock source"), "{reason}");
     assert!(smoke::has_no_children());
+}
+
+#[test]
+fn a_clock_that_enters_the_kernel_after_the_rounds_only_is_unavailable_too() {
+    let mut looks = 0;
+    let mut look = |_| {
+        looks += 1;
+        if looks == 1 { Ok(()) } else { verdict(Some(Finding::Entered as i32), || None) }
+    };
+    let mut sampler = smoke::sampler(1, 0);
+    measure(&[Some(libc::CLOCK_MONOTONIC)], &mut sampler, &mut look);
+    let samples = sampler.finish().samples;
+    assert!(matches!(&samples[0], Err(Fault::Unavailable(_))), "{:?}", samples[0]);
+    assert_eq!(looks, 2);
 }
 
 #[test]
