@@ -40,9 +40,9 @@ static ABOUT: About = About {
          other, and closing any of them drops the lock. Locks of the open file description (ofd) \
          do neither",
         "a list of many locks is walked: here it holds one",
-        "on some cores (Zen 4 was seen) these calls cost one of two amounts, a third apart, drawn \
-         when a process starts and again when it is preempted: a state of the predictors, it \
-         seems, that repeating the calls for 100 ms does not settle",
+        "on some cores (Zen 4 was seen) these calls cost one of two amounts, a third apart: a \
+         state of the predictors, it seems, that follows the layout of the program and what ran \
+         before, and that repeating the calls for 100 ms does not settle",
     ],
     parameters: &[Parameter {
         name: "kind",
