@@ -35,10 +35,10 @@ enum Call {
 
 const NOT_TIMED: &str = "making the descriptors; waiting: one of them is ready before the call, \
                          and the time limit is 0; what a C library does around the call";
-const MODEL: &str = "an order for fds=1, ≥ os.syscall{call=getppid}, and for fds=10, ≥ fds=1; a \
-                     value from fds=100 on: the line through the two cases before goes on, since \
-                     each descriptor costs the same work and the call's own is paid once. The two \
-                     small cases have no value: what one descriptor costs is known from them alone";
+const MODEL: &str = "an order at the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 \
+                     ≥ fds=10. A value for fds=500: the line through the two goes on, since each \
+                     descriptor costs the same work and the call's own is paid once. The small \
+                     cases have no value: what one descriptor costs is known from them alone";
 const FILES: &str = "descriptors that are copies of one (dup), as lmbench's lat_select makes them, \
                      share one file in the kernel, which is then always cached: here each is an \
                      eventfd of its own";
@@ -67,7 +67,7 @@ static SELECT_ABOUT: About = About {
         "select scans all numbers up to the highest descriptor, watched or not: here they lie \
          close together",
     ],
-    parameters: &[Parameter { name: "fds", values: "1, 10, 100, 500", meaning: FDS }],
+    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
     published: "",
@@ -87,7 +87,7 @@ static POLL_ABOUT: About = About {
     source: "Linux fs/select.c, do_sys_poll: eight bytes in and two out for each descriptor, one \
              lookup and one question to the file",
     pitfalls: &[FILES, ONE_READY],
-    parameters: &[Parameter { name: "fds", values: "1, 10, 100, 500", meaning: FDS }],
+    parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
     published: "",
@@ -122,7 +122,7 @@ static EPOLL_ABOUT: About = About {
     noise_limit: 0.05,
 };
 
-const SIZES: [i64; 4] = [1, 10, 100, 500];
+const SIZES: [i64; 3] = [10, 100, 500];
 /// Room for events of one epoll_wait.
 const EVENTS: usize = 16;
 /// Descriptors that the rest of the program may have open.
@@ -134,16 +134,6 @@ fn params(fds: i64) -> Params {
 
 fn fds_of(case: &Case) -> i64 {
     case.params.integer("fds").unwrap_or(0)
-}
-
-impl Call {
-    fn sizes(self) -> &'static [i64] {
-        match self {
-            Self::Select | Self::Poll => &SIZES,
-            // The smallest tells nothing that the next does not: it walks one event in both.
-            Self::Epoll => &SIZES[1..],
-        }
-    }
 }
 
 impl Probe for Multiplex {
@@ -159,20 +149,17 @@ impl Probe for Multiplex {
 
     fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
         let case = |fds: &i64| Case { params: params(*fds), cost_ns: 8e6 + 4e3 * *fds as f64 };
-        self.call.sizes().iter().map(case).collect()
+        SIZES.iter().map(case).collect()
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let fds = fds_of(case);
+        let order =
+            |metric, params, source| Order { factor: 1.0, metric, source }.claim(&params, known);
         match (self.call, fds) {
-            (Call::Epoll, 10) | (_, 1) => {
-                let source = "the same entry and exit, and a walk between them";
-                let order = Order { factor: 1.0, metric: "os.syscall", source };
-                order.claim(&Params::one("call", "getppid"), known)
-            }
             (_, 10) => {
-                let source = "the same call, with nine descriptors more to ask";
-                Order { factor: 1.0, metric: self.about.id, source }.claim(&params(1), known)
+                let source = "the same entry and exit, and a walk between them";
+                order("os.syscall", Params::one("call", "getppid"), source)
             }
             (Call::Epoll, _) => {
                 let terms = [Term { times: 1.0, metric: self.about.id, params: params(10) }];
@@ -180,6 +167,10 @@ impl Probe for Multiplex {
                               ep_send_events";
                 let otherwise = "the call walks what is not ready";
                 Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
+            }
+            (_, 100) => {
+                let source = "the same call, with ninety descriptors more to ask";
+                order(self.about.id, params(10), source)
             }
             _ => along_the_line(self.about.id, fds, known),
         }
@@ -215,22 +206,20 @@ impl Multiplex {
     }
 }
 
-/// The line through the two cases before, further on.
+/// The line through the two small cases, further on. Not the one through a call that asks nobody
+/// (getppid) and the smallest: what the call itself does, copying and checking, would then be
+/// counted once for every ten descriptors.
 fn along_the_line(metric: &str, fds: i64, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let before: Vec<i64> = SIZES.into_iter().filter(|size| *size < fds).collect();
-    let [.., first, second] = before[..] else {
-        return Err(NoModel(format!("there are no two cases below {fds}")));
-    };
-    let value_of = |fds| Ok(earlier(metric, &params(fds), known)?.value);
-    let (from, to) = (value_of(first)?, value_of(second)?);
+    let [ten, hundred] = [10, 100].map(params);
+    let from = earlier(metric, &ten, known)?.value;
+    let to = earlier(metric, &hundred, known)?.value;
     if to <= from {
-        return Err(NoModel("the two cases before do not grow, so there is no line".to_owned()));
+        return Err(NoModel("the two small cases do not grow, so there is no line".to_owned()));
     }
-    let name = |fds| format!("{metric}{}", params(fds));
-    let (a, b) = (name(first), name(second));
-    let (rest, step) = (fds - second, second - first);
-    let value = to + (to - from) * rest as f64 / step as f64;
-    let formula = format!("{b} + ({b} − {a}) × {rest} ÷ {step}");
+    let (a, b) = (format!("{metric}{ten}"), format!("{metric}{hundred}"));
+    let rest = fds - 100;
+    let value = to + (to - from) * rest as f64 / 90.0;
+    let formula = format!("{b} + ({b} − {a}) × {rest} ÷ 90");
     let source = "each descriptor costs one lookup and one question to its file: Linux \
                   fs/select.c, do_select and do_poll";
     Ok(Prediction::sum(0.0, value, 0.3, &formula, source)
