@@ -23,6 +23,7 @@ pub const NAMES: &[&str] = &[
     "l1_cycles",
     "l2_cycles",
     "l3_cycles",
+    "lock_cmpxchg_cycles",
     "moves_per_cycle",
     "rdtsc_cycles",
     "rdtscp_cycles",
@@ -31,6 +32,8 @@ pub const NAMES: &[&str] = &[
     "store_forward_cycles",
     "store_forward_unrenamed_cycles",
     "taken_branch_cycles",
+    "time_conversion_cycles",
+    "xchg_memory_cycles",
 ];
 
 /// What is known of one micro-architecture.

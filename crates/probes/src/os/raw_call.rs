@@ -45,6 +45,42 @@ pub(super) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
     result
 }
 
+/// One system call with six arguments; a negative result is an errno.
+///
+/// # Safety
+/// The arguments must be what the call expects: pointers to live memory of the right size.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(super) unsafe fn system_call_of_six(number: i64, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes rax, rcx and r11, and the memory the caller answers for.
+    unsafe {
+        asm!("syscall", inlateout("rax") number => result,
+            in("rdi") arguments[0], in("rsi") arguments[1],
+            in("rdx") arguments[2], in("r10") arguments[3],
+            in("r8") arguments[4], in("r9") arguments[5],
+            out("rcx") _, out("r11") _, options(nostack));
+    }
+    result
+}
+
+/// One system call with six arguments; a negative result is an errno.
+///
+/// # Safety
+/// The arguments must be what the call expects: pointers to live memory of the right size.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+pub(super) unsafe fn system_call_of_six(number: i64, arguments: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: the kernel changes x0, and the memory the caller answers for.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") arguments[0] => result,
+            in("x1") arguments[1], in("x2") arguments[2], in("x3") arguments[3],
+            in("x4") arguments[4], in("x5") arguments[5], options(nostack));
+    }
+    result
+}
+
 /// A system call that can be made any number of times, and what it returns each time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawCall {

@@ -187,7 +187,12 @@ fn settled(call: RawCall) -> RawCall {
 }
 
 /// The call, if its trial returned what it should: else whether it is forbidden here or broken.
-fn tried(name: &str, call: RawCall, matched: u64, wanted: Option<i32>) -> Result<RawCall, Fault> {
+pub(super) fn tried(
+    name: &str,
+    call: RawCall,
+    matched: u64,
+    wanted: Option<i32>,
+) -> Result<RawCall, Fault> {
     if matched == 1 {
         return Ok(call);
     }
