@@ -34,6 +34,9 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::thread_create::THREAD_CREATE),
     Entry::Probe(&os::thread_create::THREAD_CREATE_JOIN),
     Entry::Probe(&os::process_fork::ProcessFork),
+    Entry::Probe(&os::process_exec::VFORK_EXEC),
+    Entry::Probe(&os::process_exec::SPAWN),
+    Entry::Probe(&os::process_exec::SHELL),
     Entry::Probe(&os::switch::SWITCH_THREAD),
     Entry::Probe(&os::switch::SWITCH_PROCESS),
 ];

@@ -7,7 +7,9 @@
 mod child;
 mod ordinal;
 mod ping_pong;
+pub mod process_exec;
 pub mod process_fork;
+mod program;
 mod raw_call;
 mod resident;
 #[cfg(test)]
@@ -17,4 +19,5 @@ pub mod switch;
 pub mod syscall;
 pub mod syscall_fresh;
 pub mod thread_create;
+mod vfork;
 mod working_set;
