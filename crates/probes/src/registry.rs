@@ -39,6 +39,9 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::process_exec::SHELL),
     Entry::Probe(&os::switch::SWITCH_THREAD),
     Entry::Probe(&os::switch::SWITCH_PROCESS),
+    Entry::Probe(&os::bandwidth::PIPE_BANDWIDTH),
+    Entry::Probe(&os::bandwidth::UNIX_BANDWIDTH),
+    Entry::Probe(&os::unix_connect::UnixConnect),
 ];
 
 /// The metric with this id.

@@ -4,6 +4,7 @@
 //! made by hand, a child process that is always reaped, two ends that pass a token, memory of a
 //! known size, and claims of order.
 
+pub mod bandwidth;
 mod child;
 mod ordinal;
 mod ping_pong;
@@ -14,10 +15,12 @@ mod raw_call;
 mod resident;
 #[cfg(test)]
 pub(crate) mod smoke;
+mod stream;
 mod sum;
 pub mod switch;
 pub mod syscall;
 pub mod syscall_fresh;
 pub mod thread_create;
+pub mod unix_connect;
 mod vfork;
 mod working_set;

@@ -68,8 +68,8 @@ static BARE: About = About {
     not_timed: NOT_TIMED,
     model: "an order: a program's start holds all that a thread's life holds (a clone, a switch \
             there and back) and a new address space besides, so part=first_instruction ≥ \
-            os.thread.create_join; part=total ≥ part=first_instruction. There is no value: building \
-            and tearing down an address space has no earlier metric",
+            os.thread.create_join; part=total ≥ part=first_instruction. There is no value: \
+            building and tearing down an address space has no earlier metric",
     source: "order: Linux kernel/fork.c and fs/exec.c: what copy_process does for a thread, then \
              begin_new_exec; lmbench's lat_proc, which forks, has no vfork",
     pitfalls: &[OWN_PROGRAM, VERIFIED, ONE_CPU, SMALL],
@@ -91,8 +91,8 @@ static SPAWNED: About = About {
             program as os.process.vfork_exec starts",
     not_timed: NOT_TIMED,
     model: "os.process.vfork_exec of the same part + 6 × os.syscall{call=getppid}: posix_spawn is \
-            the same clone and execve, with a stack mapped and unmapped, and the signal mask changed \
-            twice on each side",
+            the same clone and execve, with a stack mapped and unmapped, and the signal mask \
+            changed twice on each side",
     source: "glibc sysdeps/unix/sysv/linux/spawni.c and musl src/process/posix_spawn.c",
     pitfalls: &[
         "some C libraries set the action of every signal back in the child, two system calls for \

@@ -34,6 +34,9 @@ pub(super) fn vfork_exec(
 }
 
 /// Makes the child, which writes to `failure` what execve returned, if it did.
+///
+/// # Safety
+/// The lists must end with a null, as those of [`Strings`] do.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn bare(
@@ -77,6 +80,9 @@ unsafe fn bare(
 }
 
 /// Makes the child, which writes to `failure` what execve returned, if it did.
+///
+/// # Safety
+/// The lists must end with a null, as those of [`Strings`] do.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 unsafe fn bare(
