@@ -90,6 +90,21 @@ fn a_spawn_that_fails_tells_why() {
 }
 
 #[test]
+fn a_program_in_the_shell_s_place_is_told_from_one_in_a_fork_of_it() {
+    let _alone = smoke::alone();
+    let ran = |command: &str| {
+        let mut starter = Starter::new(Way::Shell, &kernel_clock()).unwrap();
+        let command = command.replace('P', &starter.program.path().to_string_lossy());
+        let command = std::ffi::CString::new(command).unwrap();
+        starter.arguments = Strings::new(&[c"sh", c"-c", &command]);
+        starter.start(&kernel_clock()).unwrap();
+        (starter.as_child, starter.as_grandchild)
+    };
+    assert_eq!(ran("exec P"), (1, 0));
+    assert_eq!(ran("P; exit $?"), (0, 1));
+}
+
+#[test]
 fn programs_that_ran_in_two_ways_are_seen() {
     let mut starter = Starter::new(Way::Shell, &kernel_clock()).unwrap();
     (starter.as_child, starter.as_grandchild) = (0, 9);
