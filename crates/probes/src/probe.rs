@@ -3,7 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Record};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Record, Waits};
 
 use crate::{About, Known};
 
@@ -47,6 +47,10 @@ pub trait Probe: Sync {
     /// changes what the next one costs.
     fn cases_share_visits(&self) -> bool {
         true
+    }
+    /// What the worker waits for in this case. Cases that differ in it must not share a visit.
+    fn waits(&self, _: &Case) -> Waits {
+        self.about().waits
     }
     /// The cases to take on this host.
     fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case>;

@@ -42,9 +42,15 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::thread_create::THREAD_CREATE),
     Entry::Probe(&os::thread_create::THREAD_CREATE_JOIN),
     Entry::Probe(&os::process_fork::ProcessFork),
+    Entry::Probe(&os::process_exec::VFORK_EXEC),
+    Entry::Probe(&os::process_exec::SPAWN),
+    Entry::Probe(&os::process_exec::SHELL),
     Entry::Probe(&os::switch::SWITCH_THREAD),
     Entry::Probe(&os::switch::SWITCH_PROCESS),
     Entry::Derived(&os::ratio::Ratio),
+    Entry::Probe(&os::bandwidth::PIPE_BANDWIDTH),
+    Entry::Probe(&os::bandwidth::UNIX_BANDWIDTH),
+    Entry::Probe(&os::unix_connect::UnixConnect),
 ];
 
 /// The metric with this id.

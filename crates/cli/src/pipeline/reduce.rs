@@ -34,7 +34,7 @@ pub(super) fn measured(
             Some(verdict) => record.verdict = verdict,
             None => fill(
                 &mut record,
-                about,
+                &About { waits: probe.waits(case), ..*about },
                 &samples,
                 probe.is_difference(),
                 document.run.clock.read_ns,

@@ -6,6 +6,7 @@
 //! worker.
 
 mod calibration;
+mod code;
 mod fake;
 mod order;
 mod refusal;

@@ -5,15 +5,19 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
 use fathom_measure::sampler::Fault;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
 use super::raw_call::system_call;
 
 /// Exit status of a child whose work panicked.
 const PANICKED: i32 = 101;
+/// Exit status of a child whose parent was gone before it began.
+pub(super) const ORPHANED: i32 = 102;
 
 /// A child that has not been reaped. Dropping it kills and reaps it.
 #[derive(Debug)]
@@ -64,6 +68,43 @@ pub(super) unsafe fn fork(work: impl FnOnce() -> i32) -> io::Result<Child> {
         -1 => Err(io::Error::last_os_error()),
         0 => leave_with(work),
         pid => Ok(Child { pid }),
+    }
+}
+
+/// Forks a child that works beside this process for a while: it dies with the thread that made it,
+/// keeps no descriptor but two, and leaves by itself if that thread was gone before.
+///
+/// # Safety
+/// As for [`fork`]; and `work` must use no other descriptor.
+pub(super) unsafe fn fork_beside(
+    keep: [RawFd; 2],
+    work: impl FnOnce() -> i32,
+) -> io::Result<Child> {
+    let parent = getpid();
+    // SAFETY: bare system calls beside what the caller vouches for; no lock, no heap.
+    unsafe {
+        fork(|| {
+            let tied = set_parent_process_death_signal(Some(Signal::KILL));
+            // A parent that died before that call sends no signal any more.
+            if tied.is_err() || getppid() != Some(parent) {
+                return ORPHANED;
+            }
+            close_all_but(keep);
+            work()
+        })
+    }
+}
+
+/// Closes what a child process inherited, other ends' pipes above all: as long as anybody holds
+/// the writing end, nobody sees the end of a pipe.
+fn close_all_but(keep: [RawFd; 2]) {
+    let [low, high] = [keep[0].min(keep[1]), keep[0].max(keep[1])].map(RawFd::cast_unsigned);
+    // Each range from its first to the one before its end.
+    for (first, end) in [(0, low), (low + 1, high), (high + 1, u32::MAX)] {
+        if first < end {
+            // SAFETY: the child uses no descriptor but the two that are spared.
+            unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
+        }
     }
 }
 

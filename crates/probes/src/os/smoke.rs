@@ -58,6 +58,11 @@ fn other_than(cpu: u32) -> Option<u32> {
 }
 
 pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
+    sampler_on(cases, cpu, other_than(cpu))
+}
+
+/// A sampler that knows of this other CPU, or of none.
+pub(super) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Sampler {
     let clock = Clock::from_specification(Specification {
         source: Source::MonotonicRaw,
         hz: 1e9,
@@ -69,7 +74,7 @@ pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
         seed: 1,
         process: 0,
         cpu,
-        other_cpu: other_than(cpu),
+        other_cpu,
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,

@@ -1,0 +1,153 @@
+//! The clock for a program without any Rust in it: machine code that takes a stop stamp.
+//!
+//! A probe that times how long a new program takes to start has that program take the stamp
+//! itself, as its first instructions. The code is written here, where the clock is read, and
+//! copied out of this program's own read-only data.
+
+use std::arch::global_asm;
+
+use super::{Clock, Source};
+
+// Each stamp ends up in rax, other registers may change as by a call, and the stack is put back.
+#[cfg(target_arch = "x86_64")]
+global_asm!(
+    ".pushsection .rodata.fathom_stop_code, \"a\", @progbits",
+    ".hidden fathom_stop_tsc, fathom_stop_tsc_end",
+    ".globl fathom_stop_tsc, fathom_stop_tsc_end",
+    "fathom_stop_tsc:",
+    "rdtscp",
+    "lfence",
+    "shl rdx, 32",
+    "or rax, rdx",
+    "fathom_stop_tsc_end:",
+    ".hidden fathom_stop_kernel, fathom_stop_kernel_end",
+    ".globl fathom_stop_kernel, fathom_stop_kernel_end",
+    "fathom_stop_kernel:",
+    "sub rsp, 16",
+    "mov edi, {clock}",
+    "mov rsi, rsp",
+    "mov eax, {clock_gettime_number}",
+    "syscall",
+    "imul rax, qword ptr [rsp], 1000000000",
+    "add rax, qword ptr [rsp + 8]",
+    "add rsp, 16",
+    "fathom_stop_kernel_end:",
+    ".popsection",
+    clock = const libc::CLOCK_MONOTONIC_RAW,
+    clock_gettime_number = const libc::SYS_clock_gettime,
+);
+
+// The same with the stamp in x0.
+#[cfg(target_arch = "aarch64")]
+global_asm!(
+    ".pushsection .rodata.fathom_stop_code, \"a\", %progbits",
+    ".p2align 2",
+    ".hidden fathom_stop_cntvct, fathom_stop_cntvct_end",
+    ".globl fathom_stop_cntvct, fathom_stop_cntvct_end",
+    "fathom_stop_cntvct:",
+    "isb",
+    "mrs x0, cntvct_el0",
+    "isb",
+    "fathom_stop_cntvct_end:",
+    ".hidden fathom_stop_kernel, fathom_stop_kernel_end",
+    ".globl fathom_stop_kernel, fathom_stop_kernel_end",
+    "fathom_stop_kernel:",
+    "sub sp, sp, #16",
+    "mov x0, #{clock}",
+    "mov x1, sp",
+    "mov x8, #{clock_gettime_number}",
+    "svc #0",
+    "ldp x1, x2, [sp], #16",
+    "movz x0, #0xca00",
+    "movk x0, #0x3b9a, lsl #16",
+    "madd x0, x1, x0, x2",
+    "fathom_stop_kernel_end:",
+    ".popsection",
+    clock = const libc::CLOCK_MONOTONIC_RAW,
+    clock_gettime_number = const libc::SYS_clock_gettime,
+);
+
+// SAFETY: the symbols are those of the assembly above, each the first byte of something or the
+// byte after its last; only their addresses are used.
+unsafe extern "C" {
+    #[cfg(target_arch = "x86_64")]
+    static fathom_stop_tsc: u8;
+    #[cfg(target_arch = "x86_64")]
+    static fathom_stop_tsc_end: u8;
+    #[cfg(target_arch = "aarch64")]
+    static fathom_stop_cntvct: u8;
+    #[cfg(target_arch = "aarch64")]
+    static fathom_stop_cntvct_end: u8;
+    static fathom_stop_kernel: u8;
+    static fathom_stop_kernel_end: u8;
+}
+
+impl Clock {
+    /// Machine code that takes a stop stamp of this clock and goes on behind its last byte with
+    /// the stamp in the register of a result (rax, x0). It can be copied to any address that is a
+    /// multiple of four, changes no other registers than a call does, and leaves the stack as it
+    /// was. Where the clock is the kernel's, it makes one system call.
+    pub fn stop_code(&self) -> &'static [u8] {
+        let (first, end) = match self.specification.source {
+            #[cfg(target_arch = "x86_64")]
+            Source::Tsc => (&raw const fathom_stop_tsc, &raw const fathom_stop_tsc_end),
+            #[cfg(target_arch = "aarch64")]
+            Source::Cntvct => (&raw const fathom_stop_cntvct, &raw const fathom_stop_cntvct_end),
+            _ => (&raw const fathom_stop_kernel, &raw const fathom_stop_kernel_end),
+        };
+        // SAFETY: both are addresses in one section of the program, the end behind the first, and
+        // what lies between them is constant.
+        unsafe { std::slice::from_raw_parts(first, end.addr() - first.addr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+    use super::*;
+    use crate::clock::Specification;
+
+    /// The code, made a procedure by the instruction that returns.
+    fn run(code: &[u8]) -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        let back = [0xc3];
+        #[cfg(target_arch = "aarch64")]
+        let back = [0xc0, 0x03, 0x5f, 0xd6];
+        let code = [code, &back].concat();
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place the kernel chooses, as long as the code, which is
+        // written before it is made executable; the code is a procedure by the C convention,
+        // without arguments, that leaves the stack as it was.
+        unsafe {
+            let length = code.len();
+            let place = mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE);
+            let place = place.unwrap();
+            place.cast::<u8>().copy_from_nonoverlapping(code.as_ptr(), length);
+            mprotect(place, length, MprotectFlags::READ | MprotectFlags::EXEC).unwrap();
+            let procedure: extern "C" fn() -> u64 = std::mem::transmute(place);
+            let stamp = procedure();
+            munmap(place, length).unwrap();
+            stamp
+        }
+    }
+
+    #[test]
+    fn the_code_takes_stamps_of_the_clock_it_belongs_to() {
+        let counter = if cfg!(target_arch = "x86_64") { Source::Tsc } else { Source::Cntvct };
+        for source in [Source::MonotonicRaw, counter] {
+            let specification =
+                Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
+            let clock = Clock::from_specification(specification);
+            let before = clock.start();
+            let between = run(clock.stop_code());
+            let after = clock.stop();
+            assert!(
+                before <= between && between <= after,
+                "{source:?}: {before} {between} {after}"
+            );
+        }
+    }
+}

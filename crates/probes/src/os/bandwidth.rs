@@ -1,0 +1,371 @@
+//! os.pipe.bandwidth and os.unix.bandwidth: bytes a second through a pipe or a Unix stream socket.
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work, affinity};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+
+use super::ordinal::earlier;
+use super::ping_pong::switches_of_this_thread;
+use super::stream::{Carrier, PIPE_BYTES, Stream};
+use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
+
+/// os.pipe.bandwidth.
+pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, carrier: Carrier::Pipe };
+/// os.unix.bandwidth.
+pub static UNIX_BANDWIDTH: Bandwidth = Bandwidth { about: &UNIX, carrier: Carrier::UnixSocket };
+
+/// A stream of bytes from one process to another.
+pub struct Bandwidth {
+    about: &'static About,
+    carrier: Carrier,
+}
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "chunk_bytes",
+        values: "64 KiB, 4 KiB",
+        meaning: "bytes of one write; the reader asks for what it lacks of so many",
+    },
+    Parameter {
+        name: "cpus",
+        values: "1, 2",
+        meaning: "1: writer and reader share the worker's CPU · 2: the writer has another",
+    },
+];
+const NOT_TIMED: &str = "starting the writer; waking it for the first chunk of a batch, which N \
+                         and 2N chunks take off; what the bytes would mean: their memory stays in \
+                         the caches, as a buffer that is used again does";
+const IN_FLIGHT: &str = "a writer that runs ahead fills the buffer before the timer starts, and \
+                         those bytes arrive for nothing: each batch is asked for by a message, so \
+                         nothing is under way before it or after it";
+const RECEIVED: &str = "bytes are counted where they arrive; the first word of each page is its \
+                        number in the stream, written and compared inside the timer, some \
+                        nanoseconds a page";
+const TWO_CPUS: &str = "on two CPUs a reader that catches up sleeps, and waking it is part of the \
+                        number; in a guest that is dear, since an idle virtual CPU leaves it";
+const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix leave the CPUs to the scheduler, and their \
+                          writers run ahead";
+const BARE: &str = "reads and writes are bare instructions in a loop: a C library's procedures \
+                    return mispredicted after each, which small chunks feel";
+const NO_COPY_MODEL: &str = "two copies ÷ memory bandwidth needs memory.bandwidth, which is not \
+                             measured yet";
+
+static PIPE: About = About {
+    id: "os.pipe.bandwidth",
+    title: "bandwidth of a pipe",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "bytes that a reader takes out of a pipe of 64 KiB, from a writer in a process of its \
+            own: a copy into the kernel, a copy out of it, the system calls, and the switches or \
+            wake-ups between them",
+    not_timed: NOT_TIMED,
+    model: "with chunk=64 KiB an order: on one CPU a full pipe costs a write, a read and two \
+            switches, so ≤ 64 KiB ÷ (2 × os.switch.process{set_bytes=0} + \
+            os.syscall{call=write1} + os.syscall{call=read1}); the pipe's lock is held while a \
+            call copies, so two CPUs copy in turn and save the switches at best: ≤ 64 KiB ÷ \
+            (64 KiB ÷ bandwidth on one CPU − 2 × os.switch.process{set_bytes=0}). With chunk=4 KiB \
+            a value on one CPU: 15 writes and reads more for each 64 KiB. On two there is no \
+            model: who waits for whom, and how often, is the scheduler's choice",
+    source: "Linux fs/pipe.c: pipe_write and pipe_read copy under pipe->mutex, and sleep when the \
+             pipe is full or empty",
+    pitfalls: &[
+        IN_FLIGHT,
+        RECEIVED,
+        TWO_CPUS,
+        NOT_PLACED,
+        BARE,
+        "a pipe's size differs with the page size, and shrinks for a user with many pipes: 64 KiB \
+         are asked for and had, or the metric is unavailable",
+    ],
+    parameters: PARAMETERS,
+    needs: &["os.syscall", "os.switch.process"],
+    requires: "for cpus=2, a second CPU",
+    published: "548 MB/s (lmbench bw_pipe, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
+                Guide)",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+static UNIX: About = About {
+    id: "os.unix.bandwidth",
+    title: "bandwidth of a Unix socket",
+    unit: Unit::BytesPerSecond,
+    better: Better::Higher,
+    timed: "bytes that a reader takes out of one of two connected Unix stream sockets, from a \
+            writer in a process of its own: a copy into the kernel, a copy out of it, the making \
+            and freeing of the buffers between, the system calls, and the switches or wake-ups",
+    not_timed: NOT_TIMED,
+    model: "on one CPU an order: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
+            KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB, 15 of \
+            each more than with 64 KiB, and a buffer for each write besides. On two CPUs there is \
+            no model: two copies ÷ memory bandwidth needs memory.bandwidth, which is not measured \
+            yet",
+    source: "Linux net/unix/af_unix.c: unix_stream_sendmsg allocates, copies and queues for each \
+             write, unix_stream_read_generic copies and frees",
+    pitfalls: &[
+        IN_FLIGHT,
+        RECEIVED,
+        TWO_CPUS,
+        NOT_PLACED,
+        BARE,
+        "how much may be under way depends on net.core.wmem_default: the send buffer is set to \
+         212,992 bytes, its usual default, and looked up",
+    ],
+    parameters: PARAMETERS,
+    needs: &["os.syscall"],
+    requires: "for cpus=2, a second CPU",
+    published: "649 MB/s (lmbench bw_unix, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
+                Guide)",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+const LARGE: i64 = 64 << 10;
+const SMALL: i64 = 4 << 10;
+/// Bytes of one iteration, whatever the chunk: so many that waking the writer on another CPU for
+/// the first of them is the smaller part of a batch.
+const ITERATION_BYTES: usize = 512 << 10;
+/// How far the worker's turns may fall short of one for each full pipe.
+const DEVIATION_MAX: f64 = 0.02;
+
+fn params(chunk_bytes: i64, cpus: i64) -> Params {
+    Params::one("chunk_bytes", chunk_bytes).and("cpus", cpus)
+}
+
+impl Probe for Bandwidth {
+    fn about(&self) -> &'static About {
+        self.about
+    }
+
+    /// What other streams did changes what the scheduler thinks of the worker.
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    /// On two CPUs the worker sleeps while the writer fills the buffer.
+    fn waits(&self, case: &Case) -> Waits {
+        match case.params.integer("cpus") {
+            Some(2) => Waits::ForAnotherCpu,
+            _ => Waits::ForTurns,
+        }
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        let case = |chunk, cpus| Case { params: params(chunk, cpus), cost_ns: 12e6 };
+        vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let chunk = case.params.integer("chunk_bytes").unwrap_or(LARGE);
+        match (self.carrier, chunk, case.params.integer("cpus")) {
+            (Carrier::Pipe, LARGE, Some(1)) => {
+                let mut terms = calls(1.0);
+                terms.push(Term::switches(2.0));
+                let source = "a pipe of 64 KiB is written, and read, once for each 64 KiB, and on \
+                              one CPU the two take turns";
+                at_most(&terms, source, known)
+            }
+            (Carrier::Pipe, LARGE, _) => {
+                let source = "Linux fs/pipe.c: both ends copy under one lock, so that two CPUs \
+                              save switches and no copying";
+                let terms = [Term::stream(PIPE.id, LARGE), Term::switches(-2.0)];
+                at_most(&terms, source, known)
+            }
+            (Carrier::UnixSocket, LARGE, Some(1)) => {
+                at_most(&calls(1.0), "each chunk is written, and read, by a call at least", known)
+            }
+            (_, LARGE, _) => Err(NoModel(NO_COPY_MODEL.to_owned())),
+            (carrier, _, Some(1)) => {
+                let mut terms = calls(((LARGE - SMALL) / SMALL) as f64);
+                terms.push(Term::stream(self.about.id, LARGE));
+                let source = "the same bytes and switches, and sixteen calls in place of one at \
+                              each end";
+                match carrier {
+                    Carrier::Pipe => value(&terms, source, known),
+                    Carrier::UnixSocket => at_most(&terms, source, known),
+                }
+            }
+            _ => Err(NoModel(
+                "who waits for whom, and how often, is the scheduler's choice".to_owned(),
+            )),
+        }
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let settings = sampler.settings();
+        let mut streams = Vec::new();
+        for (index, case) in cases.iter().enumerate() {
+            let two = case.params.integer("cpus") == Some(2);
+            let cpu = if two { settings.other_cpu } else { Some(settings.cpu) };
+            let started = cpu.ok_or_else(no_other_cpu).and_then(|cpu| {
+                Stream::start(self.carrier, chunk_of(case), cpu).map(|stream| (cpu, stream))
+            });
+            match started {
+                Ok((cpu, stream)) => {
+                    sampler.works_with(stream.process());
+                    streams.push((index, cpu, stream));
+                }
+                Err(fault) => sampler.fault(index, fault),
+            }
+        }
+        let before = switches_of_this_thread();
+        let works = streams
+            .iter_mut()
+            .map(|(index, _, stream)| work(*index, chunk_of(&cases[*index]), stream));
+        sampler.run(works.collect());
+        let turns = switches_of_this_thread().since(&before);
+        let turns = turns.voluntary + turns.involuntary;
+        for (index, cpu, stream) in streams {
+            let bytes = stream.received() * chunk_of(&cases[index]) as u64;
+            // With several streams the turns are not told apart: those of all are at least these.
+            let least = match self.carrier {
+                Carrier::Pipe if cpu == settings.cpu => bytes / PIPE_BYTES as u64,
+                _ => 0,
+            };
+            let passed = turns as f64 >= (1.0 - DEVIATION_MAX) * least as f64;
+            let detail = format!("{bytes} bytes in order, the worker switched out {turns} times");
+            sampler.check(index, "turns", passed, detail);
+            judge(index, cpu, stream, sampler);
+        }
+        Ok(())
+    }
+}
+
+fn chunk_of(case: &Case) -> usize {
+    let bytes = case.params.integer("chunk_bytes").and_then(|bytes| usize::try_from(bytes).ok());
+    bytes.unwrap_or(LARGE as usize)
+}
+
+fn no_other_cpu() -> Fault {
+    let remedy = "allow this process a second (taskset, cpuset)";
+    Fault::Unavailable(format!("there is one CPU only for this process; {remedy}"))
+}
+
+/// Half a MiB an iteration, as bytes a second.
+fn work(index: usize, chunk_bytes: usize, stream: &mut Stream) -> Work<'_> {
+    let chunks = (ITERATION_BYTES / chunk_bytes) as u64;
+    Work::Batched {
+        case: index,
+        kernel: Box::new(move |iterations| stream.receive(iterations * chunks) / chunks),
+        twin: None,
+        per_iteration: ITERATION_BYTES as f64,
+        to_unit: |ns_a_byte| 1e9 / ns_a_byte,
+    }
+}
+
+/// Ends the writer and sees that both ends ran where they should.
+fn judge(index: usize, cpu: u32, stream: Stream, sampler: &mut Sampler) {
+    let own = sampler.settings().cpu;
+    match stream.finish() {
+        Ok(wrong) => {
+            let allowed = affinity::allowed();
+            let passed = wrong.is_none() && allowed == [own];
+            let places = || format!("the writer on CPU {cpu}, the worker allowed {allowed:?}");
+            sampler.check(index, "CPUs", passed, wrong.unwrap_or_else(places));
+        }
+        Err(fault) => sampler.fault(index, fault),
+    }
+}
+
+/// Some of what 64 KiB cost.
+struct Term {
+    times: f64,
+    metric: &'static str,
+    params: Params,
+    /// Whether the metric is a rate, of which the time of 64 KiB is meant.
+    is_rate: bool,
+}
+
+impl Term {
+    fn call(times: f64, call: &str) -> Self {
+        let params = Params::one("call", call);
+        Self { times, metric: "os.syscall", params, is_rate: false }
+    }
+
+    fn switches(times: f64) -> Self {
+        let params = Params::one("set_bytes", 0);
+        Self { times, metric: "os.switch.process", params, is_rate: false }
+    }
+
+    /// 64 KiB in chunks of this size, on one CPU.
+    fn stream(metric: &'static str, chunk_bytes: i64) -> Self {
+        Self { times: 1.0, metric, params: params(chunk_bytes, 1), is_rate: true }
+    }
+
+    /// Its nanoseconds with their interval.
+    fn ns(&self, known: &Known<'_>) -> Result<Quantity, NoModel> {
+        let Quantity { value, low, high } = earlier(self.metric, &self.params, known)?;
+        let [value, low, high] = match self.is_rate {
+            true => [value, high, low].map(|rate| LARGE as f64 * 1e9 / rate),
+            false => [value, low, high],
+        };
+        let [value, one, other] = [value, low, high].map(|ns| self.times * ns);
+        Ok(Quantity { value, low: one.min(other), high: one.max(other) })
+    }
+
+    fn formula(&self) -> String {
+        let name = format!("{}{}", self.metric, self.params);
+        match (self.is_rate, self.times.abs()) {
+            (true, _) => format!("64 KiB ÷ {name}"),
+            (false, 1.0) => name,
+            (false, times) => format!("{times} × {name}"),
+        }
+    }
+}
+
+/// So many writes and as many reads.
+fn calls(times: f64) -> Vec<Term> {
+    vec![Term::call(times, "write1"), Term::call(times, "read1")]
+}
+
+/// 64 KiB divided by the time that the terms add up to.
+fn rate(terms: &[Term], known: &Known<'_>) -> Result<(Quantity, String), NoModel> {
+    let (mut sum, mut formula) = ([0.0; 3], String::new());
+    for term in terms {
+        let Quantity { value, low, high } = term.ns(known)?;
+        sum = [sum[0] + value, sum[1] + low, sum[2] + high];
+        formula += match (formula.is_empty(), term.times < 0.0) {
+            (true, _) => "",
+            (_, false) => " + ",
+            (_, true) => " − ",
+        };
+        formula += &term.formula();
+    }
+    if sum[1] <= 0.0 {
+        return Err(NoModel(format!("{formula} gives {:.3}, which is no time", sum[1])));
+    }
+    let [value, high, low] = sum.map(|ns| LARGE as f64 * 1e9 / ns);
+    Ok((Quantity { value, low, high }, format!("64 KiB ÷ ({formula})")))
+}
+
+/// The order that no more bytes can pass than these costs leave time for.
+fn at_most(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let (limit, formula) = rate(terms, known)?;
+    let claim = Prediction::at_most(limit.value, &format!("≤ {formula}"), source);
+    with_inputs(claim.within(limit.low, limit.high), terms, known)
+}
+
+/// The value that these costs add up to.
+fn value(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let (rate, formula) = rate(terms, known)?;
+    let sum = Prediction::sum(0.0, rate.value, 0.3, &formula, source);
+    let otherwise = "if less, the reader is woken and let in before the pipe is full, so that \
+                     small chunks cost switches too";
+    Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))
+}
+
+fn with_inputs(
+    mut prediction: Prediction,
+    terms: &[Term],
+    known: &Known<'_>,
+) -> Result<Prediction, NoModel> {
+    for Term { metric, params, .. } in terms {
+        let name = format!("{metric}{params}");
+        let value = earlier(metric, params, known)?.value;
+        prediction = prediction.with_input(&name, value, &format!("this run: {name}"));
+    }
+    Ok(prediction)
+}
+
+#[cfg(test)]
+mod tests;
