@@ -36,6 +36,12 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::process_fork::ProcessFork),
     Entry::Probe(&os::switch::SWITCH_THREAD),
     Entry::Probe(&os::switch::SWITCH_PROCESS),
+    Entry::Probe(&os::switch_ring::SwitchRing),
+    Entry::Probe(&os::wake::Wake),
+    Entry::Probe(&os::round_trip::PIPE_RTT),
+    Entry::Probe(&os::round_trip::FIFO_RTT),
+    Entry::Probe(&os::round_trip::UNIX_RTT),
+    Entry::Probe(&os::round_trip::SEMAPHORE_RTT),
 ];
 
 /// The metric with this id.

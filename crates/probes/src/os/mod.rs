@@ -1,20 +1,26 @@
 //! Metrics of the kernel: entering it, making processes and threads, switching between them.
 //!
 //! The probes stand in files of their own; what several of them need beside them: system calls
-//! made by hand, a child process that is always reaped, two ends that pass a token, memory of a
-//! known size, and claims of order.
+//! made by hand, a child process that is always reaped, ends that pass a token through links of
+//! many kinds, memory of a known size or shared, and claims of order or value.
 
 mod child;
+mod link;
 mod ordinal;
 mod ping_pong;
 pub mod process_fork;
 mod raw_call;
 mod resident;
+pub mod round_trip;
+mod shared;
 #[cfg(test)]
 pub(crate) mod smoke;
 mod sum;
 pub mod switch;
+pub mod switch_ring;
 pub mod syscall;
 pub mod syscall_fresh;
 pub mod thread_create;
+mod turns;
+pub mod wake;
 mod working_set;

@@ -52,12 +52,16 @@ fn open_files() -> usize {
 }
 
 /// Another CPU that this process may use; its first thread is never pinned.
-fn other_than(cpu: u32) -> Option<u32> {
+pub(super) fn other_than(cpu: u32) -> Option<u32> {
     let set = rustix::thread::sched_getaffinity(Some(rustix::process::getpid())).ok()?;
     (0..1024).find(|other| *other != cpu && set.is_set(*other as usize))
 }
 
 pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
+    sampler_for(cases, cpu, other_than(cpu))
+}
+
+pub(super) fn sampler_for(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Sampler {
     let clock = Clock::from_specification(Specification {
         source: Source::MonotonicRaw,
         hz: 1e9,
@@ -69,7 +73,7 @@ pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
         seed: 1,
         process: 0,
         cpu,
-        other_cpu: other_than(cpu),
+        other_cpu,
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,

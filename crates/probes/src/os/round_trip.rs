@@ -1,0 +1,252 @@
+//! os.pipe.rtt, os.fifo.rtt, os.unix.rtt and os.semaphore.rtt: a token to another process on the
+//! same CPU, and back.
+
+use fathom_measure::Sampler;
+use fathom_measure::sampler::Fault;
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use rustix::net::SocketType;
+
+use super::link::{Link, pipe, posix, socket, sysv};
+use super::ordinal::Order;
+use super::ping_pong::{Kind, Others, Ring};
+use super::sum::{Sum, Term};
+use super::turns::{self, Part};
+use crate::{About, Case, Known, Parameter, Plan, Probe};
+
+/// os.pipe.rtt.
+pub static PIPE_RTT: RoundTrip = RoundTrip { about: &PIPE, kinds: &[] };
+/// os.fifo.rtt.
+pub static FIFO_RTT: RoundTrip = RoundTrip { about: &FIFO, kinds: &[] };
+/// os.unix.rtt.
+pub static UNIX_RTT: RoundTrip = RoundTrip { about: &UNIX, kinds: &["stream", "datagram"] };
+/// os.semaphore.rtt.
+pub static SEMAPHORE_RTT: RoundTrip = RoundTrip { about: &SEMAPHORE, kinds: &["sysv", "posix"] };
+
+/// A token's round trip through one kind of link.
+pub struct RoundTrip {
+    about: &'static About,
+    /// Values of the parameter `kind`; none where there is one kind only.
+    kinds: &'static [&'static str],
+}
+
+const TIMED: &str = "one byte to another process and back, both on the worker's CPU: two writes, \
+                     two reads, two switches. A round trip, not half of one";
+const NOT_TIMED: &str = "making the link and the other process; anything of the C library: the \
+                         calls are made by the bare instruction. Nothing is subtracted: what the \
+                         switches cost alone is os.switch.process";
+const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu), and lmbench, \
+                       which pins nothing, may measure either: both ends are on the worker's CPU, \
+                       and the other says at its end where it ran";
+const COUNTS: &str = "the byte that comes back is compared each time, both ends count their turns, \
+                      and the kernel's counts of their switches are held against the round trips";
+const PREEMPTED: &str = "a sleeper that is woken may run at once, in place of its waker: how many \
+                         turns ended so stands in the record, and it decides some of the cost";
+
+static PIPE: About = About {
+    id: "os.pipe.rtt",
+    title: "round trip by pipes",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: TIMED,
+    not_timed: NOT_TIMED,
+    model: "a value: what os.switch.process leaves and what it takes away, 2 × \
+            os.switch.process{set_bytes=0} + 2 × os.syscall{call=read1} + 2 × \
+            os.syscall{call=write1}. The calls of os.syscall are on devices and shorter than those \
+            on a pipe by its lock, its page and its queue of waiters",
+    source: "lmbench's lat_pipe (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c",
+    pitfalls: &[ONE_CPU, COUNTS, PREEMPTED],
+    parameters: &[],
+    needs: &["os.syscall", "os.switch.process"],
+    requires: "",
+    published: "",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+static FIFO: About = About {
+    id: "os.fifo.rtt",
+    title: "round trip by FIFOs",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: TIMED,
+    not_timed: NOT_TIMED,
+    model: "a value: os.pipe.rtt, since a FIFO that is open is a pipe",
+    source: "lmbench's lat_fifo (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c: the same \
+             code once open, but that a FIFO keeps the times of its file",
+    pitfalls: &[
+        ONE_CPU,
+        COUNTS,
+        "a FIFO opened for reading and writing never ends: each end has one of each, so that a dead \
+         end is noticed",
+        "since Linux 6.15 pipes keep no times any more, and FIFOs do; what that costs is the file \
+         system's affair: both FIFOs lie in the folder for temporary files, without a name once \
+         they are open",
+    ],
+    parameters: &[],
+    needs: &["os.pipe.rtt"],
+    requires: "a folder for temporary files (TMPDIR) in which a FIFO may be made",
+    published: "",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+static UNIX: About = About {
+    id: "os.unix.rtt",
+    title: "round trip by Unix sockets",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: TIMED,
+    not_timed: NOT_TIMED,
+    model: "an order: a socket allocates and frees a buffer for each message, where a pipe keeps \
+            its page: ≥ os.pipe.rtt. What a buffer costs is known from this metric alone",
+    source: "lmbench's lat_unix (McVoy & Staelin, USENIX 1996); Linux net/unix/af_unix.c, \
+             unix_stream_sendmsg and unix_dgram_sendmsg: sock_alloc_send_pskb",
+    pitfalls: &[
+        ONE_CPU,
+        COUNTS,
+        PREEMPTED,
+        "the sockets are a pair without a name: connecting is another matter",
+        "a datagram socket is not told that its peer is gone: a thread that sleeps until then \
+         watches the other end, so that no wait is for ever",
+    ],
+    parameters: &[Parameter {
+        name: "kind",
+        values: "stream, datagram",
+        meaning: "a stream of bytes · messages",
+    }],
+    needs: &["os.pipe.rtt"],
+    requires: "",
+    published: "",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+static SEMAPHORE: About = About {
+    id: "os.semaphore.rtt",
+    title: "round trip by semaphores",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "posting another process's semaphore and waiting for one's own, which it posts in turn, \
+            both on the worker's CPU: two posts, two waits, two switches. A round trip, not half \
+            of one. kind=sysv by the bare system calls, kind=posix by the C library",
+    not_timed: "making the semaphores and the other process. Nothing is subtracted: what the \
+                switches cost alone is os.switch.process",
+    model: "a value: two switches and four calls that do little, 2 × \
+            os.switch.process{set_bytes=0} + 4 × os.syscall{call=write1}",
+    source: "lmbench's lat_sem (Staelin 2000); Linux ipc/sem.c; glibc nptl/sem_post.c and \
+             sem_wait.c over futexes",
+    pitfalls: &[
+        ONE_CPU,
+        PREEMPTED,
+        "lmbench's lat_sem waits and posts by one call: its ends take two turns before each switch, \
+         so its figure is no round trip. Here each end posts and waits apart, and the kernel's \
+         counts of switches are held against the round trips",
+        "a token that lies beside the semaphores is compared each time: a semaphore carries nothing",
+        "a POSIX semaphore enters the kernel only to wake a sleeper and to sleep: an end that was \
+         preempted by the one it woke finds its semaphore posted, and its wait is no system call",
+        "semaphores do not tell that a process is dead: a thread that sleeps until then watches \
+         the other end. A System V set outlives its users: the worker removes it, or the other \
+         end if the worker is killed",
+    ],
+    parameters: &[Parameter {
+        name: "kind",
+        values: "sysv, posix",
+        meaning: "System V semaphores (semop) · sem_t in shared memory, which is a futex",
+    }],
+    needs: &["os.syscall", "os.switch.process"],
+    requires: "System V IPC for kind=sysv",
+    published: "",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+impl Probe for RoundTrip {
+    fn about(&self) -> &'static About {
+        self.about
+    }
+
+    /// As for switches.
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        if self.kinds.is_empty() {
+            return vec![Case::usual(Params::none())];
+        }
+        self.kinds.iter().map(|kind| Case::usual(Params::one("kind", *kind))).collect()
+    }
+
+    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        match self.about.id {
+            "os.pipe.rtt" => switches_and_calls(&["read1", "write1"], 2.0, known),
+            "os.semaphore.rtt" => switches_and_calls(&["write1"], 4.0, known),
+            "os.fifo.rtt" => like_a_pipe(known),
+            _ => {
+                let source = "the same switches, and a buffer to allocate for each message";
+                let order = Order { factor: 1.0, metric: PIPE.id, source };
+                order.claim(&Params::none(), known)
+            }
+        }
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        for (index, case) in cases.iter().enumerate() {
+            match (self.about.id, case.params.text("kind")) {
+                ("os.pipe.rtt", _) => take(index, pipe::pipes(2), sampler),
+                ("os.fifo.rtt", _) => take(index, pipe::fifos(2), sampler),
+                (_, Some("stream")) => take(index, socket::sockets(SocketType::STREAM), sampler),
+                (_, Some("datagram")) => take(index, socket::sockets(SocketType::DGRAM), sampler),
+                (_, Some("sysv")) => take(index, sysv::semaphores(), sampler),
+                (_, Some("posix")) => take(index, posix::semaphores(), sampler),
+                (id, kind) => {
+                    let text = format!("{id} knows no link of the kind {kind:?}");
+                    sampler.fault(index, Fault::Failed(text));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes one case through these links.
+fn take<L: Link>(index: usize, links: Result<Vec<L>, Fault>, sampler: &mut Sampler) {
+    let others = Others { kind: Kind::Process, set_bytes: 0, cpu: sampler.settings().cpu };
+    let ring = links.and_then(|links| Ring::join(links, others));
+    turns::take(index, ring, Part::RoundTrip, sampler);
+}
+
+/// Two switches, and each of these calls so many times.
+fn switches_and_calls(
+    calls: &[&str],
+    times: f64,
+    known: &Known<'_>,
+) -> Result<Prediction, NoModel> {
+    let none = Params::one("set_bytes", 0);
+    let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params: none }];
+    let call = |name: &&str| Params::one("call", *name);
+    terms.extend(calls.iter().map(|name| Term { times, metric: "os.syscall", params: call(name) }));
+    let sum = Sum {
+        terms: &terms,
+        tolerance: 0.25,
+        source: "two turns, each of a call that wakes the other end, one that waits, and a switch",
+        otherwise: "the calls' own work is not small beside the switches, or turns end by \
+                    preemption more, or less, often than in os.switch.process: both checks count \
+                    them",
+    };
+    sum.predict(known)
+}
+
+fn like_a_pipe(known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let sum = Sum {
+        terms: &[Term { times: 1.0, metric: PIPE.id, params: Params::none() }],
+        tolerance: 0.15,
+        source: "Linux fs/pipe.c: one code for both once they are open",
+        otherwise: "keeping the times of the FIFO's file, which pipes do not since Linux 6.15, is \
+                    dear on the file system of the temporary folder",
+    };
+    sum.predict(known)
+}
+
+#[cfg(test)]
+mod tests;
