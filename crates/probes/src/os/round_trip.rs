@@ -14,26 +14,30 @@ use super::turns::{self, Part};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.pipe.rtt.
-pub static PIPE_RTT: RoundTrip = RoundTrip { about: &PIPE, kinds: &[] };
+pub static PIPE_RTT: RoundTrip =
+    RoundTrip { about: &PIPE, parameter: "calls", kinds: &["bare", "libc"] };
 /// os.fifo.rtt.
-pub static FIFO_RTT: RoundTrip = RoundTrip { about: &FIFO, kinds: &[] };
+pub static FIFO_RTT: RoundTrip = RoundTrip { about: &FIFO, parameter: "", kinds: &[] };
 /// os.unix.rtt.
-pub static UNIX_RTT: RoundTrip = RoundTrip { about: &UNIX, kinds: &["stream", "datagram"] };
+pub static UNIX_RTT: RoundTrip =
+    RoundTrip { about: &UNIX, parameter: "kind", kinds: &["stream", "datagram"] };
 /// os.semaphore.rtt.
-pub static SEMAPHORE_RTT: RoundTrip = RoundTrip { about: &SEMAPHORE, kinds: &["sysv", "posix"] };
+pub static SEMAPHORE_RTT: RoundTrip =
+    RoundTrip { about: &SEMAPHORE, parameter: "kind", kinds: &["sysv", "posix"] };
 
 /// A token's round trip through one kind of link.
 pub struct RoundTrip {
     about: &'static About,
-    /// Values of the parameter `kind`; none where there is one kind only.
+    /// The one parameter, and its values; none where there is one kind only.
+    parameter: &'static str,
     kinds: &'static [&'static str],
 }
 
 const TIMED: &str = "one byte to another process and back, both on the worker's CPU: two writes, \
                      two reads, two switches. A round trip, not half of one";
-const NOT_TIMED: &str = "making the link and the other process; anything of the C library: the \
-                         calls are made by the bare instruction. Nothing is subtracted: what the \
-                         switches cost alone is os.switch.process";
+const NOT_TIMED: &str = "making the link and the other process; anything of the C library, but for \
+                         calls=libc: the calls are made by the bare instruction. Nothing is \
+                         subtracted: what the switches cost alone is os.switch.process";
 const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu), and lmbench, \
                        which pins nothing, may measure either: both ends are on the worker's CPU, \
                        and the other says at its end where it ran";
@@ -52,10 +56,23 @@ static PIPE: About = About {
     model: "a value: what os.switch.process leaves and what it takes away, 2 × \
             os.switch.process{set_bytes=0} + 2 × os.syscall{call=read1} + 2 × \
             os.syscall{call=write1}. The calls of os.syscall are on devices and shorter than those \
-            on a pipe by its lock, its page and its queue of waiters",
+            on a pipe by its lock, its page and its queue of waiters. calls=libc: calls=bare and \
+            four returns of a procedure, each of which costs os.syscall{call=getppid_called} − \
+            os.syscall{call=getppid}",
     source: "lmbench's lat_pipe (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c",
-    pitfalls: &[ONE_CPU, COUNTS, PREEMPTED],
-    parameters: &[],
+    pitfalls: &[
+        ONE_CPU,
+        COUNTS,
+        PREEMPTED,
+        "a system call leaves nothing of the core's return stack, so the return of the procedure \
+         around it is mispredicted, and after a switch at full price: programs, lmbench and perf \
+         bench sched pipe pay that four times a round trip. calls=libc is what they measure",
+    ],
+    parameters: &[Parameter {
+        name: "calls",
+        values: "bare, libc",
+        meaning: "by the instruction itself · by the C library's read and write, as programs do",
+    }],
     needs: &["os.syscall", "os.switch.process"],
     requires: "",
     published: "",
@@ -70,7 +87,7 @@ static FIFO: About = About {
     better: Better::Lower,
     timed: TIMED,
     not_timed: NOT_TIMED,
-    model: "a value: os.pipe.rtt, since a FIFO that is open is a pipe",
+    model: "a value: os.pipe.rtt{calls=bare}, since a FIFO that is open is a pipe",
     source: "lmbench's lat_fifo (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c: the same \
              code once open, but that a FIFO keeps the times of its file",
     pitfalls: &[
@@ -98,7 +115,7 @@ static UNIX: About = About {
     timed: TIMED,
     not_timed: NOT_TIMED,
     model: "an order: a socket allocates and frees a buffer for each message, where a pipe keeps \
-            its page: ≥ os.pipe.rtt. What a buffer costs is known from this metric alone",
+            its page: ≥ os.pipe.rtt{calls=bare}. What a buffer costs is known from this metric alone",
     source: "lmbench's lat_unix (McVoy & Staelin, USENIX 1996); Linux net/unix/af_unix.c, \
              unix_stream_sendmsg and unix_dgram_sendmsg: sock_alloc_send_pskb",
     pitfalls: &[
@@ -106,6 +123,9 @@ static UNIX: About = About {
         COUNTS,
         PREEMPTED,
         "the sockets are a pair without a name: connecting is another matter",
+        "the sender of a stream sleeps on the queue that is also woken when its message is taken: \
+         it may wake for nothing, and sleep again before the answer comes. That belongs to the \
+         number, and is counted",
         "a datagram socket is not told that its peer is gone: a thread that sleeps until then \
          watches the other end, so that no wait is for ever",
     ],
@@ -132,7 +152,9 @@ static SEMAPHORE: About = About {
     not_timed: "making the semaphores and the other process. Nothing is subtracted: what the \
                 switches cost alone is os.switch.process",
     model: "a value: two switches and four calls that do little, 2 × \
-            os.switch.process{set_bytes=0} + 4 × os.syscall{call=write1}",
+            os.switch.process{set_bytes=0} + 4 × os.syscall{call=write1}; for kind=posix four \
+            returns of a procedure besides, each of which costs os.syscall{call=getppid_called} − \
+            os.syscall{call=getppid}",
     source: "lmbench's lat_sem (Staelin 2000); Linux ipc/sem.c; glibc nptl/sem_post.c and \
              sem_wait.c over futexes",
     pitfalls: &[
@@ -174,31 +196,43 @@ impl Probe for RoundTrip {
         if self.kinds.is_empty() {
             return vec![Case::usual(Params::none())];
         }
-        self.kinds.iter().map(|kind| Case::usual(Params::one("kind", *kind))).collect()
+        let case = |kind: &&str| Case::usual(Params::one(self.parameter, *kind));
+        self.kinds.iter().map(case).collect()
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        match self.about.id {
-            "os.pipe.rtt" => switches_and_calls(&["read1", "write1"], 2.0, known),
-            "os.semaphore.rtt" => switches_and_calls(&["write1"], 4.0, known),
-            "os.fifo.rtt" => like_a_pipe(known),
+    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        match (self.about.id, case.params.text(self.parameter)) {
+            ("os.pipe.rtt", Some("bare")) => {
+                two_switches(&[("read1", 2.0), ("write1", 2.0)], known)
+            }
+            ("os.pipe.rtt", _) => four_returns(known),
+            ("os.semaphore.rtt", Some("sysv")) => two_switches(&[("write1", 4.0)], known),
+            ("os.semaphore.rtt", _) => {
+                let [called, bare] = RETURNS;
+                two_switches(&[("write1", 4.0), called, bare], known)
+            }
+            ("os.fifo.rtt", _) => like_a_pipe(known),
             _ => {
                 let source = "the same switches, and a buffer to allocate for each message";
                 let order = Order { factor: 1.0, metric: PIPE.id, source };
-                order.claim(&Params::none(), known)
+                order.claim(&bare_pipe(), known)
             }
         }
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         for (index, case) in cases.iter().enumerate() {
-            match (self.about.id, case.params.text("kind")) {
-                ("os.pipe.rtt", _) => take(index, pipe::pipes(2), sampler),
-                ("os.fifo.rtt", _) => take(index, pipe::fifos(2), sampler),
-                (_, Some("stream")) => take(index, socket::sockets(SocketType::STREAM), sampler),
-                (_, Some("datagram")) => take(index, socket::sockets(SocketType::DGRAM), sampler),
-                (_, Some("sysv")) => take(index, sysv::semaphores(), sampler),
-                (_, Some("posix")) => take(index, posix::semaphores(), sampler),
+            match (self.about.id, case.params.text(self.parameter)) {
+                ("os.pipe.rtt", Some("bare")) => take(index, pipe::pipes(2), 1, sampler),
+                ("os.pipe.rtt", Some("libc")) => take(index, pipe::called(2), 1, sampler),
+                ("os.fifo.rtt", None) => take(index, pipe::fifos(2), 1, sampler),
+                // Once for the answer, and once for nothing.
+                (_, Some("stream")) => take(index, socket::sockets(SocketType::STREAM), 2, sampler),
+                (_, Some("datagram")) => {
+                    take(index, socket::sockets(SocketType::DGRAM), 1, sampler);
+                }
+                (_, Some("sysv")) => take(index, sysv::semaphores(), 1, sampler),
+                (_, Some("posix")) => take(index, posix::semaphores(), 1, sampler),
                 (id, kind) => {
                     let text = format!("{id} knows no link of the kind {kind:?}");
                     sampler.fault(index, Fault::Failed(text));
@@ -209,37 +243,67 @@ impl Probe for RoundTrip {
     }
 }
 
-/// Takes one case through these links.
-fn take<L: Link>(index: usize, links: Result<Vec<L>, Fault>, sampler: &mut Sampler) {
+/// Takes one case through these links, at whose ends so many waits make a round trip at most.
+fn take<L: Link>(
+    index: usize,
+    links: Result<Vec<L>, Fault>,
+    waits_max: u32,
+    sampler: &mut Sampler,
+) {
     let others = Others { kind: Kind::Process, set_bytes: 0, cpu: sampler.settings().cpu };
     let ring = links.and_then(|links| Ring::join(links, others));
-    turns::take(index, ring, Part::RoundTrip, sampler);
+    turns::take(index, ring, Part::RoundTrip { waits_max }, sampler);
+}
+
+/// What the returns of four procedures cost beyond four calls made without.
+const RETURNS: [(&str, f64); 2] = [("getppid_called", 4.0), ("getppid", -4.0)];
+
+fn bare_pipe() -> Params {
+    Params::one("calls", "bare")
+}
+
+fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
+    let term = |(name, times): &(&str, f64)| {
+        let params = Params::one("call", *name);
+        Term { times: *times, metric: "os.syscall", params }
+    };
+    calls.iter().map(term).collect()
 }
 
 /// Two switches, and each of these calls so many times.
-fn switches_and_calls(
-    calls: &[&str],
-    times: f64,
-    known: &Known<'_>,
-) -> Result<Prediction, NoModel> {
-    let none = Params::one("set_bytes", 0);
-    let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params: none }];
-    let call = |name: &&str| Params::one("call", *name);
-    terms.extend(calls.iter().map(|name| Term { times, metric: "os.syscall", params: call(name) }));
+fn two_switches(others: &[(&str, f64)], known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let params = Params::one("set_bytes", 0);
+    let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params }];
+    terms.extend(calls(others));
     let sum = Sum {
         terms: &terms,
         tolerance: 0.25,
         source: "two turns, each of a call that wakes the other end, one that waits, and a switch",
-        otherwise: "the calls' own work is not small beside the switches, or turns end by \
-                    preemption more, or less, often than in os.switch.process: both checks count \
-                    them",
+        otherwise: "the calls' own work, or that of the C library, is not small beside the \
+                    switches; or turns end by preemption more, or less, often than in \
+                    os.switch.process: both checks count them",
+    };
+    sum.predict(known)
+}
+
+/// A round trip by bare calls, and the returns from as many procedures.
+fn four_returns(known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let mut terms = vec![Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }];
+    terms.extend(calls(&RETURNS));
+    let sum = Sum {
+        terms: &terms,
+        tolerance: 0.15,
+        source: "the same calls in procedures, whose returns are mispredicted as that of getppid",
+        otherwise: "a return costs more after a switch than in a loop over one call, in which the \
+                    core's predictors settle: the difference is what programs that call by the C \
+                    library pay for four",
     };
     sum.predict(known)
 }
 
 fn like_a_pipe(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let sum = Sum {
-        terms: &[Term { times: 1.0, metric: PIPE.id, params: Params::none() }],
+        terms: &[Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }],
         tolerance: 0.15,
         source: "Linux fs/pipe.c: one code for both once they are open",
         otherwise: "keeping the times of the FIFO's file, which pipes do not since Linux 6.15, is \

@@ -19,9 +19,9 @@ static ABOUT: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "a byte's way round a ring of processes on one CPU, joined by pipes, less the same \
-            calls and touches through one pipe to oneself, divided by the number of processes: one \
-            switch among so many. At each turn a process reads and writes every cache line of a \
-            set of its own",
+            calls and touches through one pipe to oneself, divided by the number of processes: the \
+            hop from one to the next. At each turn a process reads and writes every cache line of \
+            a set of its own",
     not_timed: "the pipe's writes and reads and the touching of a set that stays cached, which are \
                 subtracted; making the processes and ending them",
     model: "a value without sets: os.switch.process{set_bytes=0}, for it is the same switch: only \
@@ -37,6 +37,9 @@ static ABOUT: About = About {
          number with a set is the switch and the refill of what the others displaced",
         "a process that passes the token on without a switch would make the ring look fast: every \
          process counts its turns and is held against the kernel's count of its switches",
+        "a sleeper that is woken may run at once, in place of its waker. Between two ends that saves \
+         the waker a sleep; in a ring it must be switched to once more, only to fall asleep: a hop \
+         then holds more than one switch. The record counts them; lmbench calls the hop a switch",
         "the sets of a ring have other physical addresses in each run: which of their lines meet \
          in a cache is luck, and is drawn anew with each process of the run",
     ],
@@ -100,9 +103,9 @@ impl Probe for SwitchRing {
             tolerance: 0.3,
             source: "one process is runnable at a time, whatever their number: the same switch \
                      (Linux kernel/sched/core.c, __schedule)",
-            otherwise: "what the kernel keeps of each process (stacks, descriptors, address \
-                        spaces, translations) no longer fits the near caches together, or turns \
-                        end by preemption more, or less, often than between two",
+            otherwise: "a hop holds more than one switch, where wakers are preempted by whom they \
+                        woke (the check counts them); or what the kernel keeps of each process \
+                        no longer fits the near caches and the translations together",
         };
         sum.predict(known)
     }

@@ -130,10 +130,19 @@ fn apart<L: Link>(links: Vec<L>, cpu: u32) -> Result<Ring<L>, Fault> {
 /// How idle CPUs wait, as far as the kernel tells.
 fn idle() -> String {
     let read = |file: &str| {
-        let text = fs::read_to_string(format!("/sys/devices/system/cpu/cpuidle/{file}"));
+        let text = fs::read_to_string(format!("/sys/{file}"));
         text.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
     };
-    format!("idle driver {}, governor {}", read("current_driver"), read("current_governor"))
+    let folder = "devices/system/cpu/cpuidle";
+    let driver = read(&format!("{folder}/current_driver"));
+    let governor = read(&format!("{folder}/current_governor"));
+    let polls = match driver.as_str() {
+        "haltpoll" => {
+            format!(", polls up to {} ns", read("module/haltpoll/parameters/guest_halt_poll_ns"))
+        }
+        _ => String::new(),
+    };
+    format!("idle driver {driver}, governor {governor}{polls}")
 }
 
 #[cfg(test)]

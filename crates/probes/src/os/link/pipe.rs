@@ -38,6 +38,39 @@ impl Link for Piped {
     }
 }
 
+/// The same, by the C library's calls: procedures, which return.
+#[derive(Debug)]
+pub(in crate::os) struct Called(Piped);
+
+impl Link for Called {
+    #[inline]
+    fn pass(&self, token: u8) -> bool {
+        // SAFETY: one byte is read from the token.
+        unsafe { libc::write(self.0.output.as_raw_fd(), (&raw const token).cast(), 1) == 1 }
+    }
+
+    #[inline]
+    fn take(&self) -> Option<u8> {
+        let mut token = 0_u8;
+        // SAFETY: one byte is written to the token.
+        let done = unsafe { libc::read(self.0.input.as_raw_fd(), (&raw mut token).cast(), 1) };
+        (done == 1).then_some(token)
+    }
+
+    fn hang_up(self) {
+        self.0.hang_up();
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.0.descriptors()
+    }
+}
+
+/// Pipes that are read and written by the C library.
+pub(in crate::os) fn called(ends: usize) -> Result<Vec<Called>, Fault> {
+    Ok(pipes(ends)?.into_iter().map(Called).collect())
+}
+
 /// Pipes from each end to the next; an end alone has a pipe to itself.
 pub(in crate::os) fn pipes(ends: usize) -> Result<Vec<Piped>, Fault> {
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error));

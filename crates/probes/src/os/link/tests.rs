@@ -36,6 +36,7 @@ fn dies_alone<L: Link>(links: fn() -> Result<Vec<L>, Fault>) {
 fn a_dead_end_is_noticed_through_every_kind() {
     let _alone = smoke::alone();
     dies_alone(|| pipe::pipes(2));
+    dies_alone(|| pipe::called(2));
     dies_alone(|| pipe::fifos(2));
     dies_alone(|| socket::sockets(SocketType::STREAM));
     dies_alone(|| socket::sockets(SocketType::DGRAM));

@@ -26,20 +26,24 @@ fn every_kind_switches_twice_a_round_trip_and_leaves_nothing_behind() {
 fn predictions_are_made_of_switches_and_calls() {
     let call = |name, ns| smoke::record("os.syscall", &Params::one("call", name), ns, 1.0);
     let records = [
+        call("getppid", 100.0),
+        call("getppid_called", 150.0),
         call("read1", 160.0),
         call("write1", 140.0),
         smoke::record("os.switch.process", &Params::one("set_bytes", 0), 1500.0, 10.0),
-        smoke::record("os.pipe.rtt", &Params::none(), 4000.0, 10.0),
+        smoke::record("os.pipe.rtt", &bare_pipe(), 4000.0, 10.0),
     ];
-    let predict = |probe: &RoundTrip| {
-        let case = probe.cases(&Host::default(), &Plan::default()).remove(0);
-        probe.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+    let predicted = |probe: &RoundTrip| -> Vec<(Option<f64>, Option<f64>)> {
+        let cases = probe.cases(&Host::default(), &Plan::default());
+        let known = Known::new(&records);
+        let predict = |case| probe.predict(case, &Host::default(), &known).unwrap();
+        cases.iter().map(predict).map(|prediction| (prediction.value, prediction.low)).collect()
     };
-    assert_eq!(predict(&PIPE_RTT).value, Some(3600.0));
-    assert_eq!(predict(&SEMAPHORE_RTT).value, Some(3560.0));
-    assert_eq!(predict(&FIFO_RTT).value, Some(4000.0));
-    let unix = predict(&UNIX_RTT);
-    assert_eq!((unix.value, unix.low), (None, Some(4000.0)));
+    let value = |value: f64, share: f64| (Some(value), Some(value * share));
+    assert_eq!(predicted(&PIPE_RTT), [value(3600.0, 0.75), value(4200.0, 0.85)]);
+    assert_eq!(predicted(&SEMAPHORE_RTT), [value(3560.0, 0.75), value(3760.0, 0.75)]);
+    assert_eq!(predicted(&FIFO_RTT), [value(4000.0, 0.85)]);
+    assert_eq!(predicted(&UNIX_RTT), [(None, Some(4000.0)); 2]);
 }
 
 #[test]

@@ -4,13 +4,16 @@ use super::*;
 
 #[test]
 fn too_few_and_too_many_switches_are_seen_and_strangers_forgiven() {
-    let is =
-        |voluntary, involuntary, trips| is_one_each(Switches { voluntary, involuntary }, trips);
+    let is = |voluntary, involuntary, trips| {
+        switched_each_time(Switches { voluntary, involuntary }, trips, 1)
+    };
     assert!(is(10_000, 0, 10_000) && is(10_210, 0, 10_000));
     assert!(is(10, 9_990, 10_000), "an end may be preempted by the other it woke");
     assert!(is(10_000, 700, 10_000), "strangers preempt");
     assert!(!is(9_700, 0, 10_000) && !is(0, 39, 40), "turns without a switch");
     assert!(!is(10_300, 0, 10_000), "waits that were none of the work");
+    let twice = |voluntary| switched_each_time(Switches { voluntary, involuntary: 0 }, 10_000, 2);
+    assert!(twice(19_000) && !twice(20_600) && !twice(9_700), "where an end may wait twice");
 }
 
 #[test]
