@@ -343,7 +343,7 @@ fn wrong_by(status: i32) -> Option<String> {
 }
 
 /// Passes the token and waits for it: whether the same one came back.
-#[inline]
+#[inline(always)]
 fn passes(link: &impl Link, token: u8) -> bool {
     link.pass(token) && link.take() == Some(token)
 }

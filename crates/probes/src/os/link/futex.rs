@@ -34,7 +34,7 @@ unsafe impl Shareable for Words {}
 
 impl Words {
     /// Changes a word and wakes whoever sleeps on it.
-    #[inline]
+    #[inline(always)]
     fn wake(&self, index: usize) -> bool {
         let word = &self.words[index].0;
         word.fetch_add(1, Ordering::Release);
@@ -44,7 +44,7 @@ impl Words {
     }
 
     /// Sleeps until a word is no longer `old`.
-    #[inline]
+    #[inline(always)]
     fn wait(&self, index: usize, old: u32) {
         let word = &self.words[index].0;
         let arguments = [word.as_ptr().addr(), libc::FUTEX_WAIT as usize, old as usize, 0];
@@ -64,13 +64,13 @@ pub(in crate::os) fn futexes() -> Result<Vec<Futex>, Fault> {
 }
 
 impl Link for Futex {
-    #[inline]
+    #[inline(always)]
     fn pass(&self, token: u8) -> bool {
         self.memory.token.put(token);
         self.memory.wake(1 - self.own)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> Option<u8> {
         let old = self.taken.get();
         self.memory.wait(self.own, old);

@@ -10,10 +10,12 @@ pub(super) mod posix;
 pub(super) mod socket;
 pub(super) mod sysv;
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use rustix::process::Signal;
+
+use super::raw_call::system_call;
 
 /// Lets the end that waits know that the other is dead.
 pub(super) type Alarm = Box<dyn FnOnce() + Send>;
@@ -48,6 +50,25 @@ pub(super) trait Link: Send + 'static {
 
     /// Removes what would outlive all ends, where the worker cannot. Async-signal-safe.
     fn remove_remains(&self) {}
+}
+
+/// Writes a byte by the bare instruction: a procedure around it would end by a return that the core
+/// mispredicts, and whether there is one must not be the compiler's choice.
+#[inline(always)]
+fn write_byte(file: &OwnedFd, byte: u8) -> bool {
+    let arguments = [file.as_raw_fd() as usize, (&raw const byte).addr(), 1, 0];
+    // SAFETY: one byte is read, which outlives the call.
+    unsafe { system_call(libc::SYS_write, arguments) == 1 }
+}
+
+/// Reads a byte likewise; none at the end of the file.
+#[inline(always)]
+fn read_byte(file: &OwnedFd) -> Option<u8> {
+    let mut byte = 0_u8;
+    let arguments = [file.as_raw_fd() as usize, (&raw mut byte).addr(), 1, 0];
+    // SAFETY: one byte is written, which outlives the call.
+    let read = unsafe { system_call(libc::SYS_read, arguments) };
+    (read == 1).then_some(byte)
 }
 
 /// The token beside semaphores and futexes, which carry none: in shared memory, and a flag that

@@ -7,7 +7,7 @@ use fathom_measure::sampler::Fault;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat, open, unlink};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::Link;
+use super::{Link, read_byte, write_byte};
 
 /// The reading end of one pipe and the writing end of another, or of the same.
 #[derive(Debug)]
@@ -17,16 +17,15 @@ pub(in crate::os) struct Piped {
 }
 
 impl Link for Piped {
-    #[inline]
+    #[inline(always)]
     fn pass(&self, token: u8) -> bool {
-        rustix::io::write(&self.output, &[token]) == Ok(1)
+        write_byte(&self.output, token)
     }
 
     /// The end of file is the end of the work: an end that dies closes its descriptors.
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> Option<u8> {
-        let mut token = [0];
-        (rustix::io::read(&self.input, &mut token) == Ok(1)).then_some(token[0])
+        read_byte(&self.input)
     }
 
     fn hang_up(self) {
@@ -43,13 +42,13 @@ impl Link for Piped {
 pub(in crate::os) struct Called(Piped);
 
 impl Link for Called {
-    #[inline]
+    #[inline(always)]
     fn pass(&self, token: u8) -> bool {
         // SAFETY: one byte is read from the token.
         unsafe { libc::write(self.0.output.as_raw_fd(), (&raw const token).cast(), 1) == 1 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> Option<u8> {
         let mut token = 0_u8;
         // SAFETY: one byte is written to the token.

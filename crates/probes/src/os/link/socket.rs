@@ -6,7 +6,7 @@ use fathom_measure::sampler::Fault;
 use rustix::net::{AddressFamily, SendFlags, Shutdown, SocketFlags, SocketType};
 use rustix::net::{send, shutdown, socketpair};
 
-use super::{Alarm, Link};
+use super::{Alarm, Link, read_byte, write_byte};
 
 /// One socket of a pair, for both directions.
 #[derive(Debug)]
@@ -26,15 +26,14 @@ pub(in crate::os) fn sockets(kind: SocketType) -> Result<Vec<Socket>, Fault> {
 }
 
 impl Link for Socket {
-    #[inline]
+    #[inline(always)]
     fn pass(&self, token: u8) -> bool {
-        rustix::io::write(&self.socket, &[token]) == Ok(1)
+        write_byte(&self.socket, token)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> Option<u8> {
-        let mut token = [0];
-        (rustix::io::read(&self.socket, &mut token) == Ok(1)).then_some(token[0])
+        read_byte(&self.socket)
     }
 
     /// An empty message is no token; a stream ends when its socket is closed.

@@ -62,7 +62,7 @@ fn refused(error: &io::Error) -> Fault {
 
 impl SystemV {
     /// One operation on one semaphore. By the bare instruction, as bytes are passed through pipes.
-    #[inline]
+    #[inline(always)]
     fn operate(&self, semaphore: u16, operation: i16) -> bool {
         let operation = libc::sembuf { sem_num: semaphore, sem_op: operation, sem_flg: 0 };
         let arguments = [self.set.id as usize, (&raw const operation).addr(), 1, 0];
@@ -78,14 +78,14 @@ impl SystemV {
 }
 
 impl Link for SystemV {
-    #[inline]
+    #[inline(always)]
     fn pass(&self, token: u8) -> bool {
         self.set.token.put(token);
         self.operate(1 - self.own, 1)
     }
 
     /// Waiting for a semaphore of a set that is removed fails.
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> Option<u8> {
         self.operate(self.own, -1).then(|| self.set.token.get())?
     }

@@ -134,3 +134,35 @@ fn a_child_keeps_its_own_descriptors_and_no_others() {
     };
     child.unwrap().wait_for(0).unwrap();
 }
+
+/// A pipe that changes what passes through it.
+struct Garbled(Piped);
+
+impl Link for Garbled {
+    fn pass(&self, token: u8) -> bool {
+        self.0.pass(token.wrapping_add(1))
+    }
+
+    fn take(&self) -> Option<u8> {
+        self.0.take()
+    }
+
+    fn hang_up(self) {
+        self.0.hang_up();
+    }
+
+    fn descriptors(&self) -> Vec<RawFd> {
+        self.0.descriptors()
+    }
+}
+
+#[test]
+fn a_token_that_comes_back_changed_is_no_round_trip() {
+    let _alone = smoke::alone();
+    smoke::pinned(|cpu| {
+        let links = pipes(2).unwrap().into_iter().map(Garbled).collect();
+        let ring = Ring::join(links, others(cpu)).unwrap();
+        assert_eq!(ring.round_trips(3), 0);
+    });
+    assert!(smoke::has_no_children());
+}

@@ -1,6 +1,11 @@
 //! Counts of switches held against turns.
 
+use std::hint::black_box;
+
+use fathom_record::Check;
+
 use super::*;
+use crate::os::smoke;
 
 #[test]
 fn too_few_and_too_many_switches_are_seen_and_strangers_forgiven() {
@@ -34,4 +39,35 @@ fn of_many_ends_the_extremes_are_told() {
         text.starts_with("the 3 other ends 10 + 1 to 30 + 1, the worker 26 + 1 in 25"),
         "{text}"
     );
+}
+
+/// The checks of a case whose ends did this.
+fn judged(part: Part<'_>, own: Switches, report: &Report) -> Vec<Check> {
+    smoke::pinned(|cpu| {
+        let mut sampler = smoke::sampler(1, cpu);
+        let spin = |iterations| (0..iterations).fold(0, |done, _| black_box(done + 1));
+        sampler.run(vec![Work::batched(0, spin)]);
+        judge(0, part, own, report, &mut sampler);
+        sampler.finish().samples.remove(0).unwrap().checks
+    })
+}
+
+#[test]
+fn each_part_is_held_to_its_own_counts() {
+    let end = |voluntary| Switches { voluntary, involuntary: 0 };
+    let report = |peer, wrong| Report { trips: 1000, peer_switches: vec![end(peer)], wrong };
+    let passed = |part, own, peer| {
+        let checks = judged(part, end(own), &report(peer, None));
+        assert!(checks[1].passed && checks[2].passed, "{checks:?}");
+        checks[0].passed
+    };
+    let [once, twice] = [1, 2].map(|waits_max| Part::RoundTrip { waits_max });
+    assert!(passed(Part::Switch, 1000, 1003) && !passed(Part::Switch, 1000, 500));
+    assert!(!passed(Part::Switch, 500, 1000), "the worker is an end like the other");
+    assert!(passed(once, 1000, 1000) && !passed(once, 1500, 1500) && passed(twice, 1500, 1500));
+    assert!(passed(Part::Turn(""), 960, 1000) && !passed(Part::Turn(""), 1000, 940));
+    let wrong = judged(once, end(1000), &report(1000, Some("an end: why".to_owned())));
+    assert!(!wrong[2].passed && wrong[2].detail == "an end: why", "{wrong:?}");
+    let beside = judged(Part::Turn("beside"), end(1000), &report(1000, None));
+    assert!(beside[0].detail.ends_with("beside"), "{}", beside[0].detail);
 }
