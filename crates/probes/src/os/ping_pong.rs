@@ -5,25 +5,24 @@
 //! links between the ends the worker may have one to itself: passing the token through that costs
 //! the same calls and no switch.
 
+mod end;
+
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
-use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use fathom_measure::sampler::Fault;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{
-    Pid, PidfdFlags, getpid, getppid, pidfd_open, set_parent_process_death_signal,
-};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::child::{Child, Switches, fork, refused};
+use self::end::{End, Leaving, Turns, wrong_by};
+use super::child::{Child, Switches, refused};
 use super::link::pipe::{Piped, pipes};
-use super::link::sysv::REMOVED;
 use super::link::{Alarm, Link};
-use super::shared::{Shareable, Shared};
+use super::shared::Shared;
 use super::working_set::WorkingSet;
 
 /// Ends in a ring at most, the worker included.
@@ -44,18 +43,6 @@ pub(super) struct Others {
     pub(super) set_bytes: usize,
     /// The CPU they are to run on. Each says at its end whether it did.
     pub(super) cpu: u32,
-}
-
-/// How another end found its work when it left. A process tells it by its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    Well = 0,
-    /// A line of its set was not touched at each turn.
-    Untouched = 3,
-    /// It did not run on the CPU it was meant for.
-    OtherCpu = 4,
-    /// Its parent was gone before it began, or went.
-    Orphaned = REMOVED as isize,
 }
 
 /// The worker's end, and what it needs to end the others.
@@ -86,12 +73,6 @@ enum Life {
     Thread(JoinHandle<(Leaving, Switches)>),
     Process(Child),
 }
-
-/// How often each other end had the token, by its own count.
-struct Turns([AtomicU64; ENDS_MAX]);
-
-// SAFETY: atomics.
-unsafe impl Shareable for Turns {}
 
 /// What the ends did, told when they are done.
 #[derive(Debug)]
@@ -143,7 +124,7 @@ impl<L: Link> Ring<L> {
             let turns = Arc::clone(&ring.turns);
             let end = End { link, set, cpu: others.cpu, turns, index };
             let life = match others.kind {
-                Kind::Thread => end.into_thread()?,
+                Kind::Thread => Life::Thread(end.into_thread()?),
                 Kind::Process => Life::Process(end.into_process()?),
             };
             let alarm = ring.link.as_ref().and_then(Link::alarm);
@@ -269,79 +250,6 @@ impl<L: Link> Drop for Ring<L> {
     }
 }
 
-/// An end that is not the worker, before it lives.
-struct End<L> {
-    link: L,
-    set: WorkingSet,
-    cpu: u32,
-    turns: Arc<Shared<Turns>>,
-    /// Which of the turns are its own.
-    index: usize,
-}
-
-impl<L: Link> End<L> {
-    /// Hands the token on until there is no more, touching the set at each turn.
-    fn serve(&mut self) -> Leaving {
-        let mut turns = 0;
-        while let Some(token) = self.link.take() {
-            self.set.touch();
-            turns += 1;
-            if !self.link.pass(token) {
-                break;
-            }
-        }
-        self.turns.0[self.index].store(turns, Ordering::Relaxed);
-        // SAFETY: takes no argument and no lock.
-        let cpu = unsafe { libc::sched_getcpu() };
-        if u32::try_from(cpu) != Ok(self.cpu) {
-            return Leaving::OtherCpu;
-        }
-        match self.set.was_touched(turns) {
-            true => Leaving::Well,
-            false => Leaving::Untouched,
-        }
-    }
-
-    /// Serves in a thread of the worker's process.
-    fn into_thread(mut self) -> Result<Life, Fault> {
-        let life = move || (self.serve(), switches_of_this_thread());
-        let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(life);
-        thread.map(Life::Thread).map_err(|error| refused("pthread_create", &error))
-    }
-
-    /// Serves in a process of its own, which dies with the thread that made it.
-    fn into_process(mut self) -> Result<Child, Fault> {
-        let parent = getpid();
-        let kept = self.link.descriptors();
-        // SAFETY: bare system calls on memory that is there already; no lock, no heap.
-        let child = unsafe {
-            fork(|| {
-                let tied = set_parent_process_death_signal(Some(self.link.signal_of_death()));
-                // A parent that died before that call sends no signal any more.
-                if tied.is_err() || getppid() != Some(parent) {
-                    self.link.remove_remains();
-                    return Leaving::Orphaned as i32;
-                }
-                close_all_but(&kept);
-                self.serve() as i32
-            })
-        };
-        child.map_err(|error| refused("fork", &error))
-    }
-}
-
-/// What is wrong with an end that left with this status; none if nothing is.
-fn wrong_by(status: i32) -> Option<String> {
-    let text = match status {
-        status if status == Leaving::Well as i32 => return None,
-        status if status == Leaving::Untouched as i32 => "its set was not touched at each turn",
-        status if status == Leaving::OtherCpu as i32 => "it ran on another CPU than it should have",
-        status if status == Leaving::Orphaned as i32 => "it found the worker gone",
-        _ => return Some(format!("another end left with exit status {status}")),
-    };
-    Some(format!("another end: {text}"))
-}
-
 /// Passes the token and waits for it: whether the same one came back.
 #[inline(always)]
 fn passes(link: &impl Link, token: u8) -> bool {
@@ -364,26 +272,6 @@ fn watched(life: &Life, alarm: Alarm) -> Result<Option<JoinHandle<()>>, Fault> {
     };
     let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(wait);
     thread.map(Some).map_err(|error| refused("pthread_create", &error))
-}
-
-/// Closes what a child process inherited but these descriptors, other ends' pipes above all: as
-/// long as anybody holds the writing end, nobody sees the end of a pipe.
-fn close_all_but(kept: &[RawFd]) {
-    let mut first = 0;
-    loop {
-        // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
-        // memory.
-        let next = kept.iter().map(|kept| *kept as u32).filter(|kept| *kept >= first).min();
-        let last = next.map_or(u32::MAX, |next| next.wrapping_sub(1));
-        if next != Some(first) {
-            // SAFETY: the child uses no descriptor but those that are spared.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-        match next {
-            Some(next) => first = next + 1,
-            None => return,
-        }
-    }
 }
 
 /// Times the calling thread was switched out since it began.

@@ -39,8 +39,8 @@ const NOT_TIMED: &str = "making the link and the other process; anything of the 
                          calls=libc: the calls are made by the bare instruction. Nothing is \
                          subtracted: what the switches cost alone is os.switch.process";
 const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu), and lmbench, \
-                       which pins nothing, may measure either: both ends are on the worker's CPU, \
-                       and the other says at its end where it ran";
+                       which pins nothing unless told, may measure either: both ends are on the \
+                       worker's CPU, and the other says at its end where it ran";
 const COUNTS: &str = "the byte that comes back is compared each time, both ends count their turns, \
                       and the kernel's counts of their switches are held against the round trips";
 const PREEMPTED: &str = "a sleeper that is woken may run at once, in place of its waker: how many \
@@ -88,13 +88,13 @@ static FIFO: About = About {
     timed: TIMED,
     not_timed: NOT_TIMED,
     model: "a value: os.pipe.rtt{calls=bare}, since a FIFO that is open is a pipe",
-    source: "lmbench's lat_fifo (McVoy & Staelin, USENIX 1996, § 6.7); Linux fs/pipe.c: the same \
-             code once open, but that a FIFO keeps the times of its file",
+    source: "lmbench's lat_fifo; Linux fs/pipe.c: the same code once open, but that a FIFO keeps \
+             the times of its file",
     pitfalls: &[
         ONE_CPU,
         COUNTS,
-        "a FIFO opened for reading and writing never ends: each end has one of each, so that a dead \
-         end is noticed",
+        "a FIFO that is opened for reading and writing at once never ends: each is opened for \
+         itself, so that a dead end is noticed",
         "since Linux 6.15 pipes keep no times any more, and FIFOs do; what that costs is the file \
          system's affair: both FIFOs lie in the folder for temporary files, without a name once \
          they are open",
@@ -115,7 +115,8 @@ static UNIX: About = About {
     timed: TIMED,
     not_timed: NOT_TIMED,
     model: "an order: a socket allocates and frees a buffer for each message, where a pipe keeps \
-            its page: ≥ os.pipe.rtt{calls=bare}. What a buffer costs is known from this metric alone",
+            its page: ≥ os.pipe.rtt{calls=bare}. What a buffer costs is known from this metric \
+            alone",
     source: "lmbench's lat_unix (McVoy & Staelin, USENIX 1996); Linux net/unix/af_unix.c, \
              unix_stream_sendmsg and unix_dgram_sendmsg: sock_alloc_send_pskb",
     pitfalls: &[
@@ -160,10 +161,11 @@ static SEMAPHORE: About = About {
     pitfalls: &[
         ONE_CPU,
         PREEMPTED,
-        "lmbench's lat_sem waits and posts by one call: its ends take two turns before each switch, \
-         so its figure is no round trip. Here each end posts and waits apart, and the kernel's \
-         counts of switches are held against the round trips",
-        "a token that lies beside the semaphores is compared each time: a semaphore carries nothing",
+        "lmbench's lat_sem waits and posts by one call, which the kernel may finish for an end \
+         that does not run: its ends take turns without a switch, and its figure is no round trip. \
+         Here each end posts and waits apart, and the kernel's counts of switches are held \
+         against the round trips",
+        "a semaphore carries nothing: a token that lies beside it is compared each time",
         "a POSIX semaphore enters the kernel only to wake a sleeper and to sleep: an end that was \
          preempted by the one it woke finds its semaphore posted, and its wait is no system call",
         "semaphores do not tell that a process is dead: a thread that sleeps until then watches \

@@ -36,7 +36,7 @@ const PITFALLS: &[&str] = &[
      kernel's counts of switches are held against the round trips, for each end",
     "the self-pipe is timed after the switches: between them it would make the worker a CPU hog in \
      the scheduler's books, and its turns end by preemption",
-    "the return of a procedure after a system call is mispredicted, at twice the price after a \
+    "the return of a procedure after a system call is mispredicted, and dearer after a \
      switch: the calls are made by the bare instruction, so that neither a round trip nor what is \
      subtracted holds returns. os.pipe.rtt{calls=libc} has them",
     "with a set the difference holds the refill of what the other end displaced; where both sets \

@@ -28,18 +28,19 @@ static ABOUT: About = About {
             one process can run at a time, and all others sleep. An order with sets: ≥ the ring \
             of 8 without, since the sets of all displace each other; no public source gives the \
             refill of a set for each cache",
-    source: "lmbench's lat_ctx (McVoy & Staelin, USENIX 1996, § 6.6), with every end pinned and the \
-             sets written as well as read",
+    source: "lmbench's lat_ctx (McVoy & Staelin, USENIX 1996, § 6.6), with every end pinned and \
+             the sets written as well as read",
     pitfalls: &[
-        "lmbench pins nothing: on several CPUs its ring measures wake-ups besides. Here all \
-         processes are on the worker's CPU, and each says at its end where it ran",
+        "lmbench pins nothing unless told: on several CPUs its ring measures wake-ups besides. \
+         Here all processes are on the worker's CPU, and each says at its end where it ran",
         "lmbench subtracts the touching of a set from one that is cached: so does this, hence the \
          number with a set is the switch and the refill of what the others displaced",
         "a process that passes the token on without a switch would make the ring look fast: every \
          process counts its turns and is held against the kernel's count of its switches",
-        "a sleeper that is woken may run at once, in place of its waker. Between two ends that saves \
-         the waker a sleep; in a ring it must be switched to once more, only to fall asleep: a hop \
-         then holds more than one switch. The record counts them; lmbench calls the hop a switch",
+        "a sleeper that is woken may run at once, in place of its waker. Between two ends that \
+         saves the waker a sleep; in a ring it must be switched to once more, only to fall asleep: \
+         a hop then holds more than one switch. The record counts them; lmbench calls the hop a \
+         switch",
         "the sets of a ring have other physical addresses in each run: which of their lines meet \
          in a cache is luck, and is drawn anew with each process of the run",
     ],

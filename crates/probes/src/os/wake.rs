@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_sleepers_are_counted_and_the_idle_driver_is_named() {
-        if smoke::pinned(|cpu| smoke::other_than(cpu)).is_none() {
+        if smoke::pinned(smoke::other_than).is_none() {
             return; // There is nobody to wake.
         }
         let _alone = smoke::alone();

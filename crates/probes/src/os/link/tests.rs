@@ -6,6 +6,7 @@ use fathom_measure::sampler::Fault;
 use rustix::net::SocketType;
 
 use super::*;
+use crate::os::child::fork;
 use crate::os::ping_pong::{Kind, Others, Ring};
 use crate::os::smoke;
 
@@ -78,6 +79,30 @@ fn the_other_end_removes_the_set_when_it_is_told_that_the_worker_is_gone() {
         assert!(!has_set(id));
     });
     assert!(smoke::has_no_children());
+}
+
+#[test]
+fn without_a_worker_the_other_end_removes_the_set_by_itself() {
+    let _alone = smoke::alone();
+    let removed_by = |other_end: fn(&sysv::SystemV) -> i32, status| {
+        let Ok(links) = sysv::semaphores() else { return };
+        // SAFETY: system calls on what is there already.
+        let child = unsafe { fork(|| other_end(&links[1])) };
+        child.unwrap().wait_for(status).unwrap();
+        assert!(!has_set(links[0].id()));
+    };
+    let told = |link: &sysv::SystemV| {
+        assert_eq!(link.signal_of_death(), Signal::TERM);
+        // SAFETY: sends this process a signal.
+        unsafe { libc::raise(libc::SIGTERM) };
+        0
+    };
+    removed_by(told, sysv::REMOVED);
+    let too_late = |link: &sysv::SystemV| {
+        link.remove_remains();
+        0
+    };
+    removed_by(too_late, 0);
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! The two ends: one switch a turn, and an end on every way out.
 
+use std::os::fd::RawFd;
+
+use super::end::close_all_but;
 use super::*;
+use crate::os::child::fork;
 use crate::os::link::futex::futexes;
 use crate::os::smoke;
 
