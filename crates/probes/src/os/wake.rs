@@ -43,8 +43,8 @@ static ABOUT: About = About {
          names the idle driver and governor; one that learns may do now this, now that",
         "the deeper an idle state, the slower the way out: the ends sleep for microseconds only, \
          and a sleeper of milliseconds may be woken more slowly than this",
-        "an end that is woken before it sleeps costs no wake-up: the kernel's count of its waits \
-         is held against its turns, and below 95 % the result is invalid",
+        "an end that is woken before it sleeps costs no wake-up: the kernel's count of its \
+         switches is held against its turns, and below 90 % the result is invalid",
         "which CPUs share a core or a cache decides much: the other end has a CPU on another core \
          where there is one",
     ],

@@ -22,11 +22,11 @@ fn too_few_and_too_many_switches_are_seen_and_strangers_forgiven() {
 }
 
 #[test]
-fn only_waits_are_sleep() {
-    let share = |voluntary, involuntary| slept(Switches { voluntary, involuntary }, 1000);
-    assert!(share(1003, 0) == 1.0 && share(960, 0) >= SLEPT_MIN);
-    assert!(share(900, 100) < SLEPT_MIN, "being preempted is not sleeping");
-    assert_eq!(slept(Switches::default(), 0), 0.0);
+fn an_end_that_stays_on_its_cpu_does_not_sleep() {
+    let share = |voluntary, involuntary| asleep(Switches { voluntary, involuntary }, 1000);
+    assert!(share(1003, 0) == 1.0 && share(910, 0) >= ASLEEP_MIN && share(850, 0) < ASLEEP_MIN);
+    assert!(share(850, 150) == 1.0, "strangers preempt");
+    assert_eq!(asleep(Switches::default(), 0), 0.0);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn each_part_is_held_to_its_own_counts() {
     assert!(passed(Part::Switch, 1000, 1003) && !passed(Part::Switch, 1000, 500));
     assert!(!passed(Part::Switch, 500, 1000), "the worker is an end like the other");
     assert!(passed(once, 1000, 1000) && !passed(once, 1500, 1500) && passed(twice, 1500, 1500));
-    assert!(passed(Part::Turn(""), 960, 1000) && !passed(Part::Turn(""), 1000, 940));
+    assert!(passed(Part::Turn(""), 910, 1000) && !passed(Part::Turn(""), 1000, 890));
     let wrong = judged(once, end(1000), &report(1000, Some("an end: why".to_owned())));
     assert!(!wrong[2].passed && wrong[2].detail == "an end: why", "{wrong:?}");
     let beside = judged(Part::Turn("beside"), end(1000), &report(1000, None));
