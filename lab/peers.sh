@@ -18,14 +18,10 @@ syscall_ours() { ours os.syscall | median_of os.syscall '"call":"getppid_called"
 # perf calls getppid() of the C library 10,000,000 times: a procedure around the instruction, whose
 # return is mispredicted. getppid_called has that too; the bare getppid has not.
 syscall_perf() { perf_ns syscall basic | awk '{print $1 * 100}'; }
-# One loop of perf's is a round trip: two switches, two writes and two reads. Ours subtracts the
-# writes and reads, as a pipe to oneself costs them, and says how much: it is added again.
-switch_ours() {
-  ours os.switch.process | grep '"metric":"os.switch.process","params":{"set_bytes":0}' |
-    sed 's/.*"summary":{[^}]*"median":\([0-9.e+-]*\).*each operation: \([0-9.]*\) ns.*/\1 \2/' |
-    awk '{print 2 * ($1 + $2)}'
-}
-switch_perf() { perf_ns sched pipe -l 100000 | awk '{print $1 * 1e9 / 100000}'; }
+# One loop of perf's is a round trip by the C library's calls: two switches, two writes, two reads,
+# and four returns that are mispredicted. calls=libc has those too; calls=bare has not.
+pipe_ours() { ours os.pipe.rtt | median_of os.pipe.rtt '"calls":"libc"'; }
+pipe_perf() { perf_ns sched pipe -l 100000 | awk '{print $1 * 1e9 / 100000}'; }
 
 compare() { # name, ours, theirs
   local ratios=() a b
@@ -40,4 +36,4 @@ compare() { # name, ours, theirs
 }
 
 compare "os.syscall{call=getppid_called} ÷ perf bench syscall basic" syscall_ours syscall_perf
-compare "2 × (os.switch.process{set_bytes=0} + self-pipe) ÷ perf bench sched pipe" switch_ours switch_perf
+compare "os.pipe.rtt{calls=libc} ÷ perf bench sched pipe" pipe_ours pipe_perf

@@ -1,14 +1,16 @@
 //! Metrics of the kernel: entering it, making processes and threads, switching between them.
 //!
 //! The probes stand in files of their own; what several of them need beside them: system calls
-//! made by hand, signal handlers that only count, a child process that is always reaped, two ends
-//! that pass a token, memory of a known size, and claims of order.
+//! made by hand, signal handlers that only count, a child process that is always reaped, ends that
+//! pass a token through links of many kinds, memory of a known size or shared, and claims of order
+//! or value.
 
 pub mod bandwidth;
 mod child;
 pub mod file_lock;
 pub mod futex;
 mod handler;
+mod link;
 pub mod multiplex;
 mod ordinal;
 mod ping_pong;
@@ -18,16 +20,21 @@ mod program;
 pub mod ratio;
 mod raw_call;
 mod resident;
+pub mod round_trip;
+mod shared;
 pub mod signal;
 #[cfg(test)]
 pub(crate) mod smoke;
 mod stream;
 mod sum;
 pub mod switch;
+pub mod switch_ring;
 pub mod syscall;
 pub mod syscall_fresh;
 pub mod thread_create;
+mod turns;
 pub mod unix_connect;
 pub mod vdso;
 mod vfork;
+pub mod wake;
 mod working_set;

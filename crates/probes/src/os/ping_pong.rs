@@ -1,112 +1,173 @@
-//! Two ends on one CPU that pass a byte to and fro: one is the worker, the other a thread or a
-//! process of its own.
+//! Ends that pass a token round: one is the worker, the others threads or processes of their own.
+//! Two of them play ping-pong, more make a ring.
 //!
-//! An end may run only while it holds the byte, so each turn is a switch. Beside the pipes between
-//! the ends the worker has one to itself: passing the byte through that costs the same calls and
-//! no switch.
+//! An end may run only while it holds the token, so on one CPU each turn is a switch. Beside the
+//! links between the ends the worker may have one to itself: passing the token through that costs
+//! the same calls and no switch.
+
+mod end;
 
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use fathom_measure::sampler::Fault;
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::child::{Child, Switches, fork, refused};
+use self::end::{End, Leaving, Turns, wrong_by};
+use super::child::{Child, Switches, refused};
+use super::link::pipe::{Piped, pipes};
+use super::link::{Alarm, Link};
+use super::shared::Shared;
 use super::working_set::WorkingSet;
 
-/// What the other end is.
+/// Ends in a ring at most, the worker included.
+pub(super) const ENDS_MAX: usize = 16;
+
+/// What the other ends are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Thread,
     Process,
 }
 
-/// How the other end found its work when it left. A process tells it by its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    Well = 0,
-    /// A line of its set was not touched at each turn.
-    Untouched = 3,
-    /// It did not run on the CPU it was meant for.
-    OtherCpu = 4,
-    /// Its parent was gone before it began.
-    Orphaned = 5,
+/// What all ends but the worker's have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Others {
+    pub(super) kind: Kind,
+    /// Memory that every end touches at each turn, the worker's included.
+    pub(super) set_bytes: usize,
+    /// The CPU they are to run on. Each says at its end whether it did.
+    pub(super) cpu: u32,
 }
 
-/// The worker's end, and what it needs to end the other.
-pub(super) struct Pair {
-    to_peer: Option<OwnedFd>,
-    from_peer: OwnedFd,
-    to_self: OwnedFd,
-    from_self: OwnedFd,
+/// The worker's end, and what it needs to end the others.
+pub(super) struct Ring<L: Link> {
+    /// To the next end and from the last; none once it has hung up.
+    link: Option<L>,
+    /// To itself, where that is to be timed too.
+    own: Option<L>,
     set: RefCell<WorkingSet>,
     touches: Cell<u64>,
     trips: Cell<u64>,
-    peer: Option<Peer>,
+    turns: Arc<Shared<Turns>>,
+    ends: u64,
+    others: Vec<Other>,
 }
 
-enum Peer {
+/// Two ends joined by pipes, and a pipe of the worker's to itself.
+pub(super) type Pair = Ring<Piped>;
+
+/// An end that is not the worker.
+struct Other {
+    life: Life,
+    /// Sounds the alarm when it dies, where the kernel tells the worker nothing.
+    watch: Option<JoinHandle<()>>,
+}
+
+enum Life {
     Thread(JoinHandle<(Leaving, Switches)>),
     Process(Child),
 }
 
-/// What the two ends did, told when they are done.
+/// What the ends did, told when they are done.
 #[derive(Debug)]
 pub(super) struct Report {
-    /// Round trips, by the worker's count.
+    /// Times that the token went round, by the worker's count.
     pub(super) trips: u64,
-    /// Times the other end was switched out over its whole life.
-    pub(super) peer_switches: Switches,
-    /// What either end found wrong with its work.
+    /// Times each other end was switched out over its whole life.
+    pub(super) peer_switches: Vec<Switches>,
+    /// What an end found wrong with its work.
     pub(super) wrong: Option<String>,
 }
 
 impl Pair {
-    /// Makes the other end, which waits for the byte on the CPU of this thread.
+    /// Makes the other end, which waits for the token on the CPU of this thread.
     pub(super) fn start(kind: Kind, set_bytes: usize, cpu: u32) -> Result<Self, Fault> {
-        let (theirs_in, to_peer) = pipe()?;
-        let (from_peer, theirs_out) = pipe()?;
-        let (from_self, to_self) = pipe()?;
-        let mut end =
-            End { input: theirs_in, output: theirs_out, set: WorkingSet::new(set_bytes), cpu };
-        let peer = match kind {
-            Kind::Thread => {
-                let life = move || (end.serve(), switches_of_this_thread());
-                let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(life);
-                Peer::Thread(thread.map_err(|error| refused("pthread_create", &error))?)
-            }
-            Kind::Process => Peer::Process(end.into_process()?),
-        };
-        Ok(Self {
-            to_peer: Some(to_peer),
-            from_peer,
-            to_self,
-            from_self,
-            set: RefCell::new(WorkingSet::new(set_bytes)),
+        Self::piped(2, Others { kind, set_bytes, cpu })
+    }
+
+    /// The same with more ends than one.
+    pub(super) fn piped(ends: usize, others: Others) -> Result<Self, Fault> {
+        let own = pipes(1)?.pop();
+        let mut ring = Self::join(pipes(ends)?, others)?;
+        ring.own = own;
+        Ok(ring)
+    }
+}
+
+impl<L: Link> Ring<L> {
+    /// Takes the first of some links and makes an end for each of the others, which waits for the
+    /// token.
+    pub(super) fn join(links: Vec<L>, others: Others) -> Result<Self, Fault> {
+        let ends = links.len();
+        if !(2..=ENDS_MAX).contains(&ends) {
+            return Err(Fault::Failed(format!("{ends} ends make no ring; 2 to {ENDS_MAX} do")));
+        }
+        let mut links = links.into_iter();
+        let mut ring = Self {
+            link: links.next(),
+            own: None,
+            set: RefCell::new(WorkingSet::new(others.set_bytes)),
             touches: Cell::new(0),
             trips: Cell::new(0),
-            peer: Some(peer),
+            turns: Arc::new(Shared::zeroed()?),
+            ends: ends as u64,
+            others: Vec::new(),
+        };
+        for (index, link) in links.enumerate() {
+            let set = WorkingSet::new(others.set_bytes);
+            let turns = Arc::clone(&ring.turns);
+            let end = End { link, set, cpu: others.cpu, turns, index };
+            let life = match others.kind {
+                Kind::Thread => Life::Thread(end.into_thread()?),
+                Kind::Process => Life::Process(end.into_process()?),
+            };
+            let alarm = ring.link.as_ref().and_then(Link::alarm);
+            let watch = alarm.map(|alarm| watched(&life, alarm)).transpose()?.flatten();
+            ring.others.push(Other { life, watch });
+        }
+        Ok(ring)
+    }
+
+    /// Ends in all, the worker's included.
+    pub(super) fn ends(&self) -> u64 {
+        self.ends
+    }
+
+    /// The other ends that are processes.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
+        self.others.iter().filter_map(|other| match &other.life {
+            Life::Process(child) => Some(child.id()),
+            Life::Thread(_) => None,
         })
     }
 
-    /// The other end, where it is a process of its own.
-    pub(super) fn process(&self) -> Option<u32> {
-        match &self.peer {
-            Some(Peer::Process(child)) => Some(child.id()),
-            _ => None,
+    /// Moves the other ends, processes, to another CPU than the worker's.
+    pub(super) fn move_others_to(&self, cpu: u32) -> Result<(), Fault> {
+        let mut set = CpuSet::new();
+        set.set(cpu as usize);
+        for process in self.processes() {
+            let process = Pid::from_raw(process as i32);
+            sched_setaffinity(process, &set).map_err(|error| {
+                let remedy = "allow this process more than one CPU (taskset, cpuset)";
+                Fault::Unavailable(format!("moving a process to CPU {cpu}: {error}; {remedy}"))
+            })?;
         }
+        Ok(())
     }
 
-    /// Makes round trips: two switches each, two writes, two reads, a touch of each end's set.
-    /// Returns how many the byte came back from.
+    /// Passes the token round: a turn of each end, and a touch of each end's set. Returns how often
+    /// it came back.
     pub(super) fn round_trips(&self, trips: u64) -> u64 {
-        let Some(to_peer) = &self.to_peer else { return 0 };
+        let Some(link) = &self.link else { return 0 };
         let mut set = self.set.borrow_mut();
         let mut done = 0;
-        while done < trips && passes(to_peer, &self.from_peer, done as u8) {
+        while done < trips && passes(link, done as u8) {
             set.touch();
             done += 1;
         }
@@ -117,149 +178,100 @@ impl Pair {
 
     /// The same calls and touches as so many round trips, without a switch.
     pub(super) fn alone(&self, trips: u64) -> u64 {
+        let Some(own) = &self.own else { return 0 };
         let mut set = self.set.borrow_mut();
         let mut passed = 0;
-        while passed < 2 * trips && passes(&self.to_self, &self.from_self, passed as u8) {
+        while passed < self.ends * trips && passes(own, passed as u8) {
             set.touch();
             passed += 1;
         }
         self.touches.set(self.touches.get() + passed);
-        passed / 2
+        passed / self.ends
     }
 
-    /// Ends the other end, and tells what the two did.
+    /// Ends the other ends, and tells what all did.
     pub(super) fn finish(mut self) -> Result<Report, Fault> {
-        let (mut wrong, peer_switches) = self.end_peer()?;
+        let (mut wrong, peer_switches) = self.end_others()?;
+        let trips = self.trips.get();
+        let turns = self.turns.0.iter().take(peer_switches.len());
+        let others = turns.map(|turns| turns.load(Ordering::Relaxed)).find(|turns| *turns != trips);
+        if let Some(turns) = others.filter(|_| wrong.is_none()) {
+            wrong = Some(format!("another end had {turns} turns in {trips} round trips"));
+        }
         if !self.set.borrow().was_touched(self.touches.get()) {
             wrong = Some("the worker's set was not touched at each turn".to_owned());
         }
-        Ok(Report { trips: self.trips.get(), peer_switches, wrong })
+        Ok(Report { trips, peer_switches, wrong })
     }
 
-    /// The other end sees the end of its pipe and leaves.
-    fn end_peer(&mut self) -> Result<(Option<String>, Switches), Fault> {
-        self.to_peer = None;
-        match self.peer.take() {
-            None => Err(Fault::Failed("the other end was ended before".to_owned())),
-            Some(Peer::Thread(thread)) => {
-                let panicked = |_| Fault::Failed("the other end panicked".to_owned());
-                let (leaving, switches) = thread.join().map_err(panicked)?;
-                Ok((wrong_by(leaving as i32), switches))
-            }
-            Some(Peer::Process(child)) => {
-                let ended = child.wait()?;
-                match ended.status.code() {
-                    Some(code) => Ok((wrong_by(code), ended.switches)),
-                    None => Err(Fault::WrongWork(format!("the other end: {}", ended.status))),
+    /// The other ends see that there are no more tokens, one after the other, and leave.
+    fn end_others(&mut self) -> Result<(Option<String>, Vec<Switches>), Fault> {
+        let Some(link) = self.link.take() else {
+            return Err(Fault::Failed("the other ends were ended before".to_owned()));
+        };
+        link.hang_up();
+        let (mut wrong, mut switches) = (None, Vec::new());
+        for Other { life, watch } in self.others.drain(..) {
+            let (status, own) = match life {
+                Life::Thread(thread) => {
+                    let panicked = |_| Fault::Failed("another end panicked".to_owned());
+                    let (leaving, own) = thread.join().map_err(panicked)?;
+                    (leaving as i32, own)
                 }
-            }
+                Life::Process(child) => {
+                    let ended = child.wait()?;
+                    let killed = || Fault::WrongWork(format!("another end: {}", ended.status));
+                    (ended.status.code().ok_or_else(killed)?, ended.switches)
+                }
+            };
+            // It ends with the process it watches, and cannot have panicked.
+            watch.map(JoinHandle::join);
+            wrong = wrong.or_else(|| wrong_by(status));
+            switches.push(own);
         }
+        Ok((wrong, switches))
     }
 
-    /// Kills the other end, if it is a process.
+    /// Kills the first other end, if it is a process.
     #[cfg(test)]
     pub(super) fn kill_peer(&self) {
-        if let Some(Peer::Process(child)) = &self.peer {
+        if let Some(Other { life: Life::Process(child), .. }) = self.others.first() {
             child.kill();
         }
     }
 }
 
-impl Drop for Pair {
+impl<L: Link> Drop for Ring<L> {
     fn drop(&mut self) {
-        if self.peer.is_some() {
+        if self.link.is_some() {
             // There is nobody to tell.
-            let _ = self.end_peer();
+            let _ = self.end_others();
         }
     }
 }
 
-/// The other end.
-struct End {
-    input: OwnedFd,
-    output: OwnedFd,
-    set: WorkingSet,
-    cpu: u32,
+/// Passes the token and waits for it: whether the same one came back.
+#[inline(always)]
+fn passes(link: &impl Link, token: u8) -> bool {
+    link.pass(token) && link.take() == Some(token)
 }
 
-impl End {
-    /// Hands the byte back until there is no more, touching the set at each turn.
-    fn serve(&mut self) -> Leaving {
-        let mut turns = 0;
-        let mut byte = [0];
-        while rustix::io::read(&self.input, &mut byte) == Ok(1) {
-            self.set.touch();
-            turns += 1;
-            if rustix::io::write(&self.output, &byte) != Ok(1) {
-                break;
-            }
-        }
-        // SAFETY: takes no argument and no lock.
-        let cpu = unsafe { libc::sched_getcpu() };
-        if u32::try_from(cpu) != Ok(self.cpu) {
-            return Leaving::OtherCpu;
-        }
-        match self.set.was_touched(turns) {
-            true => Leaving::Well,
-            false => Leaving::Untouched,
-        }
-    }
-
-    /// Serves in a process of its own, which dies with the thread that made it.
-    fn into_process(mut self) -> Result<Child, Fault> {
-        let parent = getpid();
-        // SAFETY: bare system calls on memory that is there already; no lock, no heap.
-        let child = unsafe {
-            fork(|| {
-                let tied = set_parent_process_death_signal(Some(Signal::KILL));
-                // A parent that died before that call sends no signal any more.
-                if tied.is_err() || getppid() != Some(parent) {
-                    return Leaving::Orphaned as i32;
-                }
-                close_all_but(self.input.as_raw_fd(), self.output.as_raw_fd());
-                self.serve() as i32
-            })
-        };
-        child.map_err(|error| refused("fork", &error))
-    }
-}
-
-/// What is wrong with an end that left with this status; none if nothing is.
-fn wrong_by(status: i32) -> Option<String> {
-    let text = match status {
-        status if status == Leaving::Well as i32 => return None,
-        status if status == Leaving::Untouched as i32 => "its set was not touched at each turn",
-        status if status == Leaving::OtherCpu as i32 => "it ran on another CPU than the worker's",
-        status if status == Leaving::Orphaned as i32 => "the worker was gone before it began",
-        _ => return Some(format!("the other end left with exit status {status}")),
+/// Sounds an alarm when a process has ended. The thread that waits for it sleeps until then. An end
+/// that is a thread cannot die alone.
+fn watched(life: &Life, alarm: Alarm) -> Result<Option<JoinHandle<()>>, Fault> {
+    let Life::Process(child) = life else { return Ok(None) };
+    let process = Pid::from_raw(child.id() as i32);
+    let process = process.ok_or_else(|| Fault::Failed("a child without a number".to_owned()))?;
+    let process = pidfd_open(process, PidfdFlags::empty()).map_err(|error| {
+        Fault::Unavailable(format!("pidfd_open: {error}; run on Linux 5.3 or later, unfiltered"))
+    })?;
+    let wait = move || {
+        let mut process = [PollFd::new(&process, PollFlags::IN)];
+        while poll(&mut process, None) == Err(rustix::io::Errno::INTR) {}
+        alarm();
     };
-    Some(format!("the other end: {text}"))
-}
-
-/// Passes a byte and waits for it: whether the same one came back.
-#[inline]
-fn passes(to: &OwnedFd, from: &OwnedFd, byte: u8) -> bool {
-    let mut back = [!byte];
-    rustix::io::write(to, &[byte]) == Ok(1)
-        && rustix::io::read(from, &mut back) == Ok(1)
-        && back == [byte]
-}
-
-fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(|error| Fault::system("pipe", error))
-}
-
-/// Closes what a child process inherited, other ends' pipes above all: as long as anybody holds
-/// the writing end, nobody sees the end of a pipe.
-fn close_all_but(one: RawFd, other: RawFd) {
-    let (low, high) = (one.min(other) as u32, one.max(other) as u32);
-    for (first, last) in [(0, low), (low + 1, high), (high + 1, u32::MAX)] {
-        if first < last {
-            let last = if last == u32::MAX { last } else { last - 1 };
-            // SAFETY: the child uses no descriptor but the two that are spared.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-    }
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(wait);
+    thread.map(Some).map_err(|error| refused("pthread_create", &error))
 }
 
 /// Times the calling thread was switched out since it began.

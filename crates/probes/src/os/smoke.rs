@@ -52,7 +52,7 @@ fn open_files() -> usize {
 }
 
 /// Another CPU that this process may use; its first thread is never pinned.
-fn other_than(cpu: u32) -> Option<u32> {
+pub(super) fn other_than(cpu: u32) -> Option<u32> {
     let set = rustix::thread::sched_getaffinity(Some(rustix::process::getpid())).ok()?;
     (0..1024).find(|other| *other != cpu && set.is_set(*other as usize))
 }

@@ -1,0 +1,128 @@
+//! An end that is not the worker: a thread or a process that hands the token on.
+
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use fathom_measure::sampler::Fault;
+use rustix::process::{getpid, getppid, set_parent_process_death_signal};
+
+use super::{ENDS_MAX, switches_of_this_thread};
+use crate::os::child::{Child, Switches, fork, refused};
+use crate::os::link::Link;
+use crate::os::link::sysv::REMOVED;
+use crate::os::shared::{Shareable, Shared};
+use crate::os::working_set::WorkingSet;
+
+/// How another end found its work when it left. A process tells it by its exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    Well = 0,
+    /// A line of its set was not touched at each turn.
+    Untouched = 3,
+    /// It did not run on the CPU it was meant for.
+    OtherCpu = 4,
+    /// Its parent was gone before it began, or went.
+    Orphaned = REMOVED as isize,
+}
+
+/// How often each other end had the token, by its own count.
+pub(super) struct Turns(pub(super) [AtomicU64; ENDS_MAX]);
+
+// SAFETY: atomics.
+unsafe impl Shareable for Turns {}
+
+/// An end that is not the worker, before it lives.
+pub(super) struct End<L> {
+    pub(super) link: L,
+    pub(super) set: WorkingSet,
+    /// The CPU it is to run on.
+    pub(super) cpu: u32,
+    pub(super) turns: Arc<Shared<Turns>>,
+    /// Which of the turns are its own.
+    pub(super) index: usize,
+}
+
+impl<L: Link> End<L> {
+    /// Hands the token on until there is no more, touching the set at each turn.
+    fn serve(&mut self) -> Leaving {
+        let mut turns = 0;
+        while let Some(token) = self.link.take() {
+            self.set.touch();
+            turns += 1;
+            if !self.link.pass(token) {
+                break;
+            }
+        }
+        self.turns.0[self.index].store(turns, Ordering::Relaxed);
+        // SAFETY: takes no argument and no lock.
+        let cpu = unsafe { libc::sched_getcpu() };
+        if u32::try_from(cpu) != Ok(self.cpu) {
+            return Leaving::OtherCpu;
+        }
+        match self.set.was_touched(turns) {
+            true => Leaving::Well,
+            false => Leaving::Untouched,
+        }
+    }
+
+    /// Serves in a thread of the worker's process.
+    pub(super) fn into_thread(mut self) -> Result<JoinHandle<(Leaving, Switches)>, Fault> {
+        let life = move || (self.serve(), switches_of_this_thread());
+        let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(life);
+        thread.map_err(|error| refused("pthread_create", &error))
+    }
+
+    /// Serves in a process of its own, which dies with the thread that made it.
+    pub(super) fn into_process(mut self) -> Result<Child, Fault> {
+        let parent = getpid();
+        let kept = self.link.descriptors();
+        // SAFETY: bare system calls on memory that is there already; no lock, no heap.
+        let child = unsafe {
+            fork(|| {
+                let tied = set_parent_process_death_signal(Some(self.link.signal_of_death()));
+                // A parent that died before that call sends no signal any more.
+                if tied.is_err() || getppid() != Some(parent) {
+                    self.link.remove_remains();
+                    return Leaving::Orphaned as i32;
+                }
+                close_all_but(&kept);
+                self.serve() as i32
+            })
+        };
+        child.map_err(|error| refused("fork", &error))
+    }
+}
+
+/// What is wrong with an end that left with this status; none if nothing is.
+pub(super) fn wrong_by(status: i32) -> Option<String> {
+    let text = match status {
+        status if status == Leaving::Well as i32 => return None,
+        status if status == Leaving::Untouched as i32 => "its set was not touched at each turn",
+        status if status == Leaving::OtherCpu as i32 => "it ran on another CPU than it should have",
+        status if status == Leaving::Orphaned as i32 => "it found the worker gone",
+        _ => return Some(format!("another end left with exit status {status}")),
+    };
+    Some(format!("another end: {text}"))
+}
+
+/// Closes what a child process inherited but these descriptors, other ends' pipes above all: as
+/// long as anybody holds the writing end, nobody sees the end of a pipe.
+pub(super) fn close_all_but(kept: &[RawFd]) {
+    let mut first = 0;
+    loop {
+        // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
+        // memory.
+        let next = kept.iter().map(|kept| *kept as u32).filter(|kept| *kept >= first).min();
+        let last = next.map_or(u32::MAX, |next| next.wrapping_sub(1));
+        if next != Some(first) {
+            // SAFETY: the child uses no descriptor but those that are spared.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+        match next {
+            Some(next) => first = next + 1,
+            None => return,
+        }
+    }
+}

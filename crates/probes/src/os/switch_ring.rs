@@ -1,0 +1,162 @@
+//! os.switch.ring: a token that goes round a ring of processes on one CPU.
+
+use fathom_measure::Sampler;
+use fathom_measure::sampler::Fault;
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+
+use super::ordinal::Order;
+use super::ping_pong::{Kind, Others, Ring};
+use super::sum::{Sum, Term};
+use super::turns::{self, Part};
+use crate::{About, Case, Known, Parameter, Plan, Probe};
+
+/// os.switch.ring.
+pub struct SwitchRing;
+
+static ABOUT: About = About {
+    id: "os.switch.ring",
+    title: "switch in a ring of processes",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "a byte's way round a ring of processes on one CPU, joined by pipes, less the same \
+            calls and touches through one pipe to oneself, divided by the number of processes: the \
+            hop from one to the next. At each turn a process reads and writes every cache line of \
+            a set of its own",
+    not_timed: "the pipe's writes and reads and the touching of a set that stays cached, which are \
+                subtracted; making the processes and ending them",
+    model: "a value without sets: os.switch.process{set_bytes=0}, for it is the same switch: only \
+            one process can run at a time, and all others sleep. An order with sets: ≥ the ring \
+            of 8 without, since the sets of all displace each other; no public source gives the \
+            refill of a set for each cache",
+    source: "lmbench's lat_ctx (McVoy & Staelin, USENIX 1996, § 6.6), with every end pinned and \
+             the sets written as well as read",
+    pitfalls: &[
+        "lmbench pins nothing unless told: on several CPUs its ring measures wake-ups besides. \
+         Here all processes are on the worker's CPU, and each says at its end where it ran",
+        "lmbench subtracts the touching of a set from one that is cached: so does this, hence the \
+         number with a set is the switch and the refill of what the others displaced",
+        "a process that passes the token on without a switch would make the ring look fast: every \
+         process counts its turns and is held against the kernel's count of its switches",
+        "a sleeper that is woken may run at once, in place of its waker. Between two ends that \
+         saves the waker a sleep; in a ring it must be switched to once more, only to fall asleep: \
+         a hop then holds more than one switch. The record counts them; lmbench calls the hop a \
+         switch",
+        "the sets of a ring have other physical addresses in each run: which of their lines meet \
+         in a cache is luck, and is drawn anew with each process of the run",
+    ],
+    parameters: &[
+        Parameter {
+            name: "processes",
+            values: "8, 16",
+            meaning: "processes in the ring, the worker included",
+        },
+        Parameter {
+            name: "set_bytes",
+            values: "0, 16 KiB, 64 KiB",
+            meaning: "memory that each process reads and writes at each turn",
+        },
+    ],
+    needs: &["os.switch.process"],
+    requires: "",
+    published: "",
+    waits: Waits::ForTurns,
+    noise_limit: 0.10,
+};
+
+/// Processes and bytes of each, the ring that the others are held against first.
+const RINGS: [(i64, i64); 5] =
+    [(8, 0), (8, 16 << 10), (8, 64 << 10), (16, 16 << 10), (16, 64 << 10)];
+
+fn params((processes, set_bytes): (i64, i64)) -> Params {
+    Params::one("processes", processes).and("set_bytes", set_bytes)
+}
+
+impl Probe for SwitchRing {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn is_difference(&self) -> bool {
+        true
+    }
+
+    /// As for pairs of processes.
+    fn cases_share_visits(&self) -> bool {
+        false
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        // As a pair, and some 200 µs for each process that is made and ended.
+        let cost_ns = |processes| 12e6 + 2e5 * processes as f64;
+        RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        if case.params.integer("set_bytes") != Some(0) {
+            let source = "the same switch, and refilling what the other processes displaced";
+            let order = Order { factor: 1.0, metric: ABOUT.id, source };
+            return order.claim(&params(RINGS[0]), known);
+        }
+        let metric = "os.switch.process";
+        let term = Term { times: 1.0, metric, params: Params::one("set_bytes", 0) };
+        let sum = Sum {
+            terms: &[term],
+            tolerance: 0.3,
+            source: "one process is runnable at a time, whatever their number: the same switch \
+                     (Linux kernel/sched/core.c, __schedule)",
+            otherwise: "a hop holds more than one switch, where wakers are preempted by whom they \
+                        woke (the check counts them); or what the kernel keeps of each process \
+                        no longer fits the near caches and the translations together",
+        };
+        sum.predict(known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        for (index, case) in cases.iter().enumerate() {
+            let number = |name| {
+                case.params.integer(name).and_then(|number| number.try_into().ok()).unwrap_or(0)
+            };
+            let (kind, cpu) = (Kind::Process, sampler.settings().cpu);
+            let others = Others { kind, set_bytes: number("set_bytes"), cpu };
+            let ring = Ring::piped(number("processes"), others);
+            turns::take(index, ring, Part::Switch, sampler);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::smoke;
+
+    #[test]
+    fn every_process_has_its_turns_and_is_gone_afterwards() {
+        for (case, sample) in smoke::take(&SwitchRing) {
+            let checks = &sample.unwrap().checks;
+            let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
+            assert_eq!(names, ["context switches", "one CPU", "turns"], "{}", case.params);
+            let processes = case.params.integer("processes").unwrap();
+            let told = format!("the {} other ends", processes - 1);
+            assert!(checks[0].detail.contains(&told), "{}", checks[0].detail);
+        }
+    }
+
+    #[test]
+    fn without_sets_a_ring_is_a_value_and_with_them_an_order() {
+        let none = Params::one("set_bytes", 0);
+        let records = [
+            smoke::record("os.switch.process", &none, 1500.0, 10.0),
+            smoke::record(ABOUT.id, &params(RINGS[0]), 1800.0, 10.0),
+        ];
+        let cases = SwitchRing.cases(&Host::default(), &Plan::default());
+        let predict =
+            |case| SwitchRing.predict(case, &Host::default(), &Known::new(&records)).unwrap();
+        let value = predict(&cases[0]);
+        assert_eq!((value.value, value.high), (Some(1500.0), Some(1950.0)));
+        for case in &cases[1..] {
+            let order = predict(case);
+            assert_eq!((order.value, order.low), (None, Some(1800.0)), "{}", case.params);
+        }
+    }
+}
