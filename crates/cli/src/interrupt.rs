@@ -1,13 +1,12 @@
 //! Ctrl-C and its kin: the run ends after what it is doing, keeps what is done, and says so.
 
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Becomes readable when a signal asked the program to stop, and stays so.
 pub struct Interrupt {
-    reader: UnixStream,
+    reader: OwnedFd,
 }
 
 impl Interrupt {
@@ -16,8 +15,8 @@ impl Interrupt {
     /// # Errors
     /// When no descriptor or signal handler can be had.
     pub fn listen() -> std::io::Result<Self> {
-        let (reader, writer) = UnixStream::pair()?;
-        reader.set_nonblocking(true)?;
+        // No pair of sockets, which a sandbox may forbid. Registering makes the writer never wait.
+        let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
         }

@@ -1,7 +1,7 @@
 //! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
 
 use fathom_record::summary::Mode;
-use fathom_record::{Agreement, Protocol, Record, State};
+use fathom_record::{Agreement, Protocol, Record, State, Verdict};
 
 use crate::cells::{Setting, Shown, cycles};
 use crate::counts::cause_words;
@@ -18,7 +18,7 @@ const FURTHER: &str = "      ";
 /// were just given for the row above are not given again.
 pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting<'_>) -> String {
     let width = setting.columns.line;
-    let repeated = above.is_some_and(|above| above.verdict == record.verdict);
+    let repeated = above.is_some_and(|above| repeats(&above.verdict, &record.verdict));
     if !record.verdict.shows_number() {
         return if repeated { String::new() } else { reasons(record, width) };
     }
@@ -62,6 +62,16 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     let lines = paint_lines(FAINT, &lines);
     let noisy = record.verdict.state == State::Noisy && !repeated;
     if noisy { lines + &reasons(record, width) } else { lines }
+}
+
+/// Whether a reader who has just read the one verdict learns nothing from the other: the same causes
+/// spoil a number, to whatever degree; or the same words say why there is none.
+fn repeats(above: &Verdict, below: &Verdict) -> bool {
+    let causes = |of: &Verdict| of.reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>();
+    match below.shows_number() {
+        true => above.state == below.state && causes(above) == causes(below),
+        false => above == below,
+    }
 }
 
 /// What a result outside its prediction says of the machine.
@@ -120,4 +130,24 @@ fn reasons(record: &Record, width: usize) -> String {
         lines += &paint_lines(PLAIN, &next);
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::Cause;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once_and_a_reason_for_no_number_as_often_as_it_differs() {
+        let because = |state, text: &str| Verdict::because(state, Cause::Contention, text);
+        let noisy = |text: &str| because(State::Noisy, text);
+        assert!(repeats(&noisy("for 57 % of the time"), &noisy("for 41 % of the time")));
+        let quota = Verdict::because(State::Noisy, Cause::Throttled, "for 41 % of the time");
+        assert!(!repeats(&noisy("for 57 % of the time"), &quota));
+        assert!(!repeats(&Verdict::default(), &noisy("for 41 % of the time")));
+        let unavailable = |text: &str| because(State::Unavailable, text);
+        assert!(!repeats(&unavailable("needs 256 MiB"), &unavailable("needs 1024 MiB")));
+        assert!(repeats(&unavailable("needs 256 MiB"), &unavailable("needs 256 MiB")));
+    }
 }

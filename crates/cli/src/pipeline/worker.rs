@@ -268,7 +268,13 @@ fn take(request: &VisitRequest) -> VisitAnswer {
         return all(Fault::Failed(format!("no probe is called {}", request.metric)));
     };
     if let Err(error) = affinity::pin(request.settings.cpu) {
-        return all(Fault::Failed(format!("pin to CPU {}: {error}", request.settings.cpu)));
+        let text = format!("pin to CPU {}: {error}", request.settings.cpu);
+        return all(match error {
+            rustix::io::Errno::PERM => {
+                Fault::Unavailable(format!("{text}; run outside the sandbox that forbids it"))
+            }
+            _ => Fault::Failed(text),
+        });
     }
     if request.priority {
         // Best effort: what `--tune` could not do is said by the coordinator.

@@ -5,13 +5,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use fathom_record::{Diagnosis, Finding, Severity};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
+use crate::group::{Group, skipped};
 use crate::{Place, is_refused, text};
 
 fn diagnosis(output: &Output) -> Diagnosis {
@@ -35,11 +35,6 @@ fn limited(place: &Place, resource: Resource, most: u64) -> Output {
         });
     }
     command.output().expect("it starts")
-}
-
-#[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
-fn skipped(reason: &str) {
-    eprintln!("skipped: {reason}");
 }
 
 #[test]
@@ -201,58 +196,6 @@ fn a_mistake_is_refused_and_help_has_the_statuses() {
     }
 }
 
-/// A group of the CPU controller under a quota, gone when dropped.
-struct Group(PathBuf);
-
-impl Group {
-    /// Needs root, and the controller of cgroup version 1, at its root.
-    fn new(name: &str, quota_us: u64) -> Result<Self, String> {
-        if !rustix::process::geteuid().is_root() {
-            return Err("making a cgroup needs root".to_owned());
-        }
-        let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
-        let point = mounts.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            let right = fields[2] == "cgroup" && fields[3].split(',').any(|option| option == "cpu");
-            right.then(|| PathBuf::from(fields[1]))
-        });
-        let parent = point.ok_or("no cgroup version 1 CPU controller is mounted")?;
-        let group = Self(parent.join(format!("fathom-doctor-{name}-{}", std::process::id())));
-        let set = |file: &str, value: u64| std::fs::write(group.0.join(file), value.to_string());
-        let made = std::fs::create_dir(&group.0)
-            .and_then(|()| set("cpu.cfs_period_us", 100_000))
-            .and_then(|()| set("cpu.cfs_quota_us", quota_us));
-        made.map_err(|error| format!("make {}: {error}", group.0.display()))?;
-        Ok(group)
-    }
-
-    fn run(&self, place: &Place, program: &Path) -> Output {
-        let enter = r#"echo $$ > "$1/cgroup.procs" && shift && exec "$@""#;
-        Command::new("sh")
-            .args(["-c", enter, "sh"])
-            .arg(&self.0)
-            .arg(program)
-            .args(["doctor", "--json"])
-            .env("FATHOM_STORE", place.store())
-            .output()
-            .expect("it starts")
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // A group stays busy for a moment after its last process was reaped.
-        for _ in 0..100 {
-            match std::fs::remove_dir(&self.0) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                _ => break,
-            }
-        }
-    }
-}
-
 #[test]
 fn a_quota_is_severe_or_a_warning_by_its_figure_which_is_told() {
     let place = Place::new();
@@ -261,20 +204,22 @@ fn a_quota_is_severe_or_a_warning_by_its_figure_which_is_told() {
         ("low", 40_000, Severity::Severe, "0.40 CPU"),
         ("high", 80_000, Severity::Warning, "0.80 CPU"),
     ] {
-        let group = match Group::new(name, quota_us) {
+        let quota = [("cpu.cfs_period_us", 100_000), ("cpu.cfs_quota_us", quota_us)];
+        let group = match Group::new("cpu", name, &quota) {
             Ok(group) => group,
             Err(reason) => return skipped(&reason),
         };
-        let output = group.run(&place, program);
+        let mut inside = group.enter(program, &["doctor", "--json"]);
+        let output = inside.env("FATHOM_STORE", place.store()).output().expect("it starts");
         let found = finding(&output, "cgroup-cpu-quota");
         assert_eq!(found.severity, severity, "{found:?}");
         assert!(found.found.contains(figure), "{found:?}");
-        let file = group.0.join("cpu.cfs_quota_us").display().to_string();
+        let file = group.file("cpu.cfs_quota_us").display().to_string();
         assert!(found.read_at.contains(&file), "{found:?}");
         assert!(found.command.is_some_and(|command| command.ends_with(&file)));
         let status = output.status.code().expect("a status");
         assert!(status == 4 || (severity == Severity::Warning && status == 3), "{status}");
-        let folder = group.0.clone();
+        let folder = group.file("");
         drop(group);
         assert!(!folder.exists(), "the group must be gone: {}", folder.display());
     }

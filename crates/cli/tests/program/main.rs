@@ -4,6 +4,7 @@ mod bad_input;
 mod doctor;
 mod endings;
 mod forbidden;
+mod group;
 mod laboratory;
 mod views;
 

@@ -207,9 +207,14 @@ fn take_step(
         Ok(())
     };
     sampler.run(vec![Work::single(indices.to_vec(), operation)]);
-    let (passed, detail) = resident.check();
+    let verified = resident.check();
     for index in indices {
-        sampler.check(*index, "resident memory", passed, detail.clone());
+        match &verified {
+            Ok((passed, detail)) => {
+                sampler.check(*index, "resident memory", *passed, detail.clone());
+            }
+            Err(fault) => sampler.fault(*index, fault.clone()),
+        }
     }
 }
 

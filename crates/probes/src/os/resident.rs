@@ -65,12 +65,17 @@ impl Resident {
 
     /// Holds what the kernel counts against what was written: whether the two agree and nothing
     /// became huge, and the counts in words.
-    pub(super) fn check(&self) -> (bool, String) {
+    ///
+    /// # Errors
+    /// Where the kernel does not tell, so that the size would be a belief.
+    pub(super) fn check(&self) -> Result<(bool, String), Fault> {
         let start = self.start().addr() as u64;
         let range = start..start + self.reserved_bytes as u64;
         match std::fs::read_to_string("/proc/self/smaps") {
-            Ok(text) => counted(&text, &range).against(self.written_bytes as u64),
-            Err(error) => (false, format!("read /proc/self/smaps: {error}")),
+            Ok(text) => Ok(counted(&text, &range).against(self.written_bytes as u64)),
+            Err(error) => Err(Fault::Unavailable(format!(
+                "what is resident cannot be verified: read /proc/self/smaps: {error}; mount /proc"
+            ))),
         }
     }
 }
@@ -167,12 +172,12 @@ VmFlags: rd wr mr mw me ac nh
     fn it_is_resident_as_far_as_it_has_grown() {
         let mut resident = Resident::reserve(4 << 20).unwrap();
         resident.grow_to(1 << 20);
-        let (passed, detail) = resident.check();
+        let (passed, detail) = resident.check().unwrap();
         assert!(passed, "{detail}");
         resident.grow_to(3 << 20);
-        let (passed, detail) = resident.check();
+        let (passed, detail) = resident.check().unwrap();
         assert!(passed && detail.starts_with("3145728 of 3145728"), "{detail}");
         resident.written_bytes = 4 << 20;
-        assert!(!resident.check().0, "what was not written is not resident");
+        assert!(!resident.check().unwrap().0, "what was not written is not resident");
     }
 }
