@@ -53,6 +53,18 @@ fn exists(pid: u32) -> bool {
     !stat.is_empty() && !stat.contains(") Z ")
 }
 
+/// Stops a process, and tells whether it was still there to be stopped.
+fn is_held(pid: u32) -> bool {
+    let process = Pid::from_raw(pid as i32).expect("a process");
+    // A process that is gone by now is no worker to hold.
+    let sent = kill_process(process, Signal::STOP).is_ok();
+    let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    sent && (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        stat().contains(") T ")
+    })
+}
+
 #[test]
 fn ctrl_c_keeps_what_is_done_says_so_and_leaves_no_worker() {
     for asked in [Signal::INT, Signal::TERM] {
@@ -86,9 +98,10 @@ fn a_killed_coordinator_takes_its_workers_along_and_keeps_its_records() {
     let place = Place::new();
     let (mut child, first) = started(&place);
     let mut workers = Vec::new();
+    // A worker lives for some milliseconds, and must not leave of itself meanwhile: it is stopped.
     eventually("no worker", || {
         workers = children(child.id());
-        !workers.is_empty()
+        workers.first().is_some_and(|worker| is_held(*worker))
     });
     // Orphans come to this process, so that it sees what ended them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
@@ -115,10 +128,12 @@ fn a_killed_worker_is_a_failed_metric_and_the_run_goes_on() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("it starts");
-    eventually("no worker was caught alive", || {
-        let worker = children(child.id()).first().and_then(|pid| Pid::from_raw(*pid as i32));
-        worker.is_some_and(|worker| kill_process(worker, Signal::KILL).is_ok())
+    let mut workers = Vec::new();
+    eventually("no worker", || {
+        workers = children(child.id());
+        workers.first().is_some_and(|worker| is_held(*worker))
     });
+    signal(workers[0], Signal::KILL);
     let output = child.wait_with_output().expect("it ends");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let document = place.latest();
