@@ -200,7 +200,7 @@ impl Probe for ProcessExec {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        // A shell would tell by its exit status, and on standard error, what this tells by a reason.
+        // A shell would tell by its exit status and on standard error what this tells in words.
         Starter::new(Way::Bare, sampler.clock())?.start(sampler.clock())?;
         let mut starter = Starter::new(self.way, sampler.clock())?;
         let is_total = |case: &Case| case.params.text("part") == Some("total");
