@@ -64,8 +64,8 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if noisy { lines + &reasons(record, width) } else { lines }
 }
 
-/// Whether a reader who has just read the one verdict learns nothing from the other: the same causes
-/// spoil a number, to whatever degree; or the same words say why there is none.
+/// Whether a reader who has just read the one verdict learns nothing from the other: the same
+/// causes spoil a number, to whatever degree; or the same words say why there is none.
 fn repeats(above: &Verdict, below: &Verdict) -> bool {
     let causes = |of: &Verdict| of.reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>();
     match below.shows_number() {

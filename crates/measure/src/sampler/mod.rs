@@ -105,9 +105,17 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A system call that failed, as `fork: out of memory`.
-    pub fn system(call: &str, error: impl std::fmt::Display) -> Self {
-        Self::Failed(format!("{call}: {error}"))
+    /// A system call that failed, as `fork: out of memory`; what is forbidden or not there is a
+    /// fact of this machine and no failure.
+    pub fn system(call: &str, error: impl Into<std::io::Error>) -> Self {
+        let error = error.into();
+        match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Self::Unavailable(format!(
+                "{call}: {error}; run outside the sandbox that forbids it, or with a kernel that \
+                 has it"
+            )),
+            _ => Self::Failed(format!("{call}: {error}")),
+        }
     }
 }
 

@@ -222,7 +222,7 @@ pub(super) fn refused(call: &str, error: &io::Error) -> Fault {
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
             "run outside the sandbox that forbids it"
         }
-        _ => return Fault::system(call, error),
+        _ => return Fault::Failed(format!("{call}: {error}")),
     };
     Fault::Unavailable(format!("{call}: {error}; {remedy}"))
 }

@@ -55,7 +55,7 @@ fn refused(error: &io::Error) -> Fault {
         Some(libc::ENOSYS | libc::EPERM | libc::EACCES) => {
             "run on a kernel with System V IPC, outside the sandbox that forbids it"
         }
-        _ => return Fault::system("semget", error),
+        _ => return Fault::Failed(format!("semget: {error}")),
     };
     Fault::Unavailable(format!("semget: {error}; {remedy}"))
 }
