@@ -71,39 +71,45 @@ pub(super) unsafe fn fork(work: impl FnOnce() -> i32) -> io::Result<Child> {
     }
 }
 
-/// Forks a child that works beside this process for a while: it dies with the thread that made it,
-/// keeps no descriptor but two, and leaves by itself if that thread was gone before.
+/// Forks a child that works beside this process for a while: it gets this signal when the thread
+/// that made it dies, and keeps no descriptor but these. `work` is told whether that thread was
+/// still there when the child began.
 ///
 /// # Safety
 /// As for [`fork`]; and `work` must use no other descriptor.
 pub(super) unsafe fn fork_beside(
-    keep: [RawFd; 2],
-    work: impl FnOnce() -> i32,
+    kept: &[RawFd],
+    signal: Signal,
+    work: impl FnOnce(bool) -> i32,
 ) -> io::Result<Child> {
     let parent = getpid();
     // SAFETY: bare system calls beside what the caller vouches for; no lock, no heap.
     unsafe {
         fork(|| {
-            let tied = set_parent_process_death_signal(Some(Signal::KILL));
-            // A parent that died before that call sends no signal any more.
-            if tied.is_err() || getppid() != Some(parent) {
-                return ORPHANED;
-            }
-            close_all_but(keep);
-            work()
+            let tied = set_parent_process_death_signal(Some(signal));
+            close_all_but(kept);
+            // A parent that died before the first of these calls sends no signal any more.
+            work(tied.is_ok() && getppid() == Some(parent))
         })
     }
 }
 
-/// Closes what a child process inherited, other ends' pipes above all: as long as anybody holds
-/// the writing end, nobody sees the end of a pipe.
-fn close_all_but(keep: [RawFd; 2]) {
-    let [low, high] = [keep[0].min(keep[1]), keep[0].max(keep[1])].map(RawFd::cast_unsigned);
-    // Each range from its first to the one before its end.
-    for (first, end) in [(0, low), (low + 1, high), (high + 1, u32::MAX)] {
-        if first < end {
-            // SAFETY: the child uses no descriptor but the two that are spared.
-            unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
+/// Closes what a child process inherited but these descriptors, other ends' pipes above all: as
+/// long as anybody holds the writing end, nobody sees the end of a pipe.
+pub(super) fn close_all_but(kept: &[RawFd]) {
+    let mut first = 0;
+    loop {
+        // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
+        // memory.
+        let next = kept.iter().map(|kept| *kept as u32).filter(|kept| *kept >= first).min();
+        let last = next.map_or(u32::MAX, |next| next.wrapping_sub(1));
+        if next != Some(first) {
+            // SAFETY: the child uses no descriptor but those that are spared.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
+        match next {
+            Some(next) => first = next + 1,
+            None => return,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::os::unix::net::UnixStream;
 use fathom_measure::affinity;
 use fathom_measure::sampler::Fault;
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+use rustix::process::Signal;
 
 use super::child::{Child, ORPHANED, fork_beside, refused};
 use super::raw_call::system_call;
@@ -61,7 +62,12 @@ impl Stream {
         let keep = [source.asked.as_raw_fd(), source.output.as_raw_fd()];
         // SAFETY: bare system calls on memory that is there already; no lock, no heap, and no
         // descriptor but its own two.
-        let writer = unsafe { fork_beside(keep, || source.serve() as i32) };
+        let writer = unsafe {
+            fork_beside(&keep, Signal::KILL, |has_parent| match has_parent {
+                true => source.serve() as i32,
+                false => ORPHANED,
+            })
+        };
         let writer = writer.map_err(|error| refused("fork", &error))?;
         let pages = Pages::new(chunk_bytes);
         Ok(Self { requests, input, pages, received: 0, writer })

@@ -1,15 +1,13 @@
 //! An end that is not the worker: a thread or a process that hands the token on.
 
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use fathom_measure::sampler::Fault;
-use rustix::process::{getpid, getppid, set_parent_process_death_signal};
 
 use super::{ENDS_MAX, switches_of_this_thread};
-use crate::os::child::{Child, Switches, fork, refused};
+use crate::os::child::{Child, Switches, fork_beside, refused};
 use crate::os::link::Link;
 use crate::os::link::sysv::REMOVED;
 use crate::os::shared::{Shareable, Shared};
@@ -76,19 +74,15 @@ impl<L: Link> End<L> {
 
     /// Serves in a process of its own, which dies with the thread that made it.
     pub(super) fn into_process(mut self) -> Result<Child, Fault> {
-        let parent = getpid();
-        let kept = self.link.descriptors();
+        let (kept, signal) = (self.link.descriptors(), self.link.signal_of_death());
         // SAFETY: bare system calls on memory that is there already; no lock, no heap.
         let child = unsafe {
-            fork(|| {
-                let tied = set_parent_process_death_signal(Some(self.link.signal_of_death()));
-                // A parent that died before that call sends no signal any more.
-                if tied.is_err() || getppid() != Some(parent) {
+            fork_beside(&kept, signal, |has_parent| match has_parent {
+                true => self.serve() as i32,
+                false => {
                     self.link.remove_remains();
-                    return Leaving::Orphaned as i32;
+                    Leaving::Orphaned as i32
                 }
-                close_all_but(&kept);
-                self.serve() as i32
             })
         };
         child.map_err(|error| refused("fork", &error))
@@ -105,24 +99,4 @@ pub(super) fn wrong_by(status: i32) -> Option<String> {
         _ => return Some(format!("another end left with exit status {status}")),
     };
     Some(format!("another end: {text}"))
-}
-
-/// Closes what a child process inherited but these descriptors, other ends' pipes above all: as
-/// long as anybody holds the writing end, nobody sees the end of a pipe.
-pub(super) fn close_all_but(kept: &[RawFd]) {
-    let mut first = 0;
-    loop {
-        // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
-        // memory.
-        let next = kept.iter().map(|kept| *kept as u32).filter(|kept| *kept >= first).min();
-        let last = next.map_or(u32::MAX, |next| next.wrapping_sub(1));
-        if next != Some(first) {
-            // SAFETY: the child uses no descriptor but those that are spared.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
-        }
-        match next {
-            Some(next) => first = next + 1,
-            None => return,
-        }
-    }
 }

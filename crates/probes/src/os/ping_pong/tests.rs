@@ -2,9 +2,8 @@
 
 use std::os::fd::RawFd;
 
-use super::end::close_all_but;
 use super::*;
-use crate::os::child::fork;
+use crate::os::child::{close_all_but, fork};
 use crate::os::link::futex::futexes;
 use crate::os::smoke;
 
