@@ -1,8 +1,8 @@
 //! Every statistic against SciPy, NumPy or diptest: `golden/make_golden.py` wrote what they say.
 
 use fathom_record::statistics::{
-    autocorrelation, dip, line, mann_whitney, mean, median, order_interval, quantile,
-    ratio_of_medians, standard_deviation, theil_sen, trimmed, tukey_outliers,
+    autocorrelation, benjamini_hochberg, dip, line, mann_whitney, mean, median, order_interval,
+    quantile, ratio_of_medians, standard_deviation, theil_sen, trimmed, tukey_outliers,
 };
 use serde_json::Value;
 
@@ -179,5 +179,18 @@ fn dips_are_those_of_diptest() {
         let mut values = golden.sample(row);
         values.sort_by(f64::total_cmp);
         assert_close(dip(&values), float(&row["value"]), EXACT, 0.0, row);
+    }
+}
+
+#[test]
+fn false_discoveries_are_controlled_as_by_scipy() {
+    let golden = Golden::read();
+    for row in golden.rows("discovery") {
+        let adjusted = benjamini_hochberg(&floats(&row["p"]));
+        let expected = floats(&row["adjusted"]);
+        assert_eq!(adjusted.len(), expected.len(), "{row}");
+        for (got, expected) in adjusted.iter().zip(expected) {
+            assert_close(*got, expected, EXACT, 0.0, row);
+        }
     }
 }

@@ -253,6 +253,17 @@ def ratios(made):
     return rows
 
 
+def discoveries():
+    """Few p values and many, some tied, some of them 0 and 1, in no order."""
+    lists = [[0.01], [0.5, 0.01], [0.04, 0.04, 0.04], [1.0, 0.0, 0.3, 0.3]]
+    other = np.random.default_rng(28)
+    lists += [floats(other.uniform(0, 1, n)) for n in (7, 41)]
+    lists += [floats(np.concatenate([other.uniform(0, 1, 30), other.uniform(0, 0.01, 11)]))]
+    return [
+        {"p": p, "adjusted": floats(stats.false_discovery_control(p, method="bh"))} for p in lists
+    ]
+
+
 def dips(made):
     return [{"sample": name, "value": float(diptest.dipstat(x))} for name, x in made.items()]
 
@@ -278,6 +289,7 @@ def main():
         "mann_whitney": rank_tests(made),
         "ratio": ratios(made),
         "dip": dips(made),
+        "discovery": discoveries(),
     }
     with open("golden.json", "w", encoding="utf-8") as out:
         # One line a case, so that a change shows in a diff as the cases it changed.
