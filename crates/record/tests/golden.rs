@@ -1,8 +1,10 @@
-//! Every statistic against SciPy, NumPy or diptest: `golden/make_golden.py` wrote what they say.
+//! Statistics against SciPy, NumPy, diptest or statsmodels: `golden/make_golden.py` wrote what
+//! they say.
 
 use fathom_record::statistics::{
     autocorrelation, benjamini_hochberg, dip, line, mann_whitney, mean, median, order_interval,
-    quantile, ratio_of_medians, standard_deviation, theil_sen, trimmed, tukey_outliers,
+    quantile, ratio_of_medians, standard_deviation, theil_sen, trimmed, trimmed_over,
+    tukey_outliers,
 };
 use serde_json::Value;
 
@@ -93,6 +95,20 @@ fn trimmed_means_and_winsorised_errors_are_scipys() {
         assert_eq!((got.n, got.trials), (count(&row["n"]), values.len() as u64), "{row}");
         assert_close(got.mean, float(&row["mean"]), EXACT, 0.0, row);
         assert_close(got.sd, float(&row["sd"]), EXACT, 0.0, row);
+        assert_close(got.se, float(&row["se"]), EXACT, 0.0, row);
+    }
+}
+
+#[test]
+fn trimmed_means_over_processes_have_the_clustered_errors_of_statsmodels() {
+    let golden = Golden::read();
+    for row in golden.rows("trimmed_over") {
+        let processes: Vec<Vec<f64>> =
+            row["processes"].as_array().unwrap().iter().map(floats).collect();
+        let processes: Vec<&[f64]> = processes.iter().map(Vec::as_slice).collect();
+        let got = trimmed_over(&processes).unwrap();
+        assert_eq!(got.n, count(&row["n"]), "{row}");
+        assert_close(got.mean, float(&row["mean"]), EXACT, 0.0, row);
         assert_close(got.se, float(&row["se"]), EXACT, 0.0, row);
     }
 }

@@ -46,4 +46,4 @@ pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means};
 pub use summarise::{summarise, summarise_estimates};
 pub use trend::{Trend, theil_sen};
-pub use trimmed::{trials_for, trimmed};
+pub use trimmed::{trials_for, trimmed, trimmed_over};

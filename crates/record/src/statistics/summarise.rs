@@ -12,7 +12,7 @@ use super::outliers::tukey_outliers;
 use super::quantile::{median, sorted_finite};
 use super::series::autocorrelation;
 use super::trend::theil_sen;
-use super::trimmed::trimmed;
+use super::trimmed::trimmed_over;
 use super::within_run::interval_within;
 use crate::sample::Sample;
 use crate::summary::{IntervalKind, Mode, Summary};
@@ -93,7 +93,8 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
         summary.median_undisturbed = over(&processes, |p| median(&p.undisturbed));
     }
     if pooled.len() >= TRIMMED_MIN {
-        summary.trimmed = trimmed(&pooled);
+        let values: Vec<&[f64]> = processes.iter().map(|p| p.values.as_slice()).collect();
+        summary.trimmed = trimmed_over(&values);
     }
     summary.modes = modes_within(&processes, &pooled);
     summary.autocorrelation = over(&processes, |p| {

@@ -1,9 +1,9 @@
-"""Writes golden.json: what SciPy, NumPy and diptest say of a few samples, for tests/golden.rs.
+"""Writes golden.json: what SciPy, NumPy, diptest and statsmodels say of a few samples, for tests/golden.rs.
 
 Run, in this directory, only when a case is added or the reference versions change:
 
     python3 -m venv venv
-    venv/bin/pip install numpy==2.4.6 scipy==1.17.1 diptest==0.12.0
+    venv/bin/pip install numpy==2.4.6 scipy==1.17.1 diptest==0.12.0 statsmodels==0.15.0
     venv/bin/python make_golden.py
     rm -r venv
 
@@ -18,6 +18,8 @@ from fractions import Fraction
 import diptest
 import numpy as np
 import scipy
+import statsmodels
+import statsmodels.api as sm
 from scipy import stats
 from scipy.stats import mstats
 
@@ -114,6 +116,32 @@ def trimming(made):
         assert np.isclose(se, np.std(winsorised, ddof=1) * np.sqrt(trials) / kept, rtol=1e-12)
         sd = float(np.std(rest, ddof=1))
         rows.append({"sample": name, "n": kept, "mean": mean, "sd": sd, "se": se})
+    return rows
+
+
+def trimming_over():
+    """Processes of different lengths and levels; the error is that of a regression on nothing but
+    a constant, clustered by process, of the winsorised values.
+    """
+    other = np.random.default_rng(14)
+    rows = []
+    for lengths, between in (((12,) * 5, 1.0), ((80,) * 10, 0.3), ((3, 40, 11, 9), 5.0), ((8, 8), 0)):
+        processes = [40.0 + between * other.normal() + other.exponential(1.0, n) for n in lengths]
+        x = np.concatenate(processes)
+        trials = len(x)
+        kept = max(n for n in range(trials + 1) if -(-16 * n // 10) <= trials)
+        limits = (share((trials - kept) // 2, trials), share(-(-(trials - kept) // 2), trials))
+        winsorised = mstats.winsorize(x, limits).data
+        of = np.repeat(np.arange(len(lengths)), lengths)
+        fit = sm.OLS(winsorised, np.ones(trials)).fit(cov_type="cluster", cov_kwds={"groups": of})
+        rows.append(
+            {
+                "processes": [floats(p) for p in processes],
+                "n": kept,
+                "mean": float(mstats.trimmed_mean(x, limits)),
+                "se": float(fit.bse[0]) * trials / kept,
+            }
+        )
     return rows
 
 
@@ -276,6 +304,7 @@ def main():
             "numpy": np.__version__,
             "scipy": scipy.__version__,
             "diptest": diptest.__version__,
+            "statsmodels": statsmodels.__version__,
         },
         "samples": {name: floats(x) for name, x in made.items()},
         "moments": moments(made),
@@ -290,6 +319,7 @@ def main():
         "ratio": ratios(made),
         "dip": dips(made),
         "discovery": discoveries(),
+        "trimmed_over": trimming_over(),
     }
     with open("golden.json", "w", encoding="utf-8") as out:
         # One line a case, so that a change shows in a diff as the cases it changed.
