@@ -59,16 +59,25 @@ fn from_five_processes_on_the_interval_is_that_of_their_medians() {
 }
 
 #[test]
-fn one_process_alone_has_an_interval_within_its_run_from_six_values_on() {
-    let six: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0];
-    let summary = summarise(&processes(&[six])).unwrap();
+fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
+    let twelve: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0, 9.0, 7.0, 12.0, 8.0, 11.0, 10.0];
+    let twelve: Vec<f64> = (0..12).map(|i| twelve[i * 5 % 12]).collect();
+    let summary = summarise(&processes(&[&twelve])).unwrap();
     assert_eq!(summary.interval, IntervalKind::WithinRun);
-    assert_eq!((summary.ci95, summary.ci_level), (Some([1.0, 6.0]), Some(0.96875)));
-    assert_eq!(summarise(&processes(&[&six[1..]])).unwrap().interval, IntervalKind::None);
+    assert_eq!(summary.ci95, Some([3.0, 10.0]));
+    assert!((summary.ci_level.unwrap() - 0.961_425_781_25).abs() < 1e-15);
+    assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, IntervalKind::None);
     // A process that sent nothing does not count as a second.
-    assert_eq!(summarise(&processes(&[&[], six])).unwrap().interval, IntervalKind::WithinRun);
+    assert_eq!(summarise(&processes(&[&[], &twelve])).unwrap().interval, IntervalKind::WithinRun);
     // Two processes do not make one longer one.
-    assert_eq!(summarise(&processes(&[six, six])).unwrap().interval, IntervalKind::None);
+    assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, IntervalKind::None);
+}
+
+#[test]
+fn one_process_whose_rounds_hang_together_too_long_has_no_interval() {
+    let rising: Vec<f64> = (0..30).map(f64::from).collect();
+    let summary = summarise(&processes(&[&rising])).unwrap();
+    assert_eq!((summary.interval, summary.ci95), (IntervalKind::None, None));
 }
 
 #[test]
