@@ -4,6 +4,10 @@
 //! three are shapes of the values, and named as no more than that: drift, clusters, and a wide
 //! interval, beside which stands what the counters do tell.
 
+mod machine;
+
+pub use machine::machine_drift;
+
 use crate::{Cause, Disturbance, Reason, Sample, State, Summary, Verdict};
 
 /// Share of the visits' wall time that a quota took, above which it is told: batch medians hide it.
