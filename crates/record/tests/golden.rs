@@ -2,9 +2,9 @@
 //! they say.
 
 use fathom_record::statistics::{
-    autocorrelation, benjamini_hochberg, dip, line, mann_whitney, mean, median, order_interval,
-    quantile, ratio_of_medians, standard_deviation, theil_sen, trimmed, trimmed_over,
-    tukey_outliers,
+    autocorrelation, benjamini_hochberg, block_means, dip, line, mann_whitney, mean, median,
+    order_interval, quantile, rank_autocorrelation, ratio_of_medians, standard_deviation,
+    theil_sen, trimmed, trimmed_over, tukey_outliers,
 };
 use serde_json::Value;
 
@@ -145,9 +145,25 @@ fn least_squares_lines_are_scipys() {
 fn autocorrelations_are_numpys() {
     let golden = Golden::read();
     for row in golden.rows("autocorrelation") {
-        let got = autocorrelation(&golden.sample(row), count(&row["lag"]) as usize).unwrap();
+        let (values, lag) = (golden.sample(row), count(&row["lag"]) as usize);
         // To a part of 1, the largest there is, however small this one happens to be.
+        let got = autocorrelation(&values, lag).unwrap();
         assert_close(got, float(&row["value"]), EXACT, 1.0, row);
+        let got = rank_autocorrelation(&values, lag).unwrap();
+        assert_close(got, float(&row["rank"]), EXACT, 1.0, row);
+    }
+}
+
+#[test]
+fn means_of_blocks_are_numpys() {
+    let golden = Golden::read();
+    for row in golden.rows("blocks") {
+        let got = block_means(&golden.sample(row), count(&row["blocks"]) as usize);
+        let expected = floats(&row["means"]);
+        assert_eq!(got.len(), expected.len(), "{row}");
+        for (got, expected) in got.iter().zip(expected) {
+            assert_close(*got, expected, EXACT, 0.0, row);
+        }
     }
 }
 

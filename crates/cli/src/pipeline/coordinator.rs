@@ -108,7 +108,8 @@ pub fn coordinate(
     }
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
-    document.run.verdict.reasons.extend(judge::machine_drift(&spins));
+    let changed = judge::machine_drift(&spins).or_else(|| judge::machine_wander(&spins));
+    document.run.verdict.reasons.extend(changed);
     settle(&mut document.run.verdict);
     audience.ends(&document);
     document

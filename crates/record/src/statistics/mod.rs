@@ -43,7 +43,7 @@ pub use moments::{mean, standard_deviation};
 pub use outliers::tukey_outliers;
 pub use quantile::{median, printable_quantile, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
-pub use series::{autocorrelation, block_means};
+pub use series::{autocorrelation, block_means, rank_autocorrelation};
 pub use summarise::{summarise, summarise_estimates};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

@@ -19,9 +19,16 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     (squares > 0.0).then(|| products / squares)
 }
 
+/// [`autocorrelation`] of the ranks of the values: one long burst or a tail does not decide it, as
+/// it does not decide a median.
+#[must_use]
+pub fn rank_autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
+    autocorrelation(&ranks(values), lag)
+}
+
 /// The ranks of the finite values, from 1, in the order of the values; equal ones share the mean of
 /// theirs.
-pub(super) fn ranks(values: &[f64]) -> Vec<f64> {
+fn ranks(values: &[f64]) -> Vec<f64> {
     let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     let sorted = sorted_finite(&finite);
     let rank = |value: &f64| {

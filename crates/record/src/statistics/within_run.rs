@@ -5,7 +5,7 @@
 
 use super::interval::median_interval;
 use super::moments::mean;
-use super::series::{autocorrelation, block_means, ranks};
+use super::series::{block_means, rank_autocorrelation};
 
 /// The fewest blocks, and the fewest independent values, with an interval (rule 15).
 const BLOCKS_MIN: usize = 6;
@@ -51,12 +51,11 @@ pub(super) fn interval_within(values: &[f64], headline: f64) -> Option<([f64; 2]
     Some(([(low + shift).min(headline), (high + shift).max(headline)], level))
 }
 
-/// The lag-1 autocorrelation of the ranks, which one long burst or a tail does not decide, as it
-/// does not decide the median; without the bias of a short series, (1 + 4ρ)/n downwards (Marriott
-/// & Pope, Biometrika 41, 1954), which at 12 values makes 0.5 look like 0.25. Equal values have
-/// none.
+/// The lag-1 autocorrelation of the ranks, without the bias of a short series, (1 + 4ρ)/n downwards
+/// (Marriott & Pope, Biometrika 41, 1954), which at 12 values makes 0.5 look like 0.25. Equal values
+/// have none.
 fn correlation(values: &[f64]) -> f64 {
-    let rho = autocorrelation(&ranks(values), 1).unwrap_or(0.0);
+    let rho = rank_autocorrelation(values, 1).unwrap_or(0.0);
     (rho + (1.0 + 4.0 * rho) / values.len() as f64).min(1.0)
 }
 

@@ -206,13 +206,26 @@ def exact_slope_error(x, y):
 def autocorrelations(made):
     rows = []
     for name, x in made.items():
-        d = x - x.mean()
-        whole = np.correlate(d, d, "full")[len(d) - 1 :]
         for lag in (1, 2, 5, 10):
             if lag + 2 <= len(x):
-                value = float(whole[lag] / whole[0])
-                rows.append({"sample": name, "lag": lag, "value": value})
+                value, rank = acf(x, lag), acf(stats.rankdata(x), lag)
+                rows.append({"sample": name, "lag": lag, "value": value, "rank": rank})
     return rows
+
+
+def acf(x, lag):
+    d = x - x.mean()
+    whole = np.correlate(d, d, "full")[len(d) - 1 :]
+    return float(whole[lag] / whole[0])
+
+
+def blocks(made):
+    return [
+        {"sample": name, "blocks": n, "means": [float(b.mean()) for b in np.split(x, cuts)]}
+        for name, x in made.items()
+        for n in (2, 6, 7)
+        for cuts in [[i * len(x) // n for i in range(1, n)]]
+    ]
 
 
 def outliers(made):
@@ -318,6 +331,7 @@ def main():
         "mann_whitney": rank_tests(made),
         "ratio": ratios(made),
         "dip": dips(made),
+        "blocks": blocks(made),
         "discovery": discoveries(),
         "trimmed_over": trimming_over(),
     }
