@@ -1,7 +1,9 @@
 //! What the samples of a case amount to, from a reader's side.
 
 use fathom_record::Sample;
-use fathom_record::statistics::{difference_bound, summarise, summarise_estimates};
+use fathom_record::statistics::{
+    Ratio, difference_bound, summarise, summarise_estimates, summarise_quotients,
+};
 use fathom_record::summary::{IntervalKind, Summary};
 
 /// A sample of each list of values, numbered in order.
@@ -219,6 +221,18 @@ fn derived_estimates_count_as_processes() {
     assert_eq!((summary.trimmed, summary.drift), (None, None));
     let four = summarise_estimates(&estimates[1..]).unwrap();
     assert_eq!((four.interval, four.ci95), (IntervalKind::None, None));
+}
+
+#[test]
+fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
+    let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
+    let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5 };
+    let summary = summarise_quotients(&quotients, quotient).unwrap();
+    assert_eq!((summary.median, summary.ci95), (6.2, Some([4.5, 7.5])));
+    assert_eq!((summary.interval, summary.ci_level), (IntervalKind::Derived, Some(0.95)));
+    assert_eq!(summary.process_medians, quotients);
+    let four = summarise_quotients(&quotients[1..], quotient).unwrap();
+    assert_eq!((four.median, four.ci95, four.ci_level), (6.2, None, None));
 }
 
 #[test]

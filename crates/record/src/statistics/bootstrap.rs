@@ -19,6 +19,8 @@ pub struct Ratio {
     pub high: f64,
 }
 
+/// The level of its interval.
+pub(super) const RATIO_LEVEL: f64 = 0.95;
 /// Pairs of samples drawn: the limits then repeat to a few per cent of the interval's width from
 /// one seed to the next.
 const RESAMPLES: usize = 4_000;
@@ -51,7 +53,8 @@ pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
         return None;
     }
     let drawn = sorted_finite(&drawn);
-    Some(Ratio { ratio, low: quantile(&drawn, 0.025)?, high: quantile(&drawn, 0.975)? })
+    let beyond = (1.0 - RATIO_LEVEL) / 2.0;
+    Some(Ratio { ratio, low: quantile(&drawn, beyond)?, high: quantile(&drawn, 1.0 - beyond)? })
 }
 
 /// The median of as many values as there are, each drawn from all of them. How often each was
