@@ -19,7 +19,7 @@ const DEVIATION_MIN: f64 = 0.005;
 const QUARTILES_APART: f64 = 1.349;
 
 /// Whether the fixed reference spin became slower or faster over the run, and from when to when:
-/// of each visit, when it was, in nanoseconds, and what the spin took in it, in the order of visits.
+/// of each visit, when it was, in nanoseconds, and what the spin took in it, in their order.
 ///
 /// The change must be above 2 %, and the interval of its slope on one side of 0. Eight points of
 /// which neighbours are independent lie on one side of it in 3.1 % of runs without any drift.
@@ -49,9 +49,9 @@ pub fn machine_drift(spins: &[(u64, f64)]) -> Option<Reason> {
     })
 }
 
-/// Whether the machine's speed came and went, so that visits that follow each other are alike: their
-/// processes are then no independent draws, and the intervals over them too narrow. `spins` as for
-/// [`machine_drift`].
+/// Whether the machine's speed came and went, so that visits that follow each other are alike:
+/// their processes are then no independent draws, and the intervals over them too narrow. `spins`
+/// as for [`machine_drift`].
 ///
 /// The ranks of the spins are correlated from one visit to the next by more than 0.2, and by three
 /// deviations of what chance makes (1/√n), and the spin differs by more than 0.5 % (from its
@@ -69,8 +69,9 @@ pub fn machine_wander(spins: &[(u64, f64)]) -> Option<Reason> {
     let deviation = apart / QUARTILES_APART / quantile(&sorted, 0.5)?;
     (alike > least && deviation > DEVIATION_MIN).then(|| {
         let text = format!(
-            "the machine's speed came and went by ± {:.1} %: visits in a row were alike (correlation \
-             {alike:.1}), by a fixed reference spin; intervals over processes are too narrow",
+            "the machine's speed came and went by ± {:.1} %: visits in a row were alike \
+             (correlation {alike:.1}), by a fixed reference spin; intervals over processes are too \
+             narrow",
             100.0 * deviation
         );
         let next = "let it settle (frequency, temperature, neighbours), or measure longer: \

@@ -127,7 +127,7 @@ pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
 ///
 /// The median of those quotients is another number where the processes of one metric are skewed,
 /// and its interval misses the quotient of the two: simulated, log-normal by normal processes, 20
-/// of each, that keeps 89 %.
+/// of each, that keeps 89 % instead of 96 %.
 #[must_use]
 pub fn summarise_quotients(per_process: &[f64], quotient: Ratio) -> Option<Summary> {
     let mut summary = summarise_estimates(per_process)?;

@@ -21,9 +21,9 @@ const CORRELATION_MAX: f64 = 0.2;
 
 /// The interval of `headline`, the median of the values of one process in the order taken, and the
 /// level it has: order statistics over the values, or over means of blocks of them when their
-/// ranks' lag-1 autocorrelation exceeds 0.2. In the unit of the values. `None` below 12 finite values, and
-/// where they are worth fewer than 6 independent ones: six blocks would then depend on each other,
-/// and their interval be too narrow.
+/// ranks' lag-1 autocorrelation exceeds 0.2. In the unit of the values. `None` below 12 finite
+/// values, and where they are worth fewer than 6 independent ones: six blocks would then depend on
+/// each other, and their interval be too narrow.
 ///
 /// Means of blocks lie around the mean, not the median, and for skewed values (most times are)
 /// their interval misses the median more often the more values there are: simulated, log-normal
@@ -52,8 +52,8 @@ pub(super) fn interval_within(values: &[f64], headline: f64) -> Option<([f64; 2]
 }
 
 /// The lag-1 autocorrelation of the ranks, without the bias of a short series, (1 + 4ρ)/n downwards
-/// (Marriott & Pope, Biometrika 41, 1954), which at 12 values makes 0.5 look like 0.25. Equal values
-/// have none.
+/// (Marriott & Pope, Biometrika 41, 1954), which at 12 values makes 0.5 look like 0.25. Equal
+/// values have none.
 fn correlation(values: &[f64]) -> f64 {
     let rho = rank_autocorrelation(values, 1).unwrap_or(0.0);
     (rho + (1.0 + 4.0 * rho) / values.len() as f64).min(1.0)
