@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench repeatability install clean needs
+.PHONY: run build test docs bench repeatability simulate install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -22,6 +22,10 @@ bench: build ## figures side by side with trusted tools, in turn
 
 repeatability: build ## RUNS (default 30) quick runs: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- repeatability $(FATHOM) $(or $(RUNS),30)
+
+simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alarms keep their word?
+	$(CARGO) run --quiet --release --locked --package xtask -- \
+		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
 
 install: build ## program, completions and man pages under PREFIX (default /usr/local)
 	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)

@@ -1,10 +1,12 @@
 //! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
-//! dozens of runs and writes down how well they repeat.
+//! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
+//! keep their word.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod docs;
 mod repeatability;
+mod simulate;
 mod test;
 mod tidy;
 
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
-                     repeatability PROGRAM RUNS";
+                     repeatability PROGRAM RUNS | simulate RUNS SEED";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,6 +33,10 @@ fn main() -> ExitCode {
                     .collect(),
             ),
             Err(_) => report(vec![format!("{runs} is no number of runs")]),
+        },
+        ["simulate", runs, seed] => match simulate::trials(runs, seed) {
+            Ok(trials) => report(simulate::write(&root, trials)),
+            Err(problem) => report(vec![problem]),
         },
         ["test"] => test::everything(&root),
         _ => {

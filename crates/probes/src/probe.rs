@@ -3,6 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
+use fathom_record::statistics::Ratio;
 use fathom_record::{Effort, Host, NoModel, Params, Prediction, Record, Waits};
 
 use crate::{About, Known};
@@ -104,6 +105,9 @@ pub struct Estimate {
     /// Whether it is a difference or a slope, which is printed as a bound where its interval is
     /// too wide (METHOD 6).
     pub difference: bool,
+    /// Where it is one metric divided by another and each has processes of its own: the quotient of
+    /// their headlines, which stands in place of the median of `per_process`.
+    pub quotient: Option<Ratio>,
     /// Facts beside the number, such as how well a line fits.
     pub notes: Vec<String>,
 }

@@ -4,6 +4,11 @@
 //! three are shapes of the values, and named as no more than that: drift, clusters, and a wide
 //! interval, beside which stands what the counters do tell.
 
+mod machine;
+
+pub use machine::{machine_drift, machine_wander};
+
+use crate::statistics::{median, median_interval};
 use crate::{Cause, Disturbance, Reason, Sample, State, Summary, Verdict};
 
 /// Share of the visits' wall time that a quota took, above which it is told: batch medians hide it.
@@ -28,6 +33,16 @@ const QUIET_CORE: &str = "a neighbour on the other thread of the core, or a chan
 const DRIFT_MIN: f64 = 0.03;
 /// Distance of two clusters of processes, in shares of the headline, above which they matter.
 const CLUSTER_GAP_MIN: f64 = 0.02;
+
+/// Half the width of an interval, ÷ the headline, at which a case needs no further process.
+const PRECISION: f64 = 0.01;
+
+/// Whether the medians of so many processes do: half the width of their interval is at most 1 % of
+/// the headline (rule 13). Not where there are too few for an interval.
+pub fn is_precise(process_medians: &[f64]) -> bool {
+    let Some(([low, high], _)) = median_interval(process_medians) else { return false };
+    median(process_medians).is_some_and(|median| (high - low) / 2.0 <= PRECISION * median.abs())
+}
 
 /// What a worker waits for as part of the work it measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,6 +325,14 @@ mod tests {
 
     fn causes(verdict: &Verdict) -> Vec<Cause> {
         verdict.reasons.iter().map(|reason| reason.cause).collect()
+    }
+
+    #[test]
+    fn a_case_needs_no_further_process_when_half_its_interval_is_within_a_hundredth() {
+        assert!(is_precise(&[99.0, 100.0, 100.0, 100.0, 101.0]));
+        assert!(!is_precise(&[98.9, 100.0, 100.0, 100.0, 101.0]));
+        assert!(is_precise(&[-99.0, -100.0, -100.0, -100.0, -101.0]), "a difference");
+        assert!(!is_precise(&[100.0; 4]), "four have no interval");
     }
 
     #[test]

@@ -92,7 +92,7 @@ pub struct Trimmed {
     pub mean: f64,
     /// Their standard deviation (n − 1). It understates σ by about half.
     pub sd: f64,
-    /// The winsorised standard error of the mean.
+    /// The winsorised standard error of the mean; over processes, where there is more than one.
     pub se: f64,
 }
 

@@ -145,7 +145,7 @@ pub enum Cause {
     SlowCore,
     /// The values moved in one direction over the visit.
     Drift,
-    /// The machine itself became faster or slower over the run.
+    /// The machine itself became faster or slower over the run, or came and went.
     MachineDrift,
     /// The interval is wide and no counter says why: cannot tell.
     Spread,

@@ -1,8 +1,10 @@
-//! Every statistic against SciPy, NumPy or diptest: `golden/make_golden.py` wrote what they say.
+//! Statistics against SciPy, NumPy, diptest or statsmodels: `golden/make_golden.py` wrote what
+//! they say.
 
 use fathom_record::statistics::{
-    autocorrelation, dip, line, mann_whitney, mean, median, order_interval, quantile,
-    ratio_of_medians, standard_deviation, theil_sen, trimmed, tukey_outliers,
+    autocorrelation, benjamini_hochberg, block_means, dip, line, mann_whitney, mean, median,
+    order_interval, quantile, rank_autocorrelation, ratio_of_medians, standard_deviation,
+    theil_sen, trimmed, trimmed_over, tukey_outliers,
 };
 use serde_json::Value;
 
@@ -98,6 +100,20 @@ fn trimmed_means_and_winsorised_errors_are_scipys() {
 }
 
 #[test]
+fn trimmed_means_over_processes_have_the_clustered_errors_of_statsmodels() {
+    let golden = Golden::read();
+    for row in golden.rows("trimmed_over") {
+        let processes: Vec<Vec<f64>> =
+            row["processes"].as_array().unwrap().iter().map(floats).collect();
+        let processes: Vec<&[f64]> = processes.iter().map(Vec::as_slice).collect();
+        let got = trimmed_over(&processes).unwrap();
+        assert_eq!(got.n, count(&row["n"]), "{row}");
+        assert_close(got.mean, float(&row["mean"]), EXACT, 0.0, row);
+        assert_close(got.se, float(&row["se"]), EXACT, 0.0, row);
+    }
+}
+
+#[test]
 fn theil_sen_slopes_and_limits_are_scipys() {
     let golden = Golden::read();
     for row in golden.rows("theil_sen") {
@@ -129,9 +145,25 @@ fn least_squares_lines_are_scipys() {
 fn autocorrelations_are_numpys() {
     let golden = Golden::read();
     for row in golden.rows("autocorrelation") {
-        let got = autocorrelation(&golden.sample(row), count(&row["lag"]) as usize).unwrap();
+        let (values, lag) = (golden.sample(row), count(&row["lag"]) as usize);
         // To a part of 1, the largest there is, however small this one happens to be.
+        let got = autocorrelation(&values, lag).unwrap();
         assert_close(got, float(&row["value"]), EXACT, 1.0, row);
+        let got = rank_autocorrelation(&values, lag).unwrap();
+        assert_close(got, float(&row["rank"]), EXACT, 1.0, row);
+    }
+}
+
+#[test]
+fn means_of_blocks_are_numpys() {
+    let golden = Golden::read();
+    for row in golden.rows("blocks") {
+        let got = block_means(&golden.sample(row), count(&row["blocks"]) as usize);
+        let expected = floats(&row["means"]);
+        assert_eq!(got.len(), expected.len(), "{row}");
+        for (got, expected) in got.iter().zip(expected) {
+            assert_close(*got, expected, EXACT, 0.0, row);
+        }
     }
 }
 
@@ -179,5 +211,18 @@ fn dips_are_those_of_diptest() {
         let mut values = golden.sample(row);
         values.sort_by(f64::total_cmp);
         assert_close(dip(&values), float(&row["value"]), EXACT, 0.0, row);
+    }
+}
+
+#[test]
+fn false_discoveries_are_controlled_as_by_scipy() {
+    let golden = Golden::read();
+    for row in golden.rows("discovery") {
+        let adjusted = benjamini_hochberg(&floats(&row["p"]));
+        let expected = floats(&row["adjusted"]);
+        assert_eq!(adjusted.len(), expected.len(), "{row}");
+        for (got, expected) in adjusted.iter().zip(expected) {
+            assert_close(*got, expected, EXACT, 0.0, row);
+        }
     }
 }

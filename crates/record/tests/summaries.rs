@@ -1,7 +1,9 @@
 //! What the samples of a case amount to, from a reader's side.
 
 use fathom_record::Sample;
-use fathom_record::statistics::{difference_bound, summarise, summarise_estimates};
+use fathom_record::statistics::{
+    Ratio, difference_bound, summarise, summarise_estimates, summarise_quotients,
+};
 use fathom_record::summary::{IntervalKind, Summary};
 
 /// A sample of each list of values, numbered in order.
@@ -59,16 +61,25 @@ fn from_five_processes_on_the_interval_is_that_of_their_medians() {
 }
 
 #[test]
-fn one_process_alone_has_an_interval_within_its_run_from_six_values_on() {
-    let six: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0];
-    let summary = summarise(&processes(&[six])).unwrap();
+fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
+    let twelve: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0, 9.0, 7.0, 12.0, 8.0, 11.0, 10.0];
+    let twelve: Vec<f64> = (0..12).map(|i| twelve[i * 5 % 12]).collect();
+    let summary = summarise(&processes(&[&twelve])).unwrap();
     assert_eq!(summary.interval, IntervalKind::WithinRun);
-    assert_eq!((summary.ci95, summary.ci_level), (Some([1.0, 6.0]), Some(0.96875)));
-    assert_eq!(summarise(&processes(&[&six[1..]])).unwrap().interval, IntervalKind::None);
+    assert_eq!(summary.ci95, Some([3.0, 10.0]));
+    assert!((summary.ci_level.unwrap() - 0.961_425_781_25).abs() < 1e-15);
+    assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, IntervalKind::None);
     // A process that sent nothing does not count as a second.
-    assert_eq!(summarise(&processes(&[&[], six])).unwrap().interval, IntervalKind::WithinRun);
+    assert_eq!(summarise(&processes(&[&[], &twelve])).unwrap().interval, IntervalKind::WithinRun);
     // Two processes do not make one longer one.
-    assert_eq!(summarise(&processes(&[six, six])).unwrap().interval, IntervalKind::None);
+    assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, IntervalKind::None);
+}
+
+#[test]
+fn one_process_whose_rounds_hang_together_too_long_has_no_interval() {
+    let rising: Vec<f64> = (0..30).map(f64::from).collect();
+    let summary = summarise(&processes(&[&rising])).unwrap();
+    assert_eq!((summary.interval, summary.ci95), (IntervalKind::None, None));
 }
 
 #[test]
@@ -210,6 +221,18 @@ fn derived_estimates_count_as_processes() {
     assert_eq!((summary.trimmed, summary.drift), (None, None));
     let four = summarise_estimates(&estimates[1..]).unwrap();
     assert_eq!((four.interval, four.ci95), (IntervalKind::None, None));
+}
+
+#[test]
+fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
+    let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
+    let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5 };
+    let summary = summarise_quotients(&quotients, quotient).unwrap();
+    assert_eq!((summary.median, summary.ci95), (6.2, Some([4.5, 7.5])));
+    assert_eq!((summary.interval, summary.ci_level), (IntervalKind::Derived, Some(0.95)));
+    assert_eq!(summary.process_medians, quotients);
+    let four = summarise_quotients(&quotients[1..], quotient).unwrap();
+    assert_eq!((four.median, four.ci95, four.ci_level), (6.2, None, None));
 }
 
 #[test]

@@ -14,6 +14,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("peers", &["fileio", "measure", "record", "service"]),
     ("store", &["record"]),
     ("report", &["record"]),
+    ("simulation", &["record", "report"]),
 ];
 
 /// Programs: they see all.

@@ -5,7 +5,7 @@ use fathom_measure::clock::WholeRun;
 use fathom_probes::Entry;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict, statistics,
+    Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict, judge,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -14,11 +14,6 @@ use super::machine::Machine;
 use super::plan::Plan;
 use super::visits::{self, RequestFacts, Visited};
 use super::{blocks, reduce};
-
-/// The machine drifts when the reference spin changed by more than this share over the run.
-const DRIFT_MIN: f64 = 0.02;
-/// A drift is looked for in at least this many visits.
-const DRIFT_VISITS_MIN: usize = 8;
 
 /// Who follows a run: the terminal, the store, a test.
 pub trait Audience {
@@ -113,7 +108,8 @@ pub fn coordinate(
     }
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
-    document.run.verdict.reasons.extend(drift(&spins));
+    let changed = judge::machine_drift(&spins).or_else(|| judge::machine_wander(&spins));
+    document.run.verdict.reasons.extend(changed);
     settle(&mut document.run.verdict);
     audience.ends(&document);
     document
@@ -242,33 +238,6 @@ fn note_clock(run: &mut Run, clock: &WholeRun) {
     }
 }
 
-/// Whether the fixed reference spin became slower or faster over the run, and from when to when.
-fn drift(spins: &[(u64, f64)]) -> Option<Reason> {
-    if spins.len() < DRIFT_VISITS_MIN {
-        return None;
-    }
-    let seconds: Vec<f64> =
-        spins.iter().map(|(at_ns, _)| (at_ns - spins[0].0) as f64 / 1e9).collect();
-    let times: Vec<f64> = spins.iter().map(|(_, ns)| *ns).collect();
-    // Neighbouring visits are alike; the interval of the slope wants points that are not.
-    let blocks = |values: &[f64]| statistics::block_means(values, DRIFT_VISITS_MIN);
-    let trend = statistics::theil_sen(&blocks(&seconds), &blocks(&times))?;
-    let typical = statistics::median(&times)?;
-    let length = seconds.last()?;
-    let change = trend.slope * length / typical;
-    let certain = trend.low > 0.0 || trend.high < 0.0;
-    (certain && change.abs() > DRIFT_MIN).then(|| {
-        let word = if change > 0.0 { "slower" } else { "faster" };
-        let percent = 100.0 * change.abs();
-        let text = format!(
-            "the machine became {percent:.0} % {word} between second 0 and second {length:.0} of \
-             the run, by a fixed reference spin"
-        );
-        let next = "let it settle (frequency, temperature, neighbours), and run again";
-        Reason::new(Cause::MachineDrift, text).with_next(next)
-    })
-}
-
 /// The run's state from its reasons.
 fn settle(verdict: &mut Verdict) {
     verdict.state = match verdict.reasons.as_slice() {
@@ -281,21 +250,6 @@ fn settle(verdict: &mut Verdict) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_machine_that_becomes_slower_is_noticed_and_a_steady_or_a_jumpy_one_is_not() {
-        let spins = |each: fn(u64) -> f64| -> Vec<(u64, f64)> {
-            (0..30).map(|at| (at * 100_000_000, each(at))).collect()
-        };
-        let slower = drift(&spins(|at| 1000.0 + 2.0 * at as f64)).expect("a drift");
-        assert!(slower.text.contains("6 % slower"), "{}", slower.text);
-        assert!(drift(&spins(|_| 1000.0)).is_none());
-        assert!(drift(&spins(|at| 1000.0 + 30.0 * (at * 7919 % 13) as f64)).is_none());
-        assert!(
-            drift(&spins(|at| 1000.0 + 2.0 * at as f64)[..5]).is_none(),
-            "five visits tell nothing"
-        );
-    }
 
     #[test]
     fn a_clock_that_failed_makes_the_run_invalid_and_a_stepped_wall_clock_does_not() {

@@ -67,7 +67,12 @@ pub(super) fn derived(
             }
             Ok(estimate) => {
                 record.notes = estimate.notes;
-                record.summary = statistics::summarise_estimates(&estimate.per_process);
+                record.summary = match estimate.quotient {
+                    Some(quotient) => {
+                        statistics::summarise_quotients(&estimate.per_process, quotient)
+                    }
+                    None => statistics::summarise_estimates(&estimate.per_process),
+                };
                 if let Some(summary) = record.summary.as_mut().filter(|_| estimate.difference) {
                     summary.bound = statistics::difference_bound(summary);
                 }

@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::{BATCH_FLOOR_NS, Fault, Settings};
 use fathom_probes::{Entry, Probe};
-use fathom_record::{Reason, Sample, statistics};
+use fathom_record::{Reason, Sample, judge, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
@@ -10,9 +10,6 @@ use super::InjectedSpin;
 use super::machine::{Machine, Outcome, VisitAnswer, VisitRequest};
 use super::plan::{Plan, Unit, Visits};
 
-/// A case is done when half the width of its interval is at most this share of the headline
-/// (METHOD 13).
-const PRECISION: f64 = 0.01;
 /// Starting a worker, pinning it and ending it.
 pub(super) const WORKER_NS: f64 = 10e6;
 
@@ -141,9 +138,7 @@ impl<'p> Visited<'p> {
         let is_wide = |samples: &Vec<Sample>| {
             let medians: Vec<f64> =
                 samples.iter().filter_map(|sample| statistics::median(&sample.values)).collect();
-            let Some(([low, high], _)) = statistics::median_interval(&medians) else { return true };
-            statistics::median(&medians)
-                .is_some_and(|median| (high - low) / 2.0 > PRECISION * median.abs())
+            !judge::is_precise(&medians)
         };
         let open = self
             .samples

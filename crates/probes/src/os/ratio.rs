@@ -1,7 +1,7 @@
 //! os.ratio: how many system calls a process costs, and a switch: the proportions of a kernel,
 //! which change less from machine to machine than its times do.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits, statistics};
 
 use super::ordinal::earlier;
 use crate::{About, Derived, Estimate, Known, Parameter};
@@ -15,7 +15,8 @@ static ABOUT: About = About {
     unit: Unit::Ratio,
     better: Better::Lower,
     timed: "nothing: os.process.fork{part=fork, rss_bytes=1 MiB}, or os.switch.process of no set, \
-            ÷ os.syscall{call=getppid}, process by process",
+            ÷ os.syscall{call=getppid}, headline by headline, with the interval of a bootstrap \
+            over the processes of both",
     not_timed: "the reaping of the child; the pipe that passes the turn, which the switch has \
                 subtracted",
     model: "an order (METHOD 25): a fork ≥ 10 system calls, a switch ≥ 1. That a system call \
@@ -42,6 +43,8 @@ static ABOUT: About = About {
 };
 
 const MIB: i64 = 1 << 20;
+/// Seed of the bootstrap: the same records have the same interval.
+const SEED: u64 = 1;
 
 /// The case that is divided, and how many system calls it should be at least.
 fn counted(params: &Params) -> (&'static str, Params, f64) {
@@ -87,7 +90,9 @@ impl Derived for Ratio {
         let (dividend, divisor) = (medians(metric, &case)?, medians("os.syscall", &call())?);
         let pairs = dividend.process_medians.iter().zip(&divisor.process_medians);
         let per_process = pairs.filter(|(_, by)| **by > 0.0).map(|(it, by)| it / by).collect();
-        Ok(Estimate { per_process, difference: false, notes: Vec::new() })
+        let (of, by) = (&dividend.process_medians, &divisor.process_medians);
+        let quotient = statistics::ratio_of_medians(by, of, SEED);
+        Ok(Estimate { per_process, difference: false, quotient, notes: Vec::new() })
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
@@ -128,6 +133,15 @@ mod tests {
         let ratio = |of| Ratio.reduce(&Params::one("of", of), &Known::new(&records)).unwrap();
         assert_eq!(ratio("fork").per_process, [200.0, 200.0]);
         assert_eq!(ratio("switch").per_process, [6.5, 6.0, 7.0]);
+    }
+
+    #[test]
+    fn the_headline_is_the_quotient_of_both_headlines_however_the_processes_are_paired() {
+        let records = records();
+        let switch = Ratio.reduce(&Params::one("of", "switch"), &Known::new(&records)).unwrap();
+        let quotient = switch.quotient.unwrap();
+        assert_eq!(quotient.ratio, 6.5);
+        assert!(quotient.low < 6.4 && quotient.high > 6.6, "{quotient:?}");
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Ratio {
     pub high: f64,
 }
 
+/// The level of its interval.
+pub(super) const RATIO_LEVEL: f64 = 0.95;
 /// Pairs of samples drawn: the limits then repeat to a few per cent of the interval's width from
 /// one seed to the next.
 const RESAMPLES: usize = 4_000;
@@ -39,10 +41,11 @@ pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
     let ratio = divided(median_of_sorted(&b)?, median_of_sorted(&a)?)?;
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut times = vec![0; a.len().max(b.len())];
     let drawn: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| {
-            let from_a = resampled_median(&a, &mut random)?;
-            let from_b = resampled_median(&b, &mut random)?;
+            let from_a = resampled_median(&a, &mut times, &mut random);
+            let from_b = resampled_median(&b, &mut times, &mut random);
             divided(from_b, from_a)
         })
         .collect();
@@ -50,15 +53,26 @@ pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
         return None;
     }
     let drawn = sorted_finite(&drawn);
-    Some(Ratio { ratio, low: quantile(&drawn, 0.025)?, high: quantile(&drawn, 0.975)? })
+    let beyond = (1.0 - RATIO_LEVEL) / 2.0;
+    Some(Ratio { ratio, low: quantile(&drawn, beyond)?, high: quantile(&drawn, 1.0 - beyond)? })
 }
 
-/// The median of as many values as there are, each drawn from all of them.
-fn resampled_median(sorted: &[f64], random: &mut Xoshiro256PlusPlus) -> Option<f64> {
-    let mut drawn: Vec<f64> =
-        (0..sorted.len()).map(|_| sorted[index(random, sorted.len())]).collect();
-    drawn.sort_unstable_by(f64::total_cmp);
-    median_of_sorted(&drawn)
+/// The median of as many values as there are, each drawn from all of them. How often each was
+/// drawn is counted in `times`: the values are in order already, and need no sorting.
+fn resampled_median(sorted: &[f64], times: &mut [u32], random: &mut Xoshiro256PlusPlus) -> f64 {
+    let n = sorted.len();
+    times[..n].fill(0);
+    (0..n).for_each(|_| times[index(random, n)] += 1);
+    let (mut at, mut seen) = (0, times[0] as usize);
+    let mut of_rank = |rank: usize| {
+        while seen <= rank {
+            at += 1;
+            seen += times[at] as usize;
+        }
+        sorted[at]
+    };
+    let lower = of_rank((n - 1) / 2);
+    f64::midpoint(lower, of_rank(n / 2))
 }
 
 /// A random index below `n`: the high half of a product (Lemire, arXiv 1805.10941). Its bias, n in

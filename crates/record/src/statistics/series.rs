@@ -1,6 +1,7 @@
 //! How values of one process hang together in the order they were taken (rule 18).
 
 use super::moments::mean;
+use super::quantile::sorted_finite;
 
 /// The autocorrelation of the values at `lag`, −1 to 1: the sum of products of deviations `lag`
 /// apart ÷ the sum of squares of them all, as R's `acf`. Values that are not finite are left out
@@ -16,6 +17,26 @@ pub fn autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
     let squares: f64 = deviations.iter().map(|d| d * d).sum();
     let products: f64 = deviations.iter().zip(&deviations[lag..]).map(|(a, b)| a * b).sum();
     (squares > 0.0).then(|| products / squares)
+}
+
+/// [`autocorrelation`] of the ranks of the values: one long burst or a tail does not decide it, as
+/// it does not decide a median.
+#[must_use]
+pub fn rank_autocorrelation(values: &[f64], lag: usize) -> Option<f64> {
+    autocorrelation(&ranks(values), lag)
+}
+
+/// The ranks of the finite values, from 1, in the order of the values; equal ones share the mean of
+/// theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let finite: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+    let sorted = sorted_finite(&finite);
+    let rank = |value: &f64| {
+        let below = sorted.partition_point(|v| v < value);
+        let not_above = sorted.partition_point(|v| v <= value);
+        (below + 1 + not_above) as f64 / 2.0
+    };
+    finite.iter().map(rank).collect()
 }
 
 /// The means of `blocks` consecutive stretches of the values, in their unit and order. The
@@ -47,6 +68,11 @@ mod tests {
         assert!(autocorrelation(&alternating, 1).unwrap() < -0.95);
         assert!(autocorrelation(&alternating, 2).unwrap() > 0.95);
         assert!(autocorrelation(&slow, 1).unwrap() > 0.95);
+    }
+
+    #[test]
+    fn equal_values_share_their_ranks() {
+        assert_eq!(ranks(&[30.0, 10.0, f64::NAN, 20.0, 10.0]), [4.0, 1.5, 3.0, 1.5]);
     }
 
     #[test]

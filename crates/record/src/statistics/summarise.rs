@@ -4,6 +4,7 @@
 //! It reduces and does not judge: nothing is removed for its value, and what the numbers are worth
 //! is the verdict's to say.
 
+use super::bootstrap::{RATIO_LEVEL, Ratio};
 use super::clusters::clusters;
 use super::interval::median_interval;
 use super::modes::{SHARE_MIN, cuts, modes_at, spread_ties};
@@ -12,7 +13,7 @@ use super::outliers::tukey_outliers;
 use super::quantile::{median, sorted_finite};
 use super::series::autocorrelation;
 use super::trend::theil_sen;
-use super::trimmed::trimmed;
+use super::trimmed::trimmed_over;
 use super::within_run::interval_within;
 use crate::sample::Sample;
 use crate::summary::{IntervalKind, Mode, Summary};
@@ -93,7 +94,8 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
         summary.median_undisturbed = over(&processes, |p| median(&p.undisturbed));
     }
     if pooled.len() >= TRIMMED_MIN {
-        summary.trimmed = trimmed(&pooled);
+        let values: Vec<&[f64]> = processes.iter().map(|p| p.values.as_slice()).collect();
+        summary.trimmed = trimmed_over(&values);
     }
     summary.modes = modes_within(&processes, &pooled);
     summary.autocorrelation = over(&processes, |p| {
@@ -115,6 +117,25 @@ pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
     let mut summary = estimate_of(&estimates)?;
     describe(&mut summary, &estimates)?;
     set_interval(&mut summary, median_interval(&estimates), IntervalKind::Derived);
+    Some(summary)
+}
+
+/// Reduces the quotients of two metrics that were measured in processes of their own to their
+/// summary: the headline is the quotient of the two headlines, and its interval that of
+/// [`ratio_of_medians`]. `per_process` are the quotients of a process of the one and one of the
+/// other; what [`summarise_estimates`] tells of them stands beside it. `None` without a finite one.
+///
+/// The median of those quotients is another number where the processes of one metric are skewed,
+/// and its interval misses the quotient of the two: simulated, log-normal by normal processes, 20
+/// of each, that keeps 89 % instead of 96 %.
+#[must_use]
+pub fn summarise_quotients(per_process: &[f64], quotient: Ratio) -> Option<Summary> {
+    let mut summary = summarise_estimates(per_process)?;
+    summary.median = quotient.ratio;
+    if summary.ci95.is_some() {
+        summary.ci95 = Some([quotient.low, quotient.high]);
+        summary.ci_level = Some(RATIO_LEVEL);
+    }
     Some(summary)
 }
 

@@ -1,9 +1,9 @@
-"""Writes golden.json: what SciPy, NumPy and diptest say of a few samples, for tests/golden.rs.
+"""Writes golden.json: what SciPy, NumPy, diptest and statsmodels say of a few samples, for tests/golden.rs.
 
 Run, in this directory, only when a case is added or the reference versions change:
 
     python3 -m venv venv
-    venv/bin/pip install numpy==2.4.6 scipy==1.17.1 diptest==0.12.0
+    venv/bin/pip install numpy==2.4.6 scipy==1.17.1 diptest==0.12.0 statsmodels==0.15.0
     venv/bin/python make_golden.py
     rm -r venv
 
@@ -18,6 +18,8 @@ from fractions import Fraction
 import diptest
 import numpy as np
 import scipy
+import statsmodels
+import statsmodels.api as sm
 from scipy import stats
 from scipy.stats import mstats
 
@@ -117,6 +119,32 @@ def trimming(made):
     return rows
 
 
+def trimming_over():
+    """Processes of different lengths and levels; the error is that of a regression on nothing but
+    a constant, clustered by process, of the winsorised values.
+    """
+    other = np.random.default_rng(14)
+    rows = []
+    for lengths, between in (((12,) * 5, 1.0), ((80,) * 10, 0.3), ((3, 40, 11, 9), 5.0), ((8, 8), 0)):
+        processes = [40.0 + between * other.normal() + other.exponential(1.0, n) for n in lengths]
+        x = np.concatenate(processes)
+        trials = len(x)
+        kept = max(n for n in range(trials + 1) if -(-16 * n // 10) <= trials)
+        limits = (share((trials - kept) // 2, trials), share(-(-(trials - kept) // 2), trials))
+        winsorised = mstats.winsorize(x, limits).data
+        of = np.repeat(np.arange(len(lengths)), lengths)
+        fit = sm.OLS(winsorised, np.ones(trials)).fit(cov_type="cluster", cov_kwds={"groups": of})
+        rows.append(
+            {
+                "processes": [floats(p) for p in processes],
+                "n": kept,
+                "mean": float(mstats.trimmed_mean(x, limits)),
+                "se": float(fit.bse[0]) * trials / kept,
+            }
+        )
+    return rows
+
+
 def trends(made):
     rows = []
     for name, y in made.items():
@@ -178,13 +206,26 @@ def exact_slope_error(x, y):
 def autocorrelations(made):
     rows = []
     for name, x in made.items():
-        d = x - x.mean()
-        whole = np.correlate(d, d, "full")[len(d) - 1 :]
         for lag in (1, 2, 5, 10):
             if lag + 2 <= len(x):
-                value = float(whole[lag] / whole[0])
-                rows.append({"sample": name, "lag": lag, "value": value})
+                value, rank = acf(x, lag), acf(stats.rankdata(x), lag)
+                rows.append({"sample": name, "lag": lag, "value": value, "rank": rank})
     return rows
+
+
+def acf(x, lag):
+    d = x - x.mean()
+    whole = np.correlate(d, d, "full")[len(d) - 1 :]
+    return float(whole[lag] / whole[0])
+
+
+def blocks(made):
+    return [
+        {"sample": name, "blocks": n, "means": [float(b.mean()) for b in np.split(x, cuts)]}
+        for name, x in made.items()
+        for n in (2, 6, 7)
+        for cuts in [[i * len(x) // n for i in range(1, n)]]
+    ]
 
 
 def outliers(made):
@@ -253,6 +294,17 @@ def ratios(made):
     return rows
 
 
+def discoveries():
+    """Few p values and many, some tied, some of them 0 and 1, in no order."""
+    lists = [[0.01], [0.5, 0.01], [0.04, 0.04, 0.04], [1.0, 0.0, 0.3, 0.3]]
+    other = np.random.default_rng(28)
+    lists += [floats(other.uniform(0, 1, n)) for n in (7, 41)]
+    lists += [floats(np.concatenate([other.uniform(0, 1, 30), other.uniform(0, 0.01, 11)]))]
+    return [
+        {"p": p, "adjusted": floats(stats.false_discovery_control(p, method="bh"))} for p in lists
+    ]
+
+
 def dips(made):
     return [{"sample": name, "value": float(diptest.dipstat(x))} for name, x in made.items()]
 
@@ -265,6 +317,7 @@ def main():
             "numpy": np.__version__,
             "scipy": scipy.__version__,
             "diptest": diptest.__version__,
+            "statsmodels": statsmodels.__version__,
         },
         "samples": {name: floats(x) for name, x in made.items()},
         "moments": moments(made),
@@ -278,6 +331,9 @@ def main():
         "mann_whitney": rank_tests(made),
         "ratio": ratios(made),
         "dip": dips(made),
+        "blocks": blocks(made),
+        "discovery": discoveries(),
+        "trimmed_over": trimming_over(),
     }
     with open("golden.json", "w", encoding="utf-8") as out:
         # One line a case, so that a change shows in a diff as the cases it changed.

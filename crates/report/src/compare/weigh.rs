@@ -1,6 +1,6 @@
 //! What a change of one case amounts to.
 
-use fathom_record::statistics::{mann_whitney, median, ratio_of_medians};
+use fathom_record::statistics::{benjamini_hochberg, mann_whitney, median, ratio_of_medians};
 use fathom_record::{Better, Record, State, Summary, Unit};
 
 use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, Word};
@@ -75,17 +75,13 @@ fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
     }
 }
 
-/// Sets each `p_adjusted` to the smallest false discovery rate at which its row would be reported
-/// (Benjamini and Hochberg, J. R. Stat. Soc. B 57, 1995), over all rows that have a p.
+/// Sets each `p_adjusted`, over all rows that have a p, and takes back the words that do not stand
+/// up to their number.
 pub(super) fn adjust(rows: &mut [Compared]) {
-    let mut order: Vec<(usize, f64)> =
-        rows.iter().enumerate().filter_map(|(i, row)| Some((i, row.p?))).collect();
-    order.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let all = order.len() as f64;
-    let mut least = 1.0_f64;
-    for (rank, (row, p)) in order.into_iter().enumerate().rev() {
-        least = least.min(p * all / (rank + 1) as f64);
-        rows[row].p_adjusted = Some(least);
+    let (tested, p): (Vec<usize>, Vec<f64>) =
+        rows.iter().enumerate().filter_map(|(i, row)| Some((i, row.p?))).unzip();
+    for (row, adjusted) in tested.into_iter().zip(benjamini_hochberg(&p)) {
+        rows[row].p_adjusted = Some(adjusted);
     }
     // A change that many comparisons bring about by chance is not called one.
     for row in rows.iter_mut().filter(|row| row.p_adjusted.is_none_or(|q| q >= LIMIT)) {

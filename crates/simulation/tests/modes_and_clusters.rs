@@ -1,14 +1,12 @@
-//! What the statistics promise of chance, kept by seeded simulation: how often an interval holds
-//! the truth, and how often modes or clusters are seen where there are none.
+//! How often modes and clusters are seen where there are none, and found where they are, by seeded
+//! simulation of single samples.
 
-mod shapes;
-
-use fathom_record::statistics::{clusters, median_interval, modes, ratio_of_medians};
-use shapes::{OUTLIERS, SHAPES, Source};
+use fathom_record::statistics::{clusters, modes};
+use fathom_simulation::{OUTLIERS, SHAPES, Source};
 
 /// `count` values of a shape.
-fn drawn(draw: fn(&mut Source) -> f64, count: usize, source: &mut Source) -> Vec<f64> {
-    (0..count).map(|_| draw(source)).collect()
+fn drawn(one: fn(&mut Source) -> f64, count: usize, source: &mut Source) -> Vec<f64> {
+    (0..count).map(|_| one(source)).collect()
 }
 
 /// The share of `runs` in which something happens.
@@ -17,47 +15,12 @@ fn share(runs: u32, mut happens: impl FnMut() -> bool) -> f64 {
 }
 
 #[test]
-fn intervals_of_five_ten_and_twenty_processes_keep_their_level_whatever_the_shape() {
-    for (number, shape) in SHAPES.iter().enumerate() {
-        for (processes, least) in [(5, 0.925), (10, 0.968), (20, 0.945)] {
-            let mut source = Source::new(1_000 * processes as u64 + number as u64);
-            let mut level = 0.0;
-            let kept = share(4_000, || {
-                let medians = drawn(shape.draw, processes, &mut source);
-                let ([low, high], stated) = median_interval(&medians).unwrap();
-                level = stated;
-                low <= shape.median && shape.median <= high
-            });
-            assert!(
-                kept >= least && kept <= level + 0.012,
-                "{processes} processes, {}: {kept} instead of {level}",
-                shape.name
-            );
-        }
-    }
-}
-
-#[test]
-fn a_ratio_of_equal_things_includes_one_nineteen_times_in_twenty() {
-    let mut source = Source::new(7);
-    let mut seed = 0;
-    let kept = share(120, || {
-        let mut medians = || -> Vec<f64> { (0..10).map(|_| 50.0 + source.normal()).collect() };
-        let (a, b) = (medians(), medians());
-        seed += 1;
-        let ratio = ratio_of_medians(&a, &b, seed).unwrap();
-        ratio.low <= 1.0 && 1.0 <= ratio.high
-    });
-    assert!((0.90..=0.995).contains(&kept), "{kept} instead of 0.95");
-}
-
-#[test]
 fn clusters_are_seldom_seen_among_processes_of_one_kind() {
     for (number, shape) in SHAPES.iter().enumerate() {
         for processes in [8, 10, 12, 20, 40] {
             let mut source = Source::new(77 * processes as u64 + number as u64);
             let seen =
-                share(4_000, || !clusters(&drawn(shape.draw, processes, &mut source)).is_empty());
+                share(4_000, || !clusters(&drawn(shape.one, processes, &mut source)).is_empty());
             // Where one in ten is far out, two of ten often are on the same side; ten processes
             // cannot tell that from two clusters, nor can anybody.
             let most = if shape.name == OUTLIERS { 0.035 } else { 0.02 };
@@ -87,7 +50,7 @@ fn modes_are_seldom_seen_where_there_is_one() {
     for (number, shape) in SHAPES.iter().enumerate() {
         for (count, runs) in [(100, 400), (1_000, 40)] {
             let mut source = Source::new(9_000 + count as u64 + number as u64);
-            let seen = share(runs, || !modes(&drawn(shape.draw, count, &mut source)).is_empty());
+            let seen = share(runs, || !modes(&drawn(shape.one, count, &mut source)).is_empty());
             assert!(seen <= 0.005, "{count} values, {}: {seen}", shape.name);
         }
     }

@@ -1,0 +1,176 @@
+//! The shapes that timings have, each around a median of 0, in units of a usual deviation.
+
+use crate::Source;
+
+/// So many values in a row.
+pub type Draw = fn(&mut Source, usize) -> Vec<f64>;
+
+/// A shape of independent values with one mode, by name.
+pub struct Shape {
+    /// Its name.
+    pub name: &'static str,
+    /// One value of it.
+    pub one: fn(&mut Source) -> f64,
+}
+
+/// The name of the shape with outliers on both sides.
+pub const OUTLIERS: &str = "normal with one in ten far out on either side";
+
+/// Shapes with one mode.
+pub const SHAPES: [Shape; 6] = [
+    Shape { name: "normal", one: Source::normal },
+    Shape { name: "log-normal", one: |s| s.normal().exp() - 1.0 },
+    Shape { name: "heavy-tailed (t2)", one: |s| s.student(2) },
+    Shape { name: "t3", one: |s| s.student(3) },
+    Shape {
+        name: "skewed (exponential)",
+        one: |s| -s.uniform().ln() / std::f64::consts::LN_2 - 1.0,
+    },
+    Shape {
+        name: OUTLIERS,
+        one: |s| {
+            if s.uniform() < 0.1 { 100.0 * s.normal() } else { s.normal() }
+        },
+    },
+];
+
+/// Normal values.
+pub(crate) fn normal(source: &mut Source, count: usize) -> Vec<f64> {
+    (0..count).map(|_| source.normal()).collect()
+}
+
+/// Log-normal values, σ = 1: a sharp left edge and a long right tail.
+pub(crate) fn log_normal(source: &mut Source, count: usize) -> Vec<f64> {
+    (0..count).map(|_| source.normal().exp() - 1.0).collect()
+}
+
+/// Student's t with two degrees of freedom: it has no variance.
+pub(crate) fn heavy(source: &mut Source, count: usize) -> Vec<f64> {
+    (0..count).map(|_| source.student(2)).collect()
+}
+
+/// Six in ten about one level, the others fifteen deviations higher.
+pub(crate) fn two_levels(source: &mut Source, count: usize) -> Vec<f64> {
+    // The median is the five sixths quantile of the lower level.
+    let median = 0.967_421_566_101_701;
+    let one = |source: &mut Source| {
+        let level = if source.uniform() < 0.6 { 0.0 } else { 15.0 };
+        level + source.normal() - median
+    };
+    (0..count).map(|_| one(source)).collect()
+}
+
+/// One in ten slower by five deviations and more, in the mean by twenty-five.
+pub(crate) fn slow_outliers(source: &mut Source, count: usize) -> Vec<f64> {
+    // The median is the five ninths quantile of the others.
+    let median = 0.139_710_298_881_862_12;
+    let one = |source: &mut Source| {
+        let slow = source.uniform() < 0.1;
+        let value = if slow { 5.0 - 20.0 * source.uniform().ln() } else { source.normal() };
+        value - median
+    };
+    (0..count).map(|_| one(source)).collect()
+}
+
+/// Normal values of which each keeps `rho` of what the one before lay off: AR(1).
+pub(crate) fn autoregressive(source: &mut Source, count: usize, rho: f64) -> Vec<f64> {
+    let fresh = (1.0 - rho * rho).sqrt();
+    let mut state = source.normal();
+    let mut next = || {
+        let value = state;
+        state = rho * value + fresh * source.normal();
+        value
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// AR(1) with 0.8.
+pub(crate) fn alike(source: &mut Source, count: usize) -> Vec<f64> {
+    autoregressive(source, count, 0.8)
+}
+
+/// AR(1) with 0.3.
+pub(crate) fn slightly_alike(source: &mut Source, count: usize) -> Vec<f64> {
+    autoregressive(source, count, 0.3)
+}
+
+/// AR(1) with 0.8 in the logarithms of log-normal values.
+pub(crate) fn skewed_alike(source: &mut Source, count: usize) -> Vec<f64> {
+    alike(source, count).into_iter().map(|value| value.exp() - 1.0).collect()
+}
+
+/// A machine whose speed comes and goes, AR(1) with 0.8 from one visit to the next, and a case that
+/// has `count` of its visits: what the machine was like in each of those, and in all visits.
+pub(crate) type Wandering = fn(&mut Source, usize) -> (Vec<f64>, Vec<f64>);
+
+/// Nine in ten visits are other cases': those of the case stand at random places among them
+/// (rule 11).
+pub(crate) fn in_turn(source: &mut Source, count: usize) -> (Vec<f64>, Vec<f64>) {
+    let visits = alike(source, 10 * count);
+    let mut left = count;
+    let mut own = Vec::with_capacity(count);
+    for (at, visit) in visits.iter().enumerate() {
+        if source.uniform() * (visits.len() - at) as f64 <= left as f64 {
+            own.push(*visit);
+            left -= 1;
+        }
+    }
+    (own, visits)
+}
+
+/// All visits are the case's.
+pub(crate) fn in_a_row(source: &mut Source, count: usize) -> (Vec<f64>, Vec<f64>) {
+    let visits = alike(source, count);
+    (visits.clone(), visits)
+}
+
+/// Normal values on a slope that rises by ten deviations.
+pub(crate) fn drifting(source: &mut Source, count: usize) -> Vec<f64> {
+    let last = (count - 1).max(1) as f64;
+    (0..count).map(|i| source.normal() + 10.0 * (i as f64 / last - 0.5)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_every_shape_lies_below_nought() {
+        let draws: [(&str, Draw); 9] = [
+            ("normal", normal),
+            ("log-normal", log_normal),
+            ("heavy", heavy),
+            ("two levels", two_levels),
+            ("outliers", slow_outliers),
+            ("alike", alike),
+            ("skewed alike", skewed_alike),
+            ("in turn", |source, count| in_turn(source, count).0),
+            ("drifting", drifting),
+        ];
+        for (name, draw) in draws {
+            let mut source = Source::named(1, name);
+            let below = |_| draw(&mut source, 40).iter().filter(|v| **v < 0.0).count();
+            let below = (0..5_000).map(below).sum::<usize>() as f64 / 200_000.0;
+            // Alike values are worth a ninth of so many: three deviations are 0.01.
+            assert!((below - 0.5).abs() < 0.01, "{name}: {below}");
+        }
+        for shape in &SHAPES {
+            let mut source = Source::named(2, shape.name);
+            let below = (0..100_000).filter(|_| (shape.one)(&mut source) < 0.0).count();
+            assert!((below as f64 / 1e5 - 0.5).abs() < 0.006, "{}: {below}", shape.name);
+        }
+    }
+
+    #[test]
+    fn values_that_are_alike_are_so_by_what_they_say() {
+        let mut source = Source::new(3);
+        let correlation = |values: &[f64]| {
+            fathom_record::statistics::autocorrelation(values, 1).expect("a long series")
+        };
+        assert!((correlation(&alike(&mut source, 100_000)) - 0.8).abs() < 0.01);
+        assert!((correlation(&slightly_alike(&mut source, 100_000)) - 0.3).abs() < 0.02);
+        // In turn: the distance to the next is 1 in one of ten, 2 in nine of a hundred …
+        let expected = 0.1 * 0.8 / (1.0 - 0.9 * 0.8);
+        assert!((correlation(&in_turn(&mut source, 20_000).0) - expected).abs() < 0.04);
+    }
+}
