@@ -61,16 +61,17 @@ pub fn choose(host: &Host, busy: &[(u32, f64)]) -> Option<Choice> {
     let rank = |cpu: &u32| ((share(*cpu) * 5.0) as u32, u32::from(*cpu == 0), u32::MAX - *cpu);
     let cpu = candidates.iter().copied().min_by_key(rank)?;
     let busy = share(cpu) * 100.0;
-    let mut reasons = vec![match busy > 20.0 {
-        true => format!("the least busy, but {busy:.0} % busy just now: expect noise"),
-        false => format!("{busy:.0} % busy just now"),
-    }];
+    let mut reasons = Vec::new();
     if cpu != 0 && candidates.contains(&0) {
         reasons.push("not CPU 0, the first choice of interrupts".to_owned());
     }
     if candidates.len() < allowed.len() {
         reasons.push("of the fast kind of core".to_owned());
     }
+    reasons.push(match busy > 20.0 {
+        true => format!("the least busy, but {busy:.0} % busy just now: expect noise"),
+        false => format!("{busy:.0} % busy just now"),
+    });
     Some(Choice { cpu, reason: reasons.join(", ") })
 }
 

@@ -78,9 +78,10 @@ pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
         })
         .unwrap_or_default();
     let mut reasons = lost_time(&total, expectation);
-    reasons.extend(disturbed_rounds(&total, summary, expectation));
+    let gap = disturbed_rounds(&total, summary, expectation);
     reasons.extend(slow_core(samples, summary, expectation));
     reasons.extend(shapes(summary));
+    // A gap of some per cent explains no interval of many.
     if let Some(reason) = spread(summary, &total, expectation) {
         // A wide interval beside a counter that moved is that counter's doing; alone it is a
         // cause of its own.
@@ -88,6 +89,7 @@ pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
             reasons.push(reason);
         }
     }
+    reasons.extend(gap);
     let state = if reasons.is_empty() { State::Valid } else { State::Noisy };
     Verdict { state, reasons }
 }
@@ -182,20 +184,28 @@ fn disturbed_rounds(
     let moved =
         |what: &str| format!("{what}; without the rounds they met it is {percent:.0} % off");
     Some(if total.migrations > 0 {
-        let text = moved(&format!("moved to another CPU {} times", total.migrations));
+        let text = moved(&format!("moved to another CPU {}", times(total.migrations)));
         Reason::new(Cause::Migration, text).with_next("see what changes affinities on this machine")
     } else if total.major_faults > 0 {
         let text = moved(&format!("{} page faults waited for a device", total.major_faults));
         Reason::new(Cause::MajorFaults, text).with_next("free memory, so that nothing is swapped")
     } else if total.involuntary_switches > 0 && expectation.waits != Waits::ForTurns {
-        let text = moved(&format!("preempted {} times", total.involuntary_switches));
+        let text = moved(&format!("preempted {}", times(total.involuntary_switches)));
         Reason::new(Cause::Contention, text).with_next("stop other processes, or choose --cpu N")
     } else if total.slow_rounds > 0 {
-        let text = moved(&format!("the core itself was slow in {} rounds", total.slow_rounds));
+        let text = moved(&format!("{} met a core that was slow itself", rounds(total.slow_rounds)));
         Reason::new(Cause::SlowCore, text).with_next(QUIET_CORE)
     } else {
         return None;
     })
+}
+
+fn times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+fn rounds(count: u64) -> String {
+    if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
 }
 
 /// Processes that met a slower core than the others did, by the reference spin between their
@@ -243,8 +253,12 @@ fn shapes(summary: &Summary) -> Vec<Reason> {
     }
     if let Some(drift) = summary.drift.filter(|drift| drift.abs() > DRIFT_MIN) {
         let direction = if drift > 0.0 { "up" } else { "down" };
-        let text =
-            format!("the values moved {direction} by {:.0} % over a visit", 100.0 * drift.abs());
+        let text = match drift.abs() {
+            share if share < 1.0 => {
+                format!("the values moved {direction} by {:.0} % over a visit", 100.0 * share)
+            }
+            _ => format!("the values moved {direction} by more than their median over a visit"),
+        };
         let next = "something fills or settles while it is measured: --thorough shows more";
         reasons.push(Reason::new(Cause::Drift, text).with_next(next));
     }

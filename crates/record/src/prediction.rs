@@ -79,6 +79,14 @@ impl Prediction {
         }
     }
 
+    /// Of this value only that the metric is not below it.
+    #[must_use]
+    pub fn as_lower_limit(self) -> Self {
+        let formula = format!("≥ {}", self.formula);
+        let (hardware, software, value, high) = (None, None, None, None);
+        Self { low: self.value, formula, hardware, software, value, high, ..self }
+    }
+
     /// This ordinal claim with the interval of its limit.
     #[must_use]
     pub fn within(mut self, low: f64, high: f64) -> Self {

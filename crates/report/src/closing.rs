@@ -122,8 +122,10 @@ fn agreement(records: &[Record]) -> String {
     };
     let without = without_model(records);
     let without = (without > 0).then(|| format!("{without} have no model"));
-    let clauses: Vec<String> =
-        [clause(false, "value"), clause(true, "order"), without].into_iter().flatten().collect();
+    let clauses: Vec<String> = [clause(false, "value"), clause(true, "mere order"), without]
+        .into_iter()
+        .flatten()
+        .collect();
     match clauses.join("; ") {
         text if text.is_empty() => text,
         text => format!(" {}{}.", text[..1].to_uppercase(), &text[1..]),

@@ -11,7 +11,8 @@ pub(crate) fn counters(record: &Record) -> String {
     if seen.wall_ns == 0 {
         return String::new();
     }
-    let (mut moved, mut still, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut moved, mut still) = (Vec::new(), Vec::new());
+    let (mut ticking, mut unknown) = (Vec::new(), Vec::new());
     for (name, count) in counts(seen) {
         match count {
             0 => still.push(name),
@@ -21,6 +22,7 @@ pub(crate) fn counters(record: &Record) -> String {
     for (name, ns) in times(seen) {
         match ns {
             None => unknown.push(name),
+            Some(0) if TICKING.contains(&name) => ticking.push(name),
             Some(ns) if (ns as f64) < 0.0005 * seen.wall_ns as f64 => still.push(name),
             Some(ns) => {
                 let share = percent(ns as f64 / seen.wall_ns as f64);
@@ -33,9 +35,17 @@ pub(crate) fn counters(record: &Record) -> String {
         names => Some(format!("{prefix} {}", names.join(", "))),
     };
     let moved = (!moved.is_empty()).then(|| moved.join(", "));
-    let parts = [moved, list("no", &still), list("not counted here:", &unknown)];
+    let parts = [
+        moved,
+        list("no", &still),
+        list("below a tick of 10 ms:", &ticking),
+        list("not counted here:", &unknown),
+    ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
+
+/// What the kernel counts in ticks: 0 is not proof of nothing.
+const TICKING: [&str; 2] = ["steal", "interrupts"];
 
 fn counts(seen: &Disturbance) -> [(&'static str, u64); 5] {
     [
@@ -85,9 +95,8 @@ mod tests {
         assert_eq!(
             text,
             "preemptions: 3, page faults that waited: 1, not running 10 % of the time, queueing \
-             for the CPU 2.0 % of the time; no waits, migrations, rounds on a slow \
-             core, interrupts; not counted here: \
-             steal, throttled"
+             for the CPU 2.0 % of the time; no waits, migrations, rounds on a slow core; below a \
+             tick of 10 ms: interrupts; not counted here: steal, throttled"
         );
     }
 }

@@ -210,10 +210,33 @@ fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) 
         Err(none) => record.no_model = Some(none),
         Ok(prediction) => {
             let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-            record.agreement = summary.map(|summary| agreement(&prediction, summary));
+            let told = summary.map(|summary| agreement(&prediction, summary));
+            // A disturbance moves a number away from its model: that says nothing of the model.
+            record.agreement = told.map(|told| match told {
+                Agreement::Differs if was_disturbed(&record.verdict) => Agreement::Undecided,
+                told => told,
+            });
             record.prediction = Some(prediction);
         }
     }
+}
+
+/// Whether somebody else had the CPU, or the core was slow.
+fn was_disturbed(verdict: &Verdict) -> bool {
+    let takes_time = |reason: &Reason| {
+        matches!(
+            reason.cause,
+            Cause::Throttled
+                | Cause::Steal
+                | Cause::Contention
+                | Cause::NotRunning
+                | Cause::Interrupts
+                | Cause::MajorFaults
+                | Cause::Migration
+                | Cause::SlowCore
+        )
+    };
+    verdict.reasons.iter().any(takes_time)
 }
 
 /// Held against the interval; a value that is only known as a bound, from nothing to the bound.

@@ -22,6 +22,8 @@ pub struct VisitCounters {
     ticks_per_s: u64,
     /// Clocks of children whose time counts.
     children: Vec<libc::clockid_t>,
+    /// Their run-queue delay: on another CPU nobody else sees who holds it.
+    children_scheduler: Vec<Counters>,
     mark: Reading,
 }
 
@@ -38,6 +40,7 @@ struct Reading {
 #[derive(Clone, Debug, Default)]
 struct Dear {
     scheduler: Option<Scheduler>,
+    children: Vec<Option<Scheduler>>,
     steal_ticks: Option<u64>,
     interrupt_ticks: Option<u64>,
     throttle: Vec<Count>,
@@ -66,6 +69,7 @@ impl VisitCounters {
             steal_is_told,
             ticks_per_s: rustix::param::clock_ticks_per_second(),
             children: Vec::new(),
+            children_scheduler: Vec::new(),
             mark: Reading::default(),
         };
         counters.mark();
@@ -79,6 +83,8 @@ impl VisitCounters {
         // SAFETY: writes one clock id to a valid place.
         let answer = unsafe { libc::clock_getcpuclockid(child as libc::pid_t, &raw mut clock) };
         self.children.extend((answer == 0).then_some(clock));
+        let schedstat = format!("/proc/{child}/schedstat");
+        self.children_scheduler.push(Counters::open(&Tree::at("/"), &schedstat));
     }
 
     fn cheap(&self) -> Reading {
@@ -111,6 +117,10 @@ impl VisitCounters {
         let interrupt = difference(late.interrupt_ticks, early.interrupt_ticks);
         let throttle = self.throttle.between(&late.throttle, &early.throttle);
         let pressure_us = difference(late.pressure_us, early.pressure_us);
+        let own_wait = Scheduler::waited_ns(late.scheduler, early.scheduler);
+        let pairs = late.children.iter().zip(&early.children);
+        let theirs: u64 =
+            pairs.filter_map(|(late, early)| Scheduler::waited_ns(*late, *early)).sum();
         Disturbance {
             involuntary_switches: delta.involuntary_switches,
             voluntary_switches: delta.voluntary_switches,
@@ -121,7 +131,7 @@ impl VisitCounters {
             slow_rounds: 0,
             wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
             cpu_ns: now.cpu_ns.saturating_sub(self.mark.cpu_ns),
-            run_queue_ns: Scheduler::waited_ns(late.scheduler, early.scheduler),
+            run_queue_ns: own_wait.map(|own| own + theirs),
             steal_ns: nanoseconds(steal.filter(|_| self.steal_is_told)),
             interrupt_ns: nanoseconds(interrupt),
             throttled_ns: throttle.throttled_ns,
@@ -135,6 +145,7 @@ impl VisitCounters {
         let times = self.machine.read(|text| Times::parse(text, self.cpu));
         Dear {
             scheduler: self.scheduler.read(Scheduler::parse),
+            children: self.children_scheduler.iter().map(|it| it.read(Scheduler::parse)).collect(),
             steal_ticks: times.and_then(|times| times.steal),
             interrupt_ticks: times.and_then(|times| times.interrupt),
             throttle: self.throttle.read(),

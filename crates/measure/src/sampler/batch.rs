@@ -112,15 +112,27 @@ impl<'k> Batched<'k> {
     }
 }
 
+/// No clock and no entry costs more than this share of a batch: what seems to be more is a batch
+/// whose second half is not like its first, and subtracting it would split processes in two.
+const OVERHEAD_MAX: f64 = 0.05;
+
 /// What a batch costs beyond its iterations: the median of 2t₁ − t₂, where its interval lies wholly
 /// above 0; else nothing, for it is then too small to tell, and subtracting it would add noise.
 fn overhead_of(rounds: &[Round]) -> f64 {
     let intercepts: Vec<f64> =
         rounds.iter().map(|round| 2.0 * round.once_ns - round.twice_ns).collect();
     match (statistics::median(&intercepts), statistics::median_interval(&intercepts)) {
-        (Some(overhead_ns), Some(([low, _], _))) if low > 0.0 => overhead_ns,
+        (Some(overhead_ns), Some(([low, _], _)))
+            if low > 0.0 && overhead_ns <= OVERHEAD_MAX * shortest_ns(rounds) =>
+        {
+            overhead_ns
+        }
         _ => 0.0,
     }
+}
+
+fn shortest_ns(rounds: &[Round]) -> f64 {
+    rounds.iter().map(|round| round.once_ns).fold(f64::INFINITY, f64::min)
 }
 
 fn per_iteration_ns(rounds: &[Round], batch: u64, overhead_ns: f64) -> Vec<f64> {

@@ -20,7 +20,7 @@ static ABOUT: About = About {
     unit: Unit::Hertz,
     better: Better::Higher,
     timed: "a chain of register-register additions, each of which needs the one before: one cycle \
-            each on every core built since 1995",
+            each on the cores of data/uarch.toml",
     not_timed: "the counter's own rate, which on most machines is the nominal frequency and does \
                 not follow the core's",
     model: "between the nominal (base) and the highest boost frequency, where the CPU or cpufreq \

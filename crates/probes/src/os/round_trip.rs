@@ -38,6 +38,9 @@ const TIMED: &str = "one byte to another process and back, both on the worker's 
 const NOT_TIMED: &str = "making the link and the other process; anything of the C library, but for \
                          calls=libc: the calls are made by the bare instruction. Nothing is \
                          subtracted: what the switches cost alone is os.switch.process";
+const BARE_ONLY: &str = "making the link and the other process; anything of the C library: the \
+                         calls are made by the bare instruction. Nothing is subtracted: what the \
+                         switches cost alone is os.switch.process";
 const ONE_CPU: &str = "on two CPUs this would be two wake-ups (os.wake.cross_cpu), and lmbench, \
                        which pins nothing unless told, may measure either: both ends are on the \
                        worker's CPU, and the other says at its end where it ran";
@@ -64,8 +67,8 @@ static PIPE: About = About {
         ONE_CPU,
         COUNTS,
         PREEMPTED,
-        "a system call leaves nothing of the core's return stack, so the return of the procedure \
-         around it is mispredicted, and after a switch at full price: programs, lmbench and perf \
+        "on many cores the return of the procedure around a system call is dear, and after a \
+         switch several times as dear: programs, lmbench and perf \
          bench sched pipe pay that four times a round trip. calls=libc is what they measure",
     ],
     parameters: &[Parameter {
@@ -86,7 +89,7 @@ static FIFO: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: TIMED,
-    not_timed: NOT_TIMED,
+    not_timed: BARE_ONLY,
     model: "a value: os.pipe.rtt{calls=bare}, since a FIFO that is open is a pipe",
     source: "lmbench's lat_fifo; Linux fs/pipe.c: the same code once open, but that a FIFO keeps \
              the times of its file",
@@ -113,7 +116,7 @@ static UNIX: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: TIMED,
-    not_timed: NOT_TIMED,
+    not_timed: BARE_ONLY,
     model: "an order: a socket allocates and frees a buffer for each message, where a pipe keeps \
             its page: ≥ os.pipe.rtt{calls=bare}. What a buffer costs is known from this metric \
             alone",
@@ -205,7 +208,9 @@ impl Probe for RoundTrip {
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         match (self.about.id, case.params.text(self.parameter)) {
             ("os.pipe.rtt", Some("bare")) => {
-                two_switches(&[("read1", 2.0), ("write1", 2.0)], known)
+                // The switch is itself the rest of such a round trip: no value can come from it.
+                let parts = two_switches(&[("read1", 2.0), ("write1", 2.0)], known)?;
+                Ok(parts.as_lower_limit())
             }
             ("os.pipe.rtt", _) => four_returns(known),
             ("os.semaphore.rtt", Some("sysv")) => two_switches(&[("write1", 4.0)], known),
@@ -296,9 +301,8 @@ fn four_returns(known: &Known<'_>) -> Result<Prediction, NoModel> {
         terms: &terms,
         tolerance: 0.15,
         source: "the same calls in procedures, whose returns are mispredicted as that of getppid",
-        otherwise: "a return costs more after a switch than in a loop over one call, in which the \
-                    core's predictors settle: the difference is what programs that call by the C \
-                    library pay for four",
+        otherwise: "the return of a procedure that made a system call is dearer after a switch \
+                    than in a loop over one call, where the core's predictors settle",
     };
     sum.predict(known)
 }

@@ -24,7 +24,7 @@ pub(super) struct Sum<'a> {
 }
 
 impl Sum<'_> {
-    /// Adds the terms up. All of them are software on top of what their own models call hardware.
+    /// Adds the terms up.
     pub(super) fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let mut total = 0.0;
         let mut formula = String::new();
@@ -52,6 +52,8 @@ impl Sum<'_> {
         let with = |sum: Prediction, (name, value): &(String, f64)| {
             sum.with_quantity(name, *value, Unit::Nanoseconds, &format!("this run: {name}"))
         };
+        // What the terms owe to hardware their own predictions tell, where they have such.
+        let sum = Prediction { hardware: None, software: None, ..sum };
         Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
     }
 }

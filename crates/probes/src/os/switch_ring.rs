@@ -6,7 +6,6 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::ordinal::Order;
 use super::ping_pong::{Kind, Others, Ring};
-use super::sum::{Sum, Term};
 use super::turns::{self, Part};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
@@ -15,7 +14,7 @@ pub struct SwitchRing;
 
 static ABOUT: About = About {
     id: "os.switch.ring",
-    title: "switch in a ring of processes",
+    title: "hop in a ring of processes",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "a byte's way round a ring of processes on one CPU, joined by pipes, less the same \
@@ -24,8 +23,8 @@ static ABOUT: About = About {
             a set of its own",
     not_timed: "the pipe's writes and reads and the touching of a set that stays cached, which are \
                 subtracted; making the processes and ending them",
-    model: "a value without sets: os.switch.process{set_bytes=0}, for it is the same switch: only \
-            one process can run at a time, and all others sleep. An order with sets: ≥ the ring \
+    model: "an order without sets: ≥ os.switch.process{set_bytes=0}, for a hop holds that switch, \
+            and another one where the waker was preempted. An order with sets: ≥ the ring \
             of 8 without, since the sets of all displace each other; no public source gives the \
             refill of a set for each cache",
     source: "lmbench's lat_ctx (McVoy & Staelin, USENIX 1996, § 6.6), with every end pinned and \
@@ -97,18 +96,10 @@ impl Probe for SwitchRing {
             let order = Order { factor: 1.0, metric: ABOUT.id, source };
             return order.claim(&params(RINGS[0]), known);
         }
-        let metric = "os.switch.process";
-        let term = Term { times: 1.0, metric, params: Params::one("set_bytes", 0) };
-        let sum = Sum {
-            terms: &[term],
-            tolerance: 0.3,
-            source: "one process is runnable at a time, whatever their number: the same switch \
-                     (Linux kernel/sched/core.c, __schedule)",
-            otherwise: "a hop holds more than one switch, where wakers are preempted by whom they \
-                        woke (the check counts them); or what the kernel keeps of each process \
-                        no longer fits the near caches and the translations together",
-        };
-        sum.predict(known)
+        let source = "a hop hands the CPU to the next process, and to a preempted waker besides: \
+                      Linux kernel/sched/fair.c, wake-up preemption";
+        let order = Order { factor: 1.0, metric: "os.switch.process", source };
+        order.claim(&Params::one("set_bytes", 0), known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -143,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sets_a_ring_is_a_value_and_with_them_an_order() {
+    fn a_hop_is_no_cheaper_than_a_switch_nor_with_a_set_than_without() {
         let none = Params::one("set_bytes", 0);
         let records = [
             smoke::record("os.switch.process", &none, 1500.0, 10.0),
@@ -152,8 +143,8 @@ mod tests {
         let cases = SwitchRing.cases(&Host::default(), &Plan::default());
         let predict =
             |case| SwitchRing.predict(case, &Host::default(), &Known::new(&records)).unwrap();
-        let value = predict(&cases[0]);
-        assert_eq!((value.value, value.high), (Some(1500.0), Some(1950.0)));
+        let hop = predict(&cases[0]);
+        assert_eq!((hop.value, hop.low), (None, Some(1500.0)));
         for case in &cases[1..] {
             let order = predict(case);
             assert_eq!((order.value, order.low), (None, Some(1800.0)), "{}", case.params);

@@ -35,9 +35,10 @@ static ABOUT: About = About {
              those of lmbench's lat_syscall (McVoy & Staelin, USENIX 1996)",
     pitfalls: &[
         "C libraries have cached getpid: getppid is called, by the bare instruction",
-        "the kernel leaves nothing of the core's return stack, so the first return after a system \
-         call is mispredicted: getppid_called pays for that, as every program that calls by its C \
-         library does, and as perf bench syscall does; the bare instruction does not",
+        "on many cores the first return after a system call is dear, by a misprediction and by \
+         what the kernel does against attacks on returns: getppid_called pays for that, as every \
+         program that calls by its C library does, and as perf bench syscall does; the bare \
+         instruction does not",
         "calls of other kinds leave the predictors in states that can slow thousands of later \
          calls: each call is measured in processes that loop over it alone, and a program \
          that mixes its calls pays more",

@@ -13,7 +13,7 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "limit-files",
-        touches: &["file.*", "network.*"],
+        touches: &["os.select", "os.poll", "os.epoll", "file.*", "network.*"],
         effect: "files and connections beyond the limit cannot be opened",
         look: files,
     },

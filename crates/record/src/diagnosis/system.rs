@@ -7,7 +7,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "store",
         touches: &["*"],
-        effect: "a run that cannot be kept is refused before it begins",
+        effect: "a run is measured and not kept; where the store was named, it is refused",
         look: store,
     },
     Rule {
@@ -42,7 +42,7 @@ fn store(subject: &Subject<'_>) -> Outcome {
     };
     let outcome = match &place.refused {
         None => Outcome::good(format!("{} can be written", place.path)),
-        Some(refused) => Outcome::severe(refused.clone())
+        Some(refused) => Outcome::warning(refused.clone())
             .mend("fathom run --store PATH", "keeps the run at a place that can be written"),
     };
     outcome.from(subject, &["store"])

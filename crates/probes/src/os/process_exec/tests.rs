@@ -137,6 +137,7 @@ fn predictions_are_made_of_earlier_results() {
     let total = params("total");
     let records = [
         smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0),
+        smoke::record("os.signal.install", &Params::none(), 10.0, 0.1),
         smoke::record("os.thread.create_join", &Params::none(), 12_000.0, 100.0),
         smoke::record(BARE.id, &params("first_instruction"), 50_000.0, 100.0),
         smoke::record(BARE.id, &total, 70_000.0, 100.0),
@@ -149,7 +150,8 @@ fn predictions_are_made_of_earlier_results() {
     assert_eq!(predict(&VFORK_EXEC, 1).low, Some(50_000.0));
     assert_eq!(predict(&SHELL, 1).low, Some(140_000.0));
     let spawn = predict(&SPAWN, 1);
-    assert_eq!(spawn.value, Some(70_600.0));
+    assert_eq!(spawn.value, Some(70_600.0 + 10.0 * signal_calls()));
+    assert_eq!(["2.31", "2.37", "2.38", "3.0"].map(signal_calls_of), [122.0, 122.0, 0.0, 0.0]);
     assert_eq!(spawn.agreement(Some([105_000.0, 106_000.0])), Agreement::Differs);
     assert!(spawn.if_above.contains("C library"));
 }

@@ -40,7 +40,7 @@ fn predictions_are_made_of_switches_and_calls() {
         cases.iter().map(predict).map(|prediction| (prediction.value, prediction.low)).collect()
     };
     let value = |value: f64, share: f64| (Some(value), Some(value * share));
-    assert_eq!(predicted(&PIPE_RTT), [value(3600.0, 0.75), value(4200.0, 0.85)]);
+    assert_eq!(predicted(&PIPE_RTT), [(None, Some(3600.0)), value(4200.0, 0.85)]);
     assert_eq!(predicted(&SEMAPHORE_RTT), [value(3560.0, 0.75), value(3760.0, 0.75)]);
     assert_eq!(predicted(&FIFO_RTT), [value(4000.0, 0.85)]);
     assert_eq!(predicted(&UNIX_RTT), [(None, Some(4000.0)); 2]);
