@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench repeatability install clean needs
+.PHONY: run build test docs bench repeatability lab install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -22,6 +22,9 @@ bench: build ## figures side by side with trusted tools, in turn
 
 repeatability: build ## RUNS (default 30) quick runs: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- repeatability $(FATHOM) $(or $(RUNS),30)
+
+lab: build ## spoils runs on purpose, RUNS (default 10) a sabotage by SEED; needs root for most
+	$(CARGO) run --quiet --locked --package xtask -- lab $(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
 install: build ## program, completions and man pages under PREFIX (default /usr/local)
 	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
