@@ -4,12 +4,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use fathom_measure::clock::monotonic_raw_ns;
-use fathom_record::{Cause, State};
+use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::group::{Group, mounted};
 use super::program::{Ended, Launch, Seen};
-use super::sabotage::{Imposed, Sabotage, all_in, root};
+use super::sabotage::{Imposed, Sabotage, root};
 
 /// The quota's period: short, so that a visit holds many of them.
 const PERIOD_US: u64 = 7_000;
@@ -229,8 +229,8 @@ impl Sabotage for Stopped {
     fn causes(&self) -> &'static [Cause] {
         &[Cause::NotRunning]
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, _: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
         let stopped = imposed.counted().unwrap_or(0.0);
-        (format!("stopped for {stopped:.1} s"), stopped > 0.0 && all_in(seen, self, State::Noisy))
+        (format!("stopped for {stopped:.1} s"), stopped > 0.0)
     }
 }

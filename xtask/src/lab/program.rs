@@ -126,9 +126,9 @@ impl Bench {
         Ok(Seen { document, elapsed_ns, ticks })
     }
 
-    /// Waits until others leave the measured CPU alone, 10 s at most.
+    /// Waits until others leave the measured CPU alone, 2 s at most.
     pub(super) fn settle(&self) {
-        for _ in 0..20 {
+        for _ in 0..4 {
             let before = ticks(self.cpu)[0];
             std::thread::sleep(Duration::from_millis(500));
             if ticks(self.cpu)[0] - before < 3.0 || self.stop.load(Ordering::Relaxed) {
