@@ -139,8 +139,8 @@ pub struct Settings {
     pub time_limit_ns: f64,
     /// Every round is one value and every value is kept, as the trimmed protocol counts trials.
     pub trials: bool,
-    /// Work that is injected into every batched kernel, as a share of its own time: none but where a
-    /// laboratory shows that what is injected is what is measured.
+    /// Work that is injected into every batched kernel, as a share of its own time: none but where
+    /// a laboratory shows that what is injected is what is measured.
     pub injected: Dose,
 }
 
