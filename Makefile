@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench repeatability simulate install clean needs
+.PHONY: run build test docs bench repeatability simulate lab install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -26,6 +26,9 @@ repeatability: build ## RUNS (default 30) quick runs: how well results repeat, a
 simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alarms keep their word?
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
+
+lab: build ## spoils runs on purpose, RUNS (default 10) a sabotage by SEED; needs root for most
+	$(CARGO) run --quiet --locked --package xtask -- lab $(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
 install: build ## program, completions and man pages under PREFIX (default /usr/local)
 	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)

@@ -1,10 +1,11 @@
 //! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
 //! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
-//! keep their word.
+//! keep their word, `xtask lab` spoils runs on purpose and counts how often they say so.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod docs;
+mod lab;
 mod repeatability;
 mod simulate;
 mod test;
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
-                     repeatability PROGRAM RUNS | simulate RUNS SEED";
+                     repeatability PROGRAM RUNS | simulate RUNS SEED | \
+                     lab PROGRAM [RUNS] [SEED] [SABOTAGE]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,11 +40,40 @@ fn main() -> ExitCode {
             Ok(trials) => report(simulate::write(&root, trials)),
             Err(problem) => report(vec![problem]),
         },
+        ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(program, rest),
+        ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
         ["test"] => test::everything(&root),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
         }
+    }
+}
+
+/// `xtask lab`: 0 where the program was right often enough.
+fn laboratory(program: &str, rest: &[&str]) -> ExitCode {
+    let number = |at: usize, otherwise| {
+        rest.get(at).map_or(Some(otherwise), |text| text.parse::<u64>().ok())
+    };
+    let (Some(runs), Some(seed)) = (number(0, 10), number(1, 1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match lab::run(program, runs.min(1000) as u32, seed, rest.get(2).unwrap_or(&"")) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => report(vec![format!("{error:#}")]),
+    }
+}
+
+/// The busy neighbour that the laboratory starts.
+fn neighbour(cpu: &str, nice: &str, share: &str) -> ExitCode {
+    match (cpu.parse(), nice.parse(), share.parse()) {
+        (Ok(cpu), Ok(nice), Ok(share)) => {
+            let ended = lab::processor::neighbour(cpu, nice, share);
+            report(ended.err().map(|error| format!("{error:#}")).into_iter().collect())
+        }
+        _ => ExitCode::from(2),
     }
 }
 

@@ -235,6 +235,9 @@ fn note_clock(run: &mut Run, clock: &WholeRun) {
         run.notes.push(format!(
             "the wall clock was stepped by {seconds:+.1} s; durations are unaffected"
         ));
+    } else if clock.wall_was_set {
+        let note = "the wall clock was stepped and put back; durations are unaffected";
+        run.notes.push(note.to_owned());
     }
 }
 

@@ -1,7 +1,9 @@
 //! A known dose of extra work in the kernels of one metric, for laboratories that must see it
 //! measured, or a prediction turn to *differs*.
 
-/// Injects work, as `cpu.call=40%`.
+use fathom_measure::sampler::Dose;
+
+/// Injects work, as `cpu.call=40%`, or as `cpu.call=0..60%` where it grows over a visit's rounds.
 pub(crate) const INJECT: &str = "FATHOM_SPIN";
 /// No laboratory needs more: a hundred times the kernel itself.
 const SHARE_MAX: f64 = 100.0;
@@ -11,8 +13,8 @@ const SHARE_MAX: f64 = 100.0;
 pub struct InjectedSpin {
     /// The metric.
     pub metric: String,
-    /// The work, as a share of the kernel's own time.
-    pub share: f64,
+    /// The work, as shares of the kernel's own time.
+    pub dose: Dose,
 }
 
 impl InjectedSpin {
@@ -23,25 +25,31 @@ impl InjectedSpin {
 
     fn parse(text: &str) -> Result<Self, String> {
         let refused = |why: &str| {
-            format!("{INJECT}={text}: {why}; write it as METRIC=SHARE%, such as cpu.call=40%")
+            format!(
+                "{INJECT}={text}: {why}; write it as METRIC=SHARE%, such as cpu.call=40% \
+                 or cpu.call=0..60%"
+            )
         };
         let (metric, share) = text.split_once('=').ok_or_else(|| refused("no share"))?;
         if fathom_probes::find(metric).is_none() {
             return Err(refused("there is no such metric"));
         }
-        let number: Option<f64> = share.strip_suffix('%').and_then(|number| number.parse().ok());
-        let percent = number.ok_or_else(|| refused("the share is no percentage"))?;
-        match percent / 100.0 {
-            share if (0.0..=SHARE_MAX).contains(&share) => {
-                Ok(Self { metric: metric.to_owned(), share })
-            }
-            _ => Err(refused("the share is not from 0 % to 10000 %")),
+        let percents = share.strip_suffix('%').and_then(|shares| {
+            let (first, last) = shares.split_once("..").unwrap_or((shares, shares));
+            Some((first.parse::<f64>().ok()?, last.parse::<f64>().ok()?))
+        });
+        let (first, last) = percents.ok_or_else(|| refused("the share is no percentage"))?;
+        let dose = Dose { first: first / 100.0, last: last / 100.0 };
+        if [dose.first, dose.last].iter().all(|share| (0.0..=SHARE_MAX).contains(share)) {
+            Ok(Self { metric: metric.to_owned(), dose })
+        } else {
+            Err(refused("the share is not from 0 % to 10000 %"))
         }
     }
 
-    /// The share for this metric.
-    pub(super) fn share_of(&self, metric: &str) -> f64 {
-        if self.metric == metric { self.share } else { 0.0 }
+    /// The dose for this metric.
+    pub(super) fn dose_of(&self, metric: &str) -> Dose {
+        if self.metric == metric { self.dose } else { Dose::default() }
     }
 }
 
@@ -52,13 +60,18 @@ mod tests {
     #[test]
     fn a_dose_is_a_metric_and_a_percentage() {
         let spin = InjectedSpin::parse("cpu.call=12.5%").unwrap();
-        assert_eq!((spin.share_of("cpu.call"), spin.share_of("os.syscall")), (0.125, 0.0));
+        assert_eq!(spin.dose_of("cpu.call"), Dose::steady(0.125));
+        assert_eq!(spin.dose_of("os.syscall"), Dose::default());
+        let ramp = InjectedSpin::parse("cpu.call=0..60%").unwrap();
+        assert_eq!(ramp.dose, Dose { first: 0.0, last: 0.6 });
         for (text, why) in [
             ("cpu.call", "no share"),
             ("cpu.cal=10%", "no such metric"),
             ("cpu.call=10", "no percentage"),
             ("cpu.call=-1%", "not from 0 %"),
             ("cpu.call=NaN%", "not from 0 %"),
+            ("cpu.call=0..x%", "no percentage"),
+            ("cpu.call=0..-1%", "not from 0 %"),
         ] {
             let refused = InjectedSpin::parse(text).unwrap_err();
             assert!(refused.contains(why) && refused.contains(text), "{refused}");

@@ -1,6 +1,6 @@
 //! The visits of a block: in seeded random order, and as many as its cases need.
 
-use fathom_measure::sampler::{BATCH_FLOOR_NS, Fault, Settings};
+use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Settings};
 use fathom_probes::{Entry, Probe};
 use fathom_record::{Reason, Sample, judge, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -100,7 +100,9 @@ impl<'p> Visited<'p> {
                 // Three times the estimate and a second: a slow machine still gives its rounds.
                 time_limit_ns: 3.0 * cost_ns + 1e9,
                 trials: visits.trials,
-                injected: request.injected.map_or(0.0, |spin| spin.share_of(self.id())),
+                injected: request
+                    .injected
+                    .map_or_else(Dose::default, |spin| spin.dose_of(self.id())),
             },
             clock: machine.clock(),
             coordinator: std::process::id(),

@@ -103,7 +103,13 @@ impl Machine for Script {
 
     fn clock_check(&self) -> WholeRun {
         let raw_ppm = self.clock_ppm;
-        WholeRun { raw_ppm, monotonic_ppm: raw_ppm, wall_step_ns: 0, backwards: 0 }
+        WholeRun {
+            raw_ppm,
+            monotonic_ppm: raw_ppm,
+            wall_step_ns: 0,
+            wall_was_set: false,
+            backwards: 0,
+        }
     }
 
     fn clock(&self) -> Specification {

@@ -1,8 +1,11 @@
 //! What a laboratory imposes is seen: in the numbers, in their verdicts, and in what a run says of
 //! itself.
 
-use fathom_record::{Agreement, Document, Record};
+use std::path::Path;
 
+use fathom_record::{Agreement, Cause, Document, Record};
+
+use super::group::{Group, skipped};
 use super::{Place, is_refused, text};
 
 /// A quick run of one metric with this imposed.
@@ -71,5 +74,35 @@ fn a_dose_that_cannot_be_is_refused() {
         let output =
             place.fathom(&arguments).env("FATHOM_SPIN", dose).output().expect("the program starts");
         is_refused(&output, &["FATHOM_SPIN", dose, part]);
+    }
+}
+
+fn names(record: &Record, cause: Cause) -> bool {
+    record.verdict.reasons.iter().any(|reason| reason.cause == cause)
+}
+
+#[test]
+fn work_that_grows_over_a_visit_is_called_drift() {
+    let document = imposed("cpu.call", "FATHOM_SPIN", "cpu.call=0..80%");
+    let calls = of_metric(&document, "cpu.call");
+    let drifting = calls.iter().filter(|record| names(record, Cause::Drift)).count();
+    assert!(2 * drifting > calls.len(), "{drifting} of {} drift", calls.len());
+}
+
+#[test]
+fn a_quota_is_named_with_the_time_that_it_took() {
+    let limits = [("cpu.cfs_period_us", 10_000), ("cpu.cfs_quota_us", 3_000)];
+    let group = match Group::new("cpu", "lab-quota", &limits) {
+        Ok(group) => group,
+        Err(why) => return skipped(&why),
+    };
+    let place = Place::new();
+    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
+    let mut inside = group.enter(program, &["run", "--quick", "--json", "cpu.call"]);
+    let output = inside.env("FATHOM_STORE", place.store()).output().expect("the program starts");
+    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    for record in of_metric(&document, "cpu.call") {
+        assert!(names(record, Cause::Throttled), "{}: {:?}", record.name(), record.verdict);
+        assert!(record.disturbance.throttled_ns.is_some_and(|ns| ns > 0));
     }
 }

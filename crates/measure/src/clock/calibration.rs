@@ -4,10 +4,12 @@
 //! narrowest bracket is kept: its half width is the error of that end.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fathom_record::Host;
 use fathom_record::run::ClockFacts;
 
+use super::steps::Steps;
 use super::{
     Clock, OrderCheck, Refusal, Source, Specification, Stamp, check_order, monotonic_ns,
     monotonic_raw_ns, refusal, wall_ns,
@@ -51,6 +53,7 @@ pub struct Watch {
     refusal: Option<Refusal>,
     first: End,
     repeat_ppm: f64,
+    steps: Arc<Steps>,
 }
 
 /// How the clock stood the check over the whole run.
@@ -62,6 +65,8 @@ pub struct WholeRun {
     pub monotonic_ppm: f64,
     /// How far the wall clock was stepped, in nanoseconds; 0 if it was not.
     pub wall_step_ns: i64,
+    /// Whether it was stepped at all, even if it was put back.
+    pub wall_was_set: bool,
     /// Stamps handed from one CPU to another that lay in the receiver's future.
     pub backwards: u64,
 }
@@ -89,6 +94,7 @@ impl Watch {
     /// # Errors
     /// When the counter stands still although the CPU and the kernel trust it.
     pub fn begin(host: &Host) -> Result<Self, CalibrationError> {
+        let steps = Arc::new(Steps::listen());
         let cpus = host.cpu.allowed.clone();
         let chosen = refusal::choose(host).and_then(|source| in_order(source, &cpus));
         let (source, refusal) = match chosen {
@@ -109,7 +115,7 @@ impl Watch {
             ..clock.specification()
         };
         let clock = Clock::from_specification(specification);
-        Ok(Self { clock, cpus, refusal, first, repeat_ppm })
+        Ok(Self { clock, cpus, refusal, first, repeat_ppm, steps })
     }
 
     /// The calibrated clock.
@@ -147,6 +153,7 @@ impl Watch {
             raw_ppm: ppm(last.raw_ns - self.first.raw_ns),
             monotonic_ppm: ppm(monotonic),
             wall_step_ns: if step.abs() >= STEP_MIN_NS { step as i64 } else { 0 },
+            wall_was_set: self.steps.seen(),
             backwards: check_order(self.clock.specification(), &self.cpus).backwards,
         }
     }
@@ -279,7 +286,13 @@ mod tests {
 
     #[test]
     fn a_disagreement_above_50_ppm_is_a_failure_and_names_the_other_clock() {
-        let run = WholeRun { raw_ppm: 3.0, monotonic_ppm: -49.0, wall_step_ns: 0, backwards: 0 };
+        let run = WholeRun {
+            raw_ppm: 3.0,
+            monotonic_ppm: -49.0,
+            wall_step_ns: 0,
+            wall_was_set: false,
+            backwards: 0,
+        };
         assert_eq!(run.failure(), None);
         let run = WholeRun { monotonic_ppm: -51.0, ..run };
         assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC over")));

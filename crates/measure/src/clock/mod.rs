@@ -10,6 +10,7 @@ mod code;
 mod fake;
 mod order;
 mod refusal;
+mod steps;
 #[cfg(target_arch = "x86_64")]
 mod tsc;
 

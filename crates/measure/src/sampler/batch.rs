@@ -9,7 +9,7 @@
 
 use fathom_record::{Sample, statistics};
 
-use super::{BATCH_MAX, Fault, Kernel, injected};
+use super::{BATCH_MAX, Dose, Fault, Kernel, injected};
 use crate::clock::Clock;
 
 /// Length of the warm-up in shortest batches: 2 ms at the usual 100 µs.
@@ -66,11 +66,11 @@ impl<'k> Batched<'k> {
         warm(clock, &mut self.kernel, self.batch, floor_ns)
     }
 
-    /// Lengthens the kernel by a share of its own time; not the twin.
-    pub(super) fn inject(&mut self, clock: &Clock, share: f64) -> Result<(), Fault> {
-        if share > 0.0 {
+    /// Lengthens the kernel by a share of its own time over so many rounds; not the twin.
+    pub(super) fn inject(&mut self, clock: &Clock, dose: Dose, rounds: u32) -> Result<(), Fault> {
+        if dose != Dose::default() {
             let kernel = std::mem::replace(&mut self.kernel, Box::new(|iterations| iterations));
-            self.kernel = injected::into(kernel, share, self.batch, clock)?;
+            self.kernel = injected::into(kernel, dose, rounds, self.batch, clock)?;
         }
         Ok(())
     }

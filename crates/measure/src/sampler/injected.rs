@@ -1,7 +1,8 @@
 //! A known dose of extra work in a kernel, to show that what is injected is what is measured.
 //!
 //! The dose is a fixed number of dependent additions for each iteration, found once: it takes its
-//! time from the core, not from the clock that is on trial.
+//! time from the core, not from the clock that is on trial. It may grow over the rounds of a visit,
+//! as values that drift do.
 
 use std::hint::black_box;
 
@@ -9,14 +10,37 @@ use super::spin::{REFERENCE_ITERATIONS, chain};
 use super::{Fault, Kernel};
 use crate::clock::Clock;
 use fathom_record::statistics;
+use serde::{Deserialize, Serialize};
 
 /// How often kernel and chain are timed to find the dose.
 const TRIALS: usize = 9;
 
-/// The kernel with a chain of additions after each batch that lengthens it by `share`.
+/// Injected work as a share of the kernel's own time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dose {
+    /// In the first round.
+    pub first: f64,
+    /// In the last; those between lie on a line.
+    pub last: f64,
+}
+
+impl Dose {
+    /// The same in all rounds.
+    pub fn steady(share: f64) -> Self {
+        Self { first: share, last: share }
+    }
+
+    fn in_round(self, round: u32, rounds: u32) -> f64 {
+        let way = f64::from(round) / f64::from(rounds.saturating_sub(1).max(1));
+        self.first + (self.last - self.first) * way.min(1.0)
+    }
+}
+
+/// The kernel with a chain of additions after each batch that lengthens it by the dose.
 pub(super) fn into<'k>(
     mut kernel: Kernel<'k>,
-    share: f64,
+    share: Dose,
+    rounds: u32,
     batch: u64,
     clock: &Clock,
 ) -> Result<Kernel<'k>, Fault> {
@@ -34,12 +58,30 @@ pub(super) fn into<'k>(
     else {
         return Err(Fault::Failed("no dose for the injected spin could be found".to_owned()));
     };
-    let chain_per_batch = share * kernel_ns / chain_ns * REFERENCE_ITERATIONS as f64;
-    let dose = chain_per_batch / batch as f64;
+    let whole = kernel_ns / chain_ns * REFERENCE_ITERATIONS as f64 / batch as f64;
+    let mut batches = 0;
     Ok(Box::new(move |iterations| {
         let done = kernel(iterations);
+        // A round is two batches, of N and of 2N iterations.
+        let dose = whole * share.in_round(batches / 2, rounds);
+        batches += 1;
         // At least one: the loop of additions counts down to 0.
         black_box(chain((dose * iterations as f64).max(1.0) as u64));
         done
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dose_that_grows_is_a_line_over_the_rounds() {
+        let dose = Dose { first: 0.1, last: 0.5 };
+        let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
+        assert!(close(dose.in_round(0, 5), 0.1) && close(dose.in_round(2, 5), 0.3));
+        assert!(close(dose.in_round(4, 5), 0.5) && close(dose.in_round(9, 5), 0.5));
+        assert!(close(Dose::steady(0.2).in_round(3, 12), 0.2));
+        assert!(close(dose.in_round(0, 1), 0.1), "a single round has no line");
+    }
 }

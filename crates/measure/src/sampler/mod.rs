@@ -20,6 +20,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+pub use injected::Dose;
 pub use spin::REFERENCE_ITERATIONS;
 pub use watch::{KernelCounters, Observer, RoundMark};
 
@@ -138,9 +139,9 @@ pub struct Settings {
     pub time_limit_ns: f64,
     /// Every round is one value and every value is kept, as the trimmed protocol counts trials.
     pub trials: bool,
-    /// Work that is injected into every batched kernel, as a share of its own time: 0 but where a
-    /// laboratory shows that what is injected is what is measured.
-    pub injected: f64,
+    /// Work that is injected into every batched kernel, as a share of its own time: none but where
+    /// a laboratory shows that what is injected is what is measured.
+    pub injected: Dose,
 }
 
 /// A case's samples in the making.
@@ -307,7 +308,7 @@ impl Sampler {
         match work {
             Active::Batched(batched) => {
                 batched.find_batch(&self.clock, floor)?;
-                batched.inject(&self.clock, self.settings.injected)
+                batched.inject(&self.clock, self.settings.injected, self.settings.rounds)
             }
             Active::Single(single) => single.find_count(&self.clock, floor, self.settings.trials),
         }

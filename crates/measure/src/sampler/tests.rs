@@ -43,7 +43,7 @@ fn settings() -> Settings {
         batch_floor_ns: 10_000.0,
         time_limit_ns: 1e9,
         trials: false,
-        injected: 0.0,
+        injected: Dose::default(),
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,
-        injected: 0.0,
+        injected: fathom_measure::sampler::Dose::default(),
     };
     Sampler::new(clock, settings, cases, Box::new(Quiet))
 }

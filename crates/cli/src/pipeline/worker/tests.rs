@@ -21,7 +21,7 @@ fn request() -> VisitRequest {
             batch_floor_ns: 2000.0,
             time_limit_ns: 1e8,
             trials: false,
-            injected: 0.0,
+            injected: fathom_measure::sampler::Dose::default(),
         },
         clock: Specification {
             source: Source::MonotonicRaw,

@@ -1,0 +1,128 @@
+//! One byte of a kept result is changed: it must be refused, and one that is whole must not.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result};
+
+use super::Random;
+use super::program::{Bench, Launch};
+use super::sabotage::Nothing;
+use super::table::{Right, Row};
+
+/// Damages a document or the store in half of the runs.
+pub(super) fn rows(bench: &Bench, runs: u32, random: &mut Random) -> Result<Vec<Row>> {
+    bench.run("cpu.frequency", &Launch::default(), &mut Nothing)?;
+    let folder = bench.folder.path();
+    let (good, bad) = (folder.join("run.json"), folder.join("damaged.json"));
+    let document = std::fs::read(&good)?;
+    let mut rows = Vec::new();
+    for sabotaged in random.halves(runs) {
+        let (bytes, dose) = flipped(&document, sabotaged, random)?;
+        std::fs::write(&bad, bytes)?;
+        let output = Command::new(&bench.program).arg("compare").args([&bad, &good]).output()?;
+        let said = ["the checksum of", "is not a run of"];
+        rows.push(row("damaged document", dose, sabotaged, &output, &said));
+    }
+    let (kept, spoiled) = (folder.join("fathom.db"), folder.join("spoiled.db"));
+    for sabotaged in random.halves(runs) {
+        let mut bytes = std::fs::read(&kept)?;
+        let mut dose = String::new();
+        if sabotaged {
+            // The figure stands in the text of the record's row, as it is written.
+            let start = find(&bytes, b"\"median\":").context("no record in the store")? + 9;
+            let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let at = start + random.below(digits as u64) as usize;
+            bytes[at] = if bytes[at] == b'9' { b'1' } else { bytes[at] + 1 };
+            dose = format!("byte {at}");
+        }
+        std::fs::write(&spoiled, bytes)?;
+        let mut show = Command::new(&bench.program);
+        let output = show.args(["show", "--json", "--store"]).arg(&spoiled).output()?;
+        rows.push(row("damaged store", dose, sabotaged, &output, &["is damaged"]));
+    }
+    Ok(rows)
+}
+
+fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]) -> Row {
+    let told = String::from_utf8_lossy(&output.stderr);
+    let named = said.iter().find(|part| told.contains(**part));
+    let right = match (sabotaged, output.status.success()) {
+        (true, refused) => !refused && named.is_some(),
+        (false, accepted) => accepted,
+    };
+    let right = match (sabotaged, right) {
+        (_, true) => Right::Yes,
+        (true, false) => Right::No,
+        (false, false) => Right::FalseAlarm,
+    };
+    Row {
+        sabotage: name.to_owned(),
+        sabotaged,
+        dose,
+        verdict: if output.status.success() { "read" } else { "refused" }.to_owned(),
+        cause: named.map_or("-", |part| part).to_owned(),
+        truth: String::new(),
+        right,
+    }
+}
+
+/// The document with one bit of one value of a record changed, so that it means another thing.
+fn flipped(document: &[u8], really: bool, random: &mut Random) -> Result<(Vec<u8>, String)> {
+    let meaning: serde_json::Value = serde_json::from_slice(document)?;
+    let places = values(document, find(document, b"\"records\"").context("no records")?);
+    for _ in 0..if really { 1000 } else { 0 } {
+        let at = places[random.below(places.len() as u64) as usize];
+        let bit = random.below(6);
+        let mut bytes = document.to_vec();
+        bytes[at] ^= 1 << bit;
+        if serde_json::from_slice::<serde_json::Value>(&bytes).ok().as_ref() != Some(&meaning) {
+            return Ok((bytes, format!("byte {at}, bit {bit}")));
+        }
+    }
+    Ok((document.to_vec(), String::new()))
+}
+
+/// The bytes of strings and numbers that are values, not names, from some byte on.
+fn values(document: &[u8], from: usize) -> Vec<usize> {
+    let mut places = Vec::new();
+    let mut at = from;
+    while at < document.len() {
+        let start = at;
+        match document[at] {
+            b'"' => {
+                at += 1;
+                while at < document.len() && document[at] != b'"' {
+                    at += if document[at] == b'\\' { 2 } else { 1 };
+                }
+                at += 1;
+                if document.get(at) != Some(&b':') {
+                    places.extend(start + 1..at - 1);
+                }
+            }
+            b'0'..=b'9' => {
+                while document.get(at).is_some_and(u8::is_ascii_digit) {
+                    at += 1;
+                }
+                places.extend(start..at);
+            }
+            _ => at += 1,
+        }
+    }
+    places
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_told_from_names() {
+        let text = br#"{"records":[{"a":"x\"y","b":12.5}]}"#;
+        let shown: Vec<u8> = values(text, 0).into_iter().map(|at| text[at]).collect();
+        assert_eq!(shown, br#"x\"y125"#);
+    }
+}

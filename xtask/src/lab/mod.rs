@@ -1,0 +1,235 @@
+//! The laboratory: spoils runs on purpose, half of them, and counts how often the program names
+//! what was done, and what it names where nothing was.
+//!
+//! What is imposed is undone when its guard is dropped: at the end of the run, on an error, on a
+//! panic, and after Ctrl-C, which ends the run and is then noticed here.
+
+mod damage;
+mod group;
+mod machine;
+pub(crate) mod processor;
+mod program;
+mod sabotage;
+mod slope;
+mod table;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result, bail};
+use fathom_measure::affinity;
+use fathom_record::{Cause, Record};
+
+use program::{Bench, Launch, Seen};
+use sabotage::{Imposed, Nothing, Sabotage};
+use table::{Right, Row};
+
+/// All sabotages, in the order of the table.
+const ALL: [&dyn Sabotage; 9] = [
+    &processor::Quota,
+    &processor::Neighbour { in_turns: false },
+    &processor::Neighbour { in_turns: true },
+    &processor::Stopped,
+    &machine::WallClock,
+    &machine::WrongWork,
+    &machine::Drift,
+    &machine::HugePages,
+    &machine::Memory,
+];
+
+/// Runs all of it, or what has `only` in its name; true if the program was right often enough.
+pub(crate) fn run(program: &str, runs: u32, seed: u64, only: &str) -> Result<bool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let cpu = affinity::allowed().into_iter().next_back().context("no CPU to measure on")?;
+    let folder = tempfile::tempdir().context("make a folder")?;
+    let bench = Bench { program: program.to_owned(), cpu, folder, stop };
+    let mut random = Random(seed);
+    println!("seed {seed}, {runs} runs of each, CPU {cpu}, load {}", load());
+    println!("{}", table::line(["sabotage", "dose", "verdict", "cause", "truth", ""]));
+    let mut rows = Vec::new();
+    for sabotage in ALL.into_iter().filter(|one| one.name().contains(only)) {
+        if let Err(why) = sabotage.needs() {
+            println!("{}: skipped: {why}", sabotage.name());
+            continue;
+        }
+        for sabotaged in random.halves(runs) {
+            let row = one(&bench, sabotage, sabotaged, &mut random)
+                .with_context(|| sabotage.name().to_owned())?;
+            println!("{}", row.line());
+            rows.push(row);
+        }
+    }
+    if "damaged".contains(only) {
+        let damaged = damage::rows(&bench, runs, &mut random)?;
+        damaged.iter().for_each(|row| println!("{}", row.line()));
+        rows.extend(damaged);
+    }
+    let mut good = true;
+    if "slope".contains(only) {
+        let (text, right) = slope::measure(&bench, &mut random)?;
+        println!("{text}");
+        good &= right;
+    }
+    let (text, enough) = table::account(&rows);
+    println!("{text}; load {}", load());
+    Ok(good && enough)
+}
+
+/// One run, sabotaged or left alone.
+fn one(
+    bench: &Bench,
+    sabotage: &dyn Sabotage,
+    sabotaged: bool,
+    random: &mut Random,
+) -> Result<Row> {
+    bench.settle();
+    if bench.stop.load(Ordering::Relaxed) {
+        bail!("stopped");
+    }
+    let dose = sabotage.dose(random.draw());
+    let mut launch = Launch::default();
+    let mut imposed: Box<dyn Imposed> =
+        if sabotaged { sabotage.impose(dose, bench.cpu, &mut launch)? } else { Box::new(Nothing) };
+    let seen = bench.run(sabotage.metric(), &launch, imposed.as_mut())?;
+    let row = Row {
+        sabotage: sabotage.name().to_owned(),
+        sabotaged,
+        dose: sabotage.in_words(dose),
+        ..if sabotaged {
+            judged(sabotage, &seen, imposed.as_ref(), dose)
+        } else {
+            untouched(sabotage, &seen)
+        }
+    };
+    Ok(row)
+}
+
+/// A sabotaged run: its most frequent first cause must be one of the sabotage's.
+fn judged(sabotage: &dyn Sabotage, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> Row {
+    let touched: Vec<&Record> =
+        seen.of_metric(sabotage.metric()).filter(|record| sabotage.touches(record)).collect();
+    let expected = sabotage.causes();
+    let first = most(&touched, |record| record.verdict.reasons.first().map(|one| one.cause));
+    // A machine that others use has causes of its own, if its counters say so.
+    let beneath = most(&touched, |record| {
+        let mut causes = record.verdict.reasons.iter().map(|one| one.cause);
+        causes.find(|cause| expected.contains(cause) || seen.moved(*cause) != Some(true))
+    });
+    let is_right = |cause: Option<Cause>| cause.is_some_and(|cause| expected.contains(&cause));
+    let (truth, fits) = sabotage.truth(seen, imposed, dose);
+    let right = match (fits, expected.is_empty() || is_right(first), is_right(beneath)) {
+        (true, true, _) => Right::Yes,
+        (true, false, true) => Right::AfterAnother,
+        _ => Right::No,
+    };
+    Row { truth, right, ..row(&touched, first) }
+}
+
+/// An untouched run: every first cause must be one whose counter moved.
+fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
+    let records: Vec<&Record> = seen.of_metric(sabotage.metric()).collect();
+    let mut right = Right::Yes;
+    for reason in records.iter().filter_map(|record| record.verdict.reasons.first()) {
+        match (reason.cause, seen.moved(reason.cause)) {
+            (_, Some(true)) | (Cause::Spread, _) => {}
+            (_, Some(false)) | (Cause::WrongWork | Cause::NotAsAsked | Cause::Missing, None) => {
+                right = Right::FalseAlarm;
+            }
+            (_, None) if right == Right::Yes => right = Right::Unexplained,
+            (_, None) => {}
+        }
+    }
+    let told = seen.document.run.notes.iter().any(|note| note.contains("wall clock was stepped"));
+    if told {
+        right = Right::FalseAlarm;
+    }
+    let first = most(&records, |record| record.verdict.reasons.first().map(|one| one.cause));
+    let truth = format!(
+        "others {:.0} %, steal {:.0} ms, interrupts {:.0} ms",
+        100.0 * seen.others().max(0.0),
+        10.0 * seen.ticks[1],
+        10.0 * seen.ticks[2]
+    );
+    Row { truth, right, ..row(&records, first) }
+}
+
+fn row(records: &[&Record], first: Option<Cause>) -> Row {
+    let with_cause =
+        |record: &&&Record| record.verdict.reasons.first().map(|reason| reason.cause) == first;
+    let verdict = records.iter().find(with_cause).map_or("-", |one| one.verdict.state.word());
+    let word = first.and_then(|cause| serde_json::to_value(cause).ok());
+    let cause = word.as_ref().and_then(|word| word.as_str()).unwrap_or("-").to_owned();
+    Row {
+        sabotage: String::new(),
+        sabotaged: false,
+        dose: String::new(),
+        verdict: verdict.to_owned(),
+        cause,
+        truth: String::new(),
+        right: Right::No,
+    }
+}
+
+/// The most frequent answer of those that there are.
+fn most(records: &[&Record], of: impl Fn(&Record) -> Option<Cause>) -> Option<Cause> {
+    let causes: Vec<Cause> = records.iter().filter_map(|record| of(record)).collect();
+    let count = |cause: &Cause| causes.iter().filter(|one| *one == cause).count();
+    causes.iter().max_by_key(|cause| count(cause)).copied()
+}
+
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<&str>>().join(" ")
+}
+
+/// Numbers from a seed: SplitMix64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 to 1.
+    fn draw(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    fn shuffled(&mut self, count: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..count).collect();
+        for last in (1..count).rev() {
+            order.swap(last, self.below(last as u64 + 1) as usize);
+        }
+        order
+    }
+
+    /// Which of so many runs are sabotaged: half of them, in random order.
+    fn halves(&mut self, runs: u32) -> Vec<bool> {
+        let half = runs.div_ceil(2) as usize;
+        self.shuffled(runs as usize).into_iter().map(|place| place < half).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_runs_are_sabotaged_in_an_order_that_the_seed_decides() {
+        let of = |seed| Random(seed).halves(20);
+        assert_eq!(of(1).iter().filter(|one| **one).count(), 10);
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1), of(2));
+        assert!((0..1000).all(|seed| (0.0..1.0).contains(&Random(seed).draw())));
+    }
+}

@@ -1,0 +1,236 @@
+//! Sabotages that take the processor away: a quota, neighbours, a stopped worker.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result};
+use fathom_measure::clock::monotonic_raw_ns;
+use fathom_record::Cause;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::group::{Group, mounted};
+use super::program::{Ended, Launch, Seen};
+use super::sabotage::{Imposed, Sabotage, root};
+
+/// The quota's period: short, so that a visit holds many of them.
+const PERIOD_US: u64 = 7_000;
+/// The share told and the cgroup's own lie within two points.
+const SHARE_MAX: f64 = 0.02;
+/// Between two stops of a worker.
+const RUNNING_NS: u64 = 30_000_000;
+
+/// A quota of CPU time.
+pub(super) struct Quota;
+
+struct InGroup {
+    group: Group,
+    last: Option<(u64, f64)>,
+    wall_ns: f64,
+    throttled_ns: f64,
+}
+
+impl Imposed for InGroup {
+    fn tick(&mut self, _: u32, elapsed_ns: u64) -> Result<()> {
+        // The coordinator sleeps: the quota matters while there is a worker.
+        let working = self.group.processes() > 1;
+        let throttled = self.group.figure("cpu.stat", "throttled_time").unwrap_or(0.0);
+        if let Some((at, before)) = self.last.filter(|_| working) {
+            self.wall_ns += (elapsed_ns - at) as f64;
+            self.throttled_ns += throttled - before;
+        }
+        self.last = working.then_some((elapsed_ns, throttled));
+        Ok(())
+    }
+
+    fn counted(&self) -> Option<f64> {
+        Some(self.throttled_ns / self.wall_ns.max(1.0))
+    }
+}
+
+impl Sabotage for Quota {
+    fn name(&self) -> &'static str {
+        "CPU quota"
+    }
+    fn needs(&self) -> Result<(), String> {
+        root().and_then(|()| mounted("cpu").map(drop))
+    }
+    fn dose(&self, draw: f64) -> f64 {
+        0.15 + 0.75 * draw
+    }
+    fn in_words(&self, dose: f64) -> String {
+        format!("{:.0} % of a CPU", 100.0 * dose)
+    }
+    fn metric(&self) -> &'static str {
+        "os.syscall"
+    }
+    fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
+        let quota = (dose * PERIOD_US as f64) as u64;
+        let limits = [("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", quota)];
+        let group = Group::around(launch, "cpu", &limits)?;
+        Ok(Box::new(InGroup { group, last: None, wall_ns: 0.0, throttled_ns: 0.0 }))
+    }
+    fn causes(&self) -> &'static [Cause] {
+        &[Cause::Throttled]
+    }
+    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
+        let mut visits: Vec<(u64, u64)> = Vec::new();
+        for record in &seen.document.records {
+            let told = &record.disturbance;
+            visits.push((told.wall_ns, told.throttled_ns.unwrap_or(0)));
+        }
+        // Cases that share their visits share its counters.
+        visits.sort_unstable();
+        visits.dedup();
+        let (wall, throttled) =
+            visits.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let told = throttled as f64 / wall.max(1) as f64;
+        let counted = imposed.counted().unwrap_or(f64::NAN);
+        let text = format!("cgroup {:.1} %, told {:.1} % throttled", 100.0 * counted, 100.0 * told);
+        (text, (counted - told).abs() <= SHARE_MAX)
+    }
+}
+
+/// A spinning neighbour on the measured CPU: all the time at some niceness, or in turns.
+pub(super) struct Neighbour {
+    /// Whether it sleeps in between.
+    pub(super) in_turns: bool,
+}
+
+impl Imposed for Ended {}
+
+impl Sabotage for Neighbour {
+    fn name(&self) -> &'static str {
+        if self.in_turns { "neighbour in turns" } else { "spinning neighbour" }
+    }
+    fn needs(&self) -> Result<(), String> {
+        Ok(())
+    }
+    fn dose(&self, draw: f64) -> f64 {
+        if self.in_turns { 0.3 + 0.6 * draw } else { (11.0 * draw).floor() }
+    }
+    fn in_words(&self, dose: f64) -> String {
+        if self.in_turns { format!("{:.0} % busy", 100.0 * dose) } else { format!("nice {dose}") }
+    }
+    fn metric(&self) -> &'static str {
+        "cpu.call"
+    }
+    fn impose(&self, dose: f64, cpu: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
+        let (nice, share) = if self.in_turns { (0.0, dose) } else { (dose, 1.0) };
+        let words = [cpu.to_string(), nice.to_string(), share.to_string()];
+        let own = std::env::current_exe()?;
+        let child = Command::new(own).arg("lab-neighbour").args(words).spawn();
+        Ok(Box::new(Ended(child.context("start a neighbour")?)))
+    }
+    fn causes(&self) -> &'static [Cause] {
+        &[Cause::Contention]
+    }
+    fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
+        let others = seen.others();
+        (format!("others held CPU for {:.0} %", 100.0 * others), others > 0.05)
+    }
+}
+
+/// The neighbour's own program: busy for a share of every 20 ms, until it is killed.
+pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64) -> Result<()> {
+    const TURN_NS: u64 = 20_000_000;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    fathom_measure::affinity::pin(cpu)?;
+    rustix::process::setpriority_process(None, nice)?;
+    let busy_ns = (share * TURN_NS as f64) as u64;
+    loop {
+        let begun = monotonic_raw_ns();
+        while monotonic_raw_ns() - begun < busy_ns {
+            std::hint::spin_loop();
+        }
+        if busy_ns < TURN_NS {
+            std::thread::sleep(std::time::Duration::from_nanos(TURN_NS - busy_ns));
+        }
+    }
+}
+
+/// A worker that is stopped in the middle of its rounds, and goes on.
+pub(super) struct Stopped;
+
+struct Stops {
+    for_ns: u64,
+    worker: Option<(Pid, u64)>,
+    stopped: bool,
+    total_ns: u64,
+}
+
+impl Imposed for Stops {
+    fn tick(&mut self, program: u32, elapsed_ns: u64) -> Result<()> {
+        if let Some((pid, since)) = self.worker.filter(|_| self.stopped) {
+            if elapsed_ns - since >= self.for_ns {
+                let _ = kill_process(pid, Signal::CONT);
+                self.total_ns += elapsed_ns - since;
+                (self.stopped, self.worker) = (false, Some((pid, elapsed_ns)));
+            }
+            return Ok(());
+        }
+        let current = worker_of(program);
+        match (self.worker, current) {
+            (Some((pid, since)), Some(now)) if pid == now => {
+                if elapsed_ns - since >= RUNNING_NS && kill_process(pid, Signal::STOP).is_ok() {
+                    (self.stopped, self.worker) = (true, Some((pid, elapsed_ns)));
+                }
+            }
+            _ => self.worker = current.map(|pid| (pid, elapsed_ns)),
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> Option<f64> {
+        Some(self.total_ns as f64 / 1e9)
+    }
+}
+
+impl Drop for Stops {
+    fn drop(&mut self) {
+        if let Some((pid, _)) = self.worker.filter(|_| self.stopped) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+}
+
+/// The program's worker, which may be the child of any of its threads.
+fn worker_of(program: u32) -> Option<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{program}/task")).ok()?;
+    let children: String = threads
+        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok())
+        .collect();
+    let is_worker = |pid: &i32| {
+        std::fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == b"worker"))
+    };
+    let pid = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_worker)?;
+    Pid::from_raw(pid)
+}
+
+impl Sabotage for Stopped {
+    fn name(&self) -> &'static str {
+        "stopped worker"
+    }
+    fn needs(&self) -> Result<(), String> {
+        Ok(())
+    }
+    fn dose(&self, draw: f64) -> f64 {
+        50.0 + 350.0 * draw
+    }
+    fn in_words(&self, dose: f64) -> String {
+        format!("{dose:.0} ms, again and again")
+    }
+    fn metric(&self) -> &'static str {
+        "os.process.fork"
+    }
+    fn impose(&self, dose: f64, _: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
+        let for_ns = (dose * 1e6) as u64;
+        Ok(Box::new(Stops { for_ns, worker: None, stopped: false, total_ns: 0 }))
+    }
+    fn causes(&self) -> &'static [Cause] {
+        &[Cause::NotRunning]
+    }
+    fn truth(&self, _: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
+        let stopped = imposed.counted().unwrap_or(0.0);
+        (format!("stopped for {stopped:.1} s"), stopped > 0.0)
+    }
+}

@@ -1,0 +1,92 @@
+//! The known answer: what is injected is what is measured. The slope of measured on injected is 1.
+
+use anyhow::{Context as _, Result};
+
+use super::Random;
+use super::program::{Bench, Launch};
+use super::sabotage::Nothing;
+
+/// The injected shares, in per cent.
+const DOSES: [f64; 5] = [0.0, 5.0, 10.0, 15.0, 20.0];
+/// Repeated until the slope is as certain as this, within these bounds.
+const ERROR_MAX: f64 = 0.02;
+const REPEATS: std::ops::RangeInclusive<usize> = 4..=20;
+/// How far the slope may lie from 1.
+const OFF_MAX: f64 = 0.05;
+
+/// A line through points, and the standard error of its slope.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) slope: f64,
+    pub(super) error: f64,
+    pub(super) at_0: f64,
+}
+
+/// Measures, and says how it stands; whether it is right.
+pub(super) fn measure(bench: &Bench, random: &mut Random) -> Result<(String, bool)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let mut line = None;
+    for repeat in 1..=*REPEATS.end() {
+        for index in random.shuffled(DOSES.len()) {
+            let dose = format!("cpu.call={}%", DOSES[index]);
+            let environment = vec![("FATHOM_SPIN".to_owned(), dose)];
+            let launch = Launch { environment, ..Launch::default() };
+            bench.settle();
+            let seen = bench.run("cpu.call", &launch, &mut Nothing)?;
+            let logs: Vec<f64> = seen
+                .of_metric("cpu.call")
+                .filter_map(|record| Some(record.summary.as_ref()?.median.ln()))
+                .collect();
+            let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+            points.push((DOSES[index] / 100.0, mean.exp()));
+        }
+        line = relative(&points);
+        let certain = line.as_ref().is_some_and(|line| line.error <= ERROR_MAX);
+        if certain && REPEATS.contains(&repeat) {
+            break;
+        }
+    }
+    let line = line.context("no line through the points")?;
+    let right = (line.slope - 1.0).abs() <= OFF_MAX && line.error <= ERROR_MAX;
+    let text = format!(
+        "injected spin: slope of measured on injected {:.3} ± {:.3} (standard error) over {} runs, \
+         {:.4} ns without: {}",
+        line.slope,
+        line.error,
+        points.len(),
+        line.at_0,
+        if right { "right" } else { "wrong" }
+    );
+    Ok((text, right))
+}
+
+/// The line of least squares, its slope as a share of the value at dose 0.
+fn relative(points: &[(f64, f64)]) -> Option<Line> {
+    let n = points.len() as f64;
+    let (mean_x, mean_y) =
+        points.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0 / n, sum.1 + one.1 / n));
+    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
+    let xx = sum(&|(x, _)| (x - mean_x).powi(2));
+    let slope = sum(&|(x, y)| (x - mean_x) * (y - mean_y)) / xx;
+    let at_0 = mean_y - slope * mean_x;
+    let rest = sum(&|(x, y)| (y - at_0 - slope * x).powi(2));
+    let error = (rest / (n - 2.0) / xx).sqrt();
+    (n > 2.0 && xx > 0.0).then(|| Line { slope: slope / at_0, error: error / at_0, at_0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_its_slope_and_an_error_as_wide_as_the_points_lie_off_it() {
+        let exact: Vec<(f64, f64)> = DOSES.iter().map(|x| (*x, 4.0 + 2.0 * x)).collect();
+        let line = relative(&exact).unwrap();
+        assert!((line.slope - 0.5).abs() < 1e-9 && line.error < 1e-9, "{line:?}");
+        let off: Vec<(f64, f64)> = vec![(0.0, 1.0), (0.0, 3.0), (1.0, 3.0), (1.0, 5.0)];
+        // Residuals ±1, 2 degrees of freedom, Σ(x − x̄)² = 1: error √(4 ÷ 2 ÷ 1) ÷ 2.
+        let line = relative(&off).unwrap();
+        assert!((line.slope - 1.0).abs() < 1e-9, "{line:?}");
+        assert!((line.error - 2.0_f64.sqrt() / 2.0).abs() < 1e-9, "{line:?}");
+    }
+}
