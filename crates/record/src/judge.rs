@@ -6,7 +6,7 @@
 
 mod machine;
 
-pub use machine::{machine_drift, machine_wander};
+pub use machine::{machine_changed, machine_drift, machine_wander};
 
 use crate::statistics::{median, median_interval};
 use crate::{Cause, Disturbance, Reason, Sample, State, Summary, Verdict};

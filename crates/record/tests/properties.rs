@@ -2,9 +2,9 @@
 
 use fathom_record::Sample;
 use fathom_record::statistics::{
-    autocorrelation, block_means, clusters, dip, mann_whitney, mean, median, median_interval,
-    modes, order_interval, printable_quantile, quantile, ratio_of_medians, standard_deviation,
-    summarise, theil_sen, trials_for, trimmed, tukey_outliers,
+    autocorrelation, benjamini_hochberg, block_means, clusters, dip, mann_whitney, mean, median,
+    median_interval, modes, order_interval, printable_quantile, quantile, ratio_of_medians,
+    standard_deviation, summarise, theil_sen, trials_for, trimmed, tukey_outliers,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -99,6 +99,25 @@ proptest! {
         prop_assert!(trimmed.mean >= lowest || close(trimmed.mean, lowest, 1e9));
         prop_assert!(trimmed.mean <= highest || close(trimmed.mean, highest, 1e9));
         prop_assert!(trimmed.sd >= 0.0 && trimmed.se >= 0.0);
+    }
+
+    #[test]
+    fn adjusted_p_values_keep_their_order_and_are_never_below(
+        p in vec(0.0..=1.0_f64, 0..60), turn in 0_usize..60,
+    ) {
+        let adjusted = benjamini_hochberg(&p);
+        prop_assert_eq!(adjusted.len(), p.len());
+        for (at, (p_at, adjusted_at)) in p.iter().zip(&adjusted).enumerate() {
+            prop_assert!(*adjusted_at >= p_at * (1.0 - 1e-12) && *adjusted_at <= 1.0);
+            for (other, adjusted_other) in p.iter().zip(&adjusted).skip(at) {
+                prop_assert!(p_at > other || adjusted_at <= adjusted_other);
+            }
+        }
+        let mut turned = p.clone();
+        turned.rotate_left(turn % p.len().max(1));
+        let mut back = benjamini_hochberg(&turned);
+        back.rotate_right(turn % p.len().max(1));
+        prop_assert_eq!(back, adjusted);
     }
 
     #[test]

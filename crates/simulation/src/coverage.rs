@@ -1,6 +1,6 @@
 //! The interval over process medians, and what is said of the shape beside it.
 
-use fathom_record::judge::{Expectation, Waits, judge, machine_drift, machine_wander};
+use fathom_record::judge::{Expectation, Waits, judge, machine_changed};
 use fathom_record::statistics::{order_interval, summarise};
 use fathom_record::{State, Summary};
 
@@ -44,8 +44,7 @@ impl Figure {
         let kept = holds(&summary, TRUTH);
         // What is shown of a case: its verdict, the modes beneath its row, and the run's verdict.
         let noisy = judge(&samples, &summary, EXPECTED).state == State::Noisy;
-        let machine = machine_drift(&spins).or_else(|| machine_wander(&spins)).is_some();
-        let marked = noisy || !summary.modes.is_empty() || machine;
+        let marked = noisy || !summary.modes.is_empty() || machine_changed(&spins).is_some();
         self.kept.note(kept);
         self.marked.note(marked);
         self.kept_or_marked.note(kept || marked);
@@ -135,7 +134,10 @@ fn promises(section: &mut Section, world: &World, figure: &Figure, processes: us
             section.at_least(figure.kept, 0.93, what);
             section.at_most(figure.kept, 0.99, what);
         }
-        Kind::Marked => section.at_least(figure.kept_or_marked, 0.90, what),
+        Kind::Marked => {
+            section.at_least(figure.kept_or_marked, 0.90, what);
+            section.at_least(figure.marked, world.marked_from(processes), &format!("mark, {what}"));
+        }
         // Where nothing is promised, the page says that it is not kept: that must be true.
         Kind::Broken => section.at_most(figure.kept_or_marked, 0.90, what),
     }

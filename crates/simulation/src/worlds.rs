@@ -139,6 +139,19 @@ impl World {
         rounds.into_iter().map(|round| self.value(level, round)).collect()
     }
 
+    /// How often the program marks a case of this world, at least, where it says that it does.
+    pub(crate) fn marked_from(&self, processes: usize) -> f64 {
+        match (self.name, processes) {
+            ("drift in a visit", _) => 0.99,
+            // Below 8 processes groups are not looked for, below 100 values modes are not.
+            ("two paths", 10..) => 0.99,
+            ("two kinds of processes", 20..) => 0.95,
+            ("two kinds of processes", 10..) => 0.75,
+            ("AR(1) visits, in turn", _) => 0.90,
+            _ => 0.0,
+        }
+    }
+
     fn value(&self, process: f64, round: f64) -> f64 {
         // Nothing takes less than a hundredth of what it usually does.
         let value = (TRUTH + DEVIATION * (process + round)).max(TRUTH / 100.0);

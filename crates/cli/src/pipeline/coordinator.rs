@@ -108,8 +108,7 @@ pub fn coordinate(
     }
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
-    let changed = judge::machine_drift(&spins).or_else(|| judge::machine_wander(&spins));
-    document.run.verdict.reasons.extend(changed);
+    document.run.verdict.reasons.extend(judge::machine_changed(&spins));
     settle(&mut document.run.verdict);
     audience.ends(&document);
     document

@@ -137,6 +137,21 @@ fn a_clock_that_disagrees_makes_every_number_invalid() {
 }
 
 #[test]
+fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
+    let run_with = |spin_ns: fn(usize) -> f64| {
+        let mut script = Script { spin_ns, ..Script::new() };
+        let (document, text) = run(&mut script, &ASKED, 80);
+        assert!(script.visits.len() >= 30, "{} visits tell too little", script.visits.len());
+        (document.run.verdict.state, text)
+    };
+    let (state, text) = run_with(|visit| 9_000.0 + 20.0 * visit as f64);
+    assert!(state == State::Noisy && text.contains("slower"), "{text}");
+    let (state, text) = run_with(|visit| if visit / 5 % 2 == 0 { 9_000.0 } else { 9_300.0 });
+    assert!(state == State::Noisy && text.contains("came and went"), "{text}");
+    assert_eq!(run_with(|visit| 9_000.0 + (visit % 2) as f64).0, State::Valid);
+}
+
+#[test]
 fn a_prediction_never_uses_a_number_that_must_not_be_believed() {
     let mut script = Script::new();
     script.crashes = Some("cpu.frequency");

@@ -28,6 +28,8 @@ pub struct Script {
     pub clock_ppm: f64,
     /// How much processes differ from each other.
     pub jitter_permille: u64,
+    /// What the reference spin takes in a visit, by its number.
+    pub spin_ns: fn(usize) -> f64,
 }
 
 impl Script {
@@ -38,6 +40,7 @@ impl Script {
             stops_after: None,
             clock_ppm: 0.0,
             jitter_permille: 4,
+            spin_ns: |_| 9_000.0,
         }
     }
 
@@ -89,7 +92,8 @@ impl Machine for Script {
         sampler.run(works);
         let visit = sampler.finish();
         let at_ns = 40_000_000 * self.visits.len() as u64;
-        Outcome::Answered(VisitAnswer { samples: visit.samples, spin: Some((at_ns, 9_000.0)) })
+        let spin = Some((at_ns, (self.spin_ns)(self.visits.len())));
+        Outcome::Answered(VisitAnswer { samples: visit.samples, spin })
     }
 
     fn elapsed_ns(&self) -> u64 {

@@ -18,6 +18,12 @@ const DEVIATION_MIN: f64 = 0.005;
 /// The quartiles of a normal distribution are so many deviations apart.
 const QUARTILES_APART: f64 = 1.349;
 
+/// What the reference spin says of the machine over a run: that it drifted, or else that it
+/// wandered. `spins` as for both.
+pub fn machine_changed(spins: &[(u64, f64)]) -> Option<Reason> {
+    machine_drift(spins).or_else(|| machine_wander(spins))
+}
+
 /// Whether the fixed reference spin became slower or faster over the run, and from when to when:
 /// of each visit, when it was, in nanoseconds, and what the spin took in it, in their order.
 ///
