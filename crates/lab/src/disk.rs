@@ -1,9 +1,9 @@
 //! A file system in memory that knows what a power cut would leave of it.
 //!
-//! What is written is seen at once and lost in a power cut, until it is synced: a file's content and
-//! length by a sync of the file, a name by a sync of the folder that holds it. That is all that
-//! POSIX promises; most real file systems keep more. Sectors that were not synced may survive one by
-//! one ([`Survivors::Some`]), as caches of real disks write them in any order.
+//! What is written is seen at once and lost in a power cut, until it is synced: a file's content
+//! and length by a sync of the file, a name by a sync of the folder that holds it. That is all that
+//! POSIX promises; most real file systems keep more. Sectors that were not synced may survive one
+//! by one ([`Survivors::Some`]), as caches of real disks write them in any order.
 //!
 //! A disk that records keeps every change, so that a test can look at it as it was after any of
 //! them, and cut the power there.

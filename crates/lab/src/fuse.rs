@@ -2,6 +2,10 @@
 //!
 //! Locks and mapped pages are the kernel's own affair; every write reaches the disk at once. One
 //! request is served at a time, as by a disk with one head.
+//!
+//! The process that serves a disk must not map a file of it, as SQLite does with the index of its
+//! log: the thread that serves could then wait for the memory that the other one holds while it
+//! waits for the disk. A store on such a disk is opened by a child.
 
 mod answer;
 mod wire;

@@ -1,11 +1,11 @@
 //! The file and its folder: where they are, that they are there, and whether they can be written.
 //!
-//! Nothing here opens a file that exists. Closing any descriptor of a file drops all the locks the
+//! Nothing here opens a file that exists, but folders. Closing any descriptor of a file drops all the locks the
 //! process holds on it, SQLite's among them, so an existing store is opened by SQLite alone. The
 //! one that is made here is closed before another thread can see it.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
     if kind_of(path)?.is_none() {
         create_folder(path, folder)?;
         access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+        // Before there is a file: where there is one, this was done.
+        sync_names(folder)?;
         create_file(path)?;
     }
     drop(making);
@@ -116,6 +118,22 @@ fn create_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
         }
         Err(error) => Err(StoreError::from_io("create", folder, &error)),
     }
+}
+
+/// Makes the names of a folder and of all above it last through a power cut. The names in it are
+/// synced by SQLite, with the first commit.
+fn sync_names(folder: &Path) -> Result<(), StoreError> {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    for above in whole.ancestors().skip(1) {
+        // Who may not read a folder has not made anything in it.
+        let Ok(names) = File::open(above) else { continue };
+        match names.sync_all() {
+            // Not every file system knows what that is.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            synced => synced.map_err(|error| StoreError::from_io("sync", above, &error))?,
+        }
+    }
+    Ok(())
 }
 
 /// An empty file is what SQLite takes for a new database; made here for its mode, which SQLite
