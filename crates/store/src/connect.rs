@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::{StoreError, place, schema};
 
@@ -27,6 +27,9 @@ const JOURNAL_PAUSE: Duration = Duration::from_millis(20);
 /// SQLite's file layer without locks; see [`private`].
 const WITHOUT_LOCKS: &str = "unix-none";
 
+/// The log's index cannot be opened or mapped.
+const NO_INDEX: [i32; 2] = [ffi::SQLITE_IOERR_SHMOPEN, ffi::SQLITE_IOERR_SHMMAP];
+
 /// Opens for writing a file that exists, which may be empty. `layer` names another file layer of
 /// SQLite than its own choice, for tests.
 pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, StoreError> {
@@ -36,14 +39,18 @@ pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, Sto
     if connection.is_readonly("main").map_err(failed)? {
         return Err(StoreError::ReadOnly { action: "write", path: path.to_owned() });
     }
-    if schema::version(&connection).is_err_and(|error| is_cannot_open(&error)) {
-        leave_log(path, layer).map_err(failed)?;
-        connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)?;
+    if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
+        connection = without_log(connection, path, layer)?;
     }
     // Before there is a log, so that the id of a store is always in the file itself, where
     // `check_identity` and programs such as file(1) look for it.
     schema::migrate(&mut connection, path)?;
-    choose_journal(&connection).map_err(failed)?;
+    choose_journal(&connection, "wal").map_err(failed)?;
+    // Some file systems refuse the log's index only when it is used.
+    if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
+        connection = without_log(connection, path, layer)?;
+        choose_journal(&connection, "delete").map_err(failed)?;
+    }
     Ok(connection)
 }
 
@@ -150,17 +157,24 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path).map_err(|error| StoreError::from_io("open", path, &error))
 }
 
-/// Turns a store with a log into one with a rollback journal, where the log's index cannot be.
-fn leave_log(path: &Path, layer: Option<&str>) -> rusqlite::Result<()> {
-    let Ok(connection) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer) else {
-        return Ok(());
-    };
-    connection.pragma_update(None, "locking_mode", "exclusive")?;
-    set_journal(&connection, "delete").map(drop)
+/// Turns a store with a log into one with a rollback journal, where the log's index cannot be, and
+/// opens it again.
+fn without_log(
+    useless: Connection,
+    path: &Path,
+    layer: Option<&str>,
+) -> Result<Connection, StoreError> {
+    drop(useless);
+    let failed = |error| StoreError::from_sqlite("open", path, error);
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)?;
+    connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
+    set_journal(&connection, "delete").map_err(failed)?;
+    drop(connection);
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)
 }
 
-fn choose_journal(connection: &Connection) -> rusqlite::Result<()> {
-    let mode = set_journal(connection, "wal")?;
+fn choose_journal(connection: &Connection, wanted: &str) -> rusqlite::Result<()> {
+    let mode = set_journal(connection, wanted)?;
     // Without a log, a commit is the removal of the journal, and EXTRA is what waits for it.
     let synchronous = if mode == "wal" { "FULL" } else { "EXTRA" };
     connection.pragma_update(None, "synchronous", synchronous)
@@ -185,6 +199,12 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 fn is_cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+}
+
+/// Whether the place has no shared memory for the log's index.
+fn lacks_index(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_extended_error_code();
+    is_cannot_open(error) || code.is_some_and(|code| NO_INDEX.contains(&code))
 }
 
 fn needs_to_write(error: &rusqlite::Error) -> bool {
