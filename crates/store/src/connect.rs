@@ -87,13 +87,14 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-/// Reads where nothing can be written beside the file, such as on a read-only medium. Only for a
-/// place where nobody writes: a writer would have left the log's index, and then this is not
-/// reached.
+/// Reads where nothing can be written beside the file: on a read-only medium, on one without room,
+/// and where the log's index cannot be mapped. Only for a place where nobody writes: a writer
+/// would have left the log's index, and then this is not reached.
 ///
 /// Without a log, the file is read as one that never changes. With one, which a killed writer
 /// left, its index is built in this process's own memory, as SQLite does for an exclusive
-/// connection; the lock which that takes is not asked for, because it needs a writable file.
+/// connection; the lock which that takes is asked for only where the file can be written, because
+/// it needs that.
 fn private(path: &Path) -> Result<Connection, StoreError> {
     if place::has_journal(path) {
         return Err(StoreError::NeedsRecovery { path: path.to_owned() });
@@ -102,8 +103,10 @@ fn private(path: &Path) -> Result<Connection, StoreError> {
         return unchanging(path);
     }
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = connect(path, read_only, Some(WITHOUT_LOCKS))?;
+    let connection = match place::is_writable(path) {
+        true => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None),
+        false => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Some(WITHOUT_LOCKS)),
+    }?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
     Ok(connection)
@@ -207,8 +210,12 @@ fn lacks_index(error: &rusqlite::Error) -> bool {
     is_cannot_open(error) || code.is_some_and(|code| NO_INDEX.contains(&code))
 }
 
+/// Whether reading failed because nothing could be written beside the file.
 fn needs_to_write(error: &rusqlite::Error) -> bool {
-    is_cannot_open(error) || error.sqlite_error_code() == Some(ErrorCode::ReadOnly)
+    let no_room = error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
+    let refused = [ErrorCode::ReadOnly, ErrorCode::DiskFull];
+    let refused = error.sqlite_error_code().is_some_and(|code| refused.contains(&code));
+    no_room || refused || lacks_index(error)
 }
 
 #[cfg(test)]
