@@ -184,16 +184,22 @@ fn choose_journal(connection: &Connection, wanted: &str) -> rusqlite::Result<()>
 }
 
 fn set_journal(connection: &Connection, mode: &str) -> rusqlite::Result<String> {
-    let mut tries = 0;
-    loop {
-        let set = connection
-            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0));
-        tries += 1;
-        match set {
-            Err(error) if is_busy(&error) && tries < JOURNAL_TRIES => sleep(JOURNAL_PAUSE),
-            set => return set,
+    // What it does first would wait, and that as often as it is tried.
+    connection.busy_timeout(Duration::ZERO)?;
+    let set = || {
+        connection
+            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0))
+    };
+    let mut outcome = set();
+    for _ in 1..JOURNAL_TRIES {
+        if !outcome.as_ref().is_err_and(is_busy) {
+            break;
         }
+        sleep(JOURNAL_PAUSE);
+        outcome = set();
     }
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    outcome
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

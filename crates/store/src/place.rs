@@ -44,7 +44,7 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
         create_folder(path, folder)?;
         access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
         // Before there is a file: where there is one, this was done.
-        sync_names(folder)?;
+        sync_names(folder);
         create_file(path)?;
     }
     drop(making);
@@ -69,6 +69,11 @@ pub(crate) fn require(path: &Path) -> Result<(), StoreError> {
 pub(crate) fn is_writable(path: &Path) -> bool {
     access("write", path, Access::WRITE_OK).is_ok()
         && access("write", folder_of(path), Access::WRITE_OK).is_ok()
+}
+
+/// Whether the file system has no room for another block.
+pub(crate) fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(folder_of(path)).is_ok_and(|facts| facts.f_bavail == 0)
 }
 
 fn making() -> MutexGuard<'static, ()> {
@@ -121,19 +126,13 @@ fn create_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Makes the names of a folder and of all above it last through a power cut. The names in it are
-/// synced by SQLite, with the first commit.
-fn sync_names(folder: &Path) -> Result<(), StoreError> {
+/// synced by SQLite, with the first commit, and as there a refusal is no failure: not every file
+/// system can, and not every folder may be read.
+fn sync_names(folder: &Path) {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     for above in whole.ancestors().skip(1) {
-        // Who may not read a folder has not made anything in it.
-        let Ok(names) = File::open(above) else { continue };
-        match names.sync_all() {
-            // Not every file system knows what that is.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
-            synced => synced.map_err(|error| StoreError::from_io("sync", above, &error))?,
-        }
+        let _ = File::open(above).and_then(|names| names.sync_all());
     }
-    Ok(())
 }
 
 /// An empty file is what SQLite takes for a new database; made here for its mode, which SQLite

@@ -8,9 +8,16 @@
 //! `make soak` does all of this far more often (`FATHOM_SOAK`).
 #![expect(clippy::print_stdout, reason = "a test says what it covered, or that it is skipped")]
 
+mod calls;
+mod disk;
+mod judge;
 mod kept;
 mod kills;
+mod leaks;
 mod place;
+mod power;
+mod tampering;
+mod worker_calls;
 
 /// The amount for `make test`, or that for `make soak`.
 fn amount(short: usize, long: usize) -> usize {

@@ -31,6 +31,8 @@ pub(super) struct Follower {
     store: Option<Store>,
     run_id: String,
     store_failed: bool,
+    /// The store knows of the run.
+    begun: bool,
 }
 
 impl Follower {
@@ -55,6 +57,7 @@ impl Follower {
             store: Some(store),
             run_id: String::new(),
             store_failed: false,
+            begun: false,
         }
     }
 
@@ -98,6 +101,7 @@ impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: &Plan, estimate_ns: f64) {
         self.run_id = document.run.id.clone();
         self.keep(|store| store.begin(&document.tool, &document.run, &document.host));
+        self.begun = !self.store_failed;
         if self.format == Format::Table {
             let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
             self.print(&text);
@@ -157,7 +161,11 @@ impl Audience for Follower {
                 let closing = fathom_report::closing(document, self.layout.width);
                 self.print(&closing);
                 let last = match self.store_failed {
-                    true => "This run is not kept: the store failed, as said above.\n".to_owned(),
+                    true => {
+                        let what =
+                            if self.begun { "Not all of this run" } else { "None of this run" };
+                        format!("{what} is kept: the store failed, as said above.\n")
+                    }
                     false => fathom_report::kept(document, self.layout.width),
                 };
                 self.print(&last);
