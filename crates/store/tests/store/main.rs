@@ -7,6 +7,7 @@ mod damage;
 mod example;
 mod kills;
 mod names;
+mod older;
 mod places;
 mod power;
 mod refusals;
