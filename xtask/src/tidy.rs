@@ -90,6 +90,10 @@ fn walk(root: &Path, folder: &str, files: &mut Vec<File>, found: &mut Vec<String
     };
     for entry in entries.flatten() {
         let Ok(name) = entry.file_name().into_string() else { continue };
+        // In a second work tree `.git` is a file.
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         // A symbolic link is neither: it is not followed, so that the walk ends.
         let Ok(kind) = entry.file_type() else { continue };
@@ -124,6 +128,7 @@ mod tests {
         write("target/debug/x.rs", b"\tbad");
         write(".git", b"gitdir: elsewhere\n");
         write("web/node_modules/y.rs", b"\tbad");
+        write(".git", b"gitdir: elsewhere");
         write("Cargo.lock", b"x");
         write("image.bin", &[0xff, 0xfe]);
         let (mut files, mut found) = (Vec::new(), Vec::new());

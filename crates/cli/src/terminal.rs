@@ -52,7 +52,8 @@ pub fn width() -> usize {
 
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
-    let _ = writeln!(anstream::stderr(), "fathom: {text}");
+    // At once, so that what another program says does not come between.
+    let _ = anstream::stderr().write_all(format!("fathom: {text}\n").as_bytes());
 }
 
 /// Whether a progress bar can be drawn: on a terminal, and not between the rows of a table that

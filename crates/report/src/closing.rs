@@ -60,7 +60,8 @@ fn progress(document: &Document) -> Option<String> {
     match document.run.state {
         RunState::Complete => None,
         RunState::Interrupted => {
-            Some(format!("The run was interrupted: {amount}, and what was done is kept."))
+            // Whether it is kept is for whoever keeps it to say.
+            Some(format!("The run was interrupted: {amount}."))
         }
         RunState::Running => Some(format!(
             "The run has not ended, or ended without a word: {amount}, and what was done is kept."

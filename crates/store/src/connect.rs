@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::{StoreError, place, schema};
 
@@ -27,6 +27,9 @@ const JOURNAL_PAUSE: Duration = Duration::from_millis(20);
 /// SQLite's file layer without locks; see [`private`].
 const WITHOUT_LOCKS: &str = "unix-none";
 
+/// The log's index cannot be opened or mapped.
+const NO_INDEX: [i32; 2] = [ffi::SQLITE_IOERR_SHMOPEN, ffi::SQLITE_IOERR_SHMMAP];
+
 /// Opens for writing a file that exists, which may be empty. `layer` names another file layer of
 /// SQLite than its own choice, for tests.
 pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, StoreError> {
@@ -36,14 +39,18 @@ pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, Sto
     if connection.is_readonly("main").map_err(failed)? {
         return Err(StoreError::ReadOnly { action: "write", path: path.to_owned() });
     }
-    if schema::version(&connection).is_err_and(|error| is_cannot_open(&error)) {
-        leave_log(path, layer).map_err(failed)?;
-        connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)?;
+    if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
+        connection = without_log(connection, path, layer)?;
     }
     // Before there is a log, so that the id of a store is always in the file itself, where
     // `check_identity` and programs such as file(1) look for it.
     schema::migrate(&mut connection, path)?;
-    choose_journal(&connection).map_err(failed)?;
+    choose_journal(&connection, "wal").map_err(failed)?;
+    // Some file systems refuse the log's index only when it is used.
+    if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
+        connection = without_log(connection, path, layer)?;
+        choose_journal(&connection, "delete").map_err(failed)?;
+    }
     Ok(connection)
 }
 
@@ -80,13 +87,14 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
     }
 }
 
-/// Reads where nothing can be written beside the file, such as on a read-only medium. Only for a
-/// place where nobody writes: a writer would have left the log's index, and then this is not
-/// reached.
+/// Reads where nothing can be written beside the file: on a read-only medium, on one without room,
+/// and where the log's index cannot be mapped. Only for a place where nobody writes: a writer
+/// would have left the log's index, and then this is not reached.
 ///
 /// Without a log, the file is read as one that never changes. With one, which a killed writer
 /// left, its index is built in this process's own memory, as SQLite does for an exclusive
-/// connection; the lock which that takes is not asked for, because it needs a writable file.
+/// connection; the lock which that takes is asked for only where the file can be written, because
+/// it needs that.
 fn private(path: &Path) -> Result<Connection, StoreError> {
     if place::has_journal(path) {
         return Err(StoreError::NeedsRecovery { path: path.to_owned() });
@@ -95,8 +103,10 @@ fn private(path: &Path) -> Result<Connection, StoreError> {
         return unchanging(path);
     }
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = connect(path, read_only, Some(WITHOUT_LOCKS))?;
+    let connection = match place::is_writable(path) {
+        true => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None),
+        false => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Some(WITHOUT_LOCKS)),
+    }?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
     connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
     Ok(connection)
@@ -150,33 +160,46 @@ fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path).map_err(|error| StoreError::from_io("open", path, &error))
 }
 
-/// Turns a store with a log into one with a rollback journal, where the log's index cannot be.
-fn leave_log(path: &Path, layer: Option<&str>) -> rusqlite::Result<()> {
-    let Ok(connection) = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer) else {
-        return Ok(());
-    };
-    connection.pragma_update(None, "locking_mode", "exclusive")?;
-    set_journal(&connection, "delete").map(drop)
+/// Turns a store with a log into one with a rollback journal, where the log's index cannot be, and
+/// opens it again.
+fn without_log(
+    useless: Connection,
+    path: &Path,
+    layer: Option<&str>,
+) -> Result<Connection, StoreError> {
+    drop(useless);
+    let failed = |error| StoreError::from_sqlite("open", path, error);
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)?;
+    connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;
+    set_journal(&connection, "delete").map_err(failed)?;
+    drop(connection);
+    connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, layer)
 }
 
-fn choose_journal(connection: &Connection) -> rusqlite::Result<()> {
-    let mode = set_journal(connection, "wal")?;
+fn choose_journal(connection: &Connection, wanted: &str) -> rusqlite::Result<()> {
+    let mode = set_journal(connection, wanted)?;
     // Without a log, a commit is the removal of the journal, and EXTRA is what waits for it.
     let synchronous = if mode == "wal" { "FULL" } else { "EXTRA" };
     connection.pragma_update(None, "synchronous", synchronous)
 }
 
 fn set_journal(connection: &Connection, mode: &str) -> rusqlite::Result<String> {
-    let mut tries = 0;
-    loop {
-        let set = connection
-            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0));
-        tries += 1;
-        match set {
-            Err(error) if is_busy(&error) && tries < JOURNAL_TRIES => sleep(JOURNAL_PAUSE),
-            set => return set,
+    // What it does first would wait, and that as often as it is tried.
+    connection.busy_timeout(Duration::ZERO)?;
+    let set = || {
+        connection
+            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0))
+    };
+    let mut outcome = set();
+    for _ in 1..JOURNAL_TRIES {
+        if !outcome.as_ref().is_err_and(is_busy) {
+            break;
         }
+        sleep(JOURNAL_PAUSE);
+        outcome = set();
     }
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    outcome
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {
@@ -187,8 +210,18 @@ fn is_cannot_open(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
+/// Whether the place has no shared memory for the log's index.
+fn lacks_index(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_extended_error_code();
+    is_cannot_open(error) || code.is_some_and(|code| NO_INDEX.contains(&code))
+}
+
+/// Whether reading failed because nothing could be written beside the file.
 fn needs_to_write(error: &rusqlite::Error) -> bool {
-    is_cannot_open(error) || error.sqlite_error_code() == Some(ErrorCode::ReadOnly)
+    let no_room = error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE);
+    let refused = [ErrorCode::ReadOnly, ErrorCode::DiskFull];
+    let refused = error.sqlite_error_code().is_some_and(|code| refused.contains(&code));
+    no_room || refused || lacks_index(error)
 }
 
 #[cfg(test)]

@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
+use crate::place;
+
+/// How often something is tried that fails by the device.
+const TRIES: u32 = 3;
+
 /// Why a store could not be opened, written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -256,6 +261,19 @@ pub enum StoreError {
         /// The system's words.
         reason: String,
     },
+    /// The device, or the file system on it, failed.
+    #[error(
+        "{action} {}: {reason}; see what the kernel says of the device (dmesg), \
+         or choose another place with --store or FATHOM_STORE", .path.display()
+    )]
+    Device {
+        /// What was tried.
+        action: &'static str,
+        /// The store.
+        path: PathBuf,
+        /// SQLite's words.
+        reason: String,
+    },
     /// Any other failure of SQLite.
     #[error(
         "{action} {}: {reason}; choose another place with --store or FATHOM_STORE", .path.display()
@@ -302,8 +320,9 @@ impl StoreError {
         let Some(cause) = error.sqlite_error() else {
             return Self::Sqlite { action, path, reason };
         };
-        // The shared index beside the log is grown by a write that only a full device refuses.
-        if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE {
+        // The shared index beside the log is grown by a write, and SQLite does not say what was
+        // wrong with it.
+        if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && place::is_full(&path) {
             return Self::Full { action, path };
         }
         match cause.code {
@@ -312,9 +331,29 @@ impl StoreError {
             ErrorCode::NotADatabase => Self::NotADatabase { path },
             ErrorCode::ReadOnly => Self::ReadOnly { action, path },
             ErrorCode::DatabaseCorrupt => Self::Corrupt { action, path, reason },
+            ErrorCode::CannotOpen => {
+                // SQLite names the file once more, and not why.
+                let reason = "the file, or one beside it, cannot be opened".to_owned();
+                Self::Sqlite { action, path, reason }
+            }
+            ErrorCode::SystemIoFailure => Self::Device { action, path, reason },
             _ => Self::Sqlite { action, path, reason },
         }
     }
+}
+
+/// Does something that can be done again, until it succeeds or has failed three times by a device:
+/// what interrupted it may have passed.
+pub(crate) fn persevere<T>(
+    mut work: impl FnMut() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    for _ in 0..TRIES - 1 {
+        match work() {
+            Err(StoreError::Device { .. }) => {}
+            done => return done,
+        }
+    }
+    work()
 }
 
 fn lower_first(text: &str) -> String {

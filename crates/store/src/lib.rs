@@ -58,7 +58,7 @@ impl Store {
     /// lies there is then left as it was.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         place::prepare(path)?;
-        let connection = connect::writer(path, None)?;
+        let connection = error::persevere(|| connect::writer(path, None))?;
         Ok(Self::over(connection, path))
     }
 

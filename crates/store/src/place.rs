@@ -1,11 +1,11 @@
 //! The file and its folder: where they are, that they are there, and whether they can be written.
 //!
-//! Nothing here opens a file that exists. Closing any descriptor of a file drops all the locks the
+//! Nothing here opens a file that exists, but folders. Closing any descriptor of a file drops all the locks the
 //! process holds on it, SQLite's among them, so an existing store is opened by SQLite alone. The
 //! one that is made here is closed before another thread can see it.
 
 use std::ffi::OsString;
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
     if kind_of(path)?.is_none() {
         create_folder(path, folder)?;
         access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
+        // Before there is a file: where there is one, this was done.
+        sync_names(folder);
         create_file(path)?;
     }
     drop(making);
@@ -84,6 +86,11 @@ pub(crate) fn require(path: &Path) -> Result<(), StoreError> {
 pub(crate) fn is_writable(path: &Path) -> bool {
     access("write", path, Access::WRITE_OK).is_ok()
         && access("write", folder_of(path), Access::WRITE_OK).is_ok()
+}
+
+/// Whether the file system has no room for another block.
+pub(crate) fn is_full(path: &Path) -> bool {
+    rustix::fs::statvfs(folder_of(path)).is_ok_and(|facts| facts.f_bavail == 0)
 }
 
 fn making() -> MutexGuard<'static, ()> {
@@ -132,6 +139,16 @@ fn create_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
             Err(StoreError::from_io("open", path, &error))
         }
         Err(error) => Err(StoreError::from_io("create", folder, &error)),
+    }
+}
+
+/// Makes the names of a folder and of all above it last through a power cut. The names in it are
+/// synced by SQLite, with the first commit, and as there a refusal is no failure: not every file
+/// system can, and not every folder may be read.
+fn sync_names(folder: &Path) {
+    let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    for above in whole.ancestors().skip(1) {
+        let _ = File::open(above).and_then(|names| names.sync_all());
     }
 }
 

@@ -6,6 +6,7 @@ use fathom_record::{Host, Record, Run, Tool};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, ffi, params};
 use serde_json::Error as JsonError;
 
+use crate::error::persevere;
 use crate::liveness::{Owner, PROC};
 use crate::read::state_word;
 use crate::{Store, StoreError};
@@ -99,7 +100,7 @@ impl Store {
             let Some((tool, host)) = kept else {
                 return Ok(false);
             };
-            let texts = RunTexts { tool, body, host };
+            let texts = RunTexts { tool, body: body.clone(), host };
             transaction
                 .execute(
                     "UPDATE run SET started = ?2, ended = ?3, state = ?4, effort = ?5, body = ?6,
@@ -124,23 +125,23 @@ impl Store {
     }
 
     /// One transaction: all of `work`, or nothing. It takes the lock for writing at its begin, so
-    /// that what it reads cannot change before it writes.
+    /// that what it reads cannot change before it writes. One that failed is undone, and so can be
+    /// tried again.
     fn write<T>(
         &mut self,
-        work: impl FnOnce(
-            &Transaction<'_>,
-            &dyn Fn(rusqlite::Error) -> StoreError,
-        ) -> Result<T, StoreError>,
+        work: impl Fn(&Transaction<'_>, &dyn Fn(rusqlite::Error) -> StoreError) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let path = &self.path;
         let failed = |error| StoreError::from_sqlite("write", path, error);
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failed)?;
-        let done = work(&transaction, &failed)?;
-        transaction.commit().map_err(failed)?;
-        Ok(done)
+        persevere(|| {
+            let transaction = self
+                .connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(failed)?;
+            let done = work(&transaction, &failed)?;
+            transaction.commit().map_err(failed)?;
+            Ok(done)
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use super::File;
 /// to enforce this.
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("record", &[]),
+    ("lab", &[]),
     ("measure", &["record"]),
     ("fileio", &["measure", "record"]),
     ("service", &["fileio", "measure", "record"]),

@@ -48,7 +48,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let store = open_store(arguments)?;
-    store.as_ref().err().iter().for_each(|why| terminal::warn(why));
+    store.as_ref().err().iter().for_each(|why| terminal::warn(&format!("not kept: {why}")));
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     note_counter_rate(&mut host, &watch);
     let (mark, mut notes) = (mark_of_a_run(), imposed());
@@ -124,7 +124,7 @@ fn open_store(arguments: &RunArguments) -> anyhow::Result<Result<Store, String>>
     };
     match opened {
         Ok(store) => Ok(Ok(store)),
-        Err(error) if error.is_of_the_place() => Ok(Err(format!("not kept: {error}"))),
+        Err(error) if error.is_of_the_place() => Ok(Err(error.to_string())),
         Err(error) => Err(Usage(error.to_string()).into()),
     }
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use fathom_record::{Run, RunState};
 use fathom_store::Store;
 
 use crate::{example, places};
@@ -26,6 +27,7 @@ fn child() {
         "write" => write(path, words[2], words[3].parse().unwrap()),
         "fill" => places::fill(path),
         "read only" => places::read_only(path),
+        "read" => read(path, words[2]),
         other => panic!("unknown part {other}"),
     }
     say("done");
@@ -41,6 +43,21 @@ fn write(path: &Path, run_id: &str, records: u64) {
     for number in 0..records {
         store.add(run_id, &example::record(number)).unwrap();
         say(&format!("added {number}"));
+    }
+    let run = Run { state: RunState::Complete, ..example::run(run_id) };
+    store.update_run(&run).unwrap();
+    say("ended");
+}
+
+/// Reads a run, and says how many records it found as they were written, or what was in the way.
+fn read(path: &Path, run_id: &str) {
+    match Store::open_existing(path).and_then(|store| store.document(run_id, true)) {
+        Ok(document) => {
+            let good = document.records.iter().enumerate();
+            let good = good.filter(|(number, one)| **one == example::record(*number as u64));
+            say(&format!("read {}", good.count()));
+        }
+        Err(error) => say(&format!("error {error}")),
     }
 }
 

@@ -46,11 +46,11 @@ fn play(script: &str, folder: &Path, part: [&str; 2]) {
 fn a_full_disk_is_named_and_what_was_stored_stands() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fathom.db");
-    let script = "mount -t tmpfs -o size=1536k none \"$0\"";
+    let script = "mount -t tmpfs -o size=2048k none \"$0\"";
     play(script, folder.path(), ["fill", path.to_str().unwrap()]);
 }
 
-/// Runs in a file system of 1.5 MiB.
+/// Runs in a file system of 2 MiB.
 pub(crate) fn fill(path: &Path) {
     let filler = path.with_file_name("filler");
     std::fs::write(&filler, vec![0; 512 << 10]).unwrap();
@@ -59,13 +59,23 @@ pub(crate) fn fill(path: &Path) {
     let mut store = Store::open(path).unwrap();
     store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
     let mut stored = 0;
+    while stored < 3 {
+        store.add(RUN, &example::record(stored)).unwrap();
+        stored += 1;
+    }
+    // What a writer leaves that is killed now: a log without its index.
+    let killed = path.with_file_name("killed.db");
+    for suffix in ["", "-wal"] {
+        let of = |path: &Path| format!("{}{suffix}", path.display());
+        std::fs::copy(of(path), of(&killed)).unwrap();
+    }
     let error = loop {
         match store.add(RUN, &example::record(stored)) {
             Ok(()) => stored += 1,
             Err(error) => break error,
         }
     };
-    assert!(stored > 0, "nothing was stored before the disk was full");
+    assert!(stored > 3, "nothing was stored before the disk was full");
     let expected = |path: &Path, action: &str| {
         format!(
             "{action} {}: no space left on the device; free some space \
@@ -80,9 +90,16 @@ pub(crate) fn fill(path: &Path) {
     let last = path.with_file_name("last");
     let mut room = std::fs::File::create(last).unwrap();
     while std::io::Write::write_all(&mut room, &[0; 512]).is_ok() {}
-    for other in [path.with_file_name("new.db"), rested] {
-        let error = Store::open(&other).unwrap_err();
-        assert_eq!(error.to_string(), expected(&other, "open"));
+    for other in [&path.with_file_name("new.db"), &rested] {
+        let error = Store::open(other).unwrap_err();
+        assert_eq!(error.to_string(), expected(other, "open"));
+    }
+    // Reading needs no room.
+    assert!(Store::open_existing(&rested).unwrap().runs().unwrap().is_empty());
+    for (path, stored) in [(path, stored), (&killed, 3)] {
+        let document = Store::open_existing(path).unwrap().document(RUN, true).unwrap();
+        let expected: Vec<_> = (0..stored).map(example::record).collect();
+        assert!(document.records == expected, "{}: not what was stored", path.display());
     }
 
     // A run that was killed there, seen by the next program.

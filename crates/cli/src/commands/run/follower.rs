@@ -34,6 +34,8 @@ pub(super) struct Follower {
     unkept: Option<String>,
     run_id: String,
     store_failed: bool,
+    /// The store knows of the run.
+    begun: bool,
 }
 
 impl Follower {
@@ -63,6 +65,7 @@ impl Follower {
             unkept,
             run_id: String::new(),
             store_failed: false,
+            begun: false,
         }
     }
 
@@ -81,7 +84,7 @@ impl Follower {
             self.clear_bar();
             terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
             self.store = None;
-            self.unkept = Some(format!("not kept: {error}"));
+            self.unkept = Some(error.to_string());
             self.store_failed = true;
         }
     }
@@ -107,6 +110,7 @@ impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: &Plan, estimate_ns: f64) {
         self.run_id = document.run.id.clone();
         self.keep(|store| store.begin(&document.tool, &document.run, &document.host));
+        self.begun = !self.store_failed;
         if self.format == Format::Table {
             let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
             self.print(&text);
@@ -167,7 +171,12 @@ impl Audience for Follower {
                 self.print(&closing);
                 let last = match &self.unkept {
                     Some(why) => {
-                        let text = format!("This run is {why}");
+                        let what = match (self.store_failed, self.begun) {
+                            (true, true) => "Not all of this run is kept: ",
+                            (true, false) => "None of this run is kept: ",
+                            (false, _) => "This run is not kept: ",
+                        };
+                        let text = format!("{what}{why}");
                         fathom_report::paragraph(&text, self.layout.width, "", "")
                     }
                     None => fathom_report::kept(document, self.layout.width),

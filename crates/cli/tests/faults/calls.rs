@@ -1,0 +1,187 @@
+//! System calls that fail: each call that a run makes, at sampled positions, with each error that
+//! makes sense, once and for good; and kills at them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fathom_lab::processes;
+use fathom_lab::strace::{self, Injection};
+use fathom_record::Document;
+
+use crate::judge::Faulty;
+use crate::place::Place;
+use crate::{kept, tampering};
+
+/// A faulty run lasts no longer, waits for locks included.
+const PATIENCE_S: u64 = 90;
+
+/// Where the runs begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Before {
+    /// There is no store, and no folder for it.
+    Nothing,
+    /// There is a store with a run in it.
+    AStore,
+}
+
+/// A run that nothing disturbed, and the place where it is kept.
+struct Example {
+    place: Place,
+    run: Document,
+}
+
+impl Example {
+    fn new(cpu: &str) -> Self {
+        let place = Place::new();
+        let output = place.fathom(&arguments(0, cpu)).output().expect("it starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let run = kept::runs(place.store()).expect("a store").remove(0);
+        Self { place, run }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Trial {
+    before: Before,
+    injection: Injection,
+}
+
+/// What a run is asked to print. `--strict`, so that a missing number has a status of its own.
+const FORMS: [&[&str]; 2] =
+    [&["run", "--quick", "--strict", "--jsonl"], &["run", "--quick", "--strict"]];
+
+fn arguments(form: usize, cpu: &str) -> Vec<&str> {
+    [FORMS[form], &["--cpu", cpu, "cpu.frequency"]].concat()
+}
+
+#[test]
+fn a_call_that_fails_is_survived_or_told_and_costs_nothing_that_was_kept() {
+    if let Some(why) = strace::obstacle() {
+        println!("skipped: {why}");
+        return;
+    }
+    let cpus: Vec<String> =
+        fathom_measure::affinity::allowed().iter().map(u32::to_string).collect();
+    let example = Example::new(&cpus[0]);
+    let mut trials = BTreeSet::new();
+    for before in [Before::Nothing, Before::AStore] {
+        trials.extend(of_baseline(before, &example, &cpus[0]));
+    }
+    let trials = tampering::sample(trials.into_iter().collect(), |trial| &trial.injection.call);
+    let (next, told) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // Most of a run is waiting.
+    std::thread::scope(|scope| {
+        for helper in 0..3 {
+            let (next, told, trials, example) = (&next, &told, &trials, &example);
+            let cpu = &cpus[helper % cpus.len()];
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(trial) = trials.get(at) else { return };
+                    let outcome = take(trial, at % FORMS.len(), example, cpu);
+                    told.lock().expect("no panic").push((trial.clone(), outcome));
+                }
+            });
+        }
+    });
+    report(told.into_inner().expect("no panic"));
+}
+
+/// Every fault that makes sense for the calls that a run makes which nothing disturbs.
+fn of_baseline(before: Before, example: &Example, cpu: &str) -> Vec<Trial> {
+    let place = prepared(before, example);
+    let log = place.file("calls");
+    let run = place.fathom(&arguments(0, cpu));
+    let mut traced = strace::under(&run, None, &log);
+    place.said_to(&mut traced);
+    assert!(traced.status().expect("it starts").success(), "an undisturbed run");
+    let calls = strace::calls(&log);
+    // What is before is the loader's and the language's.
+    let main = calls.iter().position(|call| call.name == "socketpair").expect("its first act");
+    let untouched = tampering::untouched(&calls);
+    println!("{before:?}: {} calls; nothing is done to {untouched}", calls.len());
+    let injections = tampering::of(&calls[main..], place.store());
+    injections.into_iter().map(|injection| Trial { before, injection }).collect()
+}
+
+/// A store that holds the example, or none.
+fn prepared(before: Before, example: &Example) -> Place {
+    let place = Place::new();
+    if before == Before::AStore {
+        let folder = place.store().parent().expect("a folder");
+        std::fs::create_dir(folder).expect("a folder");
+        std::fs::copy(example.place.store(), place.store()).expect("a copy");
+    }
+    place
+}
+
+/// How a trial ended: a word, or what broke; and what the program complained of.
+struct Outcome {
+    word: Result<&'static str, String>,
+    complaint: Option<String>,
+}
+
+/// Takes a trial. `None` where the run did not come to that call.
+fn take(trial: &Trial, form: usize, example: &Example, cpu: &str) -> Option<Outcome> {
+    let place = prepared(trial.before, example);
+    let log = place.file("calls");
+    let run = place.fathom(&arguments(form, cpu));
+    let mut traced = strace::under(&run, Some(&trial.injection), &log);
+    let said = place.said_to(&mut traced);
+    let status = processes::ended_within(&mut traced.spawn().expect("it starts"), PATIENCE_S);
+    strace::happened(&trial.injection, &log).then(|| {
+        let said = std::fs::read(said).expect("what it said");
+        let said = String::from_utf8_lossy(&said);
+        let faulty = Faulty {
+            place: &place,
+            injection: &trial.injection,
+            status,
+            said: &said,
+            example: &example.run,
+            had_example: trial.before == Before::AStore,
+        };
+        let complaint = said.lines().find(|line| {
+            line.starts_with("fathom: ") && !line.contains("another fathom run measures")
+        });
+        let folder = place.store().parent().expect("a folder").to_string_lossy().into_owned();
+        let complaint = complaint.map(|line| line.replace(&folder, "…"));
+        Outcome { word: faulty.judge().map_err(|why| format!("{why}\n{said}")), complaint }
+    })
+}
+
+/// Prints what was covered, and fails with all that broke.
+fn report(told: Vec<(Trial, Option<Outcome>)>) {
+    let mut words: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut complaints: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut broken = Vec::new();
+    let mut covered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (trial, outcome) in told {
+        let name = format!("{:?}: {}", trial.before, trial.injection);
+        let Some(Outcome { word, complaint }) = outcome else {
+            *words.entry("not reached").or_default() += 1;
+            continue;
+        };
+        match word {
+            Ok(word) => *words.entry(word).or_default() += 1,
+            Err(why) => broken.push(format!("{name}: {why}")),
+        }
+        if let Some(complaint) = complaint {
+            complaints.entry(complaint).or_default().insert(trial.injection.to_string());
+        }
+        let of_call = covered.entry(trial.injection.call.clone()).or_default();
+        of_call.insert(trial.injection.to_string().split_once(' ').expect("words").1.to_owned());
+    }
+    for (complaint, faults) in &complaints {
+        let of = faults.first().expect("one");
+        println!("said for {} faults such as {of}: {complaint}", faults.len());
+    }
+    let distinct: usize = covered.values().map(BTreeSet::len).sum();
+    for (call, faults) in &covered {
+        let faults: Vec<&str> = faults.iter().map(String::as_str).collect();
+        println!("{call}: {}", faults.join(", "));
+    }
+    println!("{distinct} faults of {} calls: {words:?}, {} broken", covered.len(), broken.len());
+    assert!(broken.is_empty(), "{}", broken.join("\n\n"));
+    assert!(words.len() > 3, "the faults made no difference: {words:?}");
+}

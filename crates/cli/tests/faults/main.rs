@@ -1,0 +1,25 @@
+//! The whole program under faults: kills, failing system calls, power cuts, full disks. It keeps
+//! what it said it keeps, says what it could not keep, and leaves nothing behind.
+//!
+//! What it says it keeps: a line of `--jsonl` is printed after its record was stored; "Kept as run"
+//! after the whole run was. Where the store fails, the program says so before anything else, prints
+//! what it measures all the same, and ends with status 1.
+//!
+//! `make soak` does all of this far more often (`FATHOM_SOAK`).
+#![expect(clippy::print_stdout, reason = "a test says what it covered, or that it is skipped")]
+
+mod calls;
+mod disk;
+mod judge;
+mod kept;
+mod kills;
+mod leaks;
+mod place;
+mod power;
+mod tampering;
+mod worker_calls;
+
+/// The amount for `make test`, or that for `make soak`.
+fn amount(short: usize, long: usize) -> usize {
+    if std::env::var_os("FATHOM_SOAK").is_some() { long } else { short }
+}

@@ -1,0 +1,138 @@
+//! System calls that fail in a worker: the coordinator hears an answer or a reason, in time, and
+//! nothing of the worker is left.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fathom_cli::pipeline::worker::Workers;
+use fathom_cli::pipeline::{Outcome, VisitRequest};
+use fathom_lab::strace::{self, Fault, Injection};
+use fathom_measure::affinity;
+use fathom_measure::clock::{Source, Specification};
+use fathom_measure::sampler::Settings;
+use fathom_record::{Cause, Params};
+
+use crate::place::Place;
+use crate::tampering::{self, PASSING};
+
+/// One that works alone, one with a child, one with threads.
+const METRICS: [(&str, &str, i64); 3] =
+    [("cpu.frequency", "", 0), ("os.switch.process", "set_bytes", 0), ("os.thread.create", "", 0)];
+
+/// A visit in the smallest size.
+pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitRequest {
+    let params = match parameter {
+        "" => Params::none(),
+        name => Params::one(name, value),
+    };
+    let cpu = affinity::allowed()[0];
+    let settings = Settings {
+        rounds: 2,
+        seed: 1,
+        process: 0,
+        cpu,
+        other_cpu: None,
+        batch_floor_ns: 2000.0,
+        time_limit_ns: 1e9,
+        trials: false,
+        injected: 0.0,
+    };
+    let clock =
+        Specification { source: Source::MonotonicRaw, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
+    let coordinator = std::process::id();
+    VisitRequest {
+        metric: metric.to_owned(),
+        params: vec![params],
+        settings,
+        clock,
+        coordinator,
+        priority: false,
+    }
+}
+
+/// A visit by a worker under strace, which is no process between the two.
+fn visit(request: &VisitRequest, injection: Option<&Injection>, place: &Place) -> Outcome {
+    let marker = format!("FATHOM_STORE={}", place.store().display());
+    let mut arguments = vec![marker, "strace".to_owned()];
+    arguments.extend(strace::arguments(injection, &place.file("calls"), true));
+    arguments.extend([env!("CARGO_BIN_EXE_fathom"), "worker"].map(str::to_owned));
+    let workers = Workers { program: PathBuf::from("env"), arguments, grace_ns: 10e9 };
+    let (stop, _never) = std::os::unix::net::UnixStream::pair().expect("a pair");
+    workers.visit(request, &stop)
+}
+
+#[test]
+fn a_worker_whose_call_fails_answers_or_ends_and_leaves_nothing() {
+    if let Some(why) = strace::obstacle() {
+        println!("skipped: {why}");
+        return;
+    }
+    let (mut words, mut broken) = (BTreeMap::new(), Vec::new());
+    for metric in METRICS {
+        let request = request(metric);
+        let injections = tampering::sample(of_baseline(&request), |one| &one.call);
+        println!("{}: {}", metric.0, listed(&injections));
+        for injection in injections {
+            let place = Place::new();
+            let outcome = visit(&request, Some(&injection), &place);
+            let left = place.left_running();
+            let judged = match left.is_empty() {
+                true => judge(&outcome, &injection.fault),
+                false => Err(format!("{left:?} are left running")),
+            };
+            match judged {
+                _ if !strace::happened(&injection, &place.file("calls")) => {
+                    *words.entry("not reached").or_insert(0) += 1;
+                }
+                Ok(word) => *words.entry(word).or_insert(0) += 1,
+                Err(why) => broken.push(format!("{} {injection}: {why}", metric.0)),
+            }
+        }
+    }
+    println!("{words:?}, {} broken", broken.len());
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(words.len() > 2, "the faults made no difference: {words:?}");
+}
+
+fn listed(injections: &[Injection]) -> String {
+    injections.iter().map(Injection::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Every fault that makes sense for the calls of a visit which nothing disturbs.
+fn of_baseline(request: &VisitRequest) -> Vec<Injection> {
+    let place = Place::new();
+    let outcome = visit(request, None, &place);
+    assert_eq!(judge(&outcome, &Fault::Kill), Ok("answered"), "{outcome:?}");
+    let calls = strace::calls(&place.file("calls"));
+    // What is before is the loader's and the language's.
+    let first = calls.iter().position(|call| call.line.starts_with("read(0<"));
+    let injections = tampering::of(&calls[first.expect("its first act")..], place.store());
+    injections.into_iter().filter(|one| one.fault != Fault::Interrupt).collect()
+}
+
+/// What came of a visit, in a word, or the promise that was broken.
+fn judge(outcome: &Outcome, fault: &Fault) -> Result<&'static str, String> {
+    let gave = match outcome {
+        Outcome::Answered(answer) => match &answer.samples[..] {
+            [Ok(sample)] if !sample.values.is_empty() => "answered",
+            [Err(_)] => "answered with a fault",
+            other => return Err(format!("an answer of another shape: {other:?}")),
+        },
+        Outcome::Failed(reason) if reason.cause == Cause::TimedOut => {
+            return Err(format!("it hangs: {}", reason.text));
+        }
+        Outcome::Failed(reason) if reason.text.contains("panicked") => {
+            return Err(reason.text.clone());
+        }
+        Outcome::Failed(reason) if reason.text.contains("the worker ") => {
+            "ended, and it is said how"
+        }
+        other => return Err(format!("no reason: {other:?}")),
+    };
+    // An interrupted call that is the work itself is no work; nothing repeats it in secret.
+    let work = gave == "answered with a fault" && format!("{outcome:?}").contains("WrongWork");
+    match *fault == Fault::Error(PASSING) && gave != "answered" && !work {
+        true => Err(format!("an interrupted call: {outcome:?}")),
+        false => Ok(gave),
+    }
+}

@@ -1,0 +1,321 @@
+//! The content of a disk: what is seen, and what is synced.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::Survivors;
+use crate::seeded::Seeded;
+
+/// The number of the outermost folder.
+pub(crate) const ROOT: u64 = 1;
+
+/// What survives or not, as one.
+const SECTOR_BYTES: usize = 512;
+
+/// A change of a disk. Nodes are named by their numbers.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    Create { folder: u64, name: String, mode: u32, is_folder: bool },
+    Remove { folder: u64, name: String, is_folder: bool },
+    Rename { from: (u64, String), to: (u64, String) },
+    Write { node: u64, at: u64, bytes: Vec<u8> },
+    Resize { node: u64, length: u64 },
+    SetMode { node: u64, mode: u32 },
+    Sync { node: u64 },
+}
+
+/// What the kernel is told of a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attributes {
+    pub(crate) is_folder: bool,
+    pub(crate) mode: u32,
+    pub(crate) length: u64,
+    pub(crate) links: u32,
+    /// Grows with every change of the content: there are no clocks here.
+    pub(crate) version: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    mode: u32,
+    links: u32,
+    version: u64,
+    pub(crate) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    File(File),
+    Folder(Folder),
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct File {
+    seen: Vec<u8>,
+    synced: Vec<u8>,
+    /// Sectors written since the last sync.
+    dirty: BTreeSet<usize>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Folder {
+    pub(crate) seen: BTreeMap<String, u64>,
+    synced: BTreeMap<String, u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    /// None is ever taken out: a name that a power cut brings back must find its node.
+    nodes: BTreeMap<u64, Node>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        let root = Node::new(0o755, Content::Folder(Folder::default()));
+        Self { nodes: [(ROOT, root)].into() }
+    }
+}
+
+impl Node {
+    fn new(mode: u32, content: Content) -> Self {
+        Self { mode, links: 1, version: 0, content }
+    }
+}
+
+impl State {
+    pub(crate) fn node(&self, node: u64) -> Result<&Node, Errno> {
+        self.nodes.get(&node).ok_or(Errno::NOENT)
+    }
+
+    fn node_mut(&mut self, node: u64) -> Result<&mut Node, Errno> {
+        self.nodes.get_mut(&node).ok_or(Errno::NOENT)
+    }
+
+    pub(crate) fn folder(&self, node: u64) -> Result<&Folder, Errno> {
+        match &self.node(node)?.content {
+            Content::Folder(folder) => Ok(folder),
+            Content::File(_) => Err(Errno::NOTDIR),
+        }
+    }
+
+    fn folder_mut(&mut self, node: u64) -> Result<&mut Folder, Errno> {
+        match &mut self.node_mut(node)?.content {
+            Content::Folder(folder) => Ok(folder),
+            Content::File(_) => Err(Errno::NOTDIR),
+        }
+    }
+
+    /// The file to be changed, which makes it newer.
+    fn file_mut(&mut self, node: u64) -> Result<&mut File, Errno> {
+        let node = self.node_mut(node)?;
+        node.version += 1;
+        match &mut node.content {
+            Content::File(file) => Ok(file),
+            Content::Folder(_) => Err(Errno::ISDIR),
+        }
+    }
+
+    pub(crate) fn child(&self, folder: u64, name: &str) -> Result<u64, Errno> {
+        self.folder(folder)?.seen.get(name).copied().ok_or(Errno::NOENT)
+    }
+
+    pub(crate) fn attributes(&self, node: u64) -> Result<Attributes, Errno> {
+        let Node { mode, links, version, content } = self.node(node)?;
+        let (is_folder, length) = match content {
+            Content::File(file) => (false, file.seen.len() as u64),
+            Content::Folder(_) => (true, 0),
+        };
+        Ok(Attributes { is_folder, mode: *mode, length, links: *links, version: *version })
+    }
+
+    pub(crate) fn read(&self, node: u64, bytes: Range<u64>) -> Result<Vec<u8>, Errno> {
+        let Content::File(file) = &self.node(node)?.content else { return Err(Errno::ISDIR) };
+        let end = bytes.end.min(file.seen.len() as u64);
+        Ok(file.seen[bytes.start.min(end) as usize..end as usize].to_vec())
+    }
+
+    /// Whether some name of this node is `name`.
+    pub(crate) fn is_called(&self, node: u64, name: &str) -> bool {
+        self.nodes.values().any(|one| {
+            matches!(&one.content, Content::Folder(folder) if folder.seen.get(name) == Some(&node))
+        })
+    }
+
+    /// Makes a change; the number of the node it made, if any.
+    pub(crate) fn apply(&mut self, change: &Change) -> Result<u64, Errno> {
+        match change {
+            Change::Create { folder, name, mode, is_folder } => {
+                return self.create(*folder, name, *mode, *is_folder);
+            }
+            Change::Remove { folder, name, is_folder } => {
+                self.remove(*folder, name, *is_folder)?;
+            }
+            Change::Rename { from, to } => self.rename(from, to)?,
+            Change::Write { node, at, bytes } => self.file_mut(*node)?.write(*at as usize, bytes),
+            Change::Resize { node, length } => self.file_mut(*node)?.resize(*length as usize),
+            Change::SetMode { node, mode } => self.node_mut(*node)?.mode = *mode,
+            Change::Sync { node } => match &mut self.node_mut(*node)?.content {
+                Content::File(file) => file.sync(),
+                Content::Folder(folder) => folder.synced = folder.seen.clone(),
+            },
+        }
+        Ok(0)
+    }
+
+    fn create(&mut self, at: u64, name: &str, mode: u32, is_folder: bool) -> Result<u64, Errno> {
+        let number = ROOT + self.nodes.len() as u64;
+        let folder = self.folder_mut(at)?;
+        if folder.seen.contains_key(name) {
+            return Err(Errno::EXIST);
+        }
+        folder.seen.insert(name.to_owned(), number);
+        let content = match is_folder {
+            true => Content::Folder(Folder::default()),
+            false => Content::File(File::default()),
+        };
+        self.nodes.insert(number, Node::new(mode & 0o7777, content));
+        Ok(number)
+    }
+
+    fn remove(&mut self, at: u64, name: &str, is_folder: bool) -> Result<(), Errno> {
+        let number = self.child(at, name)?;
+        match &self.node(number)?.content {
+            Content::Folder(_) if !is_folder => return Err(Errno::ISDIR),
+            Content::File(_) if is_folder => return Err(Errno::NOTDIR),
+            Content::Folder(folder) if !folder.seen.is_empty() => return Err(Errno::NOTEMPTY),
+            _ => {}
+        }
+        self.folder_mut(at)?.seen.remove(name);
+        self.node_mut(number)?.links = 0;
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &(u64, String), to: &(u64, String)) -> Result<(), Errno> {
+        let number = self.child(from.0, &from.1)?;
+        if let Ok(replaced) = self.child(to.0, &to.1)
+            && replaced != number
+        {
+            let is_folder = matches!(self.node(replaced)?.content, Content::Folder(_));
+            self.remove(to.0, &to.1, is_folder)?;
+        }
+        self.folder_mut(from.0)?.seen.remove(&from.1);
+        self.folder_mut(to.0)?.seen.insert(to.1.clone(), number);
+        Ok(())
+    }
+
+    /// The disk as it is found after a power cut.
+    pub(crate) fn after_power_cut(&self, survivors: Survivors) -> Self {
+        let mut tosses = match survivors {
+            Survivors::Some(seed) => Some(Seeded(seed)),
+            Survivors::None | Survivors::All => None,
+        };
+        let mut survives = || match &mut tosses {
+            Some(tosses) => tosses.coin(),
+            None => survivors == Survivors::All,
+        };
+        let nodes = self.nodes.iter().map(|(number, node)| {
+            let content = match &node.content {
+                Content::File(file) => Content::File(file.after_power_cut(&mut survives)),
+                Content::Folder(one) => Content::Folder(one.after_power_cut(&mut survives)),
+            };
+            (*number, Node { content, ..node.clone() })
+        });
+        Self { nodes: nodes.collect() }
+    }
+
+    pub(crate) fn copy_to(&self, folder: u64, to: &Path) -> io::Result<()> {
+        for (name, number) in &self.folder(folder)?.seen {
+            let to = to.join(name);
+            match &self.node(*number)?.content {
+                Content::File(file) => std::fs::write(to, &file.seen)?,
+                Content::Folder(_) => {
+                    std::fs::create_dir(&to)?;
+                    self.copy_to(*number, &to)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A change, for a person.
+    pub(crate) fn words(&self, change: &Change) -> String {
+        let name = |node: u64| {
+            let folders = self.nodes.values().filter_map(|one| match &one.content {
+                Content::Folder(folder) => Some(&folder.seen),
+                Content::File(_) => None,
+            });
+            let mut names = folders.flatten().filter(|(_, number)| **number == node);
+            names.next().map_or_else(|| format!("node {node}"), |(name, _)| name.clone())
+        };
+        match change {
+            Change::Create { name, .. } => format!("create {name}"),
+            Change::Remove { name, .. } => format!("remove {name}"),
+            Change::Rename { from, to } => format!("rename {} to {}", from.1, to.1),
+            Change::Write { node, at, bytes } => {
+                format!("write {} bytes at {at} of {}", bytes.len(), name(*node))
+            }
+            Change::Resize { node, length } => format!("resize {} to {length}", name(*node)),
+            Change::SetMode { node, .. } => format!("set the mode of {}", name(*node)),
+            Change::Sync { node } => format!("sync {}", name(*node)),
+        }
+    }
+}
+
+impl File {
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let end = at + bytes.len();
+        if end > self.seen.len() {
+            self.seen.resize(end, 0);
+        }
+        self.seen[at..end].copy_from_slice(bytes);
+        self.dirty.extend(at / SECTOR_BYTES..end.div_ceil(SECTOR_BYTES));
+    }
+
+    fn resize(&mut self, length: usize) {
+        self.seen.resize(length, 0);
+        // What lies behind is gone, also when the file grows again.
+        self.dirty.extend(length / SECTOR_BYTES..self.synced.len().div_ceil(SECTOR_BYTES));
+    }
+
+    fn sync(&mut self) {
+        self.synced = self.seen.clone();
+        self.dirty.clear();
+    }
+
+    fn after_power_cut(&self, survives: &mut impl FnMut() -> bool) -> Self {
+        let length = if survives() { self.seen.len() } else { self.synced.len() };
+        let mut left = self.synced.clone();
+        left.resize(length, 0);
+        for sector in self.dirty.iter().filter(|_| survives()) {
+            let start = sector * SECTOR_BYTES;
+            let end = (start + SECTOR_BYTES).min(length).min(self.seen.len());
+            if start < end {
+                left[start..end].copy_from_slice(&self.seen[start..end]);
+            }
+        }
+        Self { seen: left.clone(), synced: left, dirty: BTreeSet::new() }
+    }
+}
+
+impl Folder {
+    fn after_power_cut(&self, survives: &mut impl FnMut() -> bool) -> Self {
+        let names: BTreeSet<&String> = self.seen.keys().chain(self.synced.keys()).collect();
+        let mut left = BTreeMap::new();
+        for name in names {
+            let (seen, synced) = (self.seen.get(name), self.synced.get(name));
+            let number = match seen == synced || !survives() {
+                true => synced,
+                false => seen,
+            };
+            left.extend(number.map(|number| (name.clone(), *number)));
+        }
+        Self { seen: left.clone(), synced: left }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! What is seen and what is left of it.
+
+use super::*;
+
+/// A disk with a file of `synced` bytes, synced with its name.
+fn with_file(synced: &[u8]) -> (State, u64) {
+    let mut state = State::default();
+    let name = "a".to_owned();
+    let create = Change::Create { folder: ROOT, name, mode: 0o600, is_folder: false };
+    let node = state.apply(&create).unwrap();
+    let write = Change::Write { node, at: 0, bytes: synced.to_vec() };
+    for change in [write, Change::Sync { node }, Change::Sync { node: ROOT }] {
+        state.apply(&change).unwrap();
+    }
+    (state, node)
+}
+
+fn content(state: &State) -> Option<Vec<u8>> {
+    let node = state.child(ROOT, "a").ok()?;
+    Some(state.read(node, 0..u64::MAX).unwrap())
+}
+
+#[test]
+fn what_was_not_synced_is_seen_and_lost() {
+    let (mut state, node) = with_file(b"old");
+    state.apply(&Change::Write { node, at: 1, bytes: b"xyz".to_vec() }).unwrap();
+    assert_eq!(content(&state).unwrap(), b"oxyz");
+    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"old");
+    assert_eq!(content(&state.after_power_cut(Survivors::All)).unwrap(), b"oxyz");
+    state.apply(&Change::Sync { node }).unwrap();
+    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"oxyz");
+}
+
+#[test]
+fn a_name_lives_as_its_folder_was_synced_whatever_became_of_the_file() {
+    let (mut state, node) = with_file(b"old");
+    let name = "a".to_owned();
+    state.apply(&Change::Remove { folder: ROOT, name, is_folder: false }).unwrap();
+    assert_eq!(content(&state), None);
+    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"old");
+    state.apply(&Change::Sync { node: ROOT }).unwrap();
+    assert_eq!(content(&state.after_power_cut(Survivors::None)), None);
+    let name = "b".to_owned();
+    let create = Change::Create { folder: ROOT, name, mode: 0o600, is_folder: false };
+    let other = state.apply(&create).unwrap();
+    assert_ne!(other, node);
+    state.apply(&Change::Sync { node: other }).unwrap();
+    let cut = state.after_power_cut(Survivors::None);
+    assert_eq!(cut.child(ROOT, "b"), Err(Errno::NOENT), "a synced file without its name");
+}
+
+#[test]
+fn a_file_that_was_cut_and_grew_again_holds_nothing_of_before() {
+    let (mut state, node) = with_file(&[7; 2000]);
+    for length in [100, 2000] {
+        state.apply(&Change::Resize { node, length }).unwrap();
+    }
+    let all = content(&state.after_power_cut(Survivors::All)).unwrap();
+    assert_eq!((all.len(), &all[..100], &all[100..]), (2000, &[7; 100][..], &[0; 1900][..]));
+    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), [7; 2000]);
+}
+
+#[test]
+fn sectors_survive_one_by_one() {
+    let (mut state, node) = with_file(&[0; 64 * SECTOR_BYTES]);
+    state.apply(&Change::Write { node, at: 0, bytes: vec![1; 64 * SECTOR_BYTES] }).unwrap();
+    let left = |seed| content(&state.after_power_cut(Survivors::Some(seed))).unwrap();
+    let sectors: Vec<u8> = left(1).chunks(SECTOR_BYTES).map(|sector| sector[0]).collect();
+    let lived = sectors.iter().filter(|byte| **byte == 1).count();
+    assert!((10..54).contains(&lived), "{sectors:?}");
+    assert!(left(1).chunks(SECTOR_BYTES).all(|one| one.iter().all(|byte| *byte == one[0])));
+    assert_eq!(left(1), left(1));
+    assert_ne!(left(1), left(2));
+}
+
+#[test]
+fn a_renamed_file_takes_the_place_of_another() {
+    let (mut state, _) = with_file(b"old");
+    let name = "b".to_owned();
+    let create = Change::Create { folder: ROOT, name, mode: 0o600, is_folder: false };
+    let node = state.apply(&create).unwrap();
+    state.apply(&Change::Write { node, at: 0, bytes: b"new".to_vec() }).unwrap();
+    let rename = Change::Rename { from: (ROOT, "b".to_owned()), to: (ROOT, "a".to_owned()) };
+    state.apply(&rename).unwrap();
+    assert_eq!(content(&state).unwrap(), b"new");
+    assert_eq!(state.folder(ROOT).unwrap().seen.len(), 1);
+    assert_eq!(content(&state.after_power_cut(Survivors::None)).unwrap(), b"old");
+}
