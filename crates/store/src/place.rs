@@ -1,8 +1,8 @@
 //! The file and its folder: where they are, that they are there, and whether they can be written.
 //!
-//! Nothing here opens a file that exists, but folders. Closing any descriptor of a file drops all the locks the
-//! process holds on it, SQLite's among them, so an existing store is opened by SQLite alone. The
-//! one that is made here is closed before another thread can see it.
+//! Nothing here opens a file that exists, but folders. Closing any descriptor of a file drops all
+//! the locks the process holds on it, SQLite's among them, so an existing store is opened by SQLite
+//! alone. The one that is made here is closed before another thread can see it.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};

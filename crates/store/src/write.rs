@@ -11,6 +11,9 @@ use crate::liveness::{Owner, PROC};
 use crate::read::state_word;
 use crate::{Store, StoreError};
 
+/// Makes an error of SQLite's one of ours, with what was done and where.
+type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
+
 impl Store {
     /// Stores a new run, its tool and its host. The run belongs to this process: when that is
     /// gone without [`Store::update_run`], the run counts as interrupted.
@@ -129,7 +132,7 @@ impl Store {
     /// tried again.
     fn write<T>(
         &mut self,
-        work: impl Fn(&Transaction<'_>, &dyn Fn(rusqlite::Error) -> StoreError) -> Result<T, StoreError>,
+        work: impl Fn(&Transaction<'_>, ToError<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let path = &self.path;
         let failed = |error| StoreError::from_sqlite("write", path, error);

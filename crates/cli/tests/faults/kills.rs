@@ -40,7 +40,7 @@ fn short_run(place: &Place, seeds: &mut Seeded) -> Child {
 
 #[test]
 fn a_killed_coordinator_loses_nothing_it_printed_and_leaves_no_worker() {
-    // Orphans come to this process: a worker that is stopped is then ended by nobody but the kernel,
+    // Orphans come to this process: a worker that is stopped is ended by nobody but the kernel,
     // by the promise that it does not outlive its coordinator.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
     let kills = amount(20, 200);

@@ -9,7 +9,7 @@ use fathom_cli::pipeline::{Outcome, VisitRequest};
 use fathom_lab::strace::{self, Fault, Injection};
 use fathom_measure::affinity;
 use fathom_measure::clock::{Source, Specification};
-use fathom_measure::sampler::Settings;
+use fathom_measure::sampler::{Dose, Settings};
 use fathom_record::{Cause, Params};
 
 use crate::place::Place;
@@ -35,7 +35,7 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         batch_floor_ns: 2000.0,
         time_limit_ns: 1e9,
         trials: false,
-        injected: 0.0,
+        injected: Dose::default(),
     };
     let clock =
         Specification { source: Source::MonotonicRaw, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };

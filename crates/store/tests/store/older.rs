@@ -1,9 +1,10 @@
 //! Stores and documents of every version so far are read by this one.
 //!
-//! The golden files hold a run in which every field of that time has a value. A record's checksum is over its
-//! JSON: a field that is added later must be left out of that JSON where it has no value
-//! (`skip_serializing_if`), or no record of before fits its checksum any more. That is what these
-//! tests are for. The files of a version that was released are never changed.
+//! The golden files hold a run in which every field of that time has a value. A record's
+//! checksum is over its JSON: a field that is added later must be left out of that JSON where
+//! it has no value (`skip_serializing_if`), or no record of before fits its checksum any more.
+//! That is what these tests are for. The files of a version that was released are never
+//! changed.
 
 use std::path::{Path, PathBuf};
 
