@@ -98,7 +98,7 @@ fn of_baseline(before: Before, example: &Example, cpu: &str) -> Vec<Trial> {
     assert!(traced.status().expect("it starts").success(), "an undisturbed run");
     let calls = strace::calls(&log);
     // What is before is the loader's and the language's.
-    let main = calls.iter().position(|call| call.name == "socketpair").expect("its first act");
+    let main = calls.iter().position(|call| call.name == "pipe2").expect("its first act");
     let untouched = tampering::untouched(&calls);
     println!("{before:?}: {} calls; nothing is done to {untouched}", calls.len());
     let injections = tampering::of(&calls[main..], place.store());

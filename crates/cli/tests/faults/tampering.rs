@@ -40,7 +40,6 @@ const ERRORS: &[(&str, &[&str])] = &[
     ("wait4", &["EINTR", "ECHILD"]),
     ("waitid", &["EINTR", "ECHILD"]),
     ("kill", &["EPERM", "ESRCH"]),
-    ("socketpair", &["EMFILE"]),
     ("socket", &["EMFILE", "EACCES"]),
     ("bind", &["EACCES"]),
     ("listen", &["EACCES"]),
