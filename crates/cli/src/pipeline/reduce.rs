@@ -4,8 +4,8 @@ use fathom_measure::sampler::Fault;
 use fathom_probes::{About, Case, Derived, Known};
 use fathom_record::judge::{Expectation, judge};
 use fathom_record::{
-    Agreement, Cause, Document, MetricId, NoModel, Prediction, Reason, Record, Sample, State,
-    Summary, Verdict, statistics,
+    Agreement, Better, Cause, Document, MetricId, NoModel, Prediction, Reason, Record, Sample,
+    State, Summary, Verdict, statistics,
 };
 
 use super::plan::Plan;
@@ -213,7 +213,9 @@ fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) 
             let told = summary.map(|summary| agreement(&prediction, summary));
             // A disturbance moves a number away from its model: that says nothing of the model.
             record.agreement = told.map(|told| match told {
-                Agreement::Differs if was_disturbed(&record.verdict) => Agreement::Undecided,
+                Agreement::Differs if is_disturbances_doing(record, &prediction) => {
+                    Agreement::Undecided
+                }
                 told => told,
             });
             record.prediction = Some(prediction);
@@ -221,8 +223,15 @@ fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) 
     }
 }
 
-/// Whether somebody else had the CPU, or the core was slow.
-fn was_disturbed(verdict: &Verdict) -> bool {
+/// Whether a number lies on the worse side of its prediction, and somebody else had the CPU or the
+/// core was slow: no disturbance makes anything better.
+fn is_disturbances_doing(record: &Record, prediction: &Prediction) -> bool {
+    let Some(summary) = &record.summary else { return false };
+    let is_worse = match record.better {
+        Better::Lower => prediction.high.is_some_and(|high| summary.median > high),
+        Better::Higher => prediction.low.is_some_and(|low| summary.median < low),
+        Better::Neither => true,
+    };
     let takes_time = |reason: &Reason| {
         matches!(
             reason.cause,
@@ -236,7 +245,7 @@ fn was_disturbed(verdict: &Verdict) -> bool {
                 | Cause::SlowCore
         )
     };
-    verdict.reasons.iter().any(takes_time)
+    is_worse && record.verdict.reasons.iter().any(takes_time)
 }
 
 /// Held against the interval; a value that is only known as a bound, from nothing to the bound.
