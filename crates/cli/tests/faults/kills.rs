@@ -65,7 +65,15 @@ fn a_killed_coordinator_loses_nothing_it_printed_and_leaves_no_worker() {
         let mut output = run.stdout.take().expect("a pipe");
         output.read_to_string(&mut text).expect("what it printed");
         run.wait().expect("it ends");
-        let left = place.left_running();
+        // The kernel's signal is on its way when the coordinator has gone: two seconds at most.
+        let mut left = place.left_running();
+        for _ in 0..200 {
+            if left.is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            left = place.left_running();
+        }
         left.iter().for_each(|pid| signal(*pid, Signal::KILL));
         assert!(left.is_empty(), "{moment}: {left:?} outlived the coordinator");
         let records = kept::records(&text);
