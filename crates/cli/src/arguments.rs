@@ -94,6 +94,7 @@ Examples:
   fathom run --quick                   everything, 5 fresh processes a case
   fathom run os                        one group
   fathom run os.syscall cpu.call       two metrics (and what their predictions need)
+  fathom run 'os.syscall{call=stat}'   one case (in quotes: braces mean something to a shell)
   fathom run --json > run.json         the whole run as one JSON document
   fathom run --protocol trimmed        mean and deviation of 500 of 800 trials
   sudo fathom run --tune               priority, governor and SMT sibling set for the run";
@@ -102,7 +103,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArguments {
-    /// Metrics or groups, such as `os.syscall` or `cpu`; all where none is named.
+    /// Metrics, groups or cases, such as `os.syscall`, `cpu` or `os.syscall{call=stat}`; all where
+    /// none is named.
     #[arg(value_name = "METRIC")]
     pub metrics: Vec<String>,
     /// 5 fresh processes a case: some seconds.
@@ -231,13 +233,14 @@ pub struct ListArguments {
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   fathom explain os.syscall            what it is, and the last kept result of each case
+  fathom explain 'os.syscall{call=stat}'   one case
   fathom explain cpu.call --run 0195c3 the results of an earlier run";
 
 /// `fathom explain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub struct ExplainArguments {
-    /// The metric.
+    /// The metric, or some cases of it.
     #[arg(value_name = "METRIC")]
     pub metric: String,
     /// The run whose results are shown: an id or its beginning, `latest`, or `latest~N`; the newest

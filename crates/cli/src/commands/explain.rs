@@ -8,21 +8,23 @@ use fathom_report::{account, paragraph};
 use super::stored;
 use crate::arguments::ExplainArguments;
 use crate::exit::{Status, Usage};
-use crate::pipeline::Plan;
+use crate::pipeline::{Asked, Plan};
 use crate::terminal::{self, Output};
 
 /// The newest runs among which the last result is looked for.
 const RUNS_LOOKED_AT: usize = 50;
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
-    let asked = vec![arguments.metric.clone()];
+    let word = Asked::parse(&arguments.metric).map_err(|error| Usage(error.to_string()))?;
+    // Which cases there are, the results tell: their sizes depend on the machine.
+    let asked = vec![word.name.clone()];
     let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .map_err(|error| Usage(error.to_string()))?;
     let width = terminal::width();
     let mut output = Output::new();
     for entry in plan.metrics(false) {
         output.write(&what_it_is(entry, width));
-        output.write(&last_results(entry.about(), arguments, width)?);
+        output.write(&last_results(entry.about(), &word, arguments, width)?);
     }
     super::printed(&output)
 }
@@ -59,10 +61,12 @@ fn what_it_is(entry: &Entry, width: usize) -> String {
 /// get them.
 fn last_results(
     about: &About,
+    word: &Asked,
     arguments: &ExplainArguments,
     width: usize,
 ) -> anyhow::Result<String> {
-    let none = format!("\nno result is kept yet; `fathom run {}` makes one\n\n", about.id);
+    let none =
+        format!("\nno result is kept yet; `fathom run {}` makes one\n\n", word.typed(about.id));
     if arguments.run.is_none() && !stored::path(&arguments.store)?.exists() {
         return Ok(none);
     }
@@ -76,7 +80,8 @@ fn last_results(
     };
     for run in &runs {
         let document = store.document(run, false).with_context(|| format!("read run {run}"))?;
-        let of_metric = |record: &&Record| record.metric.as_str() == about.id;
+        let of_metric =
+            |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
         let records: Vec<&Record> = document.records.iter().filter(of_metric).collect();
         if !records.is_empty() {
             let mut text = format!("\nin run {run} of {}:\n", document.run.started);
@@ -88,7 +93,10 @@ fn last_results(
         None => Ok(none),
         Some(_) => {
             let run = &runs[0];
-            Ok(format!("\nrun {run} did not measure it; `fathom run {}` does\n\n", about.id))
+            Ok(format!(
+                "\nrun {run} did not measure it; `fathom run {}` does\n\n",
+                word.typed(about.id)
+            ))
         }
     }
 }

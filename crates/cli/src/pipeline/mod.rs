@@ -4,6 +4,7 @@
 //! [`Machine`], records are handed to an [`Audience`]. With a scripted machine a whole run has one
 //! answer, byte for byte.
 
+mod asked;
 mod blocks;
 mod coordinator;
 mod injected;
@@ -13,6 +14,7 @@ mod reduce;
 mod visits;
 pub mod worker;
 
+pub use asked::Asked;
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
 pub(crate) use injected::INJECT;
 pub use injected::InjectedSpin;

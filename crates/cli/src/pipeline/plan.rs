@@ -1,6 +1,6 @@
 //! From the words of a command line to what will be measured, checked whole before it begins.
 
-use super::InjectedSpin;
+use super::{Asked, InjectedSpin};
 use fathom_probes::{Case, Entry, REGISTRY};
 use fathom_record::{Effort, Host, Params, Protocol};
 
@@ -48,6 +48,41 @@ pub enum PlanError {
         /// `; did you mean …?`, or nothing.
         nearest: String,
     },
+    /// Braces without pairs in them.
+    #[error("`{text}`: some cases of a metric are chosen as `os.syscall{{call=stat}}`")]
+    Malformed {
+        /// What was asked for.
+        text: String,
+    },
+    /// Cases of a group.
+    #[error(
+        "`{text}`: cases are chosen of one metric, and `{name}` is a group; `fathom list {name}` \
+         names its metrics"
+    )]
+    CasesOfGroup {
+        /// What was asked for.
+        text: String,
+        /// The group.
+        name: String,
+    },
+    /// No such parameter.
+    #[error("{metric} has no parameter `{name}`; it has: {there_are}")]
+    NoSuchParameter {
+        /// The metric.
+        metric: String,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        there_are: String,
+    },
+    /// No such case.
+    #[error("`{text}`: there is no such case on this machine; there are: {there_are}")]
+    NoSuchCase {
+        /// What was asked for.
+        text: String,
+        /// What there is.
+        there_are: String,
+    },
 }
 
 /// How often a case is visited.
@@ -75,29 +110,37 @@ impl Plan {
         seed: u64,
         host: &Host,
     ) -> Result<Self, PlanError> {
-        let mut chosen = vec![asked.is_empty(); REGISTRY.len()];
-        for name in &asked {
-            let mut any = false;
-            let exact = fathom_probes::find(name).is_some();
-            for (index, entry) in REGISTRY.iter().enumerate() {
-                let id = entry.about().id;
-                if if exact { id == name } else { matches(id, name) } {
-                    chosen[index] = true;
-                    any = true;
-                }
-            }
-            if !any {
-                return Err(PlanError::Unknown { name: name.clone(), nearest: nearest(name) });
-            }
+        let words = asked.iter().map(|text| Asked::parse(text)).collect::<Result<Vec<_>, _>>()?;
+        let mut wanted: Vec<Wanted> = REGISTRY.iter().map(|_| Wanted::default()).collect();
+        wanted.iter_mut().for_each(|wanted| wanted.all = asked.is_empty());
+        for word in &words {
+            choose(word, &mut wanted)?;
         }
+        let chosen: Vec<bool> = wanted.iter().map(|one| one.all || !one.some.is_empty()).collect();
         let needed = with_needs(&chosen);
         let sizes = fathom_probes::Plan { effort, smoke: false };
-        let units = REGISTRY
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| needed[*index])
-            .flat_map(|(index, entry)| units_of(entry, cases(entry, host, &sizes), !chosen[index]))
-            .collect();
+        let every = fathom_probes::Plan { effort: Effort::Thorough, smoke: false };
+        let mut units = Vec::new();
+        for (index, entry) in REGISTRY.iter().enumerate().filter(|(index, _)| needed[*index]) {
+            let of_needs = REGISTRY
+                .iter()
+                .enumerate()
+                .any(|(other, of)| needed[other] && of.about().needs.contains(&entry.about().id));
+            let usual = cases(entry, host, &sizes);
+            let mut taken = if wanted[index].all || of_needs { usual.clone() } else { Vec::new() };
+            for word in &wanted[index].some {
+                let more = word.of(entry.about(), usual.clone(), || cases(entry, host, &every))?;
+                taken.extend(more);
+            }
+            // A case may have been asked for twice.
+            let mut seen: Vec<Params> = Vec::new();
+            taken.retain(|case| {
+                let is_new = !seen.contains(&case.params);
+                seen.push(case.params.clone());
+                is_new
+            });
+            units.extend(units_of(entry, taken, !chosen[index]));
+        }
         Ok(Self { effort, protocol, kept: KEPT, seed, injected: None, asked, units })
     }
 
@@ -135,6 +178,41 @@ impl Plan {
     pub fn records(&self) -> usize {
         self.units.iter().map(|unit| unit.cases.len()).sum()
     }
+}
+
+/// What was asked for of one metric.
+#[derive(Clone, Default)]
+struct Wanted {
+    /// All its cases.
+    all: bool,
+    /// Some of them.
+    some: Vec<Asked>,
+}
+
+/// Notes what a word asks for, at the metric of this name or at all of the group.
+fn choose(word: &Asked, wanted: &mut [Wanted]) -> Result<(), PlanError> {
+    let exact = REGISTRY.iter().position(|entry| entry.about().id == word.name);
+    let of_group = |entry: &Entry| matches(entry.about().id, &word.name);
+    match exact {
+        Some(index) if word.is_of_some_cases() => wanted[index].some.push(word.clone()),
+        Some(index) => wanted[index].all = true,
+        None if !REGISTRY.iter().any(of_group) => {
+            return Err(PlanError::Unknown {
+                name: word.text.clone(),
+                nearest: nearest(&word.name),
+            });
+        }
+        None if word.is_of_some_cases() => {
+            let (text, name) = (word.text.clone(), word.name.clone());
+            return Err(PlanError::CasesOfGroup { text, name });
+        }
+        None => REGISTRY
+            .iter()
+            .zip(wanted)
+            .filter(|(entry, _)| of_group(entry))
+            .for_each(|(_, wanted)| wanted.all = true),
+    }
+    Ok(())
 }
 
 fn cases(entry: &Entry, host: &Host, sizes: &fathom_probes::Plan) -> Vec<Case> {
@@ -179,10 +257,6 @@ fn with_needs(chosen: &[bool]) -> Vec<bool> {
 
 /// The names most like this one, as `; did you mean …?`.
 fn nearest(name: &str) -> String {
-    let (name, case) = match name.split_once('{') {
-        Some((metric, _)) => (metric, "; a single case cannot be chosen"),
-        None => (name, ""),
-    };
     let name = &name.to_lowercase();
     let mut names: Vec<&str> = REGISTRY
         .iter()
@@ -207,8 +281,8 @@ fn nearest(name: &str) -> String {
         .map(|(_, id)| format!("`{id}`"))
         .collect();
     match best.as_slice() {
-        [] => format!("{case};"),
-        names => format!("{case}; did you mean {}?", names.join(" or ")),
+        [] => ";".to_owned(),
+        names => format!("; did you mean {}?", names.join(" or ")),
     }
 }
 
@@ -266,9 +340,41 @@ mod tests {
         assert!(message("syscall").contains("`os.syscall`"), "{}", message("syscall"));
         assert!(message("cpu.cal").contains("`cpu.call`"), "{}", message("cpu.cal"));
         assert!(message("OS.SYSCALL").contains("`os.syscall`"), "{}", message("OS.SYSCALL"));
-        assert!(message("os.syscall{call=stat}").contains("single case"));
         assert!(message("fork").contains("`os.process.fork`"), "{}", message("fork"));
         assert!(!message("zzzzzz").contains("did you mean"), "{}", message("zzzzzz"));
+    }
+
+    #[test]
+    fn some_cases_of_a_metric_can_be_asked_for() {
+        let cases = |asked: &[&str]| -> Vec<String> {
+            let plan = plan(asked).expect("a plan");
+            let asked_for = plan.units.iter().filter(|unit| !unit.needed);
+            let cases = asked_for.flat_map(|unit| &unit.cases);
+            cases.map(|case| case.params.to_string()).collect()
+        };
+        assert_eq!(cases(&["os.syscall{call=stat}"]), ["{call=stat}"]);
+        assert_eq!(cases(&["os.process.fork{rss_bytes=1MiB}"]).len(), 2);
+        let two = cases(&["os.syscall{call=stat}", "os.syscall{call=fstat}"]);
+        assert_eq!(two, ["{call=stat}", "{call=fstat}"]);
+        let twice = cases(&["os.syscall{call=stat}", "os.syscall"]);
+        assert_eq!(twice.len(), cases(&["os.syscall"]).len());
+    }
+
+    #[test]
+    fn what_others_need_is_taken_whole() {
+        let plan = plan(&["cpu.call{args=0}", "cpu.call.per_argument"]).expect("a plan");
+        assert!(plan.units.iter().any(|unit| unit.cases.len() == 8), "a slope needs all arguments");
+    }
+
+    #[test]
+    fn cases_that_there_are_not_are_refused_with_those_that_there_are() {
+        let message =
+            |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message("os.syscall{cal=stat}").contains("no parameter `cal`; it has: call"));
+        assert!(message("os.syscall{call=stta}").contains("there are: call = "));
+        assert!(message("os{call=stat}").contains("`os` is a group"));
+        assert!(message("os.syscall{stat}").contains("chosen as"));
+        assert!(message("os.sycall{call=stat}").contains("`os.syscall`"));
     }
 
     #[test]

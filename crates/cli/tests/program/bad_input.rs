@@ -8,6 +8,8 @@ fn an_unknown_metric_is_answered_with_the_nearest() {
     let output = place.run(&["run", "os.sycall"]);
     is_refused(&output, &["os.sycall", "did you mean `os.syscall`", "fathom list"]);
     assert!(!place.store().exists(), "nothing is made for a mistake");
+    let wrong_value = place.run(&["run", "os.syscall{call=stta}"]);
+    is_refused(&wrong_value, &["os.syscall{call=stta}", "no such case", "call = getppid"]);
     is_refused(&place.run(&["list", "memry"]), &["memry"]);
     is_refused(&place.run(&["explain", "cpu.cal"]), &["`cpu.call`"]);
 }
