@@ -4,8 +4,9 @@
 //! same answer on every machine. What they compute is fixed by the method (its rules are cited as
 //! "rule 15"), and checked against SciPy in `tests/golden.rs`.
 //!
-//! This is deliberately not a statistics library: no t-test, no pooled standard error, no removal
-//! of outliers, because the method never uses them. It passes no judgement either: thresholds
+//! This is deliberately not a statistics library: no pooled standard error, no removal of outliers,
+//! because the method never uses them; a t-test for the history of a metric only, whose values are
+//! medians of whole runs. It passes no judgement either: thresholds
 //! that turn a number into a word live in [`crate::judge`].
 //!
 //! Values that are not finite are left out wherever a sample is taken in, so that no function
@@ -13,6 +14,7 @@
 
 mod bootstrap;
 mod bound;
+mod change_points;
 mod clusters;
 mod density;
 mod dip;
@@ -26,6 +28,7 @@ mod outliers;
 mod quantile;
 mod rank_test;
 mod series;
+mod student;
 mod summarise;
 mod trend;
 mod trimmed;
@@ -33,6 +36,7 @@ mod within_run;
 
 pub use bootstrap::{Ratio, ratio_of_medians};
 pub use bound::difference_bound;
+pub use change_points::{ChangePoint, Strictness, change_points};
 pub use clusters::clusters;
 pub use dip::dip;
 pub use discovery::benjamini_hochberg;
@@ -44,6 +48,7 @@ pub use outliers::tukey_outliers;
 pub use quantile::{median, printable_quantile, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
+pub use student::{Student, student};
 pub use summarise::{summarise, summarise_estimates, summarise_quotients};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

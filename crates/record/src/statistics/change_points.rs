@@ -1,0 +1,216 @@
+//! Where a series of results changed for good (rule 30).
+//!
+//! E-divisive (Matteson & James, Journal of the American Statistical Association 109, 2014) finds
+//! the place that parts two stretches best by the distances between their values; as in Hunter
+//! (Fleming et al., arXiv 2301.03034) Student's test decides instead of a permutation test, which is
+//! faster and the same each time, and what does not hold between its final neighbours is taken back.
+
+use super::moments::mean;
+use super::student::student;
+
+/// One change: from this value on, another level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChangePoint {
+    /// Index of the first value after the change.
+    pub index: usize,
+    /// Mean of the stretch before, back to the change before it.
+    pub before: f64,
+    /// Mean of the stretch after, up to the next change.
+    pub after: f64,
+    /// Two-sided p value of Student's test between the two stretches, times the number of places that
+    /// the series could have been parted at: the best of many places parts noise well, too.
+    pub p: f64,
+}
+
+/// How sure a change must be, and how large.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Strictness {
+    /// Largest p value.
+    pub p_max: f64,
+    /// Smallest change, as a share of the level before.
+    pub effect_min: f64,
+    /// Fewest values on each side.
+    pub stretch_min: usize,
+}
+
+/// A place is looked into while its p value is below this; the limit itself is applied at the end,
+/// when a stretch that holds two changes has been parted at both.
+const P_TRIED: f64 = 0.05;
+
+/// The changes in a series of finite values in the order of time, each sure and large enough.
+///
+/// Place by place it takes time with the square of the length of the series: a thousand values take
+/// milliseconds.
+#[must_use]
+pub fn change_points(values: &[f64], strictness: &Strictness) -> Vec<ChangePoint> {
+    let stretch = strictness.stretch_min.max(2);
+    let mut borders = vec![0, values.len()];
+    let places = (values.len() + 1).saturating_sub(2 * stretch) as f64;
+    let mut open = vec![(0, values.len())];
+    while let Some((start, end)) = open.pop() {
+        let Some(at) = best_split(&values[start..end], stretch).map(|at| start + at) else {
+            continue;
+        };
+        let sure =
+            student(&values[start..at], &values[at..end]).is_some_and(|test| test.p < P_TRIED);
+        if sure {
+            borders.push(at);
+            open.extend([(start, at), (at, end)]);
+        }
+    }
+    borders.sort_unstable();
+    // The weakest is taken back first: its neighbours then have longer stretches to stand on.
+    loop {
+        let changes = between(values, &borders, places);
+        let fails = |change: &&ChangePoint| {
+            let effect = (change.after / change.before - 1.0).abs();
+            change.p > strictness.p_max || effect < strictness.effect_min
+        };
+        let weakest = changes.iter().filter(fails).max_by(|a, b| a.p.total_cmp(&b.p));
+        let Some(index) = weakest.map(|change| change.index) else { return changes };
+        borders.retain(|border| *border != index);
+    }
+}
+
+/// The change at each inner border.
+fn between(values: &[f64], borders: &[usize], places: f64) -> Vec<ChangePoint> {
+    let change = |window: &[usize]| {
+        let (before, after) = (&values[window[0]..window[1]], &values[window[1]..window[2]]);
+        let p = student(before, after).map_or(1.0, |test| test.p) * places;
+        let p = p.min(1.0);
+        Some(ChangePoint { index: window[1], before: mean(before)?, after: mean(after)?, p })
+    };
+    borders.windows(3).filter_map(change).collect()
+}
+
+/// Where the energy distance between what lies before and after, weighted by how much that is, is
+/// largest; `None` where the series is too short to be parted.
+fn best_split(values: &[f64], stretch: usize) -> Option<usize> {
+    let count = values.len();
+    if count < 2 * stretch {
+        return None;
+    }
+    let sum_to = |value: f64, others: &[f64]| -> f64 {
+        others.iter().map(|other| (value - other).abs()).sum()
+    };
+    // Distances within the first part, within the second, and across; moving one value from the
+    // second to the first changes them by the distances of that value alone.
+    let mut within_second: f64 =
+        (0..count).map(|index| sum_to(values[index], &values[index + 1..])).sum();
+    let (mut within_first, mut across) = (0.0, 0.0);
+    let mut best: Option<(f64, usize)> = None;
+    for split in 1..=count - stretch {
+        let moved = values[split - 1];
+        let (to_first, to_second) =
+            (sum_to(moved, &values[..split - 1]), sum_to(moved, &values[split..]));
+        within_first += to_first;
+        within_second -= to_second;
+        across += to_second - to_first;
+        if split < stretch {
+            continue;
+        }
+        let (n, m) = (split as f64, (count - split) as f64);
+        let pairs = |count: f64| count * (count - 1.0) / 2.0;
+        let energy = 2.0 * across / (n * m) - within_first / pairs(n) - within_second / pairs(m);
+        let weighted = n * m / (n + m) * energy;
+        if best.is_none_or(|(most, _)| weighted > most) {
+            best = Some((weighted, split));
+        }
+    }
+    best.map(|(_, split)| split)
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+    use super::*;
+
+    const USUAL: Strictness = Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
+
+    /// A series of levels, each so long, with normal noise of this deviation.
+    fn series(seed: u64, levels: &[(f64, usize)], deviation: f64) -> Vec<f64> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut uniform = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let mut values = Vec::new();
+        for &(level, count) in levels {
+            for _ in 0..count {
+                // Twelve uniform numbers are close to normal.
+                let normal: f64 = (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+                values.push(level + deviation * normal);
+            }
+        }
+        values
+    }
+
+    fn places(values: &[f64]) -> Vec<usize> {
+        change_points(values, &USUAL).iter().map(|change| change.index).collect()
+    }
+
+    #[test]
+    fn steps_are_found_where_they_are_with_their_size() {
+        let values = series(1, &[(100.0, 20), (110.0, 15), (95.0, 25)], 1.0);
+        let changes = change_points(&values, &USUAL);
+        assert_eq!(changes.iter().map(|change| change.index).collect::<Vec<_>>(), [20, 35]);
+        assert!((changes[0].before - 100.0).abs() < 1.0 && (changes[0].after - 110.0).abs() < 1.0);
+        assert!((changes[1].before - 110.0).abs() < 1.0 && (changes[1].after - 95.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn an_excursion_and_back_is_two_changes() {
+        assert_eq!(places(&series(2, &[(50.0, 12), (60.0, 6), (50.0, 12)], 0.5)), [12, 18]);
+    }
+
+    #[test]
+    fn noise_alone_has_hardly_ever_a_change() {
+        let alarms =
+            (0..400).filter(|&seed| !places(&series(seed, &[(100.0, 60)], 2.0)).is_empty());
+        let alarms = alarms.count();
+        assert!(alarms <= 8, "{alarms} of 400 series of noise have a change");
+    }
+
+    #[test]
+    fn a_step_of_three_deviations_is_nearly_always_found_within_a_run_of_its_place() {
+        let found = (0..200).filter(|&seed| {
+            let values = series(seed, &[(100.0, 15), (106.0, 15)], 2.0);
+            places(&values).iter().any(|place| place.abs_diff(15) <= 1)
+        });
+        assert!(found.count() >= 180);
+    }
+
+    #[test]
+    fn a_change_too_small_to_matter_is_none_however_sure() {
+        let values = series(3, &[(100.0, 30), (100.5, 30)], 0.01);
+        assert!(places(&values).is_empty());
+        let finer = Strictness { effect_min: 0.001, ..USUAL };
+        assert_eq!(change_points(&values, &finer)[0].index, 30);
+    }
+
+    #[test]
+    fn a_series_that_is_short_or_constant_has_none() {
+        assert!(places(&[]).is_empty() && places(&[1.0; 5]).is_empty());
+        assert!(places(&[7.0; 100]).is_empty());
+        let exact: Vec<f64> = [vec![1.0; 10], vec![2.0; 10]].concat();
+        assert_eq!(places(&exact), [10]);
+    }
+
+    #[test]
+    fn the_split_is_that_of_the_definition() {
+        let values = series(5, &[(10.0, 7), (11.0, 9)], 1.0);
+        let mean_distance = |a: &[f64], b: &[f64]| {
+            let all: f64 = a.iter().flat_map(|x| b.iter().map(move |y| (x - y).abs())).sum();
+            all / (a.len() * b.len()) as f64
+        };
+        // Within a sample each value also meets itself: n² pairs become n (n − 1).
+        let within = |a: &[f64]| mean_distance(a, a) * a.len() as f64 / (a.len() as f64 - 1.0);
+        let weighted = |split: &usize| {
+            let (a, b) = values.split_at(*split);
+            let (n, m) = (a.len() as f64, b.len() as f64);
+            n * m / (n + m) * (2.0 * mean_distance(a, b) - within(a) - within(b))
+        };
+        let by_definition =
+            (2..=values.len() - 2).max_by(|a, b| weighted(a).total_cmp(&weighted(b)));
+        assert_eq!(best_split(&values, 2), by_definition);
+    }
+}
