@@ -79,6 +79,8 @@ pub enum Command {
     Show(ShowArguments),
     /// Compare two kept runs, metric by metric.
     Compare(CompareArguments),
+    /// A metric over time: its value in every kept run, and since when it is another.
+    History(HistoryArguments),
     /// Print a completion script for a shell.
     Completions(CompletionsArguments),
     /// Write the man pages into a folder.
@@ -302,6 +304,33 @@ pub struct CompareArguments {
     /// Seed of the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,
+    /// Print as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+const HISTORY_EXAMPLES: &str = "\
+Examples:
+  fathom history os.syscall                every case: its newest value, and its changes
+  fathom history 'os.syscall{call=stat}'   one case, run by run
+  fathom history cpu.call --json | jq      for a program
+
+A change has a date and a size, and what else changed with it, such as the kernel. Hosts are never
+mixed: this one is shown unless another is named.";
+
+/// `fathom history`.
+#[derive(Debug, Args)]
+#[command(after_help = HISTORY_EXAMPLES)]
+pub struct HistoryArguments {
+    /// The metric, or some cases of it.
+    #[arg(value_name = "METRIC")]
+    pub metric: String,
+    /// The host [default: this one].
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
     /// Print as JSON.
     #[arg(long)]
     pub json: bool,

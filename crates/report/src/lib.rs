@@ -1,5 +1,5 @@
 //! Every view of a run, from its records alone: the terminal, JSON, the list of kept runs, the
-//! comparison of two; and that of an examination of the machine.
+//! comparison of two, one metric over time; and that of an examination of the machine.
 //!
 //! A function here takes records and returns text. It measures nothing, reads no clock, no file
 //! and no environment, and prints nothing: the same records give the same view, today and in two
@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod history;
 
 mod account;
 mod cells;

@@ -100,7 +100,7 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
 }
 
 /// `2026-03-01 12:00`.
-fn started(text: &str) -> String {
+pub(crate) fn started(text: &str) -> String {
     match text.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M").to_string(),
         Err(_) => text.to_owned(),

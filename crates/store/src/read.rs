@@ -79,12 +79,48 @@ impl Store {
         let Some((number, head)) = head else {
             return Err(self.no_such_run(run_id)?);
         };
-        let raw = raw_records(&view, number, with_samples).map_err(failed)?;
+        let raw = raw_records(&view, number, with_samples, None).map_err(failed)?;
         drop(view);
         let (tool, run, host) = head.checked(run_id)?;
         let records = raw.into_iter().map(|raw| raw.checked(run_id)).collect::<Result<_, _>>()?;
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
     }
+
+    /// All runs that have records of a metric, oldest first, with those records only and without
+    /// samples. What is damaged is left out, and told by the second value: one damaged run must not
+    /// take the history of the rest.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn of_metric(&self, metric: &str) -> Result<(Vec<Document>, Vec<StoreError>), StoreError> {
+        let failed = |error| self.failed("read", error);
+        let view = self.connection.unchecked_transaction().map_err(failed)?;
+        let ids = ids_with(&view, metric).map_err(failed)?;
+        let (mut documents, mut damaged) = (Vec::new(), Vec::new());
+        for id in ids {
+            let (number, head) = head(&view, &id).map_err(failed)?;
+            let raw = raw_records(&view, number, false, Some(metric)).map_err(failed)?;
+            let checked = head.checked(&id).and_then(|(tool, run, host)| {
+                let records =
+                    raw.into_iter().map(|raw| raw.checked(&id)).collect::<Result<_, _>>()?;
+                Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
+            });
+            match checked {
+                Ok(document) => documents.push(document),
+                Err(error) => damaged.push(error),
+            }
+        }
+        Ok((documents, damaged))
+    }
+}
+
+/// Ids of the runs that have records of a metric, oldest first.
+fn ids_with(connection: &Connection, metric: &str) -> rusqlite::Result<Vec<String>> {
+    let query = "SELECT id FROM run WHERE EXISTS
+        (SELECT 1 FROM record WHERE record.run = run.number AND metric = ?1) ORDER BY id";
+    let mut statement = connection.prepare_cached(query)?;
+    let ids = statement.query_map([metric], |row| row.get(0))?;
+    ids.collect()
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
@@ -167,16 +203,18 @@ fn raw_records(
     connection: &Connection,
     run: i64,
     with_samples: bool,
+    metric: Option<&str>,
 ) -> rusqlite::Result<Vec<RawRecord>> {
     let query = if with_samples {
         "SELECT record.metric, record.params, record.body, samples.body, samples.crc
          FROM record LEFT JOIN samples ON samples.record = record.number
-         WHERE record.run = ?1 ORDER BY record.number"
+         WHERE record.run = ?1 AND (?2 IS NULL OR record.metric = ?2) ORDER BY record.number"
     } else {
-        "SELECT metric, params, body, NULL, NULL FROM record WHERE run = ?1 ORDER BY number"
+        "SELECT metric, params, body, NULL, NULL FROM record
+         WHERE run = ?1 AND (?2 IS NULL OR metric = ?2) ORDER BY number"
     };
     let mut statement = connection.prepare_cached(query)?;
-    let rows = statement.query_map([run], |row| {
+    let rows = statement.query_map((run, metric), |row| {
         let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes()?.to_vec());
         let samples = match row.get(4)? {
             Some(crc) => Some((bytes(3)?, crc)),

@@ -4,6 +4,7 @@ mod compare;
 mod completions;
 mod doctor;
 mod explain;
+mod history;
 mod list;
 mod man;
 mod run;
@@ -25,6 +26,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),
         Command::Compare(compare) => compare::compare(compare),
+        Command::History(history) => history::history(history),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
         Command::Worker => pipeline::worker::serve().map(|()| Status::Done),

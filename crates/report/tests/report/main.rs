@@ -3,5 +3,6 @@
 mod comparison;
 mod doctor;
 mod fixture;
+mod history;
 mod promises;
 mod views;

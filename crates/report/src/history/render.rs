@@ -1,0 +1,149 @@
+//! A history as text: a line of bars for each case, its changes beneath, and the single values of
+//! a case that stands alone.
+
+use super::{Change, History, Point, Series};
+use crate::layout::Layout;
+use crate::listing::started;
+use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
+use crate::quantity::{NOTHING, percent, quantity, quantity_within};
+use crate::spark;
+use crate::wrap::{NARROWEST, cut, width_of, wrapped};
+
+/// The newest values of a case that stands alone.
+const VALUES_SHOWN: usize = 40;
+/// Columns that a value with its interval needs.
+const VALUE_WIDTH: usize = 90;
+/// Facts named beside a change; further ones are counted.
+const DIFFERENCES_NAMED: usize = 4;
+
+/// The history as it is printed.
+pub fn render(history: &History, layout: &Layout) -> String {
+    let width = layout.width.max(NARROWEST);
+    let mut text = String::new();
+    if history.series.is_empty() {
+        text += &format!(
+            "No run of {} on {} is kept; `fathom run` makes one.\n",
+            history.metric, history.host
+        );
+    } else {
+        text += &format!(
+            "{}\n",
+            paint(STRONG, &cut(&format!("{} on {}", history.metric, history.host), width))
+        );
+        let alone = history.series.len() == 1;
+        history.series.iter().for_each(|series| text += &one(series, width, alone));
+        text += &account(history, width);
+    }
+    let mut aside = |said: String| text += &wrapped(&said, width, "", "  ");
+    if !history.imposed.is_empty() {
+        let runs = history.imposed.join(", ");
+        aside(format!("Left out, because something was imposed on them: {runs}."));
+    }
+    if !history.other_hosts.is_empty() {
+        let hosts = history.other_hosts.join(", ");
+        aside(format!("Other hosts have runs of it: {hosts}; `--host NAME` shows one."));
+    }
+    text
+}
+
+/// A case: its newest value, the bars of all, and its changes.
+fn one(series: &Series, width: usize, alone: bool) -> String {
+    let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
+    let name = match series.params.is_empty() {
+        true => "all".to_owned(),
+        false => series.params.to_string(),
+    };
+    let runs = match values.len() {
+        1 => "1 run".to_owned(),
+        count => format!("{count} runs"),
+    };
+    let newest = values.last().map_or(NOTHING.to_owned(), |value| quantity(*value, series.unit));
+    let name_width = (width / 3).min(36);
+    let head = format!("  {:<name_width$} {newest:>12} {runs:>9} ", cut(&name, name_width),);
+    let bars = spark::line(&values, (width - width_of(&head).min(width)).min(60));
+    let mut text = format!("{}\n", format!("{head}{bars}").trim_end());
+    if alone {
+        let hidden = series.points.len().saturating_sub(VALUES_SHOWN);
+        if hidden > 0 {
+            text += &format!("    … {hidden} earlier\n");
+        }
+        for point in &series.points[hidden..] {
+            if let Some(change) = series.changes.iter().find(|change| change.run == point.run) {
+                text += &told(change, series, width);
+            }
+            text += &value(point, series, width);
+        }
+    } else {
+        series.changes.iter().for_each(|change| text += &told(change, series, width));
+    }
+    text
+}
+
+fn value(point: &Point, series: &Series, width: usize) -> String {
+    let measured = match point.value {
+        Some(value) => quantity(value, series.unit),
+        None => NOTHING.to_owned(),
+    };
+    let interval =
+        point.interval.filter(|_| width >= VALUE_WIDTH).map_or(String::new(), |[low, high]| {
+            let end = |value| quantity_within(value, series.unit, 10);
+            format!("  {} to {}", end(low), end(high))
+        });
+    let state = paint(of_state(point.state), point.state.word());
+    format!("    {}  {measured:>12}{interval}  {state}  {}\n", started(&point.started), point.run)
+}
+
+fn told(change: &Change, series: &Series, width: usize) -> String {
+    let direction = match change.worse {
+        Some(true) => ", worse",
+        Some(false) => ", better",
+        None => "",
+    };
+    let sign = if change.ratio > 1.0 { "+" } else { "−" };
+    let mut said = format!(
+        "since {} (run {}): {} → {}, {sign}{}{direction} (p = {:.1e})",
+        started(&change.started),
+        change.run,
+        quantity(change.before, series.unit),
+        quantity(change.after, series.unit),
+        percent((change.ratio - 1.0).abs()),
+        change.p,
+    );
+    let named = change.differences.iter().take(DIFFERENCES_NAMED);
+    let facts: Vec<String> =
+        named.map(|one| format!("{} {} → {}", one.what, one.a, one.b)).collect();
+    if !facts.is_empty() {
+        said += &format!("; with it: {}", facts.join(", "));
+    }
+    let further = change.differences.len().saturating_sub(DIFFERENCES_NAMED);
+    if further > 0 {
+        let runs = format!("{} {}", change.after_run, change.run);
+        said += &format!(" and {further} more (`fathom compare {runs}`)");
+    }
+    let style = if change.worse == Some(true) { CARE } else { STRONG };
+    crate::paint::paint_lines(style, &wrapped(&said, width, "    ▸ ", "      "))
+}
+
+/// How many changes there are, and what makes one.
+fn account(history: &History, width: usize) -> String {
+    let changes: usize = history.series.iter().map(|series| series.changes.len()).sum();
+    let missing = history
+        .series
+        .iter()
+        .flat_map(|series| &series.points)
+        .filter(|point| point.value.is_none())
+        .count();
+    let mut said = match changes {
+        0 => "No change that lasted.".to_owned(),
+        1 => "1 change that lasted.".to_owned(),
+        count => format!("{count} changes that lasted."),
+    };
+    if missing > 0 {
+        said +=
+            &format!(" {missing} values are missing or must not be believed, and are left out.");
+    }
+    said += " A change is named where it is 1 % or more, three runs or more stand on each side, and \
+             chance would make one in at most 1 of 100 such series.";
+    let text = crate::paint::paint_lines(FAINT, &wrapped(&said, width, "", "  "));
+    format!("\n{text}")
+}

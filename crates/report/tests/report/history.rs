@@ -1,0 +1,101 @@
+//! Histories of made-up runs.
+
+use fathom_record::{Better, Document, Params, State, Unit};
+use fathom_report::Layout;
+use fathom_report::history::{history, render};
+
+use super::fixture::{self, measured, plain};
+
+fn document(number: usize, host: &str, kernel: &str, value: f64) -> Document {
+    let mut document = fixture::document();
+    document.run.id = format!("{number:016x}");
+    document.run.started = format!("2026-03-{:02}T12:00:00Z", number % 28 + 1);
+    (document.host.name, document.host.kernel) = (host.to_owned(), kernel.to_owned());
+    let call = |name: &str, times: f64| {
+        let params = Params::one("call", name);
+        measured("os.syscall", params, Unit::Nanoseconds, value * times, 0.01)
+    };
+    document.records = vec![call("getppid", 1.0), call("stat", 4.0)];
+    for record in &mut document.records {
+        record.better = Better::Lower;
+        record.verdict.state = State::Valid;
+    }
+    document
+}
+
+/// Ten runs with one kernel, and ten that are a tenth slower with the next.
+fn stepped() -> Vec<Document> {
+    let wobble = |number: usize| ((number * 7) % 5) as f64 * 0.2;
+    let one = |number: usize| match number {
+        0..10 => document(number, "here", "6.1", 100.0 + wobble(number)),
+        _ => document(number, "here", "6.18", 110.0 + wobble(number)),
+    };
+    (0..20).map(one).collect()
+}
+
+fn all(_: &Params) -> bool {
+    true
+}
+
+#[test]
+fn a_change_has_its_date_its_size_and_what_came_with_it() {
+    let history = history("os.syscall", "here", &stepped(), &all);
+    assert_eq!(history.series.len(), 2);
+    for series in &history.series {
+        let [change] = series.changes.as_slice() else { panic!("{:?}", series.changes) };
+        assert_eq!(change.run, format!("{:016x}", 10));
+        assert!((change.ratio - 1.1).abs() < 0.01 && change.worse == Some(true));
+        let [kernel] = change.differences.as_slice() else { panic!("{:?}", change.differences) };
+        assert_eq!((kernel.what.as_str(), kernel.b.as_str()), ("kernel", "6.18"));
+    }
+    let text = render(&history, &Layout { width: 100, ..Layout::default() });
+    assert!(text.contains("kernel 6.1 → 6.18") && text.contains("worse"), "{text}");
+    assert!(text.contains("2 changes that lasted"), "{text}");
+}
+
+#[test]
+fn hosts_are_never_pooled_and_the_others_are_named() {
+    let mut documents = stepped();
+    documents.extend((20..26).map(|number| document(number, "elsewhere", "6.1", 500.0)));
+    let here = history("os.syscall", "here", &documents, &all);
+    assert_eq!(here.series[0].points.len(), 20);
+    assert_eq!(here.other_hosts, ["elsewhere"]);
+    let there = history("os.syscall", "elsewhere", &documents, &all);
+    assert!(there.series[0].changes.is_empty() && there.series[0].points.len() == 6);
+}
+
+#[test]
+fn what_must_not_be_believed_is_in_no_stretch_and_an_imposed_run_in_none_at_all() {
+    let mut documents = stepped();
+    for document in &mut documents[3..5] {
+        document.records[0].verdict.state = State::Invalid;
+        document.records[0].summary.as_mut().expect("a summary").median = 9000.0;
+    }
+    documents[7].run.notes.push("FATHOM_SPIN=os.syscall=40% was imposed".to_owned());
+    let history = history("os.syscall", "here", &documents, &all);
+    assert_eq!(history.imposed, [documents[7].run.id.clone()]);
+    let series = &history.series[0];
+    assert_eq!(series.points.iter().filter(|point| point.value.is_none()).count(), 2);
+    assert_eq!(series.changes.len(), 1);
+    assert_eq!(series.changes[0].run, format!("{:016x}", 10));
+}
+
+#[test]
+fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
+    let stat = |params: &Params| params.text("call") == Some("stat");
+    let history = history("os.syscall", "here", &stepped(), &stat);
+    for width in [60, 80, 100, 140] {
+        let text = render(&history, &Layout { width, ..Layout::default() });
+        let text = plain(&text);
+        let values = text.lines().filter(|line| line.contains("2026-03-") && !line.contains('▸'));
+        assert_eq!(values.count(), 20, "{text}");
+        let widest = text.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(width), "{widest:?} of {width}\n{text}");
+    }
+}
+
+#[test]
+fn without_a_run_it_says_how_to_get_one() {
+    let history = history("os.syscall", "here", &[], &all);
+    assert!(render(&history, &Layout::default()).contains("`fathom run` makes one"));
+}
