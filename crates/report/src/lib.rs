@@ -19,6 +19,7 @@ mod closing;
 mod counters;
 mod counts;
 mod doctor;
+mod family;
 mod findings;
 mod json;
 mod layout;
@@ -45,7 +46,7 @@ use fathom_record::Document;
 
 /// A kept run as `run` printed it: [`opening`], the table with its foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
-    let mut table = Table::new(*layout);
+    let mut table = Table::new(*layout).on(&document.host);
     let mut text = opening(&document.run, &document.host, layout.width);
     text += &table.header();
     text += &table.rows(&document.records);

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod doctor;
+mod families;
 mod fixture;
 mod promises;
 mod views;
