@@ -8,7 +8,7 @@
 //!
 //! A run is printed as it goes in six parts, each of which brings its own blank lines, so that
 //! [`show`] of a kept run is the same text: [`opening`], [`Table::header`], [`Table::rows`] block
-//! by block, [`Table::foot`], [`closing`], and [`kept`] where it is.
+//! by block, [`Table::foot`] with what was held back, [`closing`], and [`kept`] where it is.
 #![forbid(unsafe_code)]
 
 pub mod compare;
@@ -32,7 +32,7 @@ mod spark;
 mod table;
 mod wrap;
 
-pub use account::{account, paragraph};
+pub use account::{accounts, paragraph};
 pub use closing::{closing, kept};
 pub use doctor::doctor;
 pub use json::{diagnosis_json, document_json, record_line};

@@ -275,7 +275,7 @@ impl<'a> Canvas<'a> {
             }
         }
         let rule: String = rule.into_iter().collect();
-        text += &format!("{:>width$} +{rule}\n", "", width = LEFT - 2);
+        text += &format!("{:>width$} -{rule}\n", "", width = LEFT - 2);
         text += format!("{:>width$} {}", "", row_of(labels), width = LEFT - 2).trim_end();
         text + "\n"
     }

@@ -68,6 +68,11 @@ pub(crate) fn has_rows(pairs: usize) -> bool {
     pairs <= PAIRS_AS_ROWS
 }
 
+/// Whether any of the cases has no row of its own.
+pub(crate) fn has_any(cases: &[&Params]) -> bool {
+    !curves(cases).is_empty() || (is_matrix(cases) && !has_rows(cases.len()))
+}
+
 /// Curves and single rows among the cases of one metric.
 pub(crate) fn parts(cases: &[&Params]) -> Vec<Part> {
     let curves = curves(cases);

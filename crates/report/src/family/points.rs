@@ -58,7 +58,10 @@ impl Points<'_> {
         .map(|(count, state)| glued(&format!("{count} {}", state.word())))
         .collect();
         let all = glued(&format!("{} {}", self.records.len(), self.noun));
-        let mut text = format!("{all}: {}", states.join(", "));
+        let mut text = match states.as_slice() {
+            [_] => format!("{all}, all {}", self.records[0].verdict.state.word()),
+            states => format!("{all}: {}", states.join(", ")),
+        };
         let mut words = Vec::new();
         for (ordinal, agree) in [(false, "agree"), (true, "in order")] {
             let [agrees, differ, undecided] = agreements(self.records.iter().copied(), ordinal);
@@ -67,7 +70,11 @@ impl Points<'_> {
             }
         }
         let without = without_model(self.records.iter().copied());
-        words.extend((without > 0).then(|| glued(&format!("{without} without a model"))));
+        // Where none has a prediction, the row says so.
+        words.extend(
+            (without > 0 && !words.is_empty())
+                .then(|| glued(&format!("{without} without a model"))),
+        );
         if !words.is_empty() {
             text += &format!("; {}", words.join(", "));
         }
