@@ -252,7 +252,7 @@ impl<'a> Canvas<'a> {
     fn text(&self, axis: &str, symbol: &str) -> String {
         let mut text = String::new();
         let heads = self.heads.iter().map(|(column, name)| (*column, name.clone()));
-        text += &format!("{symbol:>width$} {}", row_of(heads), width = LEFT - 2).trim_end();
+        text += format!("{symbol:>width$} {}", row_of(heads), width = LEFT - 2).trim_end();
         text.push('\n');
         for line in (0..self.scale.lines).rev() {
             let label = self.scale.label(line).unwrap_or_default();
