@@ -286,3 +286,36 @@ fn unchanged_cases_of_a_curve_are_one_line_and_a_changed_one_is_its_own() {
     let text = plain(&render(&compare(&a, &b, 1), &layout(140)));
     assert!(text.contains("set 1 KiB…128 MiB (18 cases)"), "{text}");
 }
+
+#[test]
+fn values_of_two_units_keep_both_and_push_the_name_aside() {
+    let records = (0..18).map(|at| {
+        let record = point("4K", at, 1.23 * f64::from(1u32 << at));
+        record.judged(State::Noisy, vec![slow()])
+    });
+    let document = with(records.collect());
+    for width in [60, 80, 140] {
+        let text = table(&document, layout(width));
+        assert!(text.contains("~1.2 ns…160 µs") || text.contains("~1.2 ns…161 µs"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+    }
+}
+
+#[test]
+fn every_changed_case_has_its_row_however_many_there_are() {
+    let of = |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
+    let text = plain(&render(&compare(&of(1.0), &of(1.5), 1), &layout(120)));
+    assert_eq!(text.matches("looks slower").count(), 18 + 1, "with the summary: {text}");
+    assert!(!text.contains("cases: of one family"), "{text}");
+}
+
+#[test]
+fn a_grid_is_drawn_where_it_fits_and_never_cut() {
+    let document = with(pairs(16));
+    for (width, drawn) in [(60, false), (80, false), (120, true)] {
+        let text = table(&document, layout(width));
+        assert_eq!(text.contains("a\\b"), drawn, "{width}: {text}");
+        assert!(text.contains("120 pairs, all valid; lowest 45.25 ns (0–1)"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+    }
+}
