@@ -128,6 +128,9 @@ pub struct RunArguments {
     /// Show every time in core cycles too.
     #[arg(long)]
     pub cycles: bool,
+    /// Print a row for every case of a curve or a matrix.
+    #[arg(long, short)]
+    pub all: bool,
     /// Print the run as one JSON document instead of a table.
     #[arg(long, conflicts_with = "jsonl")]
     pub json: bool,
@@ -249,6 +252,9 @@ pub struct ExplainArguments {
     /// that measured it where none is named.
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
+    /// Give an account of every case of a curve or a matrix, not of one of each kind.
+    #[arg(long, short)]
+    pub all: bool,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
@@ -259,6 +265,7 @@ Examples:
   fathom show                the last run
   fathom show latest~1       the one before
   fathom show 0195c3         the one whose id begins so
+  fathom show --all          with a row for every point of a curve
   fathom show --runs         all kept runs";
 
 /// `fathom show`.
@@ -274,6 +281,9 @@ pub struct ShowArguments {
     /// Show every time in core cycles too.
     #[arg(long)]
     pub cycles: bool,
+    /// Print a row for every case of a curve or a matrix.
+    #[arg(long, short)]
+    pub all: bool,
     /// Print the run as one JSON document.
     #[arg(long)]
     pub json: bool,

@@ -64,7 +64,7 @@ mod tests {
     use fathom_record::{Cause, State, Verdict};
 
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn a_number_that_must_not_be_believed_is_not_given_out() {

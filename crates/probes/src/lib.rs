@@ -5,11 +5,19 @@
 //! rounds.
 
 mod about;
+mod buffer;
 pub mod cpu;
 mod known;
+pub mod memory;
+mod ordinal;
 pub mod os;
 mod probe;
 mod registry;
+mod room;
+mod smaps;
+#[cfg(test)]
+pub(crate) mod smoke;
+mod sum;
 pub mod uarch;
 
 pub use about::{About, Parameter};

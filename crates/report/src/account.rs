@@ -1,20 +1,65 @@
 //! The account of one record: how its number came about, and how its prediction did.
 
-use fathom_record::{Agreement, Input, Prediction, Record, Summary};
+use fathom_record::{Agreement, Cause, Host, Input, Params, Prediction, Record, Summary};
 
 use crate::counters::counters;
+use crate::family;
+use crate::layout::Layout;
 use crate::quantity::{at_most, percent, quantity, range};
 use crate::remarks::meaning;
-use crate::table::case;
-use crate::wrap::wrapped;
+use crate::table::{Table, case};
+use crate::wrap::{glued, wrapped};
 
 /// A text wrapped to `width`, its first line after `first` and its others after `further`.
 pub fn paragraph(text: &str, width: usize, first: &str, further: &str) -> String {
     wrapped(text, width, first, further)
 }
 
+/// What the records of one metric say of themselves. Of curves and matrices: their rows and
+/// drawings, and the account of one case of each kind, that is of each model, verdict and cause;
+/// with [`Layout::all`], of every case.
+pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
+    let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
+    if layout.all || !family::has_any(&cases) {
+        return records.iter().map(|record| account(record, layout.width)).collect();
+    }
+    let mut table = Table::new(*layout).on(host);
+    let mut text = table.header() + &table.rows(records);
+    text += &table.foot();
+    text.push('\n');
+    let mut kinds: Vec<Kind<'_>> = Vec::new();
+    for record in records {
+        let kind = kind(record);
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+            text += &account(record, layout.width);
+        }
+    }
+    let more = records.len() - kinds.len();
+    if more > 0 {
+        let all = glued("`--all`");
+        let words = format!("{more} more cases are each like one of these; {all} tells every one");
+        text += &wrapped(&words, layout.width, "  ", "  ");
+    }
+    text
+}
+
+/// What two cases have in common of which one account is enough.
+type Kind<'a> = (Option<&'a str>, Option<&'a str>, bool, Vec<(Cause, Option<&'a str>)>);
+
+fn kind(record: &Record) -> Kind<'_> {
+    let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
+    let none = record.no_model.as_ref().map(|none| none.0.as_str());
+    let differs = record.agreement == Some(Agreement::Differs);
+    // Why there is no number is told each time that it differs; a cause of noise by its kind.
+    let words = |text| Some(text).filter(|_| !record.verdict.shows_number());
+    let reasons = record.verdict.reasons.iter();
+    let reasons = reasons.map(|reason| (reason.cause, words(reason.text.as_str()))).collect();
+    (formula, none, differs, reasons)
+}
+
 /// What a record says of itself, in some indented lines.
-pub fn account(record: &Record, width: usize) -> String {
+fn account(record: &Record, width: usize) -> String {
     let mut text = String::new();
     let mut say = |line: String| text += &wrapped(&line, width, "    ", "      ");
     if let Some(summary) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {

@@ -5,28 +5,31 @@ use std::collections::BTreeMap;
 use fathom_record::{Agreement, Cause, Counts, Record, State};
 
 /// Records by state.
-pub(crate) fn counts_of(records: &[Record]) -> Counts {
-    Counts::of(records.iter().map(|record| record.verdict.state))
+pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
+    Counts::of(records.into_iter().map(|record| record.verdict.state))
 }
 
 /// Agreements among records whose number stands and whose prediction is a value, or an order: how
 /// many agree, differ, are undecided.
-pub(crate) fn agreements(records: &[Record], ordinal: bool) -> [usize; 3] {
+pub(crate) fn agreements<'a>(
+    records: impl IntoIterator<Item = &'a Record> + Clone,
+    ordinal: bool,
+) -> [usize; 3] {
     let count = |wanted| {
         let of_kind = |record: &&Record| {
             record.verdict.shows_number()
                 && record.agreement == Some(wanted)
                 && record.prediction.as_ref().is_some_and(|it| it.is_ordinal() == ordinal)
         };
-        records.iter().filter(of_kind).count()
+        records.clone().into_iter().filter(of_kind).count()
     };
     [Agreement::Agrees, Agreement::Differs, Agreement::Undecided].map(count)
 }
 
 /// Records whose number stands and has no prediction.
-pub(crate) fn without_model(records: &[Record]) -> usize {
+pub(crate) fn without_model<'a>(records: impl IntoIterator<Item = &'a Record>) -> usize {
     let without = |record: &&Record| record.verdict.shows_number() && record.prediction.is_none();
-    records.iter().filter(without).count()
+    records.into_iter().filter(without).count()
 }
 
 /// The first causes of the records in `state`, the most frequent first.

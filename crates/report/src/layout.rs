@@ -13,11 +13,13 @@ pub struct Layout {
     pub cycles: bool,
     /// Whose headline the table shows.
     pub protocol: Protocol,
+    /// Whether every case of a curve or a matrix has a row of its own.
+    pub all: bool,
 }
 
 impl Default for Layout {
     fn default() -> Self {
-        Self { width: 80, cycles: false, protocol: Protocol::Median }
+        Self { width: 80, cycles: false, protocol: Protocol::Median, all: false }
     }
 }
 

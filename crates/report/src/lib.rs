@@ -8,7 +8,7 @@
 //!
 //! A run is printed as it goes in six parts, each of which brings its own blank lines, so that
 //! [`show`] of a kept run is the same text: [`opening`], [`Table::header`], [`Table::rows`] block
-//! by block, [`Table::foot`], [`closing`], and [`kept`] where it is.
+//! by block, [`Table::foot`] with what was held back, [`closing`], and [`kept`] where it is.
 #![forbid(unsafe_code)]
 
 pub mod compare;
@@ -20,6 +20,7 @@ mod closing;
 mod counters;
 mod counts;
 mod doctor;
+mod family;
 mod findings;
 mod json;
 mod layout;
@@ -32,7 +33,7 @@ mod spark;
 mod table;
 mod wrap;
 
-pub use account::{account, paragraph};
+pub use account::{accounts, paragraph};
 pub use closing::{closing, kept};
 pub use doctor::doctor;
 pub use json::{diagnosis_json, document_json, record_line};
@@ -46,7 +47,7 @@ use fathom_record::Document;
 
 /// A kept run as `run` printed it: [`opening`], the table with its foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
-    let mut table = Table::new(*layout);
+    let mut table = Table::new(*layout).on(&document.host);
     let mut text = opening(&document.run, &document.host, layout.width);
     text += &table.header();
     text += &table.rows(&document.records);

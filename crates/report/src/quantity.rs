@@ -182,6 +182,36 @@ pub(crate) fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
         .unwrap_or_else(|| format!("{} → {}", figures(a, unit, 2), figures(b, unit, 2)))
 }
 
+/// From the lowest to the highest of many values, such as `1.08…112 ns`; each with its unit where
+/// one unit would not suit both: `1.08 ns…1.12 µs`. In three significant figures, or in two where
+/// three do not fit `width`; two may be wider.
+pub(crate) fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> String {
+    let write = |count: usize| {
+        let (scale, own) = (scale_of(high, unit, count), scale_of(low, unit, count));
+        let one =
+            |value: f64| fixed(value / scale.divisor, decimals_for(value / scale.divisor, count));
+        let (from, to) = (one(low), one(high));
+        match (from == to, low < high / 500.0 && own.symbol != scale.symbol) {
+            (true, _) => with_symbol(to, &scale),
+            (_, true) => format!("{}…{}", figures(low, unit, count), figures(high, unit, count)),
+            _ => with_symbol(format!("{from}…{to}"), &scale),
+        }
+    };
+    let three = write(FIGURES_PREDICTED);
+    if crate::wrap::width_of(&three) <= width { three } else { write(2) }
+}
+
+/// How much of the base unit the unit is that suits the value, and its symbol.
+pub(crate) fn unit_for(value: f64, unit: Unit) -> (f64, &'static str) {
+    let scale = scale_of(value, unit, 2);
+    (scale.divisor, scale.symbol)
+}
+
+/// A number without its unit in three significant figures.
+pub(crate) fn bare(scaled: f64) -> String {
+    fixed(scaled, decimals_for(scaled, FIGURES_PREDICTED))
+}
+
 fn reads_as_nought(text: &str) -> bool {
     let number = text.split(' ').next().unwrap_or(text);
     number.parse::<f64>() == Ok(0.0)
@@ -337,6 +367,17 @@ mod tests {
         let sizes = [1, 1_024, 65_536, 1_536, 1_500, 268_435_456, 0, 3 << 30];
         let texts = ["1 B", "1 KiB", "64 KiB", "1.5 KiB", "1500 B", "256 MiB", "0 B", "3 GiB"];
         assert_eq!(sizes.map(binary_size), texts);
+    }
+
+    #[test]
+    fn a_span_has_one_unit_unless_its_ends_are_far_apart() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(span_within(1.08, 112.4, ns, 13), "1.08…112 ns");
+        assert_eq!(span_within(90.0, 1_120.0, ns, 13), "0.090…1.1 µs");
+        assert_eq!(span_within(1.08, 1_120.0, ns, 20), "1.08 ns…1.12 µs");
+        assert_eq!(span_within(1.08, 1.08, ns, 13), "1.08 ns");
+        let gib = 1_073_741_824.0;
+        assert_eq!(span_within(10.2 * gib, 11.6 * gib, Unit::BytesPerSecond, 13), "10…12 GiB/s");
     }
 
     #[test]

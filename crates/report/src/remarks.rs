@@ -10,9 +10,9 @@ use crate::quantity::{percent, quantity};
 use crate::wrap::{glued, width_of, wrapped};
 
 /// Where remarks begin.
-const INDENT: &str = "    ";
+pub(crate) const INDENT: &str = "    ";
 /// Where their further lines begin.
-const FURTHER: &str = "      ";
+pub(crate) const FURTHER: &str = "      ";
 
 /// All remarks on a record, each line ended by a newline; empty where there are none. Reasons that
 /// were just given for the row above are not given again.
@@ -83,7 +83,7 @@ pub(crate) fn meaning(record: &Record) -> Option<&str> {
 }
 
 /// Whether modes lie as far apart as a reader would care for: two per cent.
-fn read_apart(modes: &[Mode], record: &Record) -> bool {
+pub(crate) fn read_apart(modes: &[Mode], record: &Record) -> bool {
     let at = || modes.iter().map(|mode| mode.at);
     let (low, high) = (at().fold(f64::INFINITY, f64::min), at().fold(f64::NEG_INFINITY, f64::max));
     let headline = record.summary.as_ref().map_or(1.0, |summary| summary.median);
@@ -105,8 +105,25 @@ fn distribution(title: &str, modes: &[Mode], record: &Record) -> String {
 /// The weightiest reason in words, the others by name, and the next thing to do.
 fn reasons(record: &Record, width: usize) -> String {
     let state = record.verdict.state;
+    let mut text = reason_words(record);
+    if record.verdict.reasons.is_empty() {
+        return paint_lines(of_state(state), &format!("{INDENT}{text}\n"));
+    }
+    if state == State::Noisy {
+        text = format!("noisy: {text}");
+    }
+    let mut lines = paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT));
+    if let Some(next) = next(record) {
+        let next = wrapped(next, width, &format!("{INDENT}→ "), FURTHER);
+        lines += &paint_lines(PLAIN, &next);
+    }
+    lines
+}
+
+/// The weightiest reason in words and the others by name.
+pub(crate) fn reason_words(record: &Record) -> String {
     let Some((first, others)) = record.verdict.reasons.split_first() else {
-        return paint_lines(of_state(state), &format!("{INDENT}no reason was recorded\n"));
+        return "no reason was recorded".to_owned();
     };
     let mut text = first.text.clone();
     if text.is_empty() {
@@ -121,15 +138,12 @@ fn reasons(record: &Record, width: usize) -> String {
     if !names.is_empty() {
         text += &format!("; also {}", names.join(", "));
     }
-    if state == State::Noisy {
-        text = format!("noisy: {text}");
-    }
-    let mut lines = paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT));
-    if let Some(reason) = record.verdict.reasons.iter().find(|r| !r.next.is_empty()) {
-        let next = wrapped(&reason.next, width, &format!("{INDENT}→ "), FURTHER);
-        lines += &paint_lines(PLAIN, &next);
-    }
-    lines
+    text
+}
+
+/// The next thing to do.
+pub(crate) fn next(record: &Record) -> Option<&str> {
+    record.verdict.reasons.iter().map(|reason| reason.next.as_str()).find(|next| !next.is_empty())
 }
 
 #[cfg(test)]

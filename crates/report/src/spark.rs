@@ -23,6 +23,33 @@ pub(crate) fn line(values: &[f64], width: usize) -> String {
     heights.iter().map(|height| bar(height - low, high - low)).collect()
 }
 
+/// What stands in the place of a point without a number.
+pub(crate) const NO_NUMBER: char = '?';
+
+/// The points of a curve in their order, by their ratios where all lie above nought: a plateau of
+/// 100 is then no longer all there is beside steps from 1 to 4. At most `width` bars, else means of
+/// stretches; empty where nothing has a number.
+pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
+    let finite = |value: &Option<f64>| value.filter(|value| value.is_finite());
+    let by_ratio = values.iter().filter_map(finite).all(|value| value > 0.0);
+    let height = |value: f64| if by_ratio { value.ln() } else { value };
+    let count = values.len().min(width);
+    let heights: Vec<Option<f64>> = (0..count)
+        .map(|i| {
+            let stretch = &values[i * values.len() / count..(i + 1) * values.len() / count];
+            let of: Vec<f64> = stretch.iter().filter_map(finite).map(height).collect();
+            (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64)
+        })
+        .collect();
+    let known = || heights.iter().flatten().copied();
+    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
+    if known().next().is_none() {
+        return String::new();
+    }
+    let draw = |height: &Option<f64>| height.map_or(NO_NUMBER, |at| bar(at - low, high - low));
+    heights.iter().map(draw).collect()
+}
+
 /// How many values fall into each of `width` equal steps from the smallest to the 99th percentile;
 /// the last holds what lies beyond. A step that holds anything never looks empty.
 pub(crate) fn histogram(values: &[f64], width: usize) -> String {
@@ -62,6 +89,15 @@ mod tests {
         assert_eq!(line(&[2.0, 2.0, 2.0], 8), "▄▄▄");
         assert_eq!(line(&[2.0], 8), "");
         assert_eq!(line(&[1.0; 40], 9).chars().count(), 9);
+    }
+
+    #[test]
+    fn a_curve_goes_by_ratios_and_marks_what_has_no_number() {
+        let values = [1.0, 1.0, 4.0, 16.0, 128.0].map(Some);
+        assert_eq!(curve(&values, 8), "▁▁▃▅█");
+        assert_eq!(curve(&[Some(1.0), None, Some(128.0)], 8), "▁?█");
+        assert_eq!(curve(&[None, None], 8), "");
+        assert_eq!(curve(&[Some(1.0); 100], 9).chars().count(), 9);
     }
 
     #[test]

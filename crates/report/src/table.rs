@@ -1,14 +1,16 @@
 //! The table of a run, made block by block as the run goes on.
 //!
-//! What is written depends on the records before it and never on those after it, nor on where one
-//! block ends: a kept run, shown at once, reads as it did when it was made.
+//! What is written does not depend on where one block ends: a kept run, shown at once, reads as it
+//! did when it was made. So cases that may turn out to be a curve or a matrix are held back until
+//! their metric is done; all others are written as they come.
 
 use std::collections::BTreeMap;
 
 use fathom_record::summary::IntervalKind;
-use fathom_record::{MetricId, ParamValue, Params, Protocol, Record, State, Unit};
+use fathom_record::{Host, MetricId, ParamValue, Params, Protocol, Record, State, Unit};
 
 use crate::cells::{self, Setting, Shown, cycle_count};
+use crate::family::{self, Caches, Part, Told, size_name};
 use crate::layout::{Columns, Layout};
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
 use crate::quantity::{binary_size, quantity};
@@ -27,6 +29,9 @@ pub struct Table {
     group: Option<MetricId>,
     /// The verdict of the last row of this group.
     above: Option<Record>,
+    /// Cases of one metric that may be a family.
+    held: Vec<Record>,
+    caches: Caches,
     seen: Seen,
 }
 
@@ -40,6 +45,8 @@ struct Seen {
     single: bool,
     noisy: bool,
     bound: bool,
+    curve: bool,
+    matrix: bool,
     no_model: bool,
     histogram: bool,
     hz: Option<f64>,
@@ -52,7 +59,21 @@ impl Table {
     /// A table without rows.
     pub fn new(layout: Layout) -> Self {
         let columns = Columns::of(&layout);
-        Self { layout, columns, group: None, above: None, seen: Seen::default() }
+        Self {
+            layout,
+            columns,
+            group: None,
+            above: None,
+            held: Vec::new(),
+            caches: Caches::default(),
+            seen: Seen::default(),
+        }
+    }
+
+    /// The same for results of this machine: the sizes of its caches are marked in drawings.
+    #[must_use]
+    pub fn on(self, host: &Host) -> Self {
+        Self { caches: Caches::of(host), ..self }
     }
 
     /// The names of the columns, and what the figures are where they are not the usual ones.
@@ -66,25 +87,106 @@ impl Table {
         text + &cells::header(&self.columns, self.layout.protocol)
     }
 
-    /// The rows of more records, with what has to be said beneath each.
+    /// The rows of more records, with what has to be said beneath each. Those of the last metric
+    /// may be held back: see [`Table::foot`].
     pub fn rows(&mut self, records: &[Record]) -> String {
-        records.iter().map(|record| self.record(record)).collect()
+        let mut text = String::new();
+        for record in records {
+            if self.held.first().is_some_and(|held| held.metric != record.metric) {
+                text += &self.flush();
+            }
+            let may_belong = !self.layout.all && family::may_belong(&record.params);
+            if may_belong || !self.held.is_empty() {
+                self.held.push(record.clone());
+            } else {
+                text += &self.record(record);
+            }
+        }
+        text
     }
 
-    /// What the marks in the rows so far mean. Empty without rows.
-    pub fn foot(&self) -> String {
+    /// The rows that were held back, and what the marks in all rows mean. Empty without rows.
+    pub fn foot(&mut self) -> String {
+        let held = self.flush();
+        held + &self.marks_explained()
+    }
+
+    fn marks_explained(&self) -> String {
         if !self.seen.rows {
             return String::new();
         }
         let mut text = String::new();
-        for line in [self.uncertainty(), self.marks(), self.wide_columns(), self.cycles()] {
+        for line in
+            [self.uncertainty(), self.marks(), self.families(), self.wide_columns(), self.cycles()]
+        {
             text += &wrapped(&line, self.columns.line, "", "  ");
         }
         paint_lines(FAINT, &text)
     }
 
+    /// What was held back: curves and matrices in a few lines each, other cases as rows.
+    fn flush(&mut self) -> String {
+        let held = std::mem::take(&mut self.held);
+        let cases: Vec<&Params> = held.iter().map(|record| &record.params).collect();
+        // What is no quantity has no place on a curve.
+        let parts = match held.iter().any(|record| record.value.is_some()) {
+            true => (0..held.len()).map(Part::Row).collect(),
+            false if family::is_matrix(&cases) => return self.matrix(&held),
+            false => family::parts(&cases),
+        };
+        let (mut text, mut told) = (String::new(), Told::default());
+        let mut drawn = Vec::new();
+        for part in &parts {
+            match part {
+                Part::Row(index) => text += &self.record(&held[*index]),
+                Part::Curve(curve) => {
+                    let members = curve.members.iter().map(|index| &held[*index]);
+                    text += &self.begin_family(members);
+                    text += &family::curve_lines(curve, &held, &self.setting(), &mut told);
+                    self.seen.curve = true;
+                    drawn.push(curve);
+                }
+            }
+        }
+        text + &family::chart(&drawn, &held, &self.caches, &self.setting())
+    }
+
+    fn matrix(&mut self, records: &[Record]) -> String {
+        let mut text = match family::has_rows(records.len()) {
+            true => records.iter().map(|record| self.record(record)).collect(),
+            false => {
+                self.seen.matrix = true;
+                self.begin_family(records.iter())
+            }
+        };
+        text += &family::matrix_lines(records, &self.setting(), &mut Told::default());
+        text
+    }
+
+    /// The line of the metric, if it does not stand above already.
+    fn begin_family<'a>(&mut self, members: impl Iterator<Item = &'a Record>) -> String {
+        let mut text = String::new();
+        for record in members {
+            self.note(record, true);
+            if self.group.as_ref() != Some(&record.metric) {
+                text += &self.group_line(record);
+                self.group = Some(record.metric.clone());
+            }
+        }
+        self.above = None;
+        text
+    }
+
+    fn setting(&self) -> Setting<'_> {
+        Setting {
+            columns: &self.columns,
+            protocol: self.layout.protocol,
+            hz: self.seen.hz.filter(|_| self.layout.cycles),
+        }
+    }
+
     fn record(&mut self, record: &Record) -> String {
-        self.note(record);
+        self.note(record, false);
         let mut text = String::new();
         let label = if record.params.is_empty() {
             (self.group, self.above) = (None, None);
@@ -96,11 +198,7 @@ impl Table {
             }
             format!("  {}", case(&record.params))
         };
-        let setting = Setting {
-            columns: &self.columns,
-            protocol: self.layout.protocol,
-            hz: self.seen.hz.filter(|_| self.layout.cycles),
-        };
+        let setting = self.setting();
         let label = clean(&label);
         if width_of(&label) <= self.columns.name {
             text += &cells::row(&label, record, &setting);
@@ -126,7 +224,7 @@ impl Table {
     }
 
     /// Keeps what the foot will have to explain.
-    fn note(&mut self, record: &Record) {
+    fn note(&mut self, record: &Record, in_family: bool) {
         let seen = &mut self.seen;
         seen.rows = true;
         if !record.verdict.shows_number() {
@@ -141,7 +239,9 @@ impl Table {
         if record.metric.as_str() == FREQUENCY && record.unit == Unit::Hertz && seen.hz.is_none() {
             (seen.hz, seen.hz_noisy) = (shown.number(), noisy);
         }
-        if self.layout.cycles && record.unit == Unit::Nanoseconds && seen.hz.is_none() {
+        // Of a family the foot could only repeat a row for each case.
+        let early = self.layout.cycles && !in_family && seen.hz.is_none();
+        if early && record.unit == Unit::Nanoseconds {
             seen.early.extend(shown.number().map(|ns| (record.name(), ns)));
         }
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
@@ -202,6 +302,21 @@ impl Table {
         marks.join("; ")
     }
 
+    fn families(&self) -> String {
+        let mut parts = Vec::new();
+        if self.seen.curve {
+            parts.push(
+                "bars: the points of a curve by their ratios, lowest ▁ to highest █, ? no number"
+                    .to_owned(),
+            );
+        }
+        if self.seen.curve || self.seen.matrix {
+            let rows = glued("`fathom show --all`");
+            parts.push(format!("…: from the lowest to the highest; {rows} prints a row for each"));
+        }
+        parts.join("; ")
+    }
+
     fn wide_columns(&self) -> String {
         if self.columns.wide.is_none() {
             return String::new();
@@ -257,11 +372,6 @@ pub(crate) fn case(params: &Params) -> String {
         })
         .collect();
     list.join(" ")
-}
-
-/// The name of a size without its unit; `bytes` alone stays.
-fn size_name(name: &str) -> Option<&str> {
-    if name == "bytes" { Some(name) } else { name.strip_suffix("_bytes") }
 }
 
 #[cfg(test)]

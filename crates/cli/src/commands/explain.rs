@@ -3,7 +3,7 @@
 use anyhow::Context;
 use fathom_probes::{About, Entry};
 use fathom_record::{Effort, Host, Protocol, Record};
-use fathom_report::{account, paragraph};
+use fathom_report::{Layout, accounts, paragraph};
 
 use super::stored;
 use crate::arguments::ExplainArguments;
@@ -82,10 +82,13 @@ fn last_results(
         let document = store.document(run, false).with_context(|| format!("read run {run}"))?;
         let of_metric =
             |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
-        let records: Vec<&Record> = document.records.iter().filter(of_metric).collect();
+        let records: Vec<Record> =
+            document.records.iter().filter(of_metric).cloned().collect();
         if !records.is_empty() {
             let mut text = format!("\nin run {run} of {}:\n", document.run.started);
-            records.iter().for_each(|record| text += &account(record, width));
+            let protocol = document.run.protocol;
+            let layout = Layout { width, protocol, all: arguments.all, ..Layout::default() };
+            text += &accounts(&records, &document.host, &layout);
             return Ok(text + "\n");
         }
     }

@@ -26,7 +26,8 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         output.write(&fathom_report::document_json(&document));
     } else {
         let protocol = document.run.protocol;
-        let layout = Layout { width: terminal::width(), cycles: arguments.cycles, protocol };
+        let (cycles, all) = (arguments.cycles, arguments.all);
+        let layout = Layout { width: terminal::width(), cycles, protocol, all };
         output.write(&fathom_report::show(&document, &layout));
     }
     super::printed(&output)

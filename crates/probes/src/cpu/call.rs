@@ -277,7 +277,7 @@ mod tests {
     use fathom_record::host::Cpu;
 
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn arguments_cost_nothing_while_the_branches_are_narrower_than_the_issue() {

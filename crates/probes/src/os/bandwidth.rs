@@ -4,9 +4,9 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, affinity};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::ordinal::earlier;
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
+use crate::ordinal::earlier;
 use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
 
 /// os.pipe.bandwidth.

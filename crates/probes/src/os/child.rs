@@ -17,38 +17,38 @@ use super::raw_call::system_call;
 /// Exit status of a child whose work panicked.
 const PANICKED: i32 = 101;
 /// Exit status of a child whose parent was gone before it began.
-pub(super) const ORPHANED: i32 = 102;
+pub(crate) const ORPHANED: i32 = 102;
 
 /// A child that has not been reaped. Dropping it kills and reaps it.
 #[derive(Debug)]
-pub(super) struct Child {
+pub(crate) struct Child {
     pid: libc::pid_t,
 }
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ended {
-    pub(super) status: ExitStatus,
-    pub(super) switches: Switches,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) switches: Switches,
 }
 
 /// Times a thread or process was switched out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Switches {
+pub(crate) struct Switches {
     /// Because it waited.
-    pub(super) voluntary: u64,
+    pub(crate) voluntary: u64,
     /// Because another was preferred.
-    pub(super) involuntary: u64,
+    pub(crate) involuntary: u64,
 }
 
 impl Switches {
-    pub(super) fn of(usage: &libc::rusage) -> Self {
+    pub(crate) fn of(usage: &libc::rusage) -> Self {
         // The kernel's counts are never negative.
         Self { voluntary: usage.ru_nvcsw as u64, involuntary: usage.ru_nivcsw as u64 }
     }
 
     /// Those since an earlier reading.
-    pub(super) fn since(&self, earlier: &Self) -> Self {
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             voluntary: self.voluntary - earlier.voluntary,
             involuntary: self.involuntary - earlier.involuntary,
@@ -62,7 +62,7 @@ impl Switches {
 /// # Safety
 /// `work` must be async-signal-safe: no lock, no memory from the heap.
 #[inline(always)]
-pub(super) unsafe fn fork(work: impl FnOnce() -> i32) -> io::Result<Child> {
+pub(crate) unsafe fn fork(work: impl FnOnce() -> i32) -> io::Result<Child> {
     // SAFETY: the child does only what the caller vouches for.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -77,7 +77,7 @@ pub(super) unsafe fn fork(work: impl FnOnce() -> i32) -> io::Result<Child> {
 ///
 /// # Safety
 /// As for [`fork`]; and `work` must use no other descriptor.
-pub(super) unsafe fn fork_beside(
+pub(crate) unsafe fn fork_beside(
     kept: &[RawFd],
     signal: Signal,
     work: impl FnOnce(bool) -> i32,
@@ -96,7 +96,7 @@ pub(super) unsafe fn fork_beside(
 
 /// Closes what a child process inherited but these descriptors, other ends' pipes above all: as
 /// long as anybody holds the writing end, nobody sees the end of a pipe.
-pub(super) fn close_all_but(kept: &[RawFd]) {
+pub(crate) fn close_all_but(kept: &[RawFd]) {
     let mut first = 0;
     loop {
         // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
@@ -123,7 +123,7 @@ pub(super) fn close_all_but(kept: &[RawFd]) {
 /// The child must end by [`leave`]. Until then it may do only what [`fork`] allows, must not panic,
 /// and must not call the C library, which still knows the parent's thread.
 #[inline(always)]
-pub(super) unsafe fn bare_fork() -> isize {
+pub(crate) unsafe fn bare_fork() -> isize {
     // SAFETY: with SIGCHLD alone and no stack, clone is fork, and its pointers are not looked at.
     unsafe { system_call(libc::SYS_clone, [libc::SIGCHLD as usize, 0, 0, 0]) }
 }
@@ -138,7 +138,7 @@ fn leave_with(work: impl FnOnce() -> i32) -> ! {
 }
 
 /// Leaves at once: no destructor and no exit handler runs.
-pub(super) fn leave(status: i32) -> ! {
+pub(crate) fn leave(status: i32) -> ! {
     // SAFETY: ends this process; nothing runs after it.
     unsafe { libc::_exit(status) }
 }
@@ -154,12 +154,12 @@ impl Drop for Leave {
 
 impl Child {
     /// Its process number.
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.pid.unsigned_abs()
     }
 
     /// The child that [`bare_fork`] made, seen by the parent.
-    pub(super) fn of(result: isize) -> io::Result<Self> {
+    pub(crate) fn of(result: isize) -> io::Result<Self> {
         match result {
             pid if pid > 0 => Ok(Self { pid: pid as libc::pid_t }),
             errno => Err(io::Error::from_raw_os_error(-errno as i32)),
@@ -167,14 +167,14 @@ impl Child {
     }
 
     /// Waits until it has ended, and reaps it.
-    pub(super) fn wait(self) -> Result<Ended, Fault> {
+    pub(crate) fn wait(self) -> Result<Ended, Fault> {
         let ended = reap(self.pid);
         std::mem::forget(self);
         ended.map_err(|error| Fault::system("wait4", error))
     }
 
     /// Waits, and takes any end but `_exit(status)` for wrong work.
-    pub(super) fn wait_for(self, status: i32) -> Result<(), Fault> {
+    pub(crate) fn wait_for(self, status: i32) -> Result<(), Fault> {
         let ended = self.wait()?;
         match ended.status.code() {
             Some(code) if code == status => Ok(()),
@@ -186,7 +186,7 @@ impl Child {
     }
 
     /// Kills it without waiting for it.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         // SAFETY: the child is not reaped yet, so its number is nobody else's.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
     }
@@ -221,7 +221,7 @@ fn reap(pid: libc::pid_t) -> io::Result<Ended> {
 
 /// What it means that the kernel refused a process or a thread: a limit of this machine or this
 /// user, not an error of ours.
-pub(super) fn refused(call: &str, error: &io::Error) -> Fault {
+pub(crate) fn refused(call: &str, error: &io::Error) -> Fault {
     let remedy = match error.raw_os_error() {
         Some(libc::EAGAIN) => "raise the limit on processes (ulimit -u, pids.max)",
         Some(libc::ENOMEM) => "free memory, or allow overcommitment (vm.overcommit_memory)",
@@ -236,7 +236,7 @@ pub(super) fn refused(call: &str, error: &io::Error) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn a_child_that_leaves_with_another_status_is_wrong_work() {

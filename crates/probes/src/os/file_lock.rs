@@ -8,9 +8,9 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
-use super::ordinal::Order;
 use super::raw_call::system_call;
-use super::sum::{Sum, Term};
+use crate::ordinal::Order;
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.file_lock.
@@ -273,7 +273,7 @@ fn refused(result: isize) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn each_kind_is_taken_and_keeps_another_out() {

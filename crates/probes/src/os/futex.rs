@@ -7,9 +7,9 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::ordinal::{Order, earlier};
 use super::raw_call::RawCall;
 use super::syscall::tried;
+use crate::ordinal::{Order, earlier};
 use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
 
 /// os.futex.uncontended.
@@ -139,7 +139,7 @@ fn wake(word: &AtomicU32) -> Result<RawCall, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn both_operations_do_their_work() {

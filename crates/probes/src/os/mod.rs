@@ -2,31 +2,25 @@
 //!
 //! The probes stand in files of their own; what several of them need beside them: system calls
 //! made by hand, signal handlers that only count, a child process that is always reaped, ends that
-//! pass a token through links of many kinds, memory of a known size or shared, and claims of order
-//! or value.
+//! pass a token through links of many kinds, and shared memory.
 
 pub mod bandwidth;
-mod child;
+pub(crate) mod child;
 pub mod file_lock;
 pub mod futex;
 mod handler;
 mod link;
 pub mod multiplex;
-mod ordinal;
 mod ping_pong;
 pub mod process_exec;
 pub mod process_fork;
 mod program;
 pub mod ratio;
 mod raw_call;
-mod resident;
 pub mod round_trip;
-mod shared;
+pub(crate) mod shared;
 pub mod signal;
-#[cfg(test)]
-pub(crate) mod smoke;
 mod stream;
-mod sum;
 pub mod switch;
 pub mod switch_ring;
 pub mod syscall;

@@ -8,9 +8,9 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::ordinal::{Order, earlier};
 use super::raw_call::system_call_of_six;
-use super::sum::{Sum, Term};
+use crate::ordinal::{Order, earlier};
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.select.

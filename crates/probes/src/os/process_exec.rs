@@ -10,10 +10,10 @@ use fathom_measure::{Clock, Sampler, Work, affinity};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::{Child, refused};
-use super::ordinal::Order;
 use super::program::{EXIT_STATUS, Program, Strings};
-use super::sum::{Sum, Term};
 use super::vfork::vfork_exec;
+use crate::ordinal::Order;
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.process.vfork_exec.

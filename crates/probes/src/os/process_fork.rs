@@ -7,9 +7,10 @@ use fathom_measure::{Clock, Sampler, Work, host};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::{fork, refused};
-use super::ordinal::Order;
-use super::resident::Resident;
-use super::sum::{Sum, Term};
+use crate::buffer::{Buffer, Page};
+use crate::ordinal::Order;
+use crate::room::Room;
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.process.fork.
@@ -66,8 +67,6 @@ static ABOUT: About = About {
 const MIB: u64 = 1 << 20;
 const RSS_BYTES: [u64; 4] = [MIB, 16 * MIB, 256 * MIB, 1024 * MIB];
 const PARTS: [&str; 2] = ["fork", "total"];
-/// No step takes more than this share of the memory that may be had.
-const SHARE_MAX: u64 = 4;
 /// What the child leaves with: a status that nothing else leaves with by chance.
 const EXIT_STATUS: i32 = 7;
 
@@ -122,15 +121,17 @@ impl Probe for ProcessFork {
         for (index, case) in cases.iter().enumerate() {
             steps.entry(rss_of(case)).or_default().push(index);
         }
-        let room = room_bytes(&host::read());
-        let fitting: Vec<u64> = steps.keys().copied().filter(|rss| *rss <= room).collect();
+        let room = Room::on(&host::read());
+        let fitting: Vec<u64> =
+            steps.keys().copied().filter(|rss| room.admits(*rss).is_ok()).collect();
         let (mut resident, mapped, refusal) = largest(&fitting);
         for (rss, indices) in steps {
             match resident.as_mut().filter(|_| rss <= mapped) {
                 Some(resident) => take_step(cases, rss, &indices, resident, sampler),
                 None => {
-                    let refused = refusal.clone().filter(|_| rss <= room);
-                    let fault = refused.unwrap_or_else(|| too_large(rss, room));
+                    let fault = room.admits(rss).err().or_else(|| refusal.clone());
+                    let lost = Fault::Failed("the ladder has no such step".to_owned());
+                    let fault = fault.unwrap_or(lost);
                     indices.iter().for_each(|index| sampler.fault(*index, fault.clone()));
                 }
             }
@@ -157,10 +158,10 @@ fn along_the_line(part: &str, rss: u64, known: &Known<'_>) -> Result<Prediction,
 
 /// Room for the largest step that can be mapped, how large it is, and why a larger one cannot be: a
 /// limit on address space (`ulimit -v`) is not seen before.
-fn largest(steps: &[u64]) -> (Option<Resident>, u64, Option<Fault>) {
+fn largest(steps: &[u64]) -> (Option<Buffer>, u64, Option<Fault>) {
     let mut refusal = None;
     for rss in steps.iter().rev() {
-        match Resident::reserve(*rss as usize) {
+        match Buffer::reserve(*rss as usize, Page::Base) {
             Ok(resident) => return (Some(resident), *rss, refusal),
             Err(fault) => refusal = Some(fault),
         }
@@ -172,28 +173,12 @@ fn rss_of(case: &Case) -> u64 {
     case.params.integer("rss_bytes").and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
 }
 
-/// What the ladder may take: a share of what is available and of what the cgroup allows. Nothing
-/// where neither is known.
-fn room_bytes(host: &Host) -> u64 {
-    let limits = [host.memory.available_bytes, host.cgroup.memory_limit_bytes];
-    limits.into_iter().flatten().min().unwrap_or(0) / SHARE_MAX
-}
-
-fn too_large(rss: u64, room: u64) -> Fault {
-    Fault::Unavailable(format!(
-        "needs {} MiB resident, and a quarter of the available memory is {} MiB; free memory or \
-         raise the cgroup's limit",
-        rss / MIB,
-        room / MIB
-    ))
-}
-
 /// Grows to one step of the ladder and takes its rounds.
 fn take_step(
     cases: &[Case],
     rss: u64,
     indices: &[usize],
-    resident: &mut Resident,
+    resident: &mut Buffer,
     sampler: &mut Sampler,
 ) {
     resident.grow_to(rss as usize);

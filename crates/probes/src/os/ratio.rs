@@ -3,7 +3,7 @@
 
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits, statistics};
 
-use super::ordinal::earlier;
+use crate::ordinal::earlier;
 use crate::{About, Derived, Estimate, Known, Parameter};
 
 /// os.ratio.
@@ -110,7 +110,7 @@ impl Derived for Ratio {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     fn records() -> Vec<Record> {
         let with = |metric: &str, params: Params, medians: &[f64]| {

@@ -7,10 +7,10 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use rustix::net::SocketType;
 
 use super::link::{Link, pipe, posix, socket, sysv};
-use super::ordinal::Order;
 use super::ping_pong::{Kind, Others, Ring};
-use super::sum::{Sum, Term};
 use super::turns::{self, Part};
+use crate::ordinal::Order;
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.pipe.rtt.

@@ -12,18 +12,18 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 /// # Safety
 /// All bytes zero must be a valid value, and every change must be one that several processes may
 /// make at once: atomics, or what the kernel or the C library guards.
-pub(super) unsafe trait Shareable {}
+pub(crate) unsafe trait Shareable {}
 
 /// A value in a mapping of its own, zero at first. It has no name, and is gone with the last
 /// process that has it mapped, however that ends.
 #[derive(Debug)]
-pub(super) struct Shared<T: Shareable> {
+pub(crate) struct Shared<T: Shareable> {
     place: *mut T,
     owns: PhantomData<T>,
 }
 
 impl<T: Shareable> Shared<T> {
-    pub(super) fn zeroed() -> Result<Self, Fault> {
+    pub(crate) fn zeroed() -> Result<Self, Fault> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place the kernel chooses, aligned to a page.
         let place = unsafe {
@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
     use crate::os::child::fork;
-    use crate::os::smoke;
+    use crate::smoke;
 
     struct Number(AtomicU64);
 

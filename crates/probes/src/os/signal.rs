@@ -5,9 +5,9 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::handler::{Guarded, Handler, KernelAction, runs};
-use super::ordinal::Order;
 use super::raw_call::RawCall;
 use super::syscall::tried;
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.signal.install.
@@ -180,7 +180,7 @@ impl ToOneself {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn the_handler_is_in_place_and_runs() {

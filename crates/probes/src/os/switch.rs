@@ -5,9 +5,9 @@ use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::ordinal::Order;
 use super::ping_pong::{Kind, Pair};
 use super::turns::{self, Part};
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.switch.thread.
@@ -151,7 +151,7 @@ mod tests {
     use fathom_measure::affinity;
 
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn both_kinds_switch_once_a_turn_and_leave_nothing_behind() {

@@ -4,9 +4,9 @@ use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::ordinal::Order;
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.switch.ring.
@@ -119,7 +119,7 @@ impl Probe for SwitchRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn every_process_has_its_turns_and_is_gone_afterwards() {

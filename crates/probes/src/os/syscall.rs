@@ -10,8 +10,8 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use rustix::fs::{Mode, OFlags};
 
-use super::ordinal::Order;
 use super::raw_call::{RawCall, system_call};
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.syscall.
@@ -216,7 +216,7 @@ fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn every_call_gives_positive_times_or_a_reason() {

@@ -9,8 +9,8 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::child::{Child, bare_fork, leave, refused};
-use super::ordinal::Order;
 use super::raw_call::system_call;
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Plan, Probe};
 
 /// os.syscall.fresh.
@@ -155,7 +155,7 @@ impl Drop for SharedNote {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn the_child_hands_its_stamps_over_and_is_reaped() {

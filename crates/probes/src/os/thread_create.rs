@@ -10,7 +10,7 @@ use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::refused;
-use super::ordinal::Order;
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Plan, Probe};
 
 /// os.thread.create.
@@ -163,7 +163,7 @@ extern "C" fn count_in(ran: *mut c_void) -> *mut c_void {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn every_thread_runs_and_is_joined() {

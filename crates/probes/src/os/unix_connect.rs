@@ -9,8 +9,8 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::refused;
-use super::ordinal::Order;
 use super::raw_call::system_call;
+use crate::ordinal::Order;
 use crate::{About, Case, Known, Plan, Probe};
 
 /// os.unix.connect.
@@ -201,7 +201,7 @@ fn close(descriptor: isize) -> isize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn every_connection_is_made_accepted_and_closed() {

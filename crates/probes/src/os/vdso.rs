@@ -11,9 +11,9 @@ use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::child::{fork, refused};
-use super::ordinal::earlier;
 use super::raw_call::system_call;
-use super::sum::{Sum, Term};
+use crate::ordinal::earlier;
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
 
 /// os.vdso.clock_gettime.

@@ -131,7 +131,7 @@ const STATUS: i32 = 127;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     #[test]
     fn a_program_that_is_not_there_is_an_error_and_leaves_no_child() {

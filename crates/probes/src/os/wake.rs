@@ -9,10 +9,10 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 use super::link::Link;
 use super::link::futex::futexes;
 use super::link::pipe::pipes;
-use super::ordinal::Order;
 use super::ping_pong::{Kind, Others, Ring};
-use super::sum::{Sum, Term};
 use super::turns::{self, Part};
+use crate::ordinal::Order;
+use crate::sum::{Sum, Term};
 use crate::{About, Case, Known, Parameter, Plan, Probe};
 
 /// os.wake.cross_cpu.
@@ -148,7 +148,7 @@ fn idle() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     fn settings_without_another_cpu() -> Fault {
         let mut sampler = smoke::sampler_on(2, 0, None);

@@ -2,8 +2,9 @@
 //!
 //! E-divisive (Matteson & James, Journal of the American Statistical Association 109, 2014) finds
 //! the place that parts two stretches best by the distances between their values; as in Hunter
-//! (Fleming et al., arXiv 2301.03034) Student's test decides instead of a permutation test, which is
-//! faster and the same each time, and what does not hold between its final neighbours is taken back.
+//! (Fleming et al., arXiv 2301.03034) Student's test decides instead of a permutation test, which
+//! is faster and the same each time, and what does not hold between its final neighbours is taken
+//! back.
 
 use super::moments::mean;
 use super::student::student;
@@ -17,8 +18,8 @@ pub struct ChangePoint {
     pub before: f64,
     /// Mean of the stretch after, up to the next change.
     pub after: f64,
-    /// Two-sided p value of Student's test between the two stretches, times the number of places that
-    /// the series could have been parted at: the best of many places parts noise well, too.
+    /// Two-sided p value of Student's test between the two stretches, times the number of places
+    /// that the series could have been parted at: the best of many places parts noise well, too.
     pub p: f64,
 }
 

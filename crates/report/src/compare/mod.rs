@@ -5,6 +5,7 @@
 //! caller, who has [`Comparison::regressions`].
 
 mod differences;
+mod families;
 mod render;
 mod weigh;
 

@@ -2,6 +2,7 @@
 
 use anstyle::Style;
 
+use super::families::{self, Line, Many};
 use super::{Case, Compared, Comparison, Word};
 use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
@@ -58,8 +59,11 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     if !comparison.rows.is_empty() {
         text.push('\n');
         text += &header(&columns);
-        for row in &comparison.rows {
-            text += &row_lines(row, &columns);
+        for line in families::lines(&comparison.rows) {
+            text += &match line {
+                Line::One(row) => row_lines(row, &columns),
+                Line::Many(many) => family_lines(&many, &columns),
+            };
         }
         text += &paint_lines(FAINT, &foot(comparison, &columns));
     }
@@ -144,6 +148,35 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     text + &line_of(&cells, columns.gap)
 }
 
+/// One line for cases of a family that have one word, none of which speaks of a change.
+fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
+    let mut name = clean(&many.name);
+    if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
+        name.insert(0, '~');
+    }
+    let mut text = String::new();
+    if width_of(&name) > columns.name {
+        text = wrapped(&name, columns.line, "", "    ");
+        name = String::new();
+    }
+    let mut cells = vec![
+        Cell::left(name, columns.name, PLAIN),
+        Cell::right(format!("{} cases", many.members.len()), columns.values, PLAIN),
+        Cell::right("", columns.ratio, PLAIN),
+    ];
+    cells.extend(columns.interval.map(|width| {
+        let limits = many.hull().map(|[low, high]| format!("{}–{}", short(low), short(high)));
+        Cell::right(limits.unwrap_or_else(|| NOTHING.to_owned()), width, PLAIN)
+    }));
+    if let Some(test) = &columns.test {
+        cells.push(Cell::right("", test.p, PLAIN));
+        cells.push(Cell::right("", test.processes, PLAIN));
+    }
+    let word = many.members[0].word;
+    cells.push(Cell::left(word.text(), columns.word, style(word)));
+    text + &line_of(&cells, columns.gap)
+}
+
 fn name_of(metric: &fathom_record::MetricId, params: &fathom_record::Params) -> String {
     if params.is_empty() { metric.to_string() } else { format!("{metric} {}", case(params)) }
 }
@@ -180,6 +213,11 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     if columns.interval.is_some() {
         notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
+    }
+    if families::lines(&comparison.rows).iter().any(|line| matches!(line, Line::Many(_))) {
+        let hull = if columns.interval.is_some() { ", their interval the hull of all" } else { "" };
+        let each = glued("`--json`");
+        notes.push(format!("… cases: of one family, none changed{hull}; {each} has each"));
     }
     if columns.test.is_some() {
         notes.push("p: Mann–Whitney on process medians".to_owned());
@@ -224,7 +262,7 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
     if cases.is_empty() {
         return String::new();
     }
-    let names: Vec<String> =
-        cases.iter().map(|case| glued(&name_of(&case.metric, &case.params))).collect();
+    let names = families::names(cases, |case| name_of(&case.metric, &case.params));
+    let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
     wrapped(&format!("Only in {side}: {}", names.join(", ")), width, "", "  ")
 }

@@ -142,8 +142,8 @@ fn account(history: &History, width: usize) -> String {
         said +=
             &format!(" {missing} values are missing or must not be believed, and are left out.");
     }
-    said += " A change is named where it is 1 % or more, three runs or more stand on each side, and \
-             chance would make one in at most 1 of 100 such series.";
+    said += " A change is named where it is 1 % or more, three runs or more stand on each side, \
+             and chance would make one in at most 1 of 100 such series.";
     let text = crate::paint::paint_lines(FAINT, &wrapped(&said, width, "", "  "));
     format!("\n{text}")
 }

@@ -2,6 +2,7 @@
 
 mod comparison;
 mod doctor;
+mod families;
 mod fixture;
 mod history;
 mod promises;

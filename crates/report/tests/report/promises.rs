@@ -11,7 +11,9 @@ fn layouts() -> Vec<Layout> {
     for width in [0, 60, 61, 72, 79, 80, 97, 109, 110, 123, 135, 136, 160, 300] {
         for cycles in [false, true] {
             for protocol in [Protocol::Median, Protocol::Trimmed] {
-                layouts.push(Layout { width, cycles, protocol });
+                for all in [false, true] {
+                    layouts.push(Layout { width, cycles, protocol, all });
+                }
             }
         }
     }

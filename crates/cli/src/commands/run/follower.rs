@@ -53,6 +53,7 @@ impl Follower {
             width: terminal::width(),
             cycles: arguments.cycles,
             protocol: arguments.protocol.into(),
+            all: arguments.all,
         };
         Self {
             format,
@@ -115,6 +116,7 @@ impl Audience for Follower {
             let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
             self.print(&text);
             self.print(&announcement(plan, estimate_ns, self.layout.width));
+            self.table = Table::new(self.layout).on(&document.host);
             let header = self.table.header();
             self.print(&header);
         }

@@ -1,7 +1,7 @@
 //! Tests of the two bandwidths.
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 const PROBES: [&Bandwidth; 2] = [&PIPE_BANDWIDTH, &UNIX_BANDWIDTH];
 

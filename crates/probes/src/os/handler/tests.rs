@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::os::child::fork;
-use crate::os::smoke;
+use crate::smoke;
 
 /// Address of the handler of a signal, as the C library tells it.
 fn handler_of(signal: libc::c_int) -> usize {

@@ -8,7 +8,7 @@ use rustix::net::SocketType;
 use super::*;
 use crate::os::child::fork;
 use crate::os::ping_pong::{Kind, Others, Ring};
-use crate::os::smoke;
+use crate::smoke;
 
 fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
     let links = match links {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::os::child::fork;
-use crate::os::smoke;
+use crate::smoke;
 
 const ALL: [&Multiplex; 3] = [&SELECT, &POLL, &EPOLL];
 

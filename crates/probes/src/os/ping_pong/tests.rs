@@ -5,7 +5,7 @@ use std::os::fd::RawFd;
 use super::*;
 use crate::os::child::{close_all_but, fork};
 use crate::os::link::futex::futexes;
-use crate::os::smoke;
+use crate::smoke;
 
 #[test]
 fn each_end_is_switched_out_once_a_round_trip() {

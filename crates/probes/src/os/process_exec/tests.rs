@@ -4,7 +4,7 @@ use fathom_measure::clock::{Source, Specification};
 use fathom_record::Agreement;
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 /// A clock that reads this counter.
 fn clock(source: Source) -> Clock {

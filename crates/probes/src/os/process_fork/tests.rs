@@ -3,7 +3,7 @@
 use fathom_record::Record;
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 #[test]
 fn a_fork_gives_both_parts_and_its_child_is_reaped() {
@@ -26,12 +26,6 @@ fn one_part_can_be_taken_alone() {
 
 #[test]
 fn a_step_beyond_a_quarter_of_memory_is_unavailable_and_says_how_much_it_needs() {
-    let mut host = Host::default();
-    assert_eq!(room_bytes(&host), 0, "nothing is known, so nothing is taken");
-    host.memory.available_bytes = Some(2048 * MIB);
-    assert_eq!(room_bytes(&host), 512 * MIB);
-    host.cgroup.memory_limit_bytes = Some(128 * MIB);
-    assert_eq!(room_bytes(&host), 32 * MIB);
     let _alone = smoke::alone();
     let pib = 1_u64 << 50;
     let cases = [("fork", MIB), ("fork", pib), ("total", pib)]

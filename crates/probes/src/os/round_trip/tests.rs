@@ -1,7 +1,7 @@
 //! Round trips through every kind of link, and what becomes of a dead end.
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 const ALL: [&RoundTrip; 4] = [&PIPE_RTT, &FIFO_RTT, &UNIX_RTT, &SEMAPHORE_RTT];
 

@@ -1,7 +1,7 @@
 //! Tests of the stream from a writer to the worker.
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 const CHUNK: usize = 64 << 10;
 

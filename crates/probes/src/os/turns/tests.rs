@@ -5,7 +5,7 @@ use std::hint::black_box;
 use fathom_record::Check;
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 #[test]
 fn too_few_and_too_many_switches_are_seen_and_strangers_forgiven() {

@@ -1,7 +1,7 @@
 //! Clocks that are told without the kernel, and those that are not.
 
 use super::*;
-use crate::os::smoke;
+use crate::smoke;
 
 #[test]
 fn each_clock_is_told_without_a_system_call_or_says_that_it_is_not() {

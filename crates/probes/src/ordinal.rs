@@ -6,17 +6,17 @@ use crate::{Known, Quantity};
 
 /// Why one case cannot cost less than `factor` times another of this run.
 #[derive(Clone, Copy)]
-pub(super) struct Order<'a> {
-    pub(super) factor: f64,
+pub(crate) struct Order<'a> {
+    pub(crate) factor: f64,
     /// The other metric.
-    pub(super) metric: &'a str,
+    pub(crate) metric: &'a str,
     /// Why.
-    pub(super) source: &'a str,
+    pub(crate) source: &'a str,
 }
 
 impl Order<'_> {
     /// The claim against one case of the other metric.
-    pub(super) fn claim(&self, params: &Params, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    pub(crate) fn claim(&self, params: &Params, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let name = format!("{}{params}", self.metric);
         let limit = earlier(self.metric, params, known)?;
         let lower = limit.value;
@@ -35,7 +35,7 @@ impl Order<'_> {
 }
 
 /// A result of this run, or that it is missing.
-pub(super) fn earlier(
+pub(crate) fn earlier(
     metric: &str,
     params: &Params,
     known: &Known<'_>,
@@ -50,7 +50,7 @@ mod tests {
     use fathom_record::{Host, Record};
 
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
     use crate::{Entry, Plan, REGISTRY};
 
     #[test]

@@ -2,30 +2,30 @@
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use super::ordinal::earlier;
 use crate::Known;
+use crate::ordinal::earlier;
 
 /// So many times one case of an earlier metric.
-pub(super) struct Term<'a> {
-    pub(super) times: f64,
-    pub(super) metric: &'a str,
-    pub(super) params: Params,
+pub(crate) struct Term<'a> {
+    pub(crate) times: f64,
+    pub(crate) metric: &'a str,
+    pub(crate) params: Params,
 }
 
 /// What a case should cost, and why.
-pub(super) struct Sum<'a> {
-    pub(super) terms: &'a [Term<'a>],
+pub(crate) struct Sum<'a> {
+    pub(crate) terms: &'a [Term<'a>],
     /// The share by which it may be off, each way.
-    pub(super) tolerance: f64,
+    pub(crate) tolerance: f64,
     /// Why it is made of these parts.
-    pub(super) source: &'a str,
+    pub(crate) source: &'a str,
     /// What it says of the machine if it is not.
-    pub(super) otherwise: &'a str,
+    pub(crate) otherwise: &'a str,
 }
 
 impl Sum<'_> {
     /// Adds the terms up.
-    pub(super) fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    pub(crate) fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let mut total = 0.0;
         let mut formula = String::new();
         let mut inputs = Vec::new();
@@ -61,7 +61,7 @@ impl Sum<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::os::smoke;
+    use crate::smoke;
 
     fn predicted(times: [f64; 2]) -> Result<Prediction, NoModel> {
         let none = Params::none();

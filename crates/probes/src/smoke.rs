@@ -29,13 +29,13 @@ impl Observer for Quiet {
 }
 
 /// Held by each test that makes children: they are counted by process, not by thread.
-pub(super) fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether this process has no child, running or ended. Reaps none.
-pub(super) fn has_no_children() -> bool {
+pub(crate) fn has_no_children() -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     waitid(WaitId::All, look).err() == Some(rustix::io::Errno::CHILD)
 }
@@ -52,17 +52,17 @@ fn open_files() -> usize {
 }
 
 /// Another CPU that this process may use; its first thread is never pinned.
-pub(super) fn other_than(cpu: u32) -> Option<u32> {
+pub(crate) fn other_than(cpu: u32) -> Option<u32> {
     let set = rustix::thread::sched_getaffinity(Some(rustix::process::getpid())).ok()?;
     (0..1024).find(|other| *other != cpu && set.is_set(*other as usize))
 }
 
-pub(super) fn sampler(cases: usize, cpu: u32) -> Sampler {
+pub(crate) fn sampler(cases: usize, cpu: u32) -> Sampler {
     sampler_on(cases, cpu, other_than(cpu))
 }
 
 /// A sampler that knows of this other CPU, or of none.
-pub(super) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Sampler {
+pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Sampler {
     let clock = Clock::from_specification(Specification {
         source: Source::MonotonicRaw,
         hz: 1e9,
@@ -84,7 +84,7 @@ pub(super) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
 }
 
 /// Takes a visit of these cases, pinned to one CPU as a worker is.
-pub(super) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample, Fault>> {
+pub(crate) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample, Fault>> {
     pinned(|cpu| {
         let mut sampler = sampler(cases.len(), cpu);
         let outcome = probe.visit(cases, &mut sampler);
@@ -94,7 +94,7 @@ pub(super) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample, Fau
 }
 
 /// Does something on one CPU, which it is told.
-pub(super) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
+pub(crate) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
     let allowed = affinity::allowed();
     affinity::pin(allowed[0]).unwrap();
     let outcome = work(allowed[0]);
@@ -104,7 +104,7 @@ pub(super) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
 
 /// Takes the probe in smoke size and asserts what every probe owes: values for each case or the
 /// reason there are none, its own checks passed, and nothing left behind.
-pub(super) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
+pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     let _alone = alone();
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() });

@@ -1,0 +1,167 @@
+//! A curve in the table: one row, its shape beneath it, and what has to be said of its points.
+
+use anstyle::Style;
+use fathom_record::{Agreement, Protocol, Record, State};
+
+use super::points::{Points, Told};
+use super::{Curve, axis_name, place};
+use crate::cells::{Cell, Setting, Shown, cycle_count, line_of};
+use crate::counts::{agreements, counts_of};
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
+use crate::quantity::{NOTHING, percent, span_within};
+use crate::remarks::INDENT;
+use crate::spark;
+use crate::table::case;
+use crate::wrap::{clean, glued, width_of, wrapped};
+
+/// Bars of a curve at most; more points are means of stretches.
+const BARS: usize = 32;
+
+/// The lines of one curve of a metric whose records are given.
+pub(crate) fn curve_lines(
+    curve: &Curve,
+    records: &[Record],
+    setting: &Setting<'_>,
+    told: &mut Told,
+) -> String {
+    let members: Vec<&Record> = curve.members.iter().map(|at| &records[*at]).collect();
+    let name = |record: &&Record| {
+        let at = record.params.integer(&curve.axis).unwrap_or_default();
+        place(&curve.axis, at)
+    };
+    let names: Vec<String> = members.iter().map(name).collect();
+    let from_to = match (names.first(), names.last()) {
+        (Some(first), Some(last)) => format!("{} {first}…{last}", axis_name(&curve.axis)),
+        _ => String::new(),
+    };
+    let label = if curve.fixed.is_empty() { from_to.clone() } else { case(&curve.fixed) };
+    let mut text = family_row(&label, &members, setting);
+    let values = members.iter().map(|record| Shown::of(record, setting.protocol).number());
+    let bars = spark::curve(&values.collect::<Vec<_>>(), BARS);
+    let points = Points { records: members, names, noun: "points", ordered: true };
+    let mut words = String::new();
+    if !curve.fixed.is_empty() {
+        words = glued(&from_to) + "  ";
+    }
+    words += &format!("{} {}", glued(&bars), points.counts());
+    text += &wrapped(&words, setting.columns.line, INDENT, INDENT);
+    text + &points.remarks(setting, told)
+}
+
+/// The row that stands for all members of a family.
+pub(super) fn family_row(label: &str, members: &[&Record], setting: &Setting<'_>) -> String {
+    let columns = setting.columns;
+    let label = format!("  {}", clean(label));
+    let numbers = || members.iter().map(|record| Shown::of(record, setting.protocol).number());
+    let noisy = members.iter().any(|record| record.verdict.state == State::Noisy);
+    let mark = if noisy { "~" } else { "" };
+    let measured = match extremes(numbers().flatten()) {
+        Some([low, high]) => {
+            let width = columns.measured - width_of(mark);
+            format!("{mark}{}", span_within(low, high, members[0].unit, width))
+        }
+        None => NOTHING.to_owned(),
+    };
+    // Two units take more than the column: the figures reach to the left, where there is room.
+    let over = width_of(&measured).saturating_sub(columns.measured);
+    let (mut text, mut name) = (String::new(), label);
+    if width_of(&name) > columns.name - over {
+        text = wrapped(&name, columns.line, "  ", INDENT);
+        name = String::new();
+    }
+    let style = if noisy { CARE } else { PLAIN };
+    let mut cells = vec![
+        Cell::left(name, columns.name - over, PLAIN),
+        Cell::right(measured, columns.measured + over, style),
+    ];
+    cells.extend(columns.cycles.map(|width| {
+        let hz = setting.hz.filter(|_| members[0].unit == fathom_record::Unit::Nanoseconds);
+        let text = hz.and_then(|hz| extremes(numbers().flatten().map(|ns| ns * hz / 1e9)));
+        Cell::right(text.map_or(String::new(), |ends| cycle_span(ends, width)), width, PLAIN)
+    }));
+    cells.push(Cell::right(widest(members, setting.protocol), columns.half_width, PLAIN));
+    let (words, style) = agreeing(members, columns.predicted);
+    cells.push(Cell::right(words, columns.predicted, style));
+    if let Some(wide) = &columns.wide {
+        cells.push(Cell::right("", wide.terms, PLAIN));
+        cells.push(Cell::right("", wide.deviation, PLAIN));
+    }
+    let (word, style) = worst(members, columns.verdict);
+    cells.push(Cell::left(word, columns.verdict, style));
+    text + &line_of(&cells, columns.gap)
+}
+
+fn cycle_span([low, high]: [f64; 2], width: usize) -> String {
+    let text = format!("{}…{}", cycle_count(low), cycle_count(high));
+    if width_of(&text) <= width { text } else { format!("{low:.0}…{high:.0}") }
+}
+
+pub(super) fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
+    values.map(|value| [value, value]).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
+}
+
+/// The widest interval, or deviation, of all.
+fn widest(members: &[&Record], protocol: Protocol) -> String {
+    let of = |record: &&Record| {
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+        let summary = Some(summary).filter(|summary| summary.bound.is_none())?;
+        match protocol {
+            Protocol::Median => summary.relative_half_width(),
+            Protocol::Trimmed => {
+                summary.trimmed.as_ref().map(|trimmed| trimmed.sd / trimmed.mean.abs())
+            }
+        }
+    };
+    match members.iter().filter_map(of).filter(|width| width.is_finite()).reduce(f64::max) {
+        Some(widest) if widest > 9.99 => percent(widest),
+        Some(widest) => format!("≤ {}", percent(widest)),
+        None => NOTHING.to_owned(),
+    }
+}
+
+/// `14 of 16 agree`.
+fn agreeing(members: &[&Record], width: usize) -> (String, Style) {
+    let all = |ordinal| agreements(members.iter().copied(), ordinal);
+    let (values, orders) = (all(false), all(true));
+    let sum: usize = values.iter().chain(&orders).sum();
+    if sum == 0 {
+        let none = members.iter().any(|record| record.no_model.is_some());
+        return (if none { "no model" } else { NOTHING }.to_owned(), FAINT);
+    }
+    let agree = values[0] + orders[0];
+    let long = format!("{agree} of {sum} agree");
+    let text = if width_of(&long) <= width { long } else { format!("{agree}/{sum} agree") };
+    (text, PLAIN)
+}
+
+/// The weightiest that can be said of any member, and of how many.
+fn worst(members: &[&Record], width: usize) -> (String, Style) {
+    let counts = counts_of(members.iter().copied());
+    let of = |wanted| {
+        let shown = members.iter().filter(|record| record.verdict.shows_number());
+        shown.filter(|record| record.agreement == Some(wanted)).count()
+    };
+    let noisy = counts.noisy > 0;
+    let care = |style| if noisy { CARE } else { style };
+    let states = [State::Failed, State::Invalid].map(|state| {
+        let count = members.iter().filter(|record| record.verdict.state == state).count();
+        (count, state.word(), of_state(state))
+    });
+    let others = [
+        (of(Agreement::Differs), "differ", care(BAD)),
+        (of(Agreement::Undecided), "undecided", care(PLAIN)),
+    ];
+    let weightiest = states.into_iter().chain(others).find(|(count, ..)| *count > 0);
+    if let Some((count, word, style)) = weightiest {
+        let long = format!("{count} {word}");
+        let whole = count == members.len() || width_of(&long) > width;
+        return (if whole { word.to_owned() } else { long }, style);
+    }
+    let (word, style) = match of(Agreement::Agrees) {
+        0 if noisy => ("noisy", CARE),
+        0 if counts.valid > 0 => (NOTHING, FAINT),
+        0 => ("no number", FAINT),
+        _ => ("agree", care(GOOD)),
+    };
+    (word.to_owned(), style)
+}

@@ -1,0 +1,208 @@
+//! Families among the cases of one metric, found from their parameters alone: curves over one
+//! integer parameter, and a matrix over two.
+//!
+//! A family is said in a few lines in the place of a row for each of its cases. Nothing that
+//! speaks against a case is left out: see [`points`].
+
+mod chart;
+mod curve;
+mod matrix;
+mod points;
+
+pub(crate) use chart::{Caches, chart};
+pub(crate) use curve::curve_lines;
+pub(crate) use matrix::matrix_lines;
+pub(crate) use points::Told;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_record::{ParamValue, Params};
+
+use crate::quantity::binary_size;
+
+/// From so many cases on, that differ in one integer parameter alone, they are a curve.
+pub(crate) const POINTS_MIN: usize = 8;
+/// More pairs than these have no rows of their own.
+const PAIRS_AS_ROWS: usize = 8;
+/// The parameters of a matrix.
+const PAIR: [&str; 2] = ["a", "b"];
+/// From so many cases on a matrix is worth a grid.
+const PAIRS_MIN: usize = 3;
+
+/// What the cases of one metric are printed as, in the order of the first case of each.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// One case.
+    Row(usize),
+    /// Cases that differ in one integer parameter alone.
+    Curve(Curve),
+}
+
+/// Cases that differ in one integer parameter alone.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Curve {
+    /// The parameter.
+    pub(crate) axis: String,
+    /// The others, which all have in common.
+    pub(crate) fixed: Params,
+    /// Indices of the cases, by the axis.
+    pub(crate) members: Vec<usize>,
+}
+
+/// Whether a case can belong to a family: it has an integer parameter.
+pub(crate) fn may_belong(params: &Params) -> bool {
+    params.0.values().any(|value| matches!(value, ParamValue::Integer(_)))
+}
+
+/// Whether the cases are pairs of CPUs, and enough of them for a grid.
+pub(crate) fn is_matrix(cases: &[&Params]) -> bool {
+    let pair = |params: &&Params| {
+        params.0.len() == PAIR.len() && PAIR.iter().all(|name| params.integer(name).is_some())
+    };
+    cases.len() >= PAIRS_MIN && cases.iter().all(pair)
+}
+
+/// Whether the cases of a matrix have rows of their own.
+pub(crate) fn has_rows(pairs: usize) -> bool {
+    pairs <= PAIRS_AS_ROWS
+}
+
+/// Whether any of the cases has no row of its own.
+pub(crate) fn has_any(cases: &[&Params]) -> bool {
+    !curves(cases).is_empty() || (is_matrix(cases) && !has_rows(cases.len()))
+}
+
+/// Curves and single rows among the cases of one metric.
+pub(crate) fn parts(cases: &[&Params]) -> Vec<Part> {
+    let curves = curves(cases);
+    let within = |index: usize| curves.iter().position(|curve| curve.members.contains(&index));
+    let mut printed = BTreeSet::new();
+    let mut parts = Vec::new();
+    for index in 0..cases.len() {
+        match within(index) {
+            None => parts.push(Part::Row(index)),
+            Some(at) if printed.insert(at) => parts.push(Part::Curve(curves[at].clone())),
+            Some(_) => {}
+        }
+    }
+    parts
+}
+
+/// The curves over that parameter which makes curves of the most cases.
+pub(crate) fn curves(cases: &[&Params]) -> Vec<Curve> {
+    let integers = |params: &Params| {
+        let integer = |(name, value): (&String, &ParamValue)| {
+            matches!(value, ParamValue::Integer(_)).then(|| name.clone())
+        };
+        params.0.iter().filter_map(integer).collect::<Vec<_>>()
+    };
+    let axes: BTreeSet<String> = cases.iter().flat_map(|params| integers(params)).collect();
+    let over = axes.into_iter().map(|axis| curves_over(cases, &axis));
+    let covered =
+        |curves: &Vec<Curve>| -> usize { curves.iter().map(|curve| curve.members.len()).sum() };
+    let is_size = |curves: &Vec<Curve>| curves.iter().any(|one| size_name(&one.axis).is_some());
+    let weight = |curves: &Vec<Curve>| (covered(curves), is_size(curves), Reverse(curves.len()));
+    over.max_by_key(weight).unwrap_or_default()
+}
+
+fn curves_over(cases: &[&Params], axis: &str) -> Vec<Curve> {
+    let mut groups: BTreeMap<Params, Vec<(i64, usize)>> = BTreeMap::new();
+    for (index, params) in cases.iter().enumerate() {
+        if let Some(at) = params.integer(axis) {
+            groups.entry(without(params, axis)).or_default().push((at, index));
+        }
+    }
+    let curve = |(fixed, mut points): (Params, Vec<(i64, usize)>)| {
+        points.sort_unstable();
+        let distinct = points.windows(2).all(|pair| pair[0].0 != pair[1].0);
+        // An axis goes by powers of two: nought has no place on it.
+        let positive = points.iter().all(|(at, _)| *at > 0);
+        (distinct && positive && points.len() >= POINTS_MIN).then(|| Curve {
+            axis: axis.to_owned(),
+            fixed,
+            members: points.into_iter().map(|(_, index)| index).collect(),
+        })
+    };
+    groups.into_iter().filter_map(curve).collect()
+}
+
+fn without(params: &Params, axis: &str) -> Params {
+    let mut rest = params.clone();
+    rest.0.remove(axis);
+    rest
+}
+
+/// The name of a size without its unit; `bytes` alone stays.
+pub(crate) fn size_name(name: &str) -> Option<&str> {
+    if name == "bytes" { Some(name) } else { name.strip_suffix("_bytes") }
+}
+
+/// The axis as a reader knows it from the other rows: `set` of `set_bytes`.
+pub(crate) fn axis_name(axis: &str) -> &str {
+    size_name(axis).unwrap_or(axis)
+}
+
+/// A place on the axis: `64 KiB`, or `12` where it is no size.
+pub(crate) fn place(axis: &str, at: i64) -> String {
+    if size_name(axis).is_some() { binary_size(at) } else { at.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid(sizes: i64, strides: i64) -> Vec<Params> {
+        let case = |size: i64, stride: i64| {
+            Params::one("set_bytes", 1024i64 << size).and("stride_bytes", 32i64 << stride)
+        };
+        let sizes = 0..sizes;
+        sizes.flat_map(|size| (0..strides).map(move |stride| case(size, stride))).collect()
+    }
+
+    fn of(cases: &[Params]) -> Vec<Part> {
+        parts(&cases.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_grid_is_curves_over_its_longer_side() {
+        let parts = of(&grid(18, 6));
+        assert_eq!(parts.len(), 6);
+        for part in parts {
+            let Part::Curve(curve) = part else { panic!("{part:?}") };
+            assert_eq!((curve.axis.as_str(), curve.members.len()), ("set_bytes", 18));
+            assert!(curve.fixed.integer("stride_bytes").is_some());
+        }
+    }
+
+    #[test]
+    fn seven_cases_are_rows_and_eight_are_a_curve_unless_one_is_nought() {
+        let args = |range: std::ops::Range<i64>| -> Vec<Params> {
+            range.map(|args| Params::one("args", args)).collect()
+        };
+        assert_eq!(of(&args(1..8)).len(), 7);
+        assert_eq!(of(&args(1..9)).len(), 1);
+        assert_eq!(of(&args(0..8)).len(), 8);
+    }
+
+    #[test]
+    fn a_curve_is_in_the_order_of_its_axis_and_others_keep_their_place() {
+        let mut cases: Vec<Params> = grid(9, 1).into_iter().rev().collect();
+        cases.insert(4, Params::one("kind", "other"));
+        let parts = of(&cases);
+        assert_eq!(parts.len(), 2);
+        let Part::Curve(curve) = &parts[0] else { panic!("{parts:?}") };
+        assert_eq!(curve.members, [9, 8, 7, 6, 5, 3, 2, 1, 0]);
+        assert_eq!(parts[1], Part::Row(4));
+    }
+
+    #[test]
+    fn a_matrix_has_exactly_two_integers() {
+        let pair = |a: i64, b: i64| Params::one("a", a).and("b", b);
+        let pairs = [pair(0, 1), pair(0, 2), pair(1, 2)];
+        assert!(is_matrix(&pairs.iter().collect::<Vec<_>>()));
+        assert!(!is_matrix(&pairs[..2].iter().collect::<Vec<_>>()));
+        let more = [pair(0, 1), pair(0, 2), pair(1, 2).and("line", 1)];
+        assert!(!is_matrix(&more.iter().collect::<Vec<_>>()));
+    }
+}

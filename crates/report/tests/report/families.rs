@@ -1,0 +1,321 @@
+//! Curves and matrices: a few lines for many cases, with all that speaks against any of them.
+
+use crate::fixture::{Build, FORBIDDEN, document, measured, plain};
+use fathom_record::host::Cache;
+use fathom_record::{Cause, Document, Params, Prediction, Reason, Record, State, Unit};
+use fathom_report::compare::{compare, render};
+use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
+use unicode_width::UnicodeWidthStr;
+
+/// Latencies of 1 KiB to 128 MiB as a machine with 32 KiB, 1 MiB and 32 MiB of cache has them.
+const PLATEAUS: [f64; 18] = [
+    1.08, 1.08, 1.08, 1.08, 1.08, 1.12, 3.3, 3.72, 3.75, 3.81, 4.4, 11.9, 12.8, 13.1, 15.2, 31.0,
+    96.0, 112.0,
+];
+const DEFECT: &str = "pages: 3 of 64 were not of the size asked for";
+const SLOW: &str = "the core itself was up to 1.61 times slower in 3 of 5 processes";
+const SHARED: &str = "other machines use a part of the last-level cache";
+
+fn size(at: usize) -> i64 {
+    1024 << at
+}
+
+fn point(page: &str, at: usize, ns: f64) -> Record {
+    let params = Params::one("set_bytes", size(at)).and("page", page).and("pattern", "random");
+    let expected = [1.08, 3.75, 13.0, 100.0][match size(at) >> 10 {
+        0..=32 => 0,
+        33..=1024 => 1,
+        1025..=32768 => 2,
+        _ => 3,
+    }];
+    let prediction = Prediction::sum(expected, 0.0, 0.3, "cycles ÷ frequency", "test")
+        .with_input("cycles", expected * 3.7, "data/uarch.toml")
+        .if_above(SHARED);
+    measured("memory.latency", params, Unit::Nanoseconds, ns, 0.01)
+        .titled("Dependent load")
+        .claimed(prediction)
+}
+
+fn slow() -> Reason {
+    Reason::new(Cause::SlowCore, SLOW).with_next("measure on a quieter or dedicated host")
+}
+
+/// 4 KiB pages with a noisy point, one that must not be believed and some that differ; huge pages
+/// with two noisy points for the cause already told.
+fn curves() -> Vec<Record> {
+    let small = (0..18).map(|at| match at {
+        7 => point("4K", at, PLATEAUS[at] * 1.4)
+            .with(|summary| summary.ci95 = Some([3.6, 5.9]))
+            .judged(State::Noisy, vec![slow()]),
+        9 => point("4K", at, FORBIDDEN)
+            .judged(State::Invalid, vec![Reason::new(Cause::NotAsAsked, DEFECT)]),
+        14 => point("4K", at, 29.0),
+        _ => point("4K", at, PLATEAUS[at]),
+    });
+    let huge = (0..18).map(|at| {
+        let one = point("huge", at, PLATEAUS[at] * if at > 6 { 0.9 } else { 1.0 });
+        if at == 11 || at == 12 { one.judged(State::Noisy, vec![slow()]) } else { one }
+    });
+    small.chain(huge).collect()
+}
+
+fn pair(a: i64, b: i64, ns: f64) -> Record {
+    measured("memory.core_to_core", Params::one("a", a).and("b", b), Unit::Nanoseconds, ns, 0.01)
+        .titled("Cache-line ping-pong")
+        .without_model("the interconnect is not documented")
+}
+
+/// Pairs of so many CPUs, four to a complex.
+fn pairs(cpus: i64) -> Vec<Record> {
+    let all = (0..cpus).flat_map(|a| (a + 1..cpus).map(move |b| (a, b)));
+    all.map(|(a, b)| {
+        let far = if a / 4 == b / 4 { 45.0 } else { 112.0 };
+        pair(a, b, far + a as f64 / 2.0 + b as f64 / 4.0)
+    })
+    .collect()
+}
+
+fn with(mut records: Vec<Record>) -> Document {
+    let mut document = document();
+    let cache = |level, kind: &str, kib: u64| Cache {
+        level,
+        kind: kind.to_owned(),
+        size_bytes: kib << 10,
+        ..Cache::default()
+    };
+    document.host.cpu.caches = vec![
+        cache(1, "data", 32),
+        cache(1, "instruction", 64),
+        cache(2, "unified", 1024),
+        cache(3, "unified", 32 << 10),
+    ];
+    let others = document.records.split_off(3);
+    document.records.append(&mut records);
+    document.records.extend(others.into_iter().take(2));
+    document.records = document.records.into_iter().map(Record::sealed).collect();
+    document
+}
+
+fn layout(width: usize) -> Layout {
+    Layout { width, ..Layout::default() }
+}
+
+fn table(document: &Document, layout: Layout) -> String {
+    let mut table = Table::new(layout).on(&document.host);
+    let mut text = table.header();
+    text += &table.rows(&document.records);
+    text += &table.foot();
+    plain(&text)
+}
+
+#[test]
+fn curves_at_60_80_100_and_140_columns() {
+    let document = with(curves());
+    let texts = [60, 80, 100, 140].map(|width| table(&document, layout(width)));
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn matrices_at_60_80_and_140_columns() {
+    let mut noisy = pairs(8);
+    noisy[3] = pair(0, 4, 131.0).judged(State::Noisy, vec![slow()]);
+    noisy[5] =
+        pair(0, 6, FORBIDDEN).judged(State::Invalid, vec![Reason::new(Cause::NotAsAsked, DEFECT)]);
+    let mut texts = vec![table(&with(pairs(4)), layout(80))];
+    texts.extend([60, 80, 140].map(|width| table(&with(noisy.clone()), layout(width))));
+    texts.push(table(&with(pairs(24)), layout(140)));
+    insta::assert_snapshot!(texts.join("\n"));
+}
+
+/// Both kinds of family with all that can be wrong with a point.
+fn troubled() -> Vec<Record> {
+    let states = [State::Noisy, State::Invalid, State::Unavailable, State::Failed];
+    let causes = [Cause::Steal, Cause::WrongWork, Cause::Missing, Cause::Crashed];
+    let mut records = curves();
+    records.extend(pairs(8));
+    for (nth, record) in records.iter_mut().enumerate() {
+        if nth % 3 == 0 {
+            let which = nth / 3 % 4;
+            let text = format!("cause{}.", if which == 0 { 0 } else { nth });
+            let reason = Reason::new(causes[which], text).with_next(format!("remedy{which}"));
+            record.verdict = fathom_record::Verdict { state: states[which], reasons: vec![reason] };
+        }
+    }
+    records
+}
+
+#[test]
+fn no_line_is_too_wide_and_no_cause_is_lost_at_any_width() {
+    let document = with(troubled());
+    for width in [0, 60, 61, 79, 80, 99, 100, 101, 110, 123, 136, 160, 300] {
+        for cycles in [false, true] {
+            let text = table(&document, Layout { cycles, ..layout(width) });
+            for line in text.lines() {
+                assert!(line.width() <= width.max(60), "{width}: {} columns: {line}", line.width());
+                assert_eq!(line, line.trim_end(), "{width}");
+            }
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for record in &document.records {
+                for reason in &record.verdict.reasons {
+                    assert!(words.contains(&reason.text), "{width}: {} is lost", reason.text);
+                    assert!(words.contains(&reason.next), "{width}: {} is lost", reason.next);
+                }
+            }
+            assert!(!text.replace(['.', ' '], "").contains("7654"), "{width}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_point_is_named_for_whatever_is_wrong_with_it() {
+    let text = table(&with(curves()), layout(200));
+    for words in [
+        "differs at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
+        "noisy at 128 KiB: ",
+        "invalid at 512 KiB: ",
+        "noisy at 2 MiB, 4 MiB: a core that was slow itself, as above",
+    ] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert_eq!(text.matches(SLOW).count(), 1, "a cause is told once: {text}");
+}
+
+#[test]
+fn with_all_every_case_has_its_row_and_nothing_is_drawn() {
+    let document = with(curves());
+    let text = table(&document, Layout { all: true, ..layout(140) });
+    assert_eq!(text.matches("  page=4K pattern=random set=").count(), 18, "{text}");
+    assert!(!text.contains("points") && !text.contains(" |"), "{text}");
+}
+
+#[test]
+fn a_drawing_is_ascii_of_fourteen_lines_at_most_and_marks_the_caches_of_the_host() {
+    for curves_drawn in [1, 2, 11, 30] {
+        let name = |nth: usize| format!("page{nth}");
+        let records = (0..curves_drawn).flat_map(|nth| {
+            (0..18).map(move |at| point(&name(nth), at, PLATEAUS[at] * (1.0 + nth as f64 / 9.0)))
+        });
+        let document = with(records.collect());
+        for width in [100, 140] {
+            let text = table(&document, layout(width));
+            let lines: Vec<&str> = text.lines().collect();
+            let axis = lines.iter().rposition(|line| line.contains("-+---")).expect("an axis");
+            let drawn = lines[..axis].iter().rposition(|line| !line.contains(" |")).unwrap();
+            let legend = lines[axis + 2..].iter().take_while(|line| line.starts_with("    "));
+            let count = axis + 2 - drawn + legend.count();
+            // Of 26 curves the names alone take more lines than the drawing.
+            assert!(count <= if curves_drawn > 11 { 30 } else { 14 }, "{count} lines: {text}");
+            assert!(lines[drawn..axis + 2].iter().all(|line| line.is_ascii()), "{text}");
+            assert!(lines[drawn].ends_with("L3") && lines[drawn].contains(" L1 "), "{text}");
+        }
+        assert!(!table(&document, layout(99)).contains("-+---"));
+    }
+}
+
+#[test]
+fn a_drawing_stands_at_the_height_of_its_values() {
+    let text = table(&with(curves()), layout(100));
+    let line = |label: &str| {
+        let start = format!("{label:>10} |");
+        let line = text.lines().find(|line| line.starts_with(&start)).expect("a line");
+        line[start.len()..].matches(|letter: char| letter.is_ascii_alphabetic()).count()
+    };
+    // Six sizes of both curves lie in the first cache; 4 ns: 5 sizes, one of them without a number.
+    assert_eq!((line("1"), line("2"), line("4")), (12, 0, 9));
+    assert_eq!(line("128"), 3);
+}
+
+#[test]
+fn values_close_together_have_an_even_axis() {
+    let gib = 1_073_741_824.0;
+    let records = (1..=16).map(|threads| {
+        let params = Params::one("threads", threads).and("op", "read");
+        let value = gib * (20.0 + f64::from(threads as i32) / 4.0);
+        measured("memory.bandwidth", params, Unit::BytesPerSecond, value, 0.01)
+    });
+    let text = table(&with(records.collect()), layout(100));
+    assert!(text.contains("\n     GiB/s\n") && text.contains("\n        22 |"), "{text}");
+    assert!(!text.contains("powers of two") && !text.contains("L1"), "{text}");
+}
+
+#[test]
+fn blocks_that_part_a_curve_read_as_the_kept_run() {
+    let document = with([curves(), pairs(8)].concat());
+    for size in [1, 7, 10] {
+        let mut table = Table::new(layout(100)).on(&document.host);
+        let mut text = opening(&document.run, &document.host, 100);
+        text += &table.header();
+        document.records.chunks(size).for_each(|block| text += &table.rows(block));
+        text += &table.foot();
+        text += &closing(&document, 100);
+        text += &kept(&document, 100);
+        assert_eq!(text, show(&document, &layout(100)), "blocks of {size}");
+    }
+    assert!(plain(&show(&document, &layout(80))).contains("\n69 cases: 65 valid, 3 noisy"));
+}
+
+#[test]
+fn an_account_of_a_curve_tells_each_kind_of_case_once() {
+    let document = with(curves());
+    let text = plain(&accounts(&curves(), &document.host, &layout(100)));
+    assert_eq!(text.matches("formula: ").count(), 5, "{text}");
+    assert!(text.contains("-+---") && text.contains(DEFECT) && text.contains("31 more cases"));
+    let all = Layout { all: true, ..layout(100) };
+    let text = plain(&accounts(&curves(), &document.host, &all));
+    assert_eq!(text.matches("formula: ").count(), 36, "{text}");
+    let few = plain(&accounts(&curves()[..3], &document.host, &layout(100)));
+    assert_eq!(few.matches("formula: ").count(), 3, "{few}");
+}
+
+#[test]
+fn unchanged_cases_of_a_curve_are_one_line_and_a_changed_one_is_its_own() {
+    let valid = || (0..18).map(|at| point("4K", at, PLATEAUS[at])).chain(pairs(8));
+    let a = with(valid().collect());
+    let mut records: Vec<Record> = valid().collect();
+    records[4] = point("4K", 4, 2.0);
+    let mut b = with(records);
+    for width in [60, 80, 120] {
+        let text = plain(&render(&compare(&a, &b, 1), &layout(width)));
+        assert!(text.contains("pattern=random set 1 KiB…128 MiB"), "{text}");
+        assert!(text.contains(" 17 cases ") && text.contains(" 28 cases "), "{text}");
+        assert!(text.contains("set=16 KiB") && text.contains("looks slower"), "{text}");
+        assert!(!text.contains("set=32 KiB"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+    }
+    b.records.retain(|record| record.metric.as_str() != "memory.latency");
+    let text = plain(&render(&compare(&a, &b, 1), &layout(140)));
+    assert!(text.contains("set 1 KiB…128 MiB (18 cases)"), "{text}");
+}
+
+#[test]
+fn values_of_two_units_keep_both_and_push_the_name_aside() {
+    let records = (0..18).map(|at| {
+        let record = point("4K", at, 1.23 * f64::from(1u32 << at));
+        record.judged(State::Noisy, vec![slow()])
+    });
+    let document = with(records.collect());
+    for width in [60, 80, 140] {
+        let text = table(&document, layout(width));
+        assert!(text.contains("~1.2 ns…160 µs") || text.contains("~1.2 ns…161 µs"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+    }
+}
+
+#[test]
+fn every_changed_case_has_its_row_however_many_there_are() {
+    let of = |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
+    let text = plain(&render(&compare(&of(1.0), &of(1.5), 1), &layout(120)));
+    assert_eq!(text.matches("looks slower").count(), 18 + 1, "with the summary: {text}");
+    assert!(!text.contains("cases: of one family"), "{text}");
+}
+
+#[test]
+fn a_grid_is_drawn_where_it_fits_and_never_cut() {
+    let document = with(pairs(16));
+    for (width, drawn) in [(60, false), (80, false), (120, true)] {
+        let text = table(&document, layout(width));
+        assert_eq!(text.contains("a\\b"), drawn, "{width}: {text}");
+        assert!(text.contains("120 pairs, all valid; lowest 45.25 ns (0–1)"), "{text}");
+        assert!(text.lines().all(|line| line.width() <= width), "{text}");
+    }
+}
