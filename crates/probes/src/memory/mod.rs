@@ -2,3 +2,4 @@
 //! page costs that is not there yet, and how long a line takes from core to core.
 
 mod chain;
+pub mod latency;
