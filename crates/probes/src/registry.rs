@@ -58,6 +58,14 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::bandwidth::UNIX_BANDWIDTH),
     Entry::Probe(&os::unix_connect::UnixConnect),
     Entry::Probe(&memory::latency::Latency),
+    Entry::Derived(&memory::levels::LATENCY_L1),
+    Entry::Derived(&memory::levels::LATENCY_L2),
+    Entry::Derived(&memory::levels::LATENCY_L3),
+    Entry::Derived(&memory::levels::LATENCY_DRAM),
+    Entry::Derived(&memory::levels::SIZE_L1),
+    Entry::Derived(&memory::levels::SIZE_L2),
+    Entry::Derived(&memory::levels::SIZE_L3),
+    Entry::Derived(&memory::tlb_miss::TlbMiss),
 ];
 
 /// The metric with this id.

@@ -2,4 +2,7 @@
 //! page costs that is not there yet, and how long a line takes from core to core.
 
 mod chain;
+mod curve;
 pub mod latency;
+pub mod levels;
+pub mod tlb_miss;

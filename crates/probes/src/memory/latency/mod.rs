@@ -2,7 +2,7 @@
 //! times the last-level cache.
 
 pub(crate) mod ladder;
-mod model;
+pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
