@@ -86,8 +86,8 @@ impl Derived for TlbMiss {
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
             return Err(NoModel(
-                "nested paging: each step of a walk is a walk through the tables of the host, whose \
-                 pages nobody tells"
+                "nested paging: each step of a walk is a walk through the tables of the host, \
+                 whose pages nobody tells"
                     .to_owned(),
             ));
         }

@@ -1,3 +1,5 @@
+//! Curves of made-up machines, whose levels and edges are known.
+
 use super::*;
 
 /// What a machine is made of: latency of each level, and the size of each cache.

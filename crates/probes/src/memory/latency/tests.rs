@@ -1,3 +1,5 @@
+//! A visit in smoke size, the ladder, and the models by level.
+
 use std::collections::BTreeSet;
 
 use fathom_record::host::{Cache, MemoryModule};

@@ -1,3 +1,5 @@
+//! Plateaus and edges of made-up records.
+
 use fathom_record::host::Cache;
 use fathom_record::{Agreement, Summary};
 
@@ -156,8 +158,7 @@ fn a_plateau_that_is_one_of_fewer_is_known_by_where_it_lies() {
     let sizes = [32.0 * 1024.0, 1048576.0, 33554432.0];
     let curve: Vec<Point> = (10..28).map(|octave| (f64::from(octave).exp2(), 1.0)).collect();
     let of = |from: usize, to: usize| {
-        let flat: Vec<Point> = curve.iter().copied().collect();
-        let mut found = curve::plateaus(&flat[from - 10..=to - 10], 1);
+        let mut found = curve::plateaus(&curve[from - 10..=to - 10], 1);
         found.iter_mut().for_each(|plateau| {
             plateau.first += from - 10;
             plateau.last += from - 10;

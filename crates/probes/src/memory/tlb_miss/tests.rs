@@ -1,3 +1,5 @@
+//! Differences of made-up records.
+
 use fathom_record::host::Cache;
 
 use super::*;
