@@ -118,3 +118,11 @@ fn one_spoilt_point_neither_splits_a_plateau_nor_moves_it() {
     let (levels, _) = found(&curve, 4);
     assert_near(&levels, THREE.levels, 1.05);
 }
+
+#[test]
+fn a_small_step_within_a_level_is_no_level() {
+    // What the first translation buffer no longer holds costs a few cycles more.
+    let step = Machine { levels: &[1.08, 3.8, 4.7, 155.0], ..THREE };
+    let (levels, _) = found(&step.curve(0.01), 4);
+    assert_eq!(levels.len(), 3, "{levels:?}");
+}
