@@ -1,6 +1,6 @@
 //! The list of everything that can be measured. Adding a metric is one file and one line here.
 
-use crate::{About, Derived, Probe, cpu, os};
+use crate::{About, Derived, Probe, cpu, memory, os};
 
 /// A registered metric.
 #[derive(Clone, Copy)]
@@ -57,6 +57,15 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::bandwidth::PIPE_BANDWIDTH),
     Entry::Probe(&os::bandwidth::UNIX_BANDWIDTH),
     Entry::Probe(&os::unix_connect::UnixConnect),
+    Entry::Probe(&memory::latency::Latency),
+    Entry::Derived(&memory::levels::LATENCY_L1),
+    Entry::Derived(&memory::levels::LATENCY_L2),
+    Entry::Derived(&memory::levels::LATENCY_L3),
+    Entry::Derived(&memory::levels::LATENCY_DRAM),
+    Entry::Derived(&memory::levels::SIZE_L1),
+    Entry::Derived(&memory::levels::SIZE_L2),
+    Entry::Derived(&memory::levels::SIZE_L3),
+    Entry::Derived(&memory::tlb_miss::TlbMiss),
 ];
 
 /// The metric with this id.
