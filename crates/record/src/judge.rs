@@ -419,6 +419,16 @@ mod tests {
     }
 
     #[test]
+    fn waiting_for_a_device_accuses_nobody_where_that_is_the_work() {
+        let waited = Disturbance { cpu_ns: 100_000_000, major_faults: 500, ..quiet() };
+        let moved = Summary { median_undisturbed: Some(90.0), ..summary() };
+        let device = Expectation { waits: Waits::ForADevice, ..QUIET };
+        assert_eq!(judge(&[sample(waited.clone())], &moved, device).state, State::Valid);
+        let verdict = judge(&[sample(waited)], &moved, QUIET);
+        assert_eq!(causes(&verdict), vec![Cause::NotRunning, Cause::MajorFaults]);
+    }
+
+    #[test]
     fn a_slow_core_is_told_by_the_spins_where_the_interval_is_wide() {
         let of_spin = |spin: f64| Sample { spin_ns: Some(spin), ..sample(quiet()) };
         let samples = [9.0, 9.1, 9.0, 17.1, 14.0].map(of_spin);

@@ -34,7 +34,7 @@ static ABOUT: About = About {
             counted meanwhile: the exception, the kernel's work and the touch itself",
     not_timed: "mapping and unmapping; taking the pages away again, which is done before each pass",
     model: "orders. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; anonymous_first ≥ \
-            anonymous; huge ≥ 20 × anonymous; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ \
+            anonymous; huge ≥ its size ÷ 64 bytes a cycle; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ \
             zero_read; major ≥ 3 × file_page. No value: what the kernel does besides clearing or \
             copying 4 KiB (accounting, a page's place in its lists) has no sourced constant, and \
             is the larger part",
@@ -66,7 +66,7 @@ static ABOUT: About = About {
                   process · written, by huge pages · a cached file's page by itself · a cached \
                   file in order, with what the kernel maps around · a private copy · from a disk",
     }],
-    needs: &["os.syscall"],
+    needs: &["cpu.frequency", "os.syscall"],
     requires: "huge: huge pages on advice. major: a folder on a disk ($TMPDIR or /var/tmp)",
     published: "230 µs (major, SSD; 2016, i5-5257U)",
     waits: Waits::Never,
@@ -75,6 +75,8 @@ static ABOUT: About = About {
 
 /// Pages of a pass: 4 MiB of them where they have 4 KiB.
 const PAGES: usize = 1024;
+/// What a core can write in a cycle at most.
+const LINE_BYTES: usize = 64;
 /// Huge pages of a pass.
 const HUGE_PAGES: usize = 4;
 /// Pages of a pass that are read from a disk.
@@ -149,10 +151,10 @@ impl Kind {
         }
     }
 
-    /// What it cannot be cheaper than: so many times which other kind, and why.
+    /// What it cannot be cheaper than, where that is another kind: how many times, and why.
     fn order(self) -> Option<(f64, Self, &'static str)> {
         Some(match self {
-            Self::ZeroRead => return None,
+            Self::ZeroRead | Self::Huge => return None,
             Self::Anonymous => (
                 1.0,
                 Self::ZeroRead,
@@ -162,11 +164,6 @@ impl Kind {
                 1.0,
                 Self::Anonymous,
                 "the same work on pages that no cache holds, and that a host may have to give",
-            ),
-            Self::Huge => (
-                20.0,
-                Self::Anonymous,
-                "512 times as much to clear, and clearing is more than a twenty-fifth of a fault",
             ),
             Self::FilePage => (
                 1.0,
@@ -237,7 +234,11 @@ impl Probe for PageFault {
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let unknown = || NoModel(format!("{} is no kind of fault", case.params));
-        match Kind::of(case).ok_or_else(unknown)?.order() {
+        let kind = Kind::of(case).ok_or_else(unknown)?;
+        if kind == Kind::Huge {
+            return clearing(Page::Huge.bytes(), known);
+        }
+        match kind.order() {
             Some((factor, other, source)) => {
                 Order { factor, metric: ABOUT.id, source }.claim(&other.params(), known)
             }
@@ -263,6 +264,21 @@ impl Probe for PageFault {
         }
         Ok(())
     }
+}
+
+/// The least that clearing takes.
+fn clearing(bytes: usize, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let missing = || NoModel("cpu.frequency has no result in this run".to_owned());
+    let hz = known.frequency().ok_or_else(missing)?;
+    let ns_at = |hz: f64| (bytes / LINE_BYTES) as f64 / hz * 1e9;
+    let formula = "≥ size ÷ 64 bytes a cycle ÷ cpu.frequency";
+    let source = "the page is cleared whole, and no core that Linux runs on writes more than a line \
+                  of 64 bytes in a cycle";
+    let claim = Prediction::at_least(ns_at(hz.value), formula, source)
+        .within(ns_at(hz.high), ns_at(hz.low))
+        .with_quantity("size", bytes as f64, Unit::Bytes, "host")
+        .with_quantity("cpu.frequency", hz.value, Unit::Hertz, "this run: cpu.frequency");
+    Ok(claim.if_below("something other than the core clears the page, or it was not cleared"))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ impl Probe for Munmap {
             let sum = Sum {
                 terms: &[term(1.0, params(SIZES[0], false))],
                 tolerance: 0.3,
-                source: "Linux mm/memory.c: page tables that were never made are skipped as a whole",
+                source: "Linux mm/memory.c: page tables that were never made are skipped whole",
                 otherwise: "the kernel does work that depends on the size of an empty mapping",
             };
             return sum.predict(known);

@@ -75,10 +75,11 @@ impl Evicted {
         Ok(self.file.metadata()?.nlink())
     }
 
-    /// Reads all of it into the page cache.
+    /// Reads all of it into the page cache, and leaves none of it mapped.
     #[cfg(test)]
-    pub(super) fn read_all(&self) -> u64 {
-        self.mapping.sum()
+    pub(super) fn read_all(&self) -> Result<(), Fault> {
+        self.mapping.sum();
+        discard(self.mapping.start, self.mapping.bytes)
     }
 
     fn resident_by_mincore(&self) -> Result<u64, Fault> {
