@@ -34,10 +34,10 @@ static ABOUT: About = About {
             counted meanwhile: the exception, the kernel's work and the touch itself",
     not_timed: "mapping and unmapping; taking the pages away again, which is done before each pass",
     model: "orders. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; anonymous_first ≥ \
-            anonymous; huge ≥ its size ÷ 64 bytes a cycle; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ \
-            zero_read; major ≥ 3 × file_page. No value: what the kernel does besides clearing or \
-            copying 4 KiB (accounting, a page's place in its lists) has no sourced constant, and \
-            is the larger part",
+            anonymous; huge ≥ its size ÷ 64 bytes a cycle; file_page ≥ zero_read; file_minor ≥ \
+            file_page; cow ≥ zero_read; major ≥ 3 × file_page. No value: what \
+            the kernel does besides clearing or copying 4 KiB (accounting, a page's place in its \
+            lists) has no sourced constant, and is the larger part",
     source: "Linux mm/memory.c: do_anonymous_page, do_read_fault, do_wp_page, filemap_fault; \
              METHOD 25 for orders",
     pitfalls: &[
@@ -272,8 +272,8 @@ fn clearing(bytes: usize, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let hz = known.frequency().ok_or_else(missing)?;
     let ns_at = |hz: f64| (bytes / LINE_BYTES) as f64 / hz * 1e9;
     let formula = "≥ size ÷ 64 bytes a cycle ÷ cpu.frequency";
-    let source = "the page is cleared whole, and no core that Linux runs on writes more than a line \
-                  of 64 bytes in a cycle";
+    let source = "the page is cleared whole, and no core that Linux runs on writes more than a \
+                  line of 64 bytes in a cycle";
     let claim = Prediction::at_least(ns_at(hz.value), formula, source)
         .within(ns_at(hz.high), ns_at(hz.low))
         .with_quantity("size", bytes as f64, Unit::Bytes, "host")
