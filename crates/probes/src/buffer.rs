@@ -176,7 +176,8 @@ impl Buffer {
         Ok((passed && elsewhere == 0, detail))
     }
 
-    fn range(&self) -> Range<u64> {
+    /// Its addresses, as far as they are reserved.
+    pub(crate) fn range(&self) -> Range<u64> {
         let start = self.start.addr() as u64;
         start..start + self.reserved_bytes as u64
     }

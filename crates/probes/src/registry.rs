@@ -66,6 +66,9 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Derived(&memory::levels::SIZE_L2),
     Entry::Derived(&memory::levels::SIZE_L3),
     Entry::Derived(&memory::tlb_miss::TlbMiss),
+    Entry::Probe(&memory::fault::PageFault),
+    Entry::Probe(&memory::mmap_setup::MmapSetup),
+    Entry::Probe(&memory::munmap::Munmap),
 ];
 
 /// The metric with this id.

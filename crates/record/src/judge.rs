@@ -54,6 +54,8 @@ pub enum Waits {
     ForTurns,
     /// For another CPU, asleep: that it does not run is the work, being preempted is not.
     ForAnotherCpu,
+    /// For a device, asleep: that it does not run, and that its page faults wait, is the work.
+    ForADevice,
 }
 
 /// What a metric declares about its own work.
@@ -158,7 +160,7 @@ fn absence(total: &Disturbance, explained: f64, expectation: Expectation) -> Opt
     let least = match expectation.waits {
         Waits::Never => ABSENT_MIN,
         Waits::ForTurns => ABSENT_BETWEEN_TURNS_MIN,
-        Waits::ForAnotherCpu => return None,
+        Waits::ForAnotherCpu | Waits::ForADevice => return None,
     };
     (total.cpu_ns > 0 && absent > least).then(|| {
         let text = format!(
@@ -186,7 +188,7 @@ fn disturbed_rounds(
     Some(if total.migrations > 0 {
         let text = moved(&format!("moved to another CPU {}", times(total.migrations)));
         Reason::new(Cause::Migration, text).with_next("see what changes affinities on this machine")
-    } else if total.major_faults > 0 {
+    } else if total.major_faults > 0 && expectation.waits != Waits::ForADevice {
         let text = moved(&format!("{} page faults waited for a device", total.major_faults));
         Reason::new(Cause::MajorFaults, text).with_next("free memory, so that nothing is swapped")
     } else if total.involuntary_switches > 0 && expectation.waits != Waits::ForTurns {
@@ -289,10 +291,11 @@ fn little_told(total: &Disturbance, expectation: Expectation) -> String {
         told.push(format!("{switches} {times}"));
     }
     let absent = 1.0 - total.cpu_ns as f64 / total.wall_ns.max(1) as f64;
-    if total.cpu_ns > 0 && absent >= 0.001 && expectation.waits != Waits::ForAnotherCpu {
+    let runs = matches!(expectation.waits, Waits::Never | Waits::ForTurns);
+    if total.cpu_ns > 0 && absent >= 0.001 && runs {
         told.push(format!("{:.1} % of the time not running", 100.0 * absent));
     }
-    if total.major_faults > 0 {
+    if total.major_faults > 0 && expectation.waits != Waits::ForADevice {
         told.push(format!("{} page faults that waited", total.major_faults));
     }
     match told.as_slice() {
@@ -413,6 +416,16 @@ mod tests {
         let queued = Disturbance { run_queue_ns: Some(590_000_000), ..absent };
         let verdict = judge(&[sample(queued)], &summary(), QUIET);
         assert_eq!(causes(&verdict), vec![Cause::Contention], "what is explained is told once");
+    }
+
+    #[test]
+    fn waiting_for_a_device_accuses_nobody_where_that_is_the_work() {
+        let waited = Disturbance { cpu_ns: 100_000_000, major_faults: 500, ..quiet() };
+        let moved = Summary { median_undisturbed: Some(90.0), ..summary() };
+        let device = Expectation { waits: Waits::ForADevice, ..QUIET };
+        assert_eq!(judge(&[sample(waited.clone())], &moved, device).state, State::Valid);
+        let verdict = judge(&[sample(waited)], &moved, QUIET);
+        assert_eq!(causes(&verdict), vec![Cause::NotRunning, Cause::MajorFaults]);
     }
 
     #[test]

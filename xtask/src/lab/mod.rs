@@ -5,6 +5,7 @@
 //! panic, and after Ctrl-C, which ends the run and is then noticed here.
 
 mod damage;
+mod faults;
 mod group;
 mod machine;
 pub(crate) mod processor;
@@ -25,7 +26,7 @@ use sabotage::{Imposed, Nothing, Sabotage};
 use table::{Right, Row};
 
 /// All sabotages, in the order of the table.
-const ALL: [&dyn Sabotage; 9] = [
+const ALL: [&dyn Sabotage; 12] = [
     &processor::Quota,
     &processor::Neighbour { in_turns: false },
     &processor::Neighbour { in_turns: true },
@@ -35,6 +36,9 @@ const ALL: [&dyn Sabotage; 9] = [
     &machine::Drift,
     &machine::HugePages,
     &machine::Memory,
+    &faults::DeafToAdvice,
+    &faults::SmallGroup,
+    &faults::Streaming { metric: "memory.bandwidth" },
 ];
 
 /// Runs all of it, or what has `only` in its name; true if the program was right often enough.

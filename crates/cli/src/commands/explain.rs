@@ -82,8 +82,7 @@ fn last_results(
         let document = store.document(run, false).with_context(|| format!("read run {run}"))?;
         let of_metric =
             |record: &&Record| record.metric.as_str() == about.id && word.selects(&record.params);
-        let records: Vec<Record> =
-            document.records.iter().filter(of_metric).cloned().collect();
+        let records: Vec<Record> = document.records.iter().filter(of_metric).cloned().collect();
         if !records.is_empty() {
             let mut text = format!("\nin run {run} of {}:\n", document.run.started);
             let protocol = document.run.protocol;

@@ -13,7 +13,7 @@ use crate::{Place, text};
 const ALL: [&str; 5] = ["run", "--quick", "--json", "cpu", "os"];
 
 /// Runs the program in a mount namespace of its own, after `before`; none where that is forbidden.
-fn within(place: &Place, before: &str, arguments: &[&str]) -> Option<Output> {
+pub(crate) fn within(place: &Place, before: &str, arguments: &[&str]) -> Option<Output> {
     let may = Command::new("unshare").args(["--mount", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
         skipped("a mount namespace needs root, and unshare of util-linux");
@@ -34,14 +34,14 @@ fn within(place: &Place, before: &str, arguments: &[&str]) -> Option<Output> {
     Some(within.output().expect("unshare starts"))
 }
 
-fn document(output: &Output) -> Document {
+pub(crate) fn document(output: &Output) -> Document {
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("a document")
 }
 
 /// Asserts that every record has a number or a reason for having none, and none failed; returns
 /// those without a number.
-fn without_number(document: &Document) -> Vec<&Record> {
+pub(crate) fn without_number(document: &Document) -> Vec<&Record> {
     for record in &document.records {
         let reasons = &record.verdict.reasons;
         assert_ne!(record.verdict.state, State::Failed, "{}: {reasons:?}", record.name());
@@ -54,7 +54,7 @@ fn without_number(document: &Document) -> Vec<&Record> {
     document.records.iter().filter(unavailable).collect()
 }
 
-fn has_number(document: &Document, name: &str) -> bool {
+pub(crate) fn has_number(document: &Document, name: &str) -> bool {
     document.records.iter().any(|one| one.name() == name && one.verdict.shows_number())
 }
 

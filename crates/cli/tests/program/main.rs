@@ -6,6 +6,7 @@ mod endings;
 mod forbidden;
 mod group;
 mod laboratory;
+mod memory;
 mod views;
 
 use std::path::{Path, PathBuf};

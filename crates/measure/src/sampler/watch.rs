@@ -62,10 +62,8 @@ impl Observer for KernelCounters {
     fn end_round(&mut self) -> RoundMark {
         let delta = RoundCounters::read().since(&self.round);
         let preempted = delta.involuntary_switches > 0 && self.waits != Waits::ForTurns;
-        RoundMark {
-            disturbed: preempted || delta.migrated || delta.major_faults > 0,
-            migrated: delta.migrated,
-        }
+        let waited = delta.major_faults > 0 && self.waits != Waits::ForADevice;
+        RoundMark { disturbed: preempted || delta.migrated || waited, migrated: delta.migrated }
     }
 
     fn also_count(&mut self, child: u32) {

@@ -1,0 +1,162 @@
+//! The memory group where memory is short, forbidden or in other pieces: what does not fit says
+//! what it needs, what the limit is and what helps, and the rest is measured.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output};
+
+use fathom_record::{Document, Record};
+
+use crate::Place;
+use crate::forbidden::{document, has_number, within, without_number};
+use crate::group::{Group, skipped};
+
+const MEMORY: [&str; 4] = ["run", "--quick", "--json", "memory"];
+
+/// A plain C function that takes numbers.
+type Limit = fn() -> libc::c_int;
+
+/// The group in a process that was limited between fork and exec.
+fn limited(place: &Place, limit: Limit) -> Output {
+    let mut command: Command = place.fathom(&MEMORY);
+    let impose = move || match limit() {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // SAFETY: one system call between fork and exec, and no heap.
+    unsafe { command.pre_exec(impose) };
+    command.output().expect("the program starts under a limit")
+}
+
+/// Why a case has no number; nothing where it has one.
+fn reason<'d>(missing: &[&'d Record], name: &str) -> &'d str {
+    let record = missing.iter().find(|record| record.name() == name);
+    record.map_or("", |record| record.verdict.reasons[0].text.as_str())
+}
+
+/// Asserts that these have numbers.
+fn have_numbers(document: &Document, names: &[&str]) {
+    for name in names {
+        assert!(has_number(document, name), "{name}");
+    }
+}
+
+#[test]
+fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
+    let place = Place::new();
+    let group = match Group::new("memory", "group", &[("memory.limit_in_bytes", 64 << 20)]) {
+        Ok(group) => group,
+        Err(reason) => return skipped(&reason),
+    };
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_fathom"));
+    let mut inside = group.enter(program, &MEMORY);
+    let output = inside.env("FATHOM_STORE", place.store()).output().expect("it starts");
+    let document = document(&output);
+    let missing = without_number(&document);
+    let large = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
+    let told = ["needs 64 MiB", "cgroup's limit is 16 MiB", "raise the cgroup's limit"];
+    assert!(told.iter().all(|part| large.contains(part)), "{large}");
+    let small = ["memory.fault{kind=anonymous}", "memory.fault{kind=anonymous_first}"];
+    have_numbers(&document, &small);
+    have_numbers(&document, &["memory.munmap{bytes=16777216,touched=yes}"]);
+    let control = std::fs::read_to_string(group.file("memory.oom_control")).expect("a counter");
+    assert!(control.contains("oom_kill 0"), "{control}");
+}
+
+/// Forbids huge pages to this process and its children, advice or not.
+fn forbid_huge_pages() -> libc::c_int {
+    let (yes, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
+    // SAFETY: takes plain numbers.
+    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, yes, none, none, none) }
+}
+
+#[test]
+fn without_huge_pages_what_asks_for_them_is_unavailable_and_nothing_else() {
+    let place = Place::new();
+    let document = document(&limited(&place, forbid_huge_pages));
+    let missing = without_number(&document);
+    let huge = reason(&missing, "memory.fault{kind=huge}");
+    assert!(huge.contains("huge pages"), "{huge}");
+    have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=cow}"]);
+    let told = |record: &&&Record| {
+        let text = &record.verdict.reasons[0].text;
+        text.contains("huge") || text.contains("no result") || text.contains("on a disk")
+    };
+    let others: Vec<String> =
+        missing.iter().filter(|record| !told(record)).map(|record| record.name()).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+/// `ulimit -v` of 2 GiB.
+fn limit_address_space() -> libc::c_int {
+    let limit = libc::rlimit { rlim_cur: 2 << 30, rlim_max: 2 << 30 };
+    // SAFETY: the pointer is to a value of the type the call reads.
+    unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }
+}
+
+#[test]
+fn under_a_limit_of_address_space_large_mappings_are_unavailable_and_say_ulimit() {
+    let place = Place::new();
+    let document = document(&limited(&place, limit_address_space));
+    let missing = without_number(&document);
+    for name in ["memory.mmap.setup{bytes=1073741824}", "memory.mmap.setup{bytes=268435456}"] {
+        assert!(reason(&missing, name).contains("ulimit -v"), "{name}");
+    }
+    have_numbers(&document, &["memory.mmap.setup{bytes=4096}", "memory.fault{kind=anonymous}"]);
+    have_numbers(&document, &["memory.munmap{bytes=67108864,touched=yes}"]);
+}
+
+/// `ulimit -l` of nothing.
+fn limit_locked_memory() -> libc::c_int {
+    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a value of the type the call reads.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }
+}
+
+#[test]
+fn nothing_needs_locked_memory() {
+    let place = Place::new();
+    let document = document(&limited(&place, limit_locked_memory));
+    for record in without_number(&document) {
+        let text = &record.verdict.reasons[0].text;
+        assert!(!text.contains("lock") && !text.contains("ulimit -l"), "{}: {text}", record.name());
+    }
+    have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.mmap.setup{bytes=4096}"]);
+}
+
+/// One CPU of those that this process may use.
+fn limit_to_one_cpu() -> libc::c_int {
+    // SAFETY: a set is plain bits, and both calls get its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let bytes = size_of::<libc::cpu_set_t>();
+        if libc::sched_getaffinity(0, bytes, &raw mut set) != 0 {
+            return -1;
+        }
+        let first = (0..bytes * 8).find(|cpu| libc::CPU_ISSET(*cpu, &set)).unwrap_or(0);
+        libc::CPU_ZERO(&mut set);
+        libc::CPU_SET(first, &mut set);
+        libc::sched_setaffinity(0, bytes, &raw const set)
+    }
+}
+
+#[test]
+fn on_one_cpu_what_needs_no_second_is_measured() {
+    let place = Place::new();
+    let document = document(&limited(&place, limit_to_one_cpu));
+    let missing = without_number(&document);
+    let fault = missing.iter().find(|one| one.metric.as_str() == "memory.munmap");
+    assert!(fault.is_none(), "{fault:?}");
+    have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=file_minor}"]);
+}
+
+#[test]
+fn without_proc_what_needs_no_memory_is_measured_and_the_rest_says_why_not() {
+    let place = Place::new();
+    let Some(output) = within(&place, "umount -l /proc", &MEMORY) else { return };
+    let document = document(&output);
+    let missing = without_number(&document);
+    have_numbers(&document, &["memory.mmap.setup{bytes=1073741824}"]);
+    have_numbers(&document, &["memory.munmap{bytes=4096,touched=no}"]);
+    let anonymous = reason(&missing, "memory.fault{kind=anonymous}");
+    assert!(anonymous.contains("cannot be verified") && anonymous.contains("mount /proc"));
+}

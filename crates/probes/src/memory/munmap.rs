@@ -1,0 +1,275 @@
+//! memory.munmap: taking a mapping away, with pages in it and without.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use fathom_measure::sampler::{Fault, Operation};
+use fathom_measure::{Clock, Sampler, Work, host};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::param::page_size;
+
+use super::counted::{Expected, Faults};
+use super::mmap_setup::{Mapped, SIZES, bytes_of, no_room};
+use crate::ordinal::Order;
+use crate::room::Room;
+use crate::sum::{Sum, Term};
+use crate::{About, Case, Known, Parameter, Plan, Probe};
+
+/// memory.munmap.
+pub struct Munmap;
+
+static ABOUT: About = About {
+    id: "memory.munmap",
+    title: "unmapping memory",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "munmap of private anonymous memory: of 16 untouched mappings in a row, or of one whose \
+            every page was written",
+    not_timed: "mapping, and making the pages resident, which is done before",
+    model: "touched=no: an order for one page, ≥ os.syscall{call=getppid}; the other sizes cost \
+            what it does. touched=yes: orders for 1 MiB (≥ the same untouched) and 16 MiB (≥ \
+            1 MiB); a value for 64 MiB: the line through the two goes on",
+    source: "Linux mm/memory.c, unmap_page_range: page tables that were never made are skipped as \
+             a whole; each page that is there is taken out and freed",
+    pitfalls: &[
+        "by huge pages there is a five-hundredth of the pages: they are switched off by advice, \
+         and the faults that filled the mapping are counted each time",
+        "neighbours with the same rights are one mapping, and taking a part of it away splits it: \
+         two kinds of rights take turns",
+        "beyond some MiB freed pages no longer fit the list that each CPU keeps, and go to one \
+         that all share",
+    ],
+    parameters: &[
+        Parameter {
+            name: "bytes",
+            values: "touched=no: 4 KiB, 1, 256, 1024 MiB · touched=yes: 1, 16, 64 MiB",
+            meaning: "size of the mapping",
+        },
+        Parameter {
+            name: "touched",
+            values: "no, yes",
+            meaning: "whether every page was written before, by small pages",
+        },
+    ],
+    needs: &["os.syscall"],
+    requires: "touched=yes: four times the size of available memory, and of the cgroup's limit",
+    published: "",
+    waits: Waits::Never,
+    noise_limit: 0.10,
+};
+
+/// Sizes of which every page is written.
+const TOUCHED: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
+
+fn params(bytes: u64, touched: bool) -> Params {
+    Params::one("bytes", bytes as i64).and("touched", if touched { "yes" } else { "no" })
+}
+
+fn is_touched(case: &Case) -> bool {
+    case.params.text("touched") == Some("yes")
+}
+
+impl Probe for Munmap {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self, _: &Host, plan: &Plan) -> Vec<Case> {
+        let touched = if plan.smoke { &TOUCHED[..1] } else { &TOUCHED[..] };
+        let untouched = SIZES.iter().map(|bytes| Case::usual(params(*bytes, false)));
+        // 20 times 500 ns to make a page resident and 100 ns to free it.
+        let cost_ns = |bytes: u64| 20.0 * 600.0 * (bytes / 4096) as f64;
+        let touched = touched
+            .iter()
+            .map(|bytes| Case { params: params(*bytes, true), cost_ns: cost_ns(*bytes) });
+        untouched.chain(touched).collect()
+    }
+
+    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let bytes = bytes_of(case) as u64;
+        let order = |metric, params: &Params, source| {
+            Order { factor: 1.0, metric, source }.claim(params, known)
+        };
+        let term = |times, params| Term { times, metric: ABOUT.id, params };
+        if !is_touched(case) && bytes == SIZES[0] {
+            let source = "a system call that takes a mapping away";
+            return order("os.syscall", &Params::one("call", "getppid"), source);
+        }
+        if !is_touched(case) {
+            let sum = Sum {
+                terms: &[term(1.0, params(SIZES[0], false))],
+                tolerance: 0.3,
+                source: "Linux mm/memory.c: page tables that were never made are skipped whole",
+                otherwise: "the kernel does work that depends on the size of an empty mapping",
+            };
+            return sum.predict(known);
+        }
+        let [low, high, _] = TOUCHED;
+        match bytes {
+            _ if bytes == low => {
+                let source = "the same mapping, with pages to take out and to free besides";
+                order(ABOUT.id, &params(low, false), source)
+            }
+            _ if bytes == high => {
+                order(ABOUT.id, &params(low, true), "more pages to take out and to free")
+            }
+            _ => {
+                let steps = bytes.saturating_sub(low) as f64 / (high - low) as f64;
+                let sum = Sum {
+                    terms: &[term(steps, params(high, true)), term(1.0 - steps, params(low, true))],
+                    tolerance: 0.3,
+                    source: "Linux mm/memory.c, zap_pte_range: the same work for each page that is \
+                             there, so the line through the two smaller sizes goes on",
+                    otherwise: "a page costs more, or less, to free than in a small mapping: freed \
+                                pages no longer fit the CPU's own list, or the kernel's 64 bytes \
+                                for each the caches",
+                };
+                sum.predict(known)
+            }
+        }
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let room = Room::on(&host::read());
+        for (index, case) in cases.iter().enumerate() {
+            let (bytes, touched) = (bytes_of(case), is_touched(case));
+            if let Err(fault) = if touched { room.admits(bytes as u64) } else { Ok(()) } {
+                sampler.fault(index, fault);
+                continue;
+            }
+            let operation: Operation<'_> = Box::new(move |clock: &Clock, values: &mut [f64]| {
+                values[0] =
+                    if touched { touched_ns(clock, bytes)? } else { untouched_ns(clock, bytes)? };
+                Ok(())
+            });
+            let batch = if touched { 1 } else { Mapped::COUNT as u64 };
+            sampler.run(vec![Work::Single { cases: vec![index], batch, operation }]);
+            if touched {
+                // The case has ended where the count was another.
+                let pages = bytes / page_size();
+                sampler.check(index, "faults", true, format!("{pages} pages were there each time"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Maps some, and returns what unmapping one of them takes.
+fn untouched_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
+    let mut mapped = Mapped::none(bytes);
+    mapped.fill().map_err(|error| no_room(bytes, error))?;
+    let start = clock.start();
+    mapped.clear();
+    Ok(clock.ns(start, clock.stop()) / Mapped::COUNT as f64)
+}
+
+/// Memory that is unmapped when it is dropped.
+struct Filled {
+    place: *mut c_void,
+    bytes: usize,
+}
+
+impl Filled {
+    /// Every page written, as the kernel's count of faults proves.
+    fn of(bytes: usize) -> Result<Self, Fault> {
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at a place the kernel chooses.
+        let place = unsafe { mmap_anonymous(ptr::null_mut(), bytes, rights, MapFlags::PRIVATE) };
+        let filled = Self { place: place.map_err(|error| no_room(bytes, error))?, bytes };
+        // SAFETY: advice on our own mapping; a kernel without huge pages refuses it.
+        unsafe { libc::madvise(filled.place, bytes, libc::MADV_NOHUGEPAGE) };
+        let before = Faults::so_far();
+        for offset in (0..bytes).step_by(page_size()) {
+            // SAFETY: within the mapping, which is writable.
+            unsafe { filled.place.cast::<u8>().add(offset).write_volatile(1) };
+        }
+        let counted = Faults::so_far().since(before);
+        Expected::one_each(bytes / page_size()).held_against(counted)?;
+        Ok(filled)
+    }
+}
+
+impl Drop for Filled {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours and nothing points into it.
+        let unmapped = unsafe { munmap(self.place, self.bytes) };
+        debug_assert!(unmapped.is_ok(), "munmap refuses only a wrong address");
+    }
+}
+
+fn touched_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
+    let filled = Filled::of(bytes)?;
+    let start = clock.start();
+    drop(filled);
+    Ok(clock.ns(start, clock.stop()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn empty_and_full_mappings_are_unmapped() {
+        let taken = smoke::take(&Munmap);
+        assert_eq!(taken.len(), SIZES.len() + 1);
+        for (case, sample) in taken {
+            let sample = sample.unwrap();
+            assert!(sample.values.iter().all(|ns| *ns > 0.0), "{}", case.params);
+            assert_eq!(sample.checks.len(), usize::from(is_touched(&case)));
+        }
+    }
+
+    /// Whether anything is mapped at an address.
+    fn is_mapped(place: *mut c_void) -> bool {
+        let mut present = 0_u8;
+        // SAFETY: one byte for one page; an address that is not mapped is refused.
+        unsafe { libc::mincore(place, page_size(), &raw mut present) == 0 }
+    }
+
+    #[test]
+    fn what_was_timed_is_gone() {
+        let _alone = smoke::alone();
+        let filled = Filled::of(1 << 20).unwrap();
+        let place = filled.place;
+        assert!(is_mapped(place));
+        drop(filled);
+        assert!(!is_mapped(place));
+        let mut mapped = Mapped::none(1 << 20);
+        mapped.fill().unwrap();
+        assert!(mapped.places().all(is_mapped));
+        let places: Vec<_> = mapped.places().collect();
+        assert_eq!(places.len(), Mapped::COUNT);
+        mapped.clear();
+        assert!(!places.into_iter().any(is_mapped));
+    }
+
+    #[test]
+    fn a_size_beyond_a_quarter_of_memory_is_unavailable_and_the_rest_goes_on() {
+        let _alone = smoke::alone();
+        let cases = [params(4096, false), params(1 << 50, true)].map(Case::usual);
+        let samples = smoke::visit(&Munmap, &cases);
+        assert!(samples[0].is_ok());
+        let Err(Fault::Unavailable(reason)) = &samples[1] else { panic!("{samples:?}") };
+        assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
+    }
+
+    #[test]
+    fn the_largest_lies_on_the_line_and_the_empty_ones_are_flat() {
+        let ns = |bytes: u64| 1000.0 + 30.0 * (bytes / 4096) as f64;
+        let mut records: Vec<_> = TOUCHED[..2]
+            .iter()
+            .map(|bytes| smoke::record(ABOUT.id, &params(*bytes, true), ns(*bytes), 1.0))
+            .collect();
+        records.push(smoke::record(ABOUT.id, &params(SIZES[0], false), 900.0, 1.0));
+        let predict = |bytes, touched| {
+            let case = Case::usual(params(bytes, touched));
+            Munmap.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+        };
+        let largest = predict(TOUCHED[2], true).value.unwrap();
+        assert!((largest - ns(TOUCHED[2])).abs() < 1.0, "{largest}");
+        assert_eq!(predict(SIZES[3], false).value, Some(900.0));
+        assert!(predict(TOUCHED[1], true).is_ordinal());
+    }
+}
