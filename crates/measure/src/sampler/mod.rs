@@ -218,6 +218,12 @@ impl Sampler {
         self.observer.also_count(child);
     }
 
+    /// Says which threads of this process work in step with the calling one in the works to come,
+    /// by number and CPU, in place of those before: what holds up one of them holds up all.
+    pub fn works_in_step_with(&mut self, threads: &[(u32, u32)]) {
+        self.observer.work_with(threads);
+    }
+
     /// Says that a case has no sample, and why. The other cases go on.
     pub fn fault(&mut self, case: usize, fault: Fault) {
         self.slots[case].fault.get_or_insert(fault);
