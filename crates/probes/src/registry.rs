@@ -1,6 +1,6 @@
 //! The list of everything that can be measured. Adding a metric is one file and one line here.
 
-use crate::{About, Derived, Probe, cpu, os};
+use crate::{About, Derived, Probe, cpu, memory, os};
 
 /// A registered metric.
 #[derive(Clone, Copy)]
@@ -57,6 +57,9 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&os::bandwidth::PIPE_BANDWIDTH),
     Entry::Probe(&os::bandwidth::UNIX_BANDWIDTH),
     Entry::Probe(&os::unix_connect::UnixConnect),
+    Entry::Probe(&memory::latency::Latency),
+    Entry::Probe(&memory::bandwidth::Bandwidth),
+    Entry::Probe(&memory::core_to_core::CoreToCore),
 ];
 
 /// The metric with this id.
