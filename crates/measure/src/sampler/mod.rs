@@ -163,6 +163,7 @@ pub struct Sampler {
     random: Xoshiro256PlusPlus,
     slots: Vec<Slot>,
     spins: Vec<(u64, f64)>,
+    cpus: Vec<u32>,
 }
 
 /// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
@@ -200,7 +201,20 @@ impl Sampler {
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             slots: (0..cases).map(|_| slot()).collect(),
             spins: Vec::new(),
+            cpus: [settings.cpu].into_iter().chain(settings.other_cpu).collect(),
         }
+    }
+
+    /// Says which CPUs the visit may use. Untold, they are the one it is pinned to and the other.
+    pub fn may_use(&mut self, cpus: Vec<u32>) {
+        if !cpus.is_empty() {
+            self.cpus = cpus;
+        }
+    }
+
+    /// The CPUs that the visit may use: the kernel tells a pinned thread of one only.
+    pub fn cpus(&self) -> &[u32] {
+        &self.cpus
     }
 
     /// The clock, for operations that are timed singly.

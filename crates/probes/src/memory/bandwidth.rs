@@ -176,7 +176,8 @@ impl Probe for Bandwidth {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let host = host::read();
+        let mut host = host::read();
+        host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
         let seats = seats::in_order(&host, settings.cpu, settings.other_cpu);
         let mut studio = Studio::new(&host, seats, cases);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, host};
+use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
 
 use super::crew::{Crew, Finding, Maker, Part};
@@ -101,7 +101,7 @@ impl Probe for CoreToCore {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let allowed = host::read().cpu.allowed;
+        let allowed = sampler.cpus().to_vec();
         for (index, case) in cases.iter().enumerate() {
             let Some(ends) = ends(case) else {
                 let text = format!("{} names no two CPUs", case.params);
