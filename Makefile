@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench repeatability simulate lab install clean needs
+.PHONY: run build test docs bench bench-memory repeatability simulate lab install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -19,6 +19,9 @@ docs: ## regenerate docs/METRICS.md and the schemas
 
 bench: build ## figures side by side with trusted tools, in turn
 	lab/peers.sh $(FATHOM)
+
+bench-memory: build ## bandwidth beside sysbench, stress-ng and mbw, in turn
+	lab/bench-memory.sh $(FATHOM) $(or $(PAIRS),10)
 
 repeatability: build ## RUNS (default 30) quick runs: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- repeatability $(FATHOM) $(or $(RUNS),30)
