@@ -271,10 +271,10 @@ impl<'h> Studio<'h> {
         seats.truncate(most);
         let mut reserve_bytes = vec![0; seats.len()];
         for kind in kinds.iter().filter(|kind| kind.threads <= seats.len()) {
-            for seat in 0..kind.threads {
+            for (seat, most) in reserve_bytes.iter_mut().enumerate().take(kind.threads) {
                 let sharing = seats::sharing(host, &seats[..kind.threads], seat);
                 if let Ok((array, _)) = array_and_chunk(*kind, sharing, host) {
-                    reserve_bytes[seat] = reserve_bytes[seat].max(kind.op.arrays() * array);
+                    *most = (kind.op.arrays() * array).max(*most);
                 }
             }
         }

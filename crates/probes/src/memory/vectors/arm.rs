@@ -9,11 +9,17 @@ pub(super) const VECTORS: usize = 8;
 
 /// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are.
 pub(super) struct Kernels {
+    // SAFETY: a type; each caller says why it may call.
     pub(super) read: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) read_far: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64),
 }
 
@@ -32,6 +38,8 @@ pub(super) fn is_usable(bytes: usize) -> bool {
 /// A read; `$ahead` are instructions that fetch what lies ahead.
 macro_rules! read {
     ($name:ident, [$($ahead:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
         unsafe fn $name(start: *const u8, bytes: usize, passes: u64, sums: *mut u64) {
             // SAFETY: reads what the caller vouches for, and writes eight vectors to `sums`.
             unsafe {
@@ -74,6 +82,8 @@ read!(read_far, ["prfm pldl2keep, [{at}, #1024]" "prfm pldl2keep, [{at}, #1088]"
 /// A write of one word by this pair store; `$after` stands behind each pass.
 macro_rules! write {
     ($name:ident, $store:literal, $after:literal) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
         unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) {
             // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
             unsafe {
@@ -105,6 +115,8 @@ macro_rules! write {
 write!(write, "stp", "");
 write!(write_nt, "stnp", "dmb ishst");
 
+/// # Safety
+/// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
 unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
     // SAFETY: reads and writes what the caller vouches for.
     unsafe {
@@ -132,6 +144,8 @@ unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
     }
 }
 
+/// # Safety
+/// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
 unsafe fn triad([a, b, c]: [*mut u8; 3], bytes: usize, passes: u64, scale: *const u64) {
     // SAFETY: reads and writes what the caller vouches for, and reads one vector at `scale`.
     unsafe {

@@ -12,11 +12,17 @@ pub(super) const VECTORS: usize = 8;
 
 /// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are.
 pub(super) struct Kernels {
+    // SAFETY: a type; each caller says why it may call.
     pub(super) read: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) read_far: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64),
+    // SAFETY: a type; each caller says why it may call.
     pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64),
 }
 
@@ -61,6 +67,8 @@ macro_rules! at {
 macro_rules! read {
     ($name:ident, $form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
      [$($index:literal)*], [$($line:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
         pub(super) unsafe fn $name(start: *const u8, bytes: usize, passes: u64, sums: *mut u64) {
             // SAFETY: reads what the caller vouches for, and writes eight vectors to `sums`.
             unsafe {
@@ -94,6 +102,8 @@ macro_rules! read {
 macro_rules! write {
     ($name:ident, $v:literal, $store:literal, $register:literal, $bytes:literal, $end:literal,
      $after:literal, [$($index:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
         pub(super) unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) {
             // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
             unsafe {
@@ -124,6 +134,8 @@ macro_rules! write {
 macro_rules! moves {
     ($form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
      [$($index:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
         pub(super) unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
             // SAFETY: reads and writes what the caller vouches for.
             unsafe {
@@ -150,6 +162,8 @@ macro_rules! moves {
             }
         }
 
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
         pub(super) unsafe fn triad(
             [a, b, c]: [*mut u8; 3],
             bytes: usize,
