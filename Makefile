@@ -20,8 +20,8 @@ docs: ## regenerate docs/METRICS.md and the schemas
 bench: build ## figures side by side with trusted tools, in turn
 	lab/peers.sh $(FATHOM)
 
-bench-memory: build ## bandwidth beside sysbench, stress-ng and mbw, in turn
-	lab/bench-memory.sh $(FATHOM) $(or $(PAIRS),10)
+bench-memory: build ## memory side by side with programs of lab/peers, in turn
+	lab/bench-memory.sh $(FATHOM)
 
 repeatability: build ## RUNS (default 30) quick runs: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- repeatability $(FATHOM) $(or $(RUNS),30)

@@ -1,45 +1,82 @@
 #!/usr/bin/env bash
-# Memory side by side with other tools, in turn (A B B A …), on the same number of threads.
-# One file for each of them under lab/peers/; each calls `compare`.
+# Metrics of memory side by side with independent programs of lab/peers, in turn (A B B A), on one
+# CPU. Prints the ratio of the two with its interval: smallest to largest of the rounds.
+# Usage: bench-memory.sh [FATHOM] [ROUNDS]; 5 rounds are an interval of 93.8 %.
 set -euo pipefail
-fathom=${1:-target/release/fathom} pairs=${2:-10}
+fathom=${1:-target/release/fathom} rounds=${2:-5}
+command -v cc >/dev/null || { echo "skipped: no C compiler; install with: sudo apt-get install build-essential"; exit 0; }
 here=$(dirname "$0")
+cpu=$(($(nproc) - 1))
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export FATHOM_STORE=$folder/fathom.db
-cores=$(nproc)
-cpu=$((cores - 1))
 
+# "name value" of each case from lines of the same, one file for each run: round, place, who.
+ratios() { # file of lines: round who name value
+  awk '{ log_of[$3, $1, $2] += log($4) / 2; names[$3]; rounds[$1] } END {
+    for (name in names) { n = 0
+      for (round in rounds) { r = exp(log_of[name, round, "ours"] - log_of[name, round, "peer"]); v[++n] = r }
+      for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
+      m = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+      printf "%-44s ratio %.3f (%.3f to %.3f) of %d rounds A B B A\n", name, m, v[1], v[n], n }
+  }' "$1" | sort
+}
+
+in_turn() { # ours, peer: each prints lines "name value"
+  local log=$folder/log round who
+  : > "$log"
+  for ((round = 1; round <= rounds; round++)); do
+    for who in ours peer peer ours; do
+      if [ "$who" = ours ]; then $1; else $2; fi | sed "s/^/$round $who /" >> "$log"
+    done
+  done
+  ratios "$log"
+}
+
+# memory.latency against lab/peers/chase.c: a set clearly in each level, by small and huge pages.
+cache_bytes() { numfmt --from=iec < "/sys/devices/system/cpu/cpu$cpu/cache/index$1/size"; }
+chase_sets() {
+  local l1 l2 llc largest=1024
+  l1=$(cache_bytes 0) l2=$(cache_bytes 2) llc=$(cache_bytes 3 2>/dev/null || cache_bytes 2)
+  while ((largest < 4 * llc)); do largest=$((2 * largest)); done
+  echo $((l1 / 2)) $((l2 / 4)) $((2 * l2)) $largest
+}
+chase_ours() {
+  "$fathom" run --quick --jsonl --cpu "$cpu" memory.latency 2>/dev/null |
+    sed -n 's/.*"metric":"memory.latency","params":{"page":"\([^"]*\)","pattern":"random","set_bytes":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1 \2 \3/p' |
+    while read -r page set ns; do
+      case " $sets " in *" $set "*) echo "memory.latency{$page,$set} $ns" ;; esac
+    done
+}
+chase_peer() {
+  local page set ns
+  for page in 4K huge; do
+    # shellcheck disable=SC2086 # each set is a word
+    taskset -c "$cpu" "$folder/chase" "$page" $sets
+  done | while read -r page set ns; do echo "memory.latency{$page,$set} $ns"; done
+}
+compare_chase() {
+  cc -O2 -o "$folder/chase" "$here/peers/chase.c"
+  sets=$(chase_sets)
+  in_turn chase_ours chase_peer
+}
+
+compare_chase
+
+# memory.bandwidth against tools of the distribution, one file each. By default each runs once for
+# a round; sizes are such that no cache holds them, and the bytes those that the tool really moves.
+cores=$(nproc)
 has() { # program, Debian package
   command -v "$1" >/dev/null && return
   echo "skipped: $1 is missing; install with: sudo apt-get install $2"
   return 1
 }
-
-# Runs on one CPU, or on all, by the number of threads.
 on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
-
-# One case of memory.bandwidth in bytes a second: operation, threads.
-bandwidth() {
+bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
   "$fathom" run --quick --jsonl --cpu "$cpu" memory.bandwidth 2>/dev/null |
-    grep "\"params\":{\"level\":\"dram\",\"op\":\"$1\",\"page\":\"[a-zA-Z0-9]*\",\"threads\":$2}" |
-    sed 's/.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1/'
+    sed -n 's/.*"params":{"level":"dram","op":"\([^"]*\)","page":"[^"]*","threads":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1:\2 \3/p' |
+    while read -r case rate; do case " $* " in *" $case "*) echo "memory.bandwidth{$case} $rate" ;; esac; done
 }
-
-compare() { # name, unit, ours, theirs: two commands that print a number each
-  local ratios=() a b
-  for ((i = 0; i < pairs; i++)); do
-    if ((i % 2)); then b=$($4); a=$($3); else a=$($3); b=$($4); fi
-    ratios+=("$(awk -v a="$a" -v b="$b" 'BEGIN {printf "%.4f", a / b}')")
-    printf '%s: ours %.4g %s, theirs %.4g %s, ratio %s\n' "$1" "$a" "$2" "$b" "$2" "${ratios[-1]}"
-  done
-  # The interval of the median by order statistics: of 10, the second and the ninth (97.9 %).
-  printf '%s\n' "${ratios[@]}" | sort -n | awk -v name="$1" '{v[NR] = $1} END {
-    m = NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2
-    k = int(NR / 5); if (k < 1) k = 1
-    printf "%s: median ratio %.3f of %d pairs (interval %.3f to %.3f)\n", name, m, NR, v[k], v[NR + 1 - k] }'
-}
-
 for peer in "$here"/peers/*.sh; do
   # shellcheck source=/dev/null
   . "$peer"

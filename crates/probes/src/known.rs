@@ -1,13 +1,14 @@
 //! What is already known in a run: the results that a prediction or a derived metric may use.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::{Params, Record, Summary};
+use fathom_record::{Host, Params, Record, Summary};
 
 /// Earlier records of the run. Only numbers that may be believed are given out.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'r> {
     records: &'r [Record],
     clock: Option<&'r ClockFacts>,
+    host: Option<&'r Host>,
 }
 
 /// A measured quantity and its interval.
@@ -24,13 +25,24 @@ pub struct Quantity {
 impl<'r> Known<'r> {
     /// What these records tell.
     pub fn new(records: &'r [Record]) -> Self {
-        Self { records, clock: None }
+        Self { records, clock: None, host: None }
     }
 
     /// The same, of a run with this clock.
     #[must_use]
     pub fn under(self, clock: &'r ClockFacts) -> Self {
         Self { clock: Some(clock), ..self }
+    }
+
+    /// The same, of a run on this host.
+    #[must_use]
+    pub fn on(self, host: &'r Host) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
+    /// The host's facts, where they are known.
+    pub fn host(&self) -> Option<&'r Host> {
+        self.host
     }
 
     /// The source of the run's clock, where it is known.
@@ -44,6 +56,16 @@ impl<'r> Known<'r> {
             |record: &&Record| record.metric.as_str() == metric && record.params == *params;
         let record = self.records.iter().rev().find(of_case)?;
         record.summary.as_ref().filter(|_| record.verdict.shows_number())
+    }
+
+    /// All cases of a metric that were measured and may be believed.
+    pub fn cases_of(&self, metric: &str) -> impl Iterator<Item = (&'r Params, &'r Summary)> {
+        let of_metric = move |record: &&Record| record.metric.as_str() == metric;
+        let believed = |record: &'r Record| {
+            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+            Some((&record.params, summary))
+        };
+        self.records.iter().filter(of_metric).filter_map(believed)
     }
 
     /// The headline of a case with its interval.

@@ -61,7 +61,8 @@ pub(super) fn derived(
     for case in cases {
         let mut record = empty(about, case);
         record.derived_from = derived.inputs().iter().map(|need| MetricId::new(*need)).collect();
-        match derived.reduce(&case.params, &Known::new(known).under(&document.run.clock)) {
+        let so_far = Known::new(known).under(&document.run.clock).on(&document.host);
+        match derived.reduce(&case.params, &so_far) {
             Err(missing) => {
                 record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, missing);
             }

@@ -74,7 +74,7 @@ pub(super) static ABOUT: About = About {
             meaning: "pages of the arrays; huge where the kernel gathers them on advice",
         },
     ],
-    needs: &["cpu.frequency"],
+    needs: &["cpu.frequency", "memory.latency.dram"],
     requires: "sixteen times the last-level cache of available memory, and of the cgroup's limit",
     published: "read 8.74 GB/s, write 8.62 GB/s (2016, i5-5257U; 29.2 GB/s nominal)",
     waits: Waits::Never,

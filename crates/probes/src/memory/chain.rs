@@ -140,6 +140,7 @@ impl<'b> Chain<'b> {
     }
 
     /// Elements in the cycle.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }

@@ -22,7 +22,8 @@ static ABOUT: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "one way of a cache line between two cores: half of a round trip in which each end, in \
-            its turn, adds one to a number by compare-and-swap, which must have the line for itself",
+            its turn, adds one to a number by compare-and-swap, which must have the line for \
+            itself",
     not_timed: "waking anybody: both ends spin on the line in threads of their own, pinned, and \
                 nobody else touches it",
     model: "two cores of one last-level cache: 2 × its latency, once from the asking core to \

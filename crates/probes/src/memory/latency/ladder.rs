@@ -3,6 +3,7 @@
 use fathom_record::{Effort, Host, Params};
 
 use super::super::chain::Pattern;
+use super::model;
 use crate::Plan;
 use crate::buffer::Page;
 use crate::room::Room;
@@ -120,6 +121,17 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };
         sets.extend(quarters.iter().map(|quarters| size / 4 * quarters));
+    }
+    // The third level of a guest may end anywhere between the second's size and its own.
+    if let Some(last) = host.last_level_cache() {
+        let before = model::caches(host).iter().rev().nth(1).map_or(0, |cache| cache.size_bytes);
+        let unsure = |set: &usize| *set as u64 > before && *set as u64 <= last.size_bytes;
+        let halves: Vec<usize> = sets
+            .iter()
+            .filter(|set| unsure(set) && set.is_power_of_two())
+            .map(|set| set / 2 * 3)
+            .collect();
+        sets.extend(halves);
     }
     sets.retain(|set| (SMALLEST..=largest).contains(set) && set.is_multiple_of(KIB));
     sets.sort_unstable();

@@ -2,7 +2,7 @@
 //! times the last-level cache.
 
 pub(crate) mod ladder;
-mod model;
+pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
@@ -30,14 +30,14 @@ static ABOUT: About = About {
             and at least twice that of the level before: the level's load-to-use cycles from the \
             table ÷ cpu.frequency, ± 10 % in the first level, ± 20 % in the second and ± 30 % \
             in the third. By small pages only in the first level: beyond it translation adds what \
-            no table gives, and the value is an order, ≥. At twice the last level and more, by \
-            random order: the last level's cycles ÷ frequency and the first word of the slowest \
-            module that SMBIOS names; where it names none an order, ≥ the last level. Between \
+            no table gives, and it is an order, ≥. So it is at twice the last level and more: ≥ \
+            the last level's cycles ÷ frequency, and the row and the column of a DDR4 module where \
+            SMBIOS names one; what the way to it takes no source says. Between \
             two levels there is no model, and none for patterns that a prefetcher foresees",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
              (1986); dependent loads over growing arrays: lmbench's lat_mem_rd (McVoy & Staelin, \
-             USENIX 1996)",
+             USENIX 1996); Micron, 4Gb DDR4 SDRAM, speed bin tables",
     pitfalls: &[
         "a prefetcher foresees any constant stride: the order is uniformly random, one element a \
          line; the strides are there to show the prefetcher",
@@ -179,3 +179,6 @@ fn line_bytes(host: &Host) -> usize {
     let told = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
     told.filter_map(|cache| cache.line_bytes).max().map_or(64, |bytes| bytes as usize)
 }
+
+#[cfg(test)]
+mod tests;

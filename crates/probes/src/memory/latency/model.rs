@@ -122,9 +122,25 @@ pub(crate) fn shared_with_strangers(host: &Host, level: u32) -> bool {
     level > 2 && host.virtualization.as_deref().is_some_and(|kind| kind != "none")
 }
 
-/// The last level's cycles and the module's first word; without a module an order.
+/// The fastest row and column of a speed bin that is standard: no module of the kind is faster
+/// unless it is driven beyond it.
+const DDR4_ROW_AND_COLUMN_NS: f64 = 12.5 + 12.5;
+const DDR4_SOURCE: &str =
+    "Micron, 4Gb DDR4 SDRAM data sheet, DDR4-2400 speed bins, -083F: tRCD + tAA";
+
+/// An order: what the last level takes to find nothing, and the module's row and column, which a
+/// random order rarely finds open. What lies between the two no source gives.
 fn of_memory(row: &Row, frequency: Quantity, host: &Host) -> Result<Prediction, NoModel> {
     let last = caches(host).last().map_or(3, |cache| cache.level);
     let cache = of_cache(last, row, frequency, host)?;
-    Ok(cache.as_lower_limit().if_above("").if_below("this set lies in the last level"))
+    let mut order = cache.as_lower_limit();
+    let modules = &host.memory.modules;
+    if !modules.is_empty() && modules.iter().all(|module| module.kind.as_deref() == Some("DDR4")) {
+        order.low = order.low.map(|low| low + DDR4_ROW_AND_COLUMN_NS);
+        order.formula += " + row and column of DDR4";
+        let nanoseconds = Unit::Nanoseconds;
+        order =
+            order.with_quantity("row and column", DDR4_ROW_AND_COLUMN_NS, nanoseconds, DDR4_SOURCE);
+    }
+    Ok(order.if_above("").if_below("a part of this set lies in the caches"))
 }

@@ -1,0 +1,342 @@
+//! memory.latency.{l1,l2,l3,dram} and memory.cache.{l1,l2,l3}.size: the plateaus of the curve of
+//! memory.latency, and the sizes at which they are left.
+
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits, statistics};
+
+use super::chain::Pattern;
+use super::curve::{self, Plateau, Point};
+use super::latency::ladder::Step;
+use super::latency::model::{self, Level};
+use crate::buffer::{Page, in_words};
+use crate::{About, Derived, Estimate, Known};
+
+/// memory.latency.l1.
+pub static LATENCY_L1: OfLevel = OfLevel {
+    about: &About { id: "memory.latency.l1", title: "load, first level", ..PLATEAU },
+    level: Level::Cache(1),
+    asks: Asks::Latency,
+};
+/// memory.latency.l2.
+pub static LATENCY_L2: OfLevel = OfLevel {
+    about: &About { id: "memory.latency.l2", title: "load, second level", ..PLATEAU },
+    level: Level::Cache(2),
+    asks: Asks::Latency,
+};
+/// memory.latency.l3.
+pub static LATENCY_L3: OfLevel = OfLevel {
+    about: &About { id: "memory.latency.l3", title: "load, third level", ..PLATEAU },
+    level: Level::Cache(3),
+    asks: Asks::Latency,
+};
+/// memory.latency.dram.
+pub static LATENCY_DRAM: OfLevel = OfLevel {
+    about: &About { id: "memory.latency.dram", title: "load, memory", ..PLATEAU },
+    level: Level::Memory,
+    asks: Asks::Latency,
+};
+/// memory.cache.l1.size.
+pub static SIZE_L1: OfLevel = OfLevel {
+    about: &About { id: "memory.cache.l1.size", title: "size of the first cache", ..EDGE },
+    level: Level::Cache(1),
+    asks: Asks::Size,
+};
+/// memory.cache.l2.size.
+pub static SIZE_L2: OfLevel = OfLevel {
+    about: &About { id: "memory.cache.l2.size", title: "size of the second cache", ..EDGE },
+    level: Level::Cache(2),
+    asks: Asks::Size,
+};
+/// memory.cache.l3.size.
+pub static SIZE_L3: OfLevel = OfLevel {
+    about: &About { id: "memory.cache.l3.size", title: "size of the third cache", ..EDGE },
+    level: Level::Cache(3),
+    asks: Asks::Size,
+};
+
+/// The plateau of one level, or its edge.
+pub struct OfLevel {
+    about: &'static About,
+    level: Level,
+    asks: Asks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Latency,
+    Size,
+}
+
+const PLATEAU: About = About {
+    id: "",
+    title: "",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "nothing: it is the median of the points of one plateau of memory.latency by random \
+            order, found in each process's own curve, with the median and interval over processes",
+    not_timed: "which level a plateau belongs to is counted, and not read from its height",
+    model: "l1, l2, l3: the level's load-to-use cycles from the table ÷ cpu.frequency, ± 10, 20 \
+            and 30 %. dram: as memory.latency beyond the last level",
+    source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",
+    pitfalls: &[
+        "reading a level's latency at a set size of the data sheet believes that the cache has \
+         that size here: positions are found in the curve, as those flat parts, one more than \
+         there are caches, that together span the most of it",
+        "a level whose part of the curve is not flat, or shorter than an octave, or has fewer than \
+         three points, has no plateau: it is unavailable, and no number is made of it",
+        "small pages add the price of translation: the curve by huge pages is taken, and that by \
+         small ones only where huge ones cannot be had; the notes say which",
+    ],
+    parameters: &[],
+    needs: &["cpu.frequency", "memory.latency"],
+    requires: "",
+    published: "l1 3.7 ns, l2 5.55 ns, l3 18.5 ns, dram 37 ns (2016, i5-5257U)",
+    waits: Waits::Never,
+    noise_limit: 0.05,
+};
+
+const EDGE: About = About {
+    unit: Unit::Bytes,
+    better: Better::Neither,
+    timed: "nothing: it is the set size at which the latency of each process's curve is half-way, \
+            in logarithms, between the level's plateau and the next one's, interpolated between \
+            two points, with the median and interval over processes",
+    not_timed: "how many ways the cache has, and what it replaces first, which shape the ramp",
+    model: "the size that the kernel reads from the CPU, ± a quarter octave (19 %)",
+    source: "/sys/devices/system/cpu/cpu*/cache",
+    pitfalls: &[
+        "half-way in logarithms is a share of misses of some 20 to 35 %: a cache that replaces \
+         what was used longest ago has it right behind its size, one that replaces at random at \
+         1.2 times its size; where half of the loads miss would be 1.4 times",
+        "a cache that others use too holds less, and in a guest one does not see them: the edge \
+         is the share that was left",
+        "lines of small pages, and of huge pages that the host keeps in small ones, collide in a \
+         cache that is indexed by physical addresses before it is full: the edge is lower then",
+        "a level without a plateau, or whose next level has none, has no edge",
+    ],
+    published: "l1 32 KiB, l2 256 KiB, l3 3 MiB (2016, i5-5257U)",
+    ..PLATEAU
+};
+
+/// A quarter octave.
+const QUARTER_OCTAVE: f64 = 0.189;
+
+impl Derived for OfLevel {
+    fn about(&self) -> &'static About {
+        self.about
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        &["memory.latency"]
+    }
+
+    /// Only the points of the plateau could spoil it, and no point is as doubtful as another: a
+    /// doubt of a ramp's point is none of the plateau, whose own interval tells what it is worth.
+    fn rests_on(&self, _: &Params, _: &Record) -> bool {
+        false
+    }
+
+    fn cases(&self) -> Vec<Params> {
+        vec![Params::none()]
+    }
+
+    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, String> {
+        let host = known.host().ok_or("the host's caches are unknown")?;
+        let levels = levels(host)?;
+        let place = levels.iter().position(|level| *level == self.level);
+        let place = place.ok_or("this CPU tells of no such cache")?;
+        if self.level == Level::Memory {
+            reaches_memory(host, known)?;
+        }
+        let curves = Curves::of(known)?;
+        let found = curves.found(&levels, host);
+        let mut values = Vec::new();
+        let mut spans = Vec::new();
+        let mut missing = String::new();
+        for (curve, plateaus) in curves.per_process.iter().zip(&found) {
+            match self.value(place, curve, plateaus) {
+                Ok((value, plateau)) => {
+                    values.push(value);
+                    spans.push((curve[plateau.first].0, curve[plateau.last].0));
+                }
+                Err(why) => missing = why,
+            }
+        }
+        let processes = curves.per_process.len();
+        if 2 * values.len() <= processes {
+            return Err(format!(
+                "in {} of {processes} processes {missing}",
+                processes - values.len()
+            ));
+        }
+        let mut notes =
+            vec![format!("from the curve by {} pages, random order", curves.page.name())];
+        let middle = |ends: Vec<f64>| statistics::median(&ends).unwrap_or_default() as u64;
+        notes.push(format!(
+            "the plateau goes from {} to {} (median over processes)",
+            in_words(middle(spans.iter().map(|span| span.0).collect())),
+            in_words(middle(spans.iter().map(|span| span.1).collect())),
+        ));
+        if values.len() < processes {
+            notes.push(format!("{} of {processes} processes: in others {missing}", values.len()));
+        }
+        Ok(Estimate { per_process: values, notes, ..Estimate::default() })
+    }
+
+    fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let (Asks::Size, Level::Cache(number)) = (self.asks, self.level) else {
+            return model::of_level(self.level, host, known);
+        };
+        let cache = model::caches(host).into_iter().find(|cache| cache.level == number);
+        let cache = cache.ok_or_else(|| NoModel("this CPU tells of no such cache".to_owned()))?;
+        let size = cache.size_bytes as f64;
+        let origin = host.origins.get("cpu.caches").map_or("the kernel", String::as_str);
+        let below = if model::shared_with_strangers(host, number) {
+            "this cache is shared with other guests of the host, or the host allots each a part: \
+             this is what was left to this one"
+        } else {
+            "others use the cache too, or the host keeps huge pages in small ones, whose lines \
+             collide before the cache is full"
+        };
+        let above = "it replaces at random, or keeps apart what the level before holds, so that \
+                     both add up";
+        Ok(Prediction::sum(size, 0.0, QUARTER_OCTAVE, "size by the kernel", EDGE.source)
+            .with_quantity("size", size, Unit::Bytes, origin)
+            .if_below(below)
+            .if_above(above))
+    }
+}
+
+impl OfLevel {
+    /// The level's value in one process, with its plateau; or what is missing there.
+    fn value(
+        &self,
+        place: usize,
+        curve: &[Point],
+        plateaus: &[Option<Plateau>],
+    ) -> Result<(f64, Plateau), String> {
+        let of = |at: usize| plateaus.get(at).copied().flatten();
+        let plateau = of(place).ok_or_else(|| without(curve, plateaus))?;
+        match self.asks {
+            Asks::Latency => Ok((plateau.level, plateau)),
+            Asks::Size => {
+                let next = of(place + 1).ok_or("the next level has no plateau")?;
+                let edge = curve::edge(curve, &plateau, &next);
+                Ok((edge.ok_or("the curve does not rise between the plateaus")?, plateau))
+            }
+        }
+    }
+}
+
+/// That a plateau is missing, and which ones there are.
+fn without(curve: &[Point], plateaus: &[Option<Plateau>]) -> String {
+    let there: Vec<String> = plateaus
+        .iter()
+        .flatten()
+        .map(|plateau| {
+            let [from, to] = [plateau.first, plateau.last].map(|at| curve[at].0 as u64);
+            format!("{} to {}", in_words(from), in_words(to))
+        })
+        .collect();
+    match there.as_slice() {
+        [] => "the curve has no flat part".to_owned(),
+        there => format!("the curve has no flat part for it, only from {}", there.join(", ")),
+    }
+}
+
+/// The levels of a host: its caches, and memory.
+fn levels(host: &Host) -> Result<Vec<Level>, String> {
+    let caches = model::caches(host);
+    if caches.is_empty() {
+        return Err("the caches of this CPU are unknown".to_owned());
+    }
+    let levels = caches.iter().map(|cache| Level::Cache(cache.level));
+    Ok(levels.chain([Level::Memory]).collect())
+}
+
+/// Whether the ladder went far enough for memory to be seen.
+fn reaches_memory(host: &Host, known: &Known<'_>) -> Result<(), String> {
+    let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
+    let largest = points(known, Page::Huge).chain(points(known, Page::Base));
+    let largest = largest.map(|(set, _)| set).fold(0.0, f64::max) as u64;
+    if largest < 2 * last {
+        return Err(format!(
+            "the largest set that there was room for is {}, less than twice the last cache's {}; \
+             free memory, or raise the cgroup's limit",
+            in_words(largest),
+            in_words(last)
+        ));
+    }
+    Ok(())
+}
+
+/// The points by random order and these pages that may be believed, with their process medians.
+fn points<'r>(known: &Known<'r>, page: Page) -> impl Iterator<Item = (f64, &'r [f64])> {
+    known.cases_of("memory.latency").filter_map(move |(params, summary)| {
+        let step = Step::of(params)?;
+        let wanted = step.pattern == Pattern::Random && step.page == page;
+        wanted.then_some((step.set_bytes as f64, summary.process_medians.as_slice()))
+    })
+}
+
+/// The curves of all processes by one kind of page.
+struct Curves {
+    page: Page,
+    per_process: Vec<Vec<Point>>,
+}
+
+impl Curves {
+    /// By huge pages; by small ones where not all sets could be had by huge ones.
+    fn of(known: &Known<'_>) -> Result<Self, String> {
+        let [base, huge] = [Page::Base, Page::Huge].map(|page| {
+            let mut points: Vec<(f64, &[f64])> = points(known, page).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            points
+        });
+        let reach = |points: &[(f64, &[f64])]| points.last().map_or(0.0, |point| point.0);
+        let (page, points) = if !huge.is_empty() && reach(&huge) >= reach(&base) {
+            (Page::Huge, huge)
+        } else {
+            (Page::Base, base)
+        };
+        let processes = points.iter().map(|(_, medians)| medians.len()).min().unwrap_or(0);
+        if processes == 0 {
+            return Err("memory.latency{pattern=random} has no result".to_owned());
+        }
+        let curve =
+            |process: usize| points.iter().map(|(set, medians)| (*set, medians[process])).collect();
+        Ok(Self { page, per_process: (0..processes).map(curve).collect() })
+    }
+
+    /// Of each process, the plateau of each level.
+    fn found(&self, levels: &[Level], host: &Host) -> Vec<Vec<Option<Plateau>>> {
+        let sizes: Vec<f64> =
+            model::caches(host).iter().map(|cache| cache.size_bytes as f64).collect();
+        let of_curve =
+            |curve: &Vec<Point>| labelled(curve, &curve::plateaus(curve, levels.len()), &sizes);
+        self.per_process.iter().map(of_curve).collect()
+    }
+}
+
+/// Plateaus by level: counted where there are as many as levels. Where there are fewer, the one
+/// at the end is memory's if it reaches twice the last cache, and each other belongs to the level
+/// in whose range by the kernel its middle lies; one that has no level of its own so is dropped.
+fn labelled(curve: &[Point], plateaus: &[Plateau], sizes: &[f64]) -> Vec<Option<Plateau>> {
+    let levels = sizes.len() + 1;
+    if plateaus.len() == levels {
+        return plateaus.iter().copied().map(Some).collect();
+    }
+    let mut by_level = vec![None; levels];
+    for plateau in plateaus {
+        let (from, to) = (curve[plateau.first].0, curve[plateau.last].0);
+        let last_cache = sizes.last().copied().unwrap_or_default();
+        let is_last = plateau.last + 1 == curve.len() && to >= 2.0 * last_cache;
+        let middle = (from * to).sqrt();
+        let within = sizes.iter().position(|size| middle <= *size).unwrap_or(sizes.len());
+        let level = if is_last { sizes.len() } else { within };
+        by_level[level].get_or_insert(*plateau);
+    }
+    by_level
+}
+
+#[cfg(test)]
+mod tests;

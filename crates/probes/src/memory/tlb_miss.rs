@@ -1,0 +1,133 @@
+//! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
+//! fetched too.
+
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits};
+
+use super::chain::Pattern;
+use super::latency::ladder::Step;
+use super::latency::model::{self, Level};
+use crate::buffer::{Page, in_words};
+use crate::{About, Derived, Estimate, Known, Parameter};
+
+/// memory.latency.tlb_miss.
+pub struct TlbMiss;
+
+static ABOUT: About = About {
+    id: "memory.latency.tlb_miss",
+    title: "miss of a translation buffer",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "nothing: it is memory.latency by random order at the largest set by small pages, less \
+            the same by huge ones, for each process, with the median and interval over processes",
+    not_timed: "misses of the first translation buffer that the second one answers: the set has \
+                more pages than both",
+    model: "an order: one page-table entry must be loaded, ≥ the cycles of the smallest level that \
+            holds all entries, which is 8 bytes a page, ÷ cpu.frequency. Under nested paging there \
+            is no model: each step of the walk is a walk of the host's tables itself",
+    source: "page walk: Intel SDM volume 3A, chapter 5 (paging); nested: J. Bhargava et al., \
+             Accelerating two-dimensional page walks for virtualized systems, ASPLOS 2008",
+    pitfalls: &[
+        "the first access to a page costs a fault, which is no miss: every page is written before",
+        "a core may have many walks under way at once: here each load waits for the one before, so \
+         that no walk is hidden; a program that overlaps its loads pays less",
+        "lines of page tables take room in the caches, so that data is evicted by them: that is in \
+         the difference",
+    ],
+    parameters: &[] as &[Parameter],
+    needs: &["cpu.frequency", "memory.latency"],
+    requires: "huge pages on advice",
+    published: "",
+    waits: Waits::Never,
+    noise_limit: 0.25,
+};
+
+/// Small pages of a set that no translation buffer holds: more than twice the largest published,
+/// which are 4096 entries (Zen 5).
+const PAGES_MIN: usize = 8192;
+/// Bytes of a page-table entry.
+const ENTRY_BYTES: usize = 8;
+
+impl Derived for TlbMiss {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        &["memory.latency"]
+    }
+
+    fn rests_on(&self, _: &Params, record: &Record) -> bool {
+        let largest = record.params.integer("set_bytes").is_some_and(|set| {
+            usize::try_from(set).is_ok_and(|set| set >= PAGES_MIN * Page::Base.bytes())
+        });
+        let random = record.params.text("pattern") == Some("random");
+        record.metric.as_str() == "memory.latency" && largest && random
+    }
+
+    fn cases(&self) -> Vec<Params> {
+        vec![Params::none()]
+    }
+
+    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, String> {
+        let set_bytes = largest(known)?;
+        let of = |page| {
+            let step = Step { pattern: Pattern::Random, page, set_bytes };
+            let summary = known.summary("memory.latency", &step.params());
+            summary.ok_or_else(|| format!("memory.latency{} has no result", step.params()))
+        };
+        let (small, huge) = (of(Page::Base)?, of(Page::Huge)?);
+        // Both are taken in the same processes.
+        let pairs = small.process_medians.iter().zip(&huge.process_medians);
+        let per_process = pairs.map(|(small, huge)| small - huge).collect();
+        let notes = vec![format!("at {}", in_words(set_bytes as u64))];
+        Ok(Estimate { per_process, difference: true, quotient: None, notes })
+    }
+
+    fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
+            return Err(NoModel(
+                "nested paging: each step of a walk is a walk through the tables of the host, \
+                 whose pages nobody tells"
+                    .to_owned(),
+            ));
+        }
+        let set_bytes = largest(known).map_err(NoModel)?;
+        let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
+        let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
+        let level = model::caches(host).into_iter().find(holds);
+        let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
+        let entry = model::of_level(level, host, known)?;
+        let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
+        Ok(limit
+            .with_quantity("page table", table_bytes as f64, Unit::Bytes, "8 bytes a page")
+            .if_above("")
+            .if_below("the translations were there already: the core gathers neighbouring pages"))
+    }
+}
+
+/// The largest set that there is by both kinds of page, if no translation buffer holds it.
+fn largest(known: &Known<'_>) -> Result<usize, String> {
+    let of = |page| {
+        known
+            .cases_of("memory.latency")
+            .filter_map(|(params, _)| Step::of(params))
+            .filter(move |step| step.pattern == Pattern::Random && step.page == page)
+            .map(|step| step.set_bytes)
+    };
+    let huge: Vec<usize> = of(Page::Huge).collect();
+    let largest = of(Page::Base).filter(|set| huge.contains(set)).max();
+    let largest = largest.ok_or("no set was taken by small and by huge pages")?;
+    let least = PAGES_MIN * Page::Base.bytes();
+    if largest < least {
+        return Err(format!(
+            "the largest set by both kinds of page is {}, and translation buffers may hold it: \
+             {} are needed; free memory",
+            in_words(largest as u64),
+            in_words(least as u64)
+        ));
+    }
+    Ok(largest)
+}
+
+#[cfg(test)]
+mod tests;
