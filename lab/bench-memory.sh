@@ -62,3 +62,22 @@ compare_chase() {
 }
 
 compare_chase
+
+# memory.bandwidth against tools of the distribution, one file each. By default each runs once for
+# a round; sizes are such that no cache holds them, and the bytes those that the tool really moves.
+cores=$(nproc)
+has() { # program, Debian package
+  command -v "$1" >/dev/null && return
+  echo "skipped: $1 is missing; install with: sudo apt-get install $2"
+  return 1
+}
+on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
+bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
+  "$fathom" run --quick --jsonl --cpu "$cpu" memory.bandwidth 2>/dev/null |
+    sed -n 's/.*"params":{"level":"dram","op":"\([^"]*\)","page":"[^"]*","threads":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1:\2 \3/p' |
+    while read -r case rate; do case " $* " in *" $case "*) echo "memory.bandwidth{$case} $rate" ;; esac; done
+}
+for peer in "$here"/peers/*.sh; do
+  # shellcheck source=/dev/null
+  . "$peer"
+done

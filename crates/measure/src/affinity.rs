@@ -99,7 +99,7 @@ pub fn partner(host: &Host, cpu: u32) -> Option<u32> {
 
 /// CPUs of the fastest kind on a hybrid CPU; all allowed ones elsewhere. Kinds are named after
 /// their counters (`cpu_core`) or by the scheduler's capacity (`capacity 1024`).
-fn fast_kind(host: &Host) -> Vec<u32> {
+pub fn fast_kind(host: &Host) -> Vec<u32> {
     let speed = |kind: &str| match kind.strip_prefix("capacity ") {
         Some(capacity) => capacity.parse().unwrap_or(0),
         None => u32::from(kind == "cpu_core"),

@@ -66,9 +66,11 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Derived(&memory::levels::SIZE_L2),
     Entry::Derived(&memory::levels::SIZE_L3),
     Entry::Derived(&memory::tlb_miss::TlbMiss),
+    Entry::Probe(&memory::bandwidth::Bandwidth),
     Entry::Probe(&memory::fault::PageFault),
     Entry::Probe(&memory::mmap_setup::MmapSetup),
     Entry::Probe(&memory::munmap::Munmap),
+    Entry::Probe(&memory::core_to_core::CoreToCore),
 ];
 
 /// The metric with this id.

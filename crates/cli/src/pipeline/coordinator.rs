@@ -70,11 +70,13 @@ pub fn coordinate(
     audience: &mut dyn Audience,
 ) -> Document {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
+    let allowed = setup.host.cpu.allowed.clone();
     let facts = RequestFacts {
         seed: 0,
         injected: plan.injected.as_ref(),
         cpu: setup.cpu,
         other_cpu: affinity::partner(&setup.host, setup.cpu),
+        allowed: &allowed,
         priority: setup.priority,
     };
     let mut document = begin(plan, setup, machine);

@@ -12,6 +12,10 @@ pub struct VisitRequest {
     pub metric: String,
     /// Its cases.
     pub params: Vec<Params>,
+    /// The CPUs that the run may use. The coordinator keeps off the measured one, and its workers
+    /// inherit that: they cannot ask the kernel.
+    #[serde(default)]
+    pub allowed: Vec<u32>,
     /// How the visit is to be taken.
     pub settings: Settings,
     /// The coordinator's clock.

@@ -90,6 +90,7 @@ impl<'p> Visited<'p> {
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
             params: self.unit.cases.iter().map(|case| case.params.clone()).collect(),
+            allowed: request.allowed.to_vec(),
             settings: Settings {
                 rounds: visits.rounds,
                 seed: request.seed,
@@ -163,6 +164,7 @@ pub(super) struct RequestFacts<'s> {
     pub(super) seed: u64,
     pub(super) cpu: u32,
     pub(super) other_cpu: Option<u32>,
+    pub(super) allowed: &'s [u32],
     pub(super) priority: bool,
     pub(super) injected: Option<&'s InjectedSpin>,
 }

@@ -285,6 +285,7 @@ fn take(request: &VisitRequest) -> VisitAnswer {
     let clock = Clock::from_specification(request.clock);
     let counters = KernelCounters::new(request.settings.cpu, waits);
     let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
+    sampler.may_use(request.allowed.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }

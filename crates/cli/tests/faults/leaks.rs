@@ -173,6 +173,7 @@ fn take_bad_cases(machine: &mut Real, seed: &str) {
     ];
     let at = usize::from_str_radix(seed, 16).expect("a number") % scripts.len();
     let request = VisitRequest {
+        allowed: Vec::new(),
         metric: "cpu.frequency".to_owned(),
         ..crate::worker_calls::request(("cpu.frequency", "", 0))
     };

@@ -41,6 +41,7 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         Specification { source: Source::MonotonicRaw, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
     let coordinator = std::process::id();
     VisitRequest {
+        allowed: Vec::new(),
         metric: metric.to_owned(),
         params: vec![params],
         settings,

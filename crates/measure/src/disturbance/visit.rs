@@ -24,7 +24,25 @@ pub struct VisitCounters {
     children: Vec<libc::clockid_t>,
     /// Their run-queue delay: on another CPU nobody else sees who holds it.
     children_scheduler: Vec<Counters>,
+    /// Threads that work in step with the caller's, each on a CPU of its own.
+    crew: Vec<Member>,
     mark: Reading,
+}
+
+/// A thread of this process that works in step with the one that measures.
+#[derive(Debug)]
+struct Member {
+    cpu: u32,
+    clock: libc::clockid_t,
+    scheduler: Counters,
+}
+
+/// The counters of one thread of a crew, and of its CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfMember {
+    scheduler: Option<Scheduler>,
+    steal_ticks: Option<u64>,
+    interrupt_ticks: Option<u64>,
 }
 
 /// All counters at one moment.
@@ -33,6 +51,8 @@ struct Reading {
     wall_ns: u64,
     cpu_ns: u64,
     usage: Usage,
+    /// CPU time of the calling thread and of each of its crew; empty where it works alone.
+    crew_cpu_ns: Vec<u64>,
     dear: Dear,
 }
 
@@ -41,6 +61,7 @@ struct Reading {
 struct Dear {
     scheduler: Option<Scheduler>,
     children: Vec<Option<Scheduler>>,
+    crew: Vec<OfMember>,
     steal_ticks: Option<u64>,
     interrupt_ticks: Option<u64>,
     throttle: Vec<Count>,
@@ -70,6 +91,7 @@ impl VisitCounters {
             ticks_per_s: rustix::param::clock_ticks_per_second(),
             children: Vec::new(),
             children_scheduler: Vec::new(),
+            crew: Vec::new(),
             mark: Reading::default(),
         };
         counters.mark();
@@ -87,9 +109,30 @@ impl VisitCounters {
         self.children_scheduler.push(Counters::open(&Tree::at("/"), &schedstat));
     }
 
+    /// Counts threads of this process as well, from the next mark on: thread number and CPU of
+    /// each. They work in step with the caller, so that who waits longest holds all of them up:
+    /// of what takes time from a thread, the worst of them is told, not the sum.
+    pub fn work_with(&mut self, threads: &[(u32, u32)]) {
+        self.work_with_at(&Tree::at("/"), threads);
+    }
+
+    fn work_with_at(&mut self, tree: &Tree, threads: &[(u32, u32)]) {
+        let member = |(thread, cpu): &(u32, u32)| Member {
+            cpu: *cpu,
+            clock: thread_clock(*thread),
+            scheduler: Counters::open(tree, &format!("/proc/self/task/{thread}/schedstat")),
+        };
+        self.crew = threads.iter().map(member).collect();
+    }
+
     fn cheap(&self) -> Reading {
         let mut reading = Reading::cheap();
         reading.cpu_ns += self.children.iter().map(|clock| cpu_clock_ns(*clock)).sum::<u64>();
+        if !self.crew.is_empty() {
+            let own = libc::CLOCK_THREAD_CPUTIME_ID;
+            let clocks = [own].into_iter().chain(self.crew.iter().map(|member| member.clock));
+            reading.crew_cpu_ns = clocks.map(cpu_clock_ns).collect();
+        }
         reading
     }
 
@@ -111,10 +154,12 @@ impl VisitCounters {
         let now = Reading { dear, ..self.cheap() };
         let delta = now.as_round().since(&self.mark.as_round());
         let (late, early) = (&now.dear, &self.mark.dear);
+        let crew = Worst::between(late, early);
         let nanoseconds =
             |ticks: Option<u64>| ticks?.checked_mul(1_000_000_000)?.checked_div(self.ticks_per_s);
-        let steal = difference(late.steal_ticks, early.steal_ticks);
-        let interrupt = difference(late.interrupt_ticks, early.interrupt_ticks);
+        let steal = difference(late.steal_ticks, early.steal_ticks).max(crew.steal_ticks);
+        let interrupt =
+            difference(late.interrupt_ticks, early.interrupt_ticks).max(crew.interrupt_ticks);
         let throttle = self.throttle.between(&late.throttle, &early.throttle);
         let pressure_us = difference(late.pressure_us, early.pressure_us);
         let own_wait = Scheduler::waited_ns(late.scheduler, early.scheduler);
@@ -130,8 +175,8 @@ impl VisitCounters {
             // The sampler knows, which spins between rounds.
             slow_rounds: 0,
             wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
-            cpu_ns: now.cpu_ns.saturating_sub(self.mark.cpu_ns),
-            run_queue_ns: own_wait.map(|own| own + theirs),
+            cpu_ns: now.cpu_ns_since(&self.mark),
+            run_queue_ns: own_wait.map(|own| (own + theirs).max(crew.waited_ns.unwrap_or(0))),
             steal_ns: nanoseconds(steal.filter(|_| self.steal_is_told)),
             interrupt_ns: nanoseconds(interrupt),
             throttled_ns: throttle.throttled_ns,
@@ -142,8 +187,18 @@ impl VisitCounters {
     }
 
     fn dear(&self) -> Dear {
-        let times = self.machine.read(|text| Times::parse(text, self.cpu));
+        let times_of = |cpu| self.machine.read(|text| Times::parse(text, cpu));
+        let times = times_of(self.cpu);
+        let member = |member: &Member| {
+            let times = times_of(member.cpu);
+            OfMember {
+                scheduler: member.scheduler.read(Scheduler::parse),
+                steal_ticks: times.and_then(|times| times.steal),
+                interrupt_ticks: times.and_then(|times| times.interrupt),
+            }
+        };
         Dear {
+            crew: self.crew.iter().map(member).collect(),
             scheduler: self.scheduler.read(Scheduler::parse),
             children: self.children_scheduler.iter().map(|it| it.read(Scheduler::parse)).collect(),
             steal_ticks: times.and_then(|times| times.steal),
@@ -161,8 +216,17 @@ impl Reading {
             usage: Usage::of(libc::RUSAGE_SELF),
             cpu_ns: clock_ns(ClockId::ProcessCPUTime) + children.cpu_ns,
             wall_ns: clock_ns(ClockId::MonotonicRaw),
+            crew_cpu_ns: Vec::new(),
             dear: Dear::default(),
         }
+    }
+
+    /// CPU time since an earlier reading: of the process and its children, or of a crew, whose
+    /// wall time is that of each, of the thread that ran least.
+    fn cpu_ns_since(&self, earlier: &Self) -> u64 {
+        let pairs = self.crew_cpu_ns.iter().zip(&earlier.crew_cpu_ns);
+        let least = pairs.map(|(late, early)| late.saturating_sub(*early)).min();
+        least.unwrap_or(self.cpu_ns.saturating_sub(earlier.cpu_ns))
     }
 
     fn as_round(&self) -> RoundCounters {
@@ -170,7 +234,40 @@ impl Reading {
     }
 }
 
-/// The CPU time of another process by the id of its clock; 0 once it is gone.
+/// What took most from one of a crew.
+#[derive(Clone, Copy, Debug, Default)]
+struct Worst {
+    waited_ns: Option<u64>,
+    steal_ticks: Option<u64>,
+    interrupt_ticks: Option<u64>,
+}
+
+impl Worst {
+    fn between(late: &Dear, early: &Dear) -> Self {
+        let pairs = || late.crew.iter().zip(&early.crew);
+        Self {
+            waited_ns: pairs()
+                .filter_map(|(late, early)| Scheduler::waited_ns(late.scheduler, early.scheduler))
+                .max(),
+            steal_ticks: pairs()
+                .filter_map(|(late, early)| difference(late.steal_ticks, early.steal_ticks))
+                .max(),
+            interrupt_ticks: pairs()
+                .filter_map(|(late, early)| difference(late.interrupt_ticks, early.interrupt_ticks))
+                .max(),
+        }
+    }
+}
+
+/// The id of the CPU-time clock of a thread of this process: its number, inverted, before three
+/// bits that say "of a thread" and "as the scheduler counts" (the kernel's `CPUCLOCK_` macros).
+fn thread_clock(thread: u32) -> libc::clockid_t {
+    const OF_THREAD: libc::clockid_t = 4;
+    const SCHEDULER: libc::clockid_t = 2;
+    (!(thread as libc::clockid_t) << 3) | OF_THREAD | SCHEDULER
+}
+
+/// The CPU time by the id of a clock of another process or thread; 0 once that is gone.
 fn cpu_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec to a valid place, or fails.

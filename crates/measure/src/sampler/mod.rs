@@ -163,6 +163,7 @@ pub struct Sampler {
     random: Xoshiro256PlusPlus,
     slots: Vec<Slot>,
     spins: Vec<(u64, f64)>,
+    cpus: Vec<u32>,
 }
 
 /// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
@@ -200,7 +201,20 @@ impl Sampler {
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             slots: (0..cases).map(|_| slot()).collect(),
             spins: Vec::new(),
+            cpus: [settings.cpu].into_iter().chain(settings.other_cpu).collect(),
         }
+    }
+
+    /// Says which CPUs the visit may use. Untold, they are the one it is pinned to and the other.
+    pub fn may_use(&mut self, cpus: Vec<u32>) {
+        if !cpus.is_empty() {
+            self.cpus = cpus;
+        }
+    }
+
+    /// The CPUs that the visit may use: the kernel tells a pinned thread of one only.
+    pub fn cpus(&self) -> &[u32] {
+        &self.cpus
     }
 
     /// The clock, for operations that are timed singly.
@@ -216,6 +230,12 @@ impl Sampler {
     /// Says that a living child works for this visit: its CPU time counts to it.
     pub fn works_with(&mut self, child: u32) {
         self.observer.also_count(child);
+    }
+
+    /// Says which threads of this process work in step with the calling one in the works to come,
+    /// by number and CPU, in place of those before: what holds up one of them holds up all.
+    pub fn works_in_step_with(&mut self, threads: &[(u32, u32)]) {
+        self.observer.work_with(threads);
     }
 
     /// Says that a case has no sample, and why. The other cases go on.

@@ -27,6 +27,9 @@ pub trait Observer {
     fn end_round(&mut self) -> RoundMark;
     /// Counts the CPU time of a living child of the probe's to the visit.
     fn also_count(&mut self, _child: u32) {}
+    /// Counts threads of this process that work in step with the caller's, in place of those
+    /// before: thread number and CPU of each.
+    fn work_with(&mut self, _threads: &[(u32, u32)]) {}
     /// Spins the reference once: when by CLOCK_MONOTONIC_RAW, and for how long, in nanoseconds.
     fn reference_spin(&mut self, clock: &Clock) -> (u64, f64);
 }
@@ -68,6 +71,10 @@ impl Observer for KernelCounters {
 
     fn also_count(&mut self, child: u32) {
         self.visit.also_count(child);
+    }
+
+    fn work_with(&mut self, threads: &[(u32, u32)]) {
+        self.visit.work_with(threads);
     }
 
     fn reference_spin(&mut self, clock: &Clock) -> (u64, f64) {

@@ -10,6 +10,7 @@ use super::*;
 
 fn request() -> VisitRequest {
     VisitRequest {
+        allowed: Vec::new(),
         metric: "cpu.frequency".to_owned(),
         params: vec![Params::none()],
         settings: Settings {

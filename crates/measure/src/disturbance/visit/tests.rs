@@ -179,6 +179,62 @@ fn cpu_time_of_a_reaped_child_counts() {
 }
 
 #[test]
+fn of_a_crew_the_one_that_waited_longest_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    let stat = |ticks: [&str; 3]| {
+        let line = |(cpu, ticks): (usize, &&str)| format!("cpu{cpu} 1 2 3 4 5 {ticks}\n");
+        ticks.iter().enumerate().map(line).collect::<String>()
+    };
+    tree(root, &BEFORE);
+    let thread = |id: u32, text: &str| write(root, &format!("proc/self/task/{id}/schedstat"), text);
+    thread(7, "100 10 1\n");
+    thread(8, "100 10 1\n");
+    write(root, "proc/stat", &stat(["0 0 0", "10 20 30", "1 1 1"]));
+    let mut counters = VisitCounters::open_at(&Tree::at(root), 1, true);
+    counters.work_with_at(&Tree::at(root), &[(7, 0), (8, 2)]);
+    counters.mark();
+    let after = Files { schedstat: "2000 520 8\n", ..BEFORE };
+    tree(root, &after);
+    thread(7, "900 810 1\n");
+    thread(8, "900 60 1\n");
+    write(root, "proc/stat", &stat(["0 1 0", "10 20 31", "1 5 8"]));
+    let told = counters.since_mark();
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+    assert_eq!(told.run_queue_ns, Some(800), "thread 7, and not the sum");
+    assert_eq!((told.steal_ns, told.interrupt_ns), (Some(7 * tick_ns), Some(4 * tick_ns)));
+}
+
+#[test]
+fn of_a_crew_the_cpu_time_of_the_one_that_ran_least_counts() {
+    let (tell, hear) = std::sync::mpsc::channel();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let sleeper = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        let _ = stopped.recv();
+    });
+    let thread = hear.recv().unwrap();
+    let mut counters = VisitCounters::open(0);
+    let spin = |counters: &mut VisitCounters| {
+        counters.mark();
+        let from = cpu_clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);
+        while cpu_clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) < from + 20_000_000 {}
+        counters.since_mark().cpu_ns
+    };
+    assert!(spin(&mut counters) >= 20_000_000, "alone, its own time");
+    counters.work_with(&[(thread, 0)]);
+    let slept = spin(&mut counters);
+    assert!(slept < 10_000_000, "the other slept, and {slept} ns are told");
+    let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    counters.work_with(&[(own, 0)]);
+    assert!(spin(&mut counters) >= 20_000_000, "a thread by its number has a clock");
+    counters.work_with(&[]);
+    assert!(spin(&mut counters) >= 20_000_000, "a crew that was dismissed does not count");
+    drop(stop);
+    sleeper.join().unwrap();
+}
+
+#[test]
 fn this_kernel_keeps_the_counters_it_has_files_for() {
     let mut counters = VisitCounters::open(0);
     let mut told = counters.since_mark();

@@ -1,0 +1,205 @@
+//! What a stream should give.
+
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+
+use super::{ABOUT, Kind, Level};
+use crate::buffer::Page;
+use crate::memory::vectors::Op;
+use crate::ordinal::earlier;
+use crate::uarch::{self, Constant, Row};
+use crate::{Known, Quantity};
+
+/// Bytes of a line: what a core keeps under way, it keeps by the line.
+const LINE_BYTES: f64 = 64.0;
+/// Bytes of one transfer of a channel.
+const TRANSFER_BYTES: f64 = 8.0;
+/// The measured latency of memory.
+const LATENCY: &str = "memory.latency.dram";
+
+pub(super) fn predict(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    match kind.level {
+        Level::Dram => of_memory(kind, host, known),
+        Level::Cache(_) => of_cache(kind, host, known),
+    }
+}
+
+fn of_memory(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let huge = Kind { page: Page::Huge, ..kind };
+    if kind.page == Page::Base && known.summary(ABOUT.id, &huge.params()).is_some() {
+        let source = "small pages stop a prefetcher at each 4 KiB, and cost a translation each";
+        return at_most(1.0, huge, source, "small pages cost nothing here", known);
+    }
+    match kind.op {
+        Op::Read if kind.threads == 1 => of_one_reader(host, known),
+        Op::Read => of_all_readers(kind, host, known),
+        Op::WriteNt => Err(NoModel(
+            "how fast a core drains its write-combining buffers is not published".to_owned(),
+        )),
+        Op::Write | Op::Copy | Op::Triad => {
+            let source = "an ordinary store fetches the line it is about to overwrite, so that as \
+                          many lines are fetched as for a read of so many bytes, and some go back";
+            let meaning = "the core leaves out the fetch of a line that is overwritten whole";
+            at_most(1.0, Kind { op: Op::Read, ..kind }, source, meaning, known)
+        }
+    }
+}
+
+/// Little's law: what is under way = rate × time.
+fn of_one_reader(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let row = uarch::row_for(host).map_err(NoModel)?;
+    let lines = constant(row, "lines_under_way")?;
+    let latency = earlier(LATENCY, &Params::none(), known)?;
+    let [value, low, high] =
+        [latency.value, latency.high, latency.low].map(|ns| lines.value * LINE_BYTES * 1e9 / ns);
+    let formula = format!("≤ lines under way × 64 B ÷ {LATENCY}");
+    let claim = Prediction::at_most(value, &formula, &lines.source)
+        .within(low, high)
+        .with_input("lines_under_way", lines.value, &row.origin())
+        .with_quantity(LATENCY, latency.value, Unit::Nanoseconds, &format!("this run: {LATENCY}"));
+    Ok(claim.if_above(
+        "more lines are under way than the core can keep, or they did not come from memory: a \
+         cache served a part of them",
+    ))
+}
+
+fn of_all_readers(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let modules = &host.memory.modules;
+    let rates: Vec<f64> = modules.iter().filter_map(|module| module.transfers_per_s).collect();
+    if !rates.is_empty() && rates.len() == modules.len() {
+        let peak = TRANSFER_BYTES * rates.iter().sum::<f64>();
+        let claim = Prediction::at_most(
+            peak,
+            "≤ modules × transfers/s × 8 B",
+            "JEDEC: a channel is 64 bits wide; two modules on one channel share it",
+        );
+        let origin = "SMBIOS";
+        let claim = claim.with_quantity("modules' peak", peak, Unit::BytesPerSecond, origin);
+        return Ok(claim.if_above("a cache served a part of the bytes"));
+    }
+    let one = Kind { threads: 1, ..kind };
+    let limit = rate(one, known)?;
+    let [value, low, high] = [limit.value, limit.low, limit.high].map(|rate| 0.9 * rate);
+    let name = format!("{}{}", ABOUT.id, one.params());
+    let claim = Prediction::at_least(
+        value,
+        &format!("≥ 0.9 × {name}"),
+        "more cores keep more lines under way; what they lose to each other in the memory's banks \
+         is less than a tenth of one's",
+    );
+    let origin = format!("this run: {name}");
+    let claim =
+        claim.within(low, high).with_quantity(&name, limit.value, Unit::BytesPerSecond, &origin);
+    Ok(claim.if_below("the cores hinder each other: they may be threads of one core, or a quota"))
+}
+
+fn of_cache(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let one = Kind { threads: 1, ..kind };
+    if kind.threads > 1 {
+        return of_private_caches(kind, one, known);
+    }
+    match (kind.op, kind.level) {
+        (Op::Read, Level::Cache(1)) => {
+            let (peak, row, per_cycle) = published("l1_read_bytes_per_cycle", host, known)?;
+            let sum = Prediction::sum(peak.value, 0.0, 0.2, FORMULA, &per_cycle.source);
+            let sum = Prediction { software: None, ..sum };
+            let meaning = "the core runs at another frequency, or loads that are not aligned";
+            Ok(inputs(sum, &peak, row, per_cycle).otherwise(meaning))
+        }
+        (Op::Read, Level::Cache(2)) => {
+            let (peak, row, per_cycle) = published("l2_read_bytes_per_cycle", host, known)?;
+            let formula = format!("≤ {FORMULA}");
+            let claim = Prediction::at_most(peak.value, &formula, &per_cycle.source)
+                .within(peak.low, peak.high);
+            let meaning = "a part of the set stays in the first level";
+            Ok(inputs(claim, &peak, row, per_cycle).if_above(meaning))
+        }
+        (Op::Read, _) => {
+            let source = "a level is no faster than the one before it, through which it is read";
+            let meaning = "a part of the set stays in the second level";
+            at_most(1.0, Kind { level: Level::Cache(2), ..kind }, source, meaning, known)
+        }
+        (Op::Copy, _) => {
+            let source = "half of what a copy counts is stored, as fast as a write at best";
+            at_most(2.0, Kind { op: Op::Write, ..kind }, source, "the two results differ", known)
+        }
+        _ => {
+            let source = "no core stores more bytes a cycle than it loads";
+            at_most(1.0, Kind { op: Op::Read, ..kind }, source, "the two results differ", known)
+        }
+    }
+}
+
+const FORMULA: &str = "published bytes a cycle × cpu.frequency";
+
+/// Threads on cores of their own: each has its first two levels to itself.
+fn of_private_caches(kind: Kind, one: Kind, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let threads = kind.threads as f64;
+    if kind.level == Level::Cache(3) {
+        let source = "a shared cache serves several cores no faster than each alone";
+        return at_most(threads, one, source, "the one thread was disturbed", known);
+    }
+    let alone = rate(one, known)?;
+    let name = format!("{}{}", ABOUT.id, one.params());
+    let source = "each core has its first two levels to itself";
+    let sum =
+        Prediction::sum(threads * alone.value, 0.0, 0.2, &format!("threads × {name}"), source);
+    let sum = Prediction { hardware: None, software: None, ..sum };
+    let origin = format!("this run: {name}");
+    Ok(sum
+        .with_input("threads", threads, "the case")
+        .with_quantity(&name, alone.value, Unit::BytesPerSecond, &origin)
+        .if_above("the one thread was disturbed, or ran at a lower frequency")
+        .if_below("the cores are threads of one core, or slow each other: frequency, quota"))
+}
+
+/// The claim that this case gives at most so many times another.
+fn at_most(
+    times: f64,
+    other: Kind,
+    source: &str,
+    meaning: &str,
+    known: &Known<'_>,
+) -> Result<Prediction, NoModel> {
+    let limit = rate(other, known)?;
+    let name = format!("{}{}", ABOUT.id, other.params());
+    let formula =
+        if times == 1.0 { format!("≤ {name}") } else { format!("≤ {times} × {name}") };
+    let origin = format!("this run: {name}");
+    let claim = Prediction::at_most(times * limit.value, &formula, source)
+        .within(times * limit.low, times * limit.high)
+        .with_quantity(&name, limit.value, Unit::BytesPerSecond, &origin);
+    Ok(claim.if_above(meaning))
+}
+
+fn rate(kind: Kind, known: &Known<'_>) -> Result<Quantity, NoModel> {
+    earlier(ABOUT.id, &kind.params(), known)
+}
+
+fn constant<'r>(row: &'r Row, name: &str) -> Result<&'r Constant, NoModel> {
+    row.constant(name).ok_or_else(|| {
+        NoModel(format!("no published value of {name} for {} in data/uarch.toml", row.title))
+    })
+}
+
+/// A published number of bytes a cycle at the measured frequency.
+fn published(
+    name: &str,
+    host: &Host,
+    known: &Known<'_>,
+) -> Result<(Quantity, &'static Row, &'static Constant), NoModel> {
+    let row = uarch::row_for(host).map_err(NoModel)?;
+    let per_cycle = constant(row, name)?;
+    let Quantity { value, low, high } = earlier("cpu.frequency", &Params::none(), known)?;
+    let [value, low, high] = [value, low, high].map(|hz| per_cycle.value * hz);
+    Ok((Quantity { value, low, high }, row, per_cycle))
+}
+
+fn inputs(prediction: Prediction, peak: &Quantity, row: &Row, per_cycle: &Constant) -> Prediction {
+    let hz = peak.value / per_cycle.value;
+    prediction.with_input("bytes a cycle", per_cycle.value, &row.origin()).with_quantity(
+        "cpu.frequency",
+        hz,
+        Unit::Hertz,
+        "this run: cpu.frequency",
+    )
+}

@@ -1,0 +1,346 @@
+//! memory.core_to_core: how long a line takes from one core to another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work};
+use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
+
+use super::crew::{Crew, Finding, Maker, Part};
+use crate::buffer::{Buffer, Page};
+use crate::ordinal::earlier;
+use crate::uarch;
+use crate::{About, Case, Known, Parameter, Plan, Probe};
+
+/// memory.core_to_core.
+pub struct CoreToCore;
+
+static ABOUT: About = About {
+    id: "memory.core_to_core",
+    title: "line from core to core",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "one way of a cache line between two cores: half of a round trip in which each end, in \
+            its turn, adds one to a number by compare-and-swap, which must have the line for \
+            itself",
+    not_timed: "waking anybody: both ends spin on the line in threads of their own, pinned, and \
+                nobody else touches it",
+    model: "two cores of one last-level cache: 2 × its latency, once from the asking core to \
+            where the line is known and once from there to its holder and back, l3_cycles ÷ \
+            cpu.frequency, ± 30 %. Others: at least that",
+    source: "data/uarch.toml; the number printed is one way, as by core-to-core-latency \
+             (N. Viennot, github.com/nviennot/core-to-core-latency, benchmark 1: CAS on a shared \
+             line)",
+    pitfalls: &[
+        "one way or a round trip: published figures differ by a factor of two in what they mean",
+        "an end that only looks, and writes when it sees, takes the line twice: first to read it \
+         and then to own it. Here one compare-and-swap does both",
+        "a line beside others: each pair has a fresh one, in a page of its own, first touched by \
+         the first end on its node",
+        "a virtual CPU is not a core: which two share a core or a cache is the hypervisor's word, \
+         and may change",
+    ],
+    parameters: &[
+        Parameter { name: "a", values: "CPU number", meaning: "where the line is first touched" },
+        Parameter {
+            name: "b",
+            values: "CPU number above a",
+            meaning: "the other end. quick and standard: the first allowed CPU with at most 16 \
+                      others; thorough: all pairs of at most 24 CPUs",
+        },
+    ],
+    needs: &["cpu.frequency"],
+    requires: "two CPUs",
+    published: "",
+    waits: Waits::Never,
+    noise_limit: 0.10,
+};
+
+/// Others that the first CPU is paired with.
+const PARTNERS_MAX: usize = 16;
+/// CPUs of which all pairs are taken.
+const CPUS_MAX: usize = 24;
+
+impl Probe for CoreToCore {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case> {
+        let pairs = match plan.smoke {
+            true => vec![(0, 1)],
+            false => pairs(&host.cpu.allowed, plan.effort),
+        };
+        let case = |(a, b): (u32, u32)| Case {
+            params: Params::one("a", i64::from(a)).and("b", i64::from(b)),
+            cost_ns: 10e6,
+        };
+        pairs.into_iter().map(case).collect()
+    }
+
+    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let row = uarch::row_for(host).map_err(NoModel)?;
+        let cycles = row
+            .constant("l3_cycles")
+            .ok_or_else(|| NoModel(format!("no published value of l3_cycles for {}", row.title)))?;
+        let hz = earlier("cpu.frequency", &Params::none(), known)?.value;
+        let ns = 2.0 * cycles.value / hz * 1e9;
+        let source = "asked for at the last-level cache, and fetched from the holder: its latency \
+                      twice";
+        let formula = "2 × l3_cycles ÷ cpu.frequency";
+        let sum = Prediction::sum(ns, 0.0, 0.3, formula, source)
+            .with_input("l3_cycles", cycles.value, &row.origin())
+            .with_quantity("cpu.frequency", hz, Unit::Hertz, "this run: cpu.frequency");
+        let sum = Prediction { software: None, ..sum };
+        Ok(match share_a_cache(ends(case).unwrap_or((0, 0)), host) {
+            true => sum
+                .if_above("the two do not share the cache that the machine tells of")
+                .if_below("the two are threads of one core, which the machine does not tell"),
+            false => sum.as_lower_limit().if_below("the two share a cache nearer than is told"),
+        })
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let allowed = sampler.cpus().to_vec();
+        for (index, case) in cases.iter().enumerate() {
+            let Some(ends) = ends(case) else {
+                let text = format!("{} names no two CPUs", case.params);
+                sampler.fault(index, Fault::Failed(text));
+                continue;
+            };
+            if let Err(fault) = take(index, ends, &allowed, sampler) {
+                sampler.fault(index, fault);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Pairs of an effort.
+fn pairs(allowed: &[u32], effort: Effort) -> Vec<(u32, u32)> {
+    let Some((first, others)) = allowed.split_first() else { return Vec::new() };
+    let firsts = match (effort, allowed.len()) {
+        // One CPU is a case as well, whose reason is told.
+        (_, 1) => return vec![(*first, *first + 1)],
+        (Effort::Thorough, _) => &allowed[..allowed.len().min(CPUS_MAX)],
+        _ => {
+            // Evenly over all, so that far ones are among them.
+            let step = others.len().div_ceil(PARTNERS_MAX);
+            return others.iter().step_by(step).map(|other| (*first, *other)).collect();
+        }
+    };
+    let above = |a: u32| firsts.iter().filter(move |b| **b > a).map(move |b| (a, *b));
+    firsts.iter().flat_map(|a| above(*a)).collect()
+}
+
+fn ends(case: &Case) -> Option<(u32, u32)> {
+    let end = |name| case.params.integer(name).and_then(|cpu| u32::try_from(cpu).ok());
+    Some((end("a")?, end("b")?)).filter(|(a, b)| a < b)
+}
+
+/// Whether both are among those who share the last-level cache that is known.
+fn share_a_cache((a, b): (u32, u32), host: &Host) -> bool {
+    let siblings = host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b));
+    let cache = host.last_level_cache().filter(|cache| cache.level == 3);
+    let both = |shared: &[u32]| shared.contains(&a) && shared.contains(&b);
+    !siblings && cache.is_some_and(|cache| both(&cache.shared_by))
+}
+
+fn take(
+    index: usize,
+    (a, b): (u32, u32),
+    allowed: &[u32],
+    sampler: &mut Sampler,
+) -> Result<(), Fault> {
+    let own = sampler.settings().cpu;
+    if allowed.len() < 2 {
+        let remedy = "allow this process a second (taskset, cpuset)";
+        let text = format!("there is one CPU only for this process; {remedy}");
+        return Err(Fault::Unavailable(text));
+    }
+    let line = Line::new();
+    // The worker is an end itself, or only calls the time.
+    let others: Vec<u32> = [a, b].into_iter().filter(|cpu| *cpu != own).collect();
+    let mut crew = Crew::on(&others)?;
+    sampler.works_in_step_with(&crew.threads());
+    let maker = |cpu: u32| line.maker(u64::from(cpu == b), cpu == a);
+    let caller = (others.len() == 1).then(|| maker(own));
+    let mut mustered = crew.muster(caller, others.iter().map(|cpu| maker(*cpu)).collect())?;
+    sampler.run(vec![Work::Batched {
+        case: index,
+        kernel: Box::new(|iterations| mustered.work(iterations)),
+        twin: None,
+        // A round trip is two ways.
+        per_iteration: 2.0,
+        to_unit: |ns| ns,
+    }]);
+    sampler.works_in_step_with(&[]);
+    for finding in mustered.dismiss() {
+        let (passed, text) = finding?;
+        sampler.check(index, "turns and CPUs", passed, format!("CPUs {a} and {b}: {text}"));
+    }
+    Ok(())
+}
+
+/// The line: in a page of its own, made by the first end, found by the other.
+#[derive(Clone, Default)]
+struct Line(Arc<Place>);
+
+#[derive(Default)]
+struct Place {
+    /// Address of the number; 0 before it is made.
+    address: AtomicU64,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The end that adds one wherever the number is even, or odd.
+    fn maker(&self, parity: u64, first: bool) -> Maker {
+        let line = self.clone();
+        Box::new(move || {
+            // Who touches it first decides the node that it lies on.
+            let page = if first { Some(Buffer::of(4096, Page::Base)?) } else { None };
+            if let Some(page) = &page {
+                // SAFETY: within the page, and aligned.
+                unsafe { page.start().cast::<u64>().write_volatile(0) };
+                line.0.address.store(page.start().addr() as u64, Ordering::Release);
+            }
+            Ok(Box::new(End { line, parity, page, turns: 0, trips: 0 }) as Box<dyn Part>)
+        })
+    }
+}
+
+/// One end of the exchange.
+struct End {
+    line: Line,
+    parity: u64,
+    /// The first end's: it must outlive the other's last turn.
+    page: Option<Buffer>,
+    turns: u64,
+    trips: u64,
+}
+
+/// Looks for the own turn at most; some seconds.
+const LOOKS_MAX: u64 = 1 << 31;
+
+impl Part for End {
+    fn work(&mut self, iterations: u64) -> u64 {
+        let address = self.line.0.address.load(Ordering::Acquire) as usize;
+        if address == 0 {
+            return 0;
+        }
+        // SAFETY: the first end's page, which lives until both have ended their batches.
+        let number = unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(address) };
+        let from = 2 * self.trips;
+        for trip in 0..iterations {
+            let turn = from + 2 * trip + self.parity;
+            let mut looks = 0;
+            while number
+                .compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                looks += 1;
+                if looks > LOOKS_MAX {
+                    return trip;
+                }
+            }
+            self.turns += 1;
+        }
+        self.trips += iterations;
+        iterations
+    }
+
+    fn finish(self: Box<Self>) -> Result<Finding, Fault> {
+        let Some(page) = &self.page else {
+            return Ok((self.turns == self.trips, format!("{} turns each", self.turns)));
+        };
+        let (there, pages) = page.check()?;
+        // SAFETY: the own page. Both ends had their last turn before the last batch ended.
+        let number = unsafe { page.start().cast::<u64>().read_volatile() };
+        let passed = there && self.turns == self.trips && number == 2 * self.trips;
+        Ok((passed, format!("{} turns each, {number} in all; {pages}", self.turns)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn both_ends_have_their_turns_on_their_cpus() {
+        for (_, sample) in smoke::take(&CoreToCore) {
+            match sample {
+                Ok(sample) => {
+                    assert!(sample.values.iter().all(|ns| *ns > 0.1), "{:?}", sample.values);
+                    assert_eq!(sample.checks.len(), 1);
+                }
+                Err(fault) => assert!(fault.to_string().contains("CPU"), "{fault}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_the_reason() {
+        let _alone = smoke::alone();
+        let case = Case::usual(Params::one("a", 0).and("b", 1023));
+        let samples = smoke::visit(&CoreToCore, &[case]);
+        assert!(matches!(&samples[0], Err(Fault::Unavailable(text)) if text.contains("CPU")));
+    }
+
+    #[test]
+    fn an_end_whose_turn_was_taken_by_another_counts_short() {
+        let line = Line::new();
+        let mut first = line.maker(0, true)().unwrap();
+        let mut second = line.maker(1, false)().unwrap();
+        assert_eq!((first.work(1), second.work(1)), (1, 1));
+        let third = line.maker(0, false)().unwrap();
+        assert!(third.finish().unwrap().0, "no turn and no trip");
+        assert!(second.finish().unwrap().0);
+        // SAFETY: the page lives with the first end.
+        let number = line.0.address.load(Ordering::Relaxed) as usize;
+        let number = std::ptr::with_exposed_provenance_mut::<u64>(number);
+        // SAFETY: as above.
+        unsafe { number.write_volatile(7) };
+        let (passed, text) = first.finish().unwrap();
+        assert!(!passed && text.contains("7 in all"), "{text}");
+    }
+
+    #[test]
+    fn pairs_are_those_of_the_first_or_all() {
+        let all: Vec<u32> = (0..64).collect();
+        let quick = pairs(&all, Effort::Quick);
+        assert_eq!((quick.len(), quick[0]), (16, (0, 1)));
+        assert!(quick.iter().all(|(a, b)| *a == 0 && b > a) && quick[15].1 >= 60);
+        assert_eq!(pairs(&all, Effort::Thorough).len(), 24 * 23 / 2);
+        assert_eq!(pairs(&[3, 5, 9], Effort::Thorough), [(3, 5), (3, 9), (5, 9)]);
+        assert_eq!(pairs(&[2], Effort::Quick), [(2, 3)]);
+        assert!(pairs(&[], Effort::Quick).is_empty());
+    }
+
+    #[test]
+    fn who_shares_a_cache_has_a_number_and_others_a_limit() {
+        let mut host = Host::default();
+        host.cpu.architecture = "x86_64".to_owned();
+        host.cpu.vendor = Some("AuthenticAMD".to_owned());
+        (host.cpu.family, host.cpu.model_number) = (Some(25), Some(17));
+        let cache = fathom_record::host::Cache {
+            level: 3,
+            kind: "unified".to_owned(),
+            shared_by: vec![0, 1],
+            ..fathom_record::host::Cache::default()
+        };
+        host.cpu.caches = vec![cache];
+        let records = [smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6)];
+        let predict = |b: i64| {
+            let case = Case::usual(Params::one("a", 0).and("b", b));
+            CoreToCore.predict(&case, &host, &Known::new(&records)).unwrap()
+        };
+        assert_eq!(predict(1).value, Some(50.0));
+        assert_eq!((predict(2).value, predict(2).low, predict(2).high), (None, Some(50.0), None));
+    }
+}

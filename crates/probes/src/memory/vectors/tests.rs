@@ -1,0 +1,119 @@
+//! Every kernel of every width that can be used here, against plain code, for odd sizes.
+
+use super::*;
+
+/// Sizes around every boundary: nothing, less than a word, a turn of each width and their sum.
+const SIZES: [usize; 12] = [0, 1, 7, 8, 63, 64, 128, 255, 256, 513, 1024 + 40, 4096 + 3];
+
+#[derive(Clone)]
+#[repr(align(64))]
+struct Bytes([u8; 8192]);
+
+fn pattern(seed: usize) -> Box<Bytes> {
+    let mut bytes = Box::new(Bytes([0; 8192]));
+    let value = |index: usize| ((index + seed) * 2_654_435_761 >> 7) as u8;
+    bytes.0.iter_mut().enumerate().for_each(|(index, byte)| *byte = value(index));
+    bytes
+}
+
+/// Runs for each width and size, and says which were tried.
+fn for_each(test: impl Fn(&Vectors, usize)) {
+    let widths: Vec<&Vectors> = Vectors::usable().collect();
+    assert!(!widths.is_empty());
+    for width in widths {
+        SIZES.iter().for_each(|size| test(width, *size));
+    }
+}
+
+#[test]
+fn the_widest_comes_first_and_the_narrowest_can_always_be_used() {
+    let widths: Vec<usize> = Vectors::usable().map(|vectors| vectors.bytes).collect();
+    assert!(widths.is_sorted_by(|a, b| a > b) && widths.last() == Some(&16), "{widths:?}");
+    assert_eq!(Vectors::widest().bytes, widths[0]);
+}
+
+#[test]
+fn a_read_sums_every_byte_and_no_other() {
+    for_each(|width, size| {
+        let mut bytes = pattern(1);
+        for far in [false, true] {
+            for passes in [1, 3] {
+                // SAFETY: the array is larger than every size.
+                let sum = unsafe { width.read(bytes.0.as_ptr(), size, passes, far) };
+                let expected = sum_of(&bytes.0[..size]).wrapping_mul(passes);
+                assert_eq!(sum, expected, "{} {size} × {passes}", width.name);
+            }
+        }
+        let before = sum_of(&bytes.0[..size]);
+        for changed in [0, size / 2, size.saturating_sub(1)] {
+            bytes.0[changed] ^= 0x10;
+            // SAFETY: as above.
+            let sum = unsafe { width.read(bytes.0.as_ptr(), size, 1, false) };
+            assert_eq!(sum != before, size > 0, "{} {size}: byte {changed}", width.name);
+            bytes.0[changed] ^= 0x10;
+        }
+        bytes.0[size] ^= 0x10;
+        // SAFETY: as above.
+        let sum = unsafe { width.read(bytes.0.as_ptr(), size, 1, false) };
+        assert_eq!(sum, before, "{} {size}: a byte behind was read", width.name);
+    });
+}
+
+#[test]
+fn a_write_sets_every_byte_and_no_other() {
+    let word = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
+    for_each(|width, size| {
+        for stay in [true, false] {
+            let before = pattern(2);
+            let mut bytes = before.clone();
+            // SAFETY: the array is larger than every size.
+            unsafe { width.write(bytes.0.as_mut_ptr(), size, 2, word, stay) };
+            let wrong = (0..size).find(|index| bytes.0[*index] != (index % 8) as u8 + 1);
+            assert_eq!(wrong, None, "{} {size}", width.name);
+            assert_eq!(bytes.0[size..], before.0[size..], "{} {size}", width.name);
+        }
+    });
+}
+
+#[test]
+fn a_copy_sets_every_byte_and_no_other() {
+    for_each(|width, size| {
+        let (source, before) = (pattern(3), pattern(4));
+        let mut target = before.clone();
+        // SAFETY: the arrays are larger than every size.
+        unsafe { width.copy(target.0.as_mut_ptr(), source.0.as_ptr(), size, 2) };
+        assert_eq!(target.0[..size], source.0[..size], "{} {size}", width.name);
+        assert_eq!(target.0[size..], before.0[size..], "{} {size}", width.name);
+    });
+}
+
+#[test]
+fn a_triad_is_exact_for_every_double_and_touches_no_other() {
+    #[repr(align(64))]
+    struct Doubles([f64; 1024]);
+    let of = |step: f64| {
+        let mut doubles = Box::new(Doubles([0.0; 1024]));
+        doubles.0.iter_mut().enumerate().for_each(|(index, it)| *it = step * index as f64 + 1.0);
+        doubles
+    };
+    for_each(|width, size| {
+        let doubles = size / 8;
+        let (mut a, mut b, mut c) = (of(0.0), of(2.0), of(5.0));
+        let arrays = [a.0.as_mut_ptr(), b.0.as_mut_ptr(), c.0.as_mut_ptr()];
+        // SAFETY: the arrays are larger than every size.
+        unsafe { width.triad(arrays, doubles, 2) };
+        for index in 0..1024 {
+            let expected = if index < doubles { 17.0 * index as f64 + 4.0 } else { 1.0 };
+            assert_eq!(a.0[index], expected, "{} {size}: {index}", width.name);
+        }
+    });
+}
+
+#[test]
+fn an_operation_is_known_by_its_name() {
+    for op in Op::ALL {
+        assert_eq!(Op::named(op.name()), Some(op));
+        assert!((op.arrays()..=op.arrays() + 1).contains(&op.bus_arrays()));
+    }
+    assert_eq!(Op::named("rd"), None);
+}

@@ -1,0 +1,227 @@
+//! The kernels for x86-64: AVX-512, AVX2 and SSE2.
+//!
+//! One shape for all widths: eight vectors to a turn of the loop, and the passes counted within, so
+//! that a set as small as half a first-level cache is read without leaving the assembly.
+
+use std::arch::asm;
+
+use super::Vectors;
+
+/// Vectors in one turn of a loop.
+pub(super) const VECTORS: usize = 8;
+
+/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are.
+pub(super) struct Kernels {
+    // SAFETY: a type; each caller says why it may call.
+    pub(super) read: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
+    pub(super) read_far: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
+    pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64),
+    // SAFETY: a type; each caller says why it may call.
+    pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64),
+    // SAFETY: a type; each caller says why it may call.
+    pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64),
+    // SAFETY: a type; each caller says why it may call.
+    pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64),
+}
+
+/// The widest first.
+pub(super) static ALL: [Vectors; 3] = [
+    Vectors { bytes: 64, name: "AVX-512", kernels: zmm::KERNELS },
+    Vectors { bytes: 32, name: "AVX2", kernels: ymm::KERNELS },
+    Vectors { bytes: 16, name: "SSE2", kernels: xmm::KERNELS },
+];
+
+/// Whether the core has such vectors and the kernel keeps them over a switch.
+pub(super) fn is_usable(bytes: usize) -> bool {
+    match bytes {
+        64 => is_x86_feature_detected!("avx512f"),
+        32 => is_x86_feature_detected!("avx2"),
+        _ => true,
+    }
+}
+
+/// An instruction of three operands whose first two are one register.
+macro_rules! vex {
+    ($op:literal, $register:expr, $operand:expr) => {
+        concat!("v", $op, " ", $register, ", ", $register, ", ", $operand)
+    };
+}
+
+/// The same in the older form of two operands.
+macro_rules! sse {
+    ($op:literal, $register:expr, $operand:expr) => {
+        concat!($op, " ", $register, ", ", $operand)
+    };
+}
+
+/// A turn of a loop's vector at its place behind a pointer.
+macro_rules! at {
+    ($pointer:literal, $bytes:literal, $index:literal) => {
+        concat!("[{", $pointer, "} + ", $bytes, "*", $index, "]")
+    };
+}
+
+/// A read: `$ahead` are instructions that fetch what lies so far ahead.
+macro_rules! read {
+    ($name:ident, $form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
+     [$($index:literal)*], [$($line:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        pub(super) unsafe fn $name(start: *const u8, bytes: usize, passes: u64, sums: *mut u64) {
+            // SAFETY: reads what the caller vouches for, and writes eight vectors to `sums`.
+            unsafe {
+                asm!(
+                    $($form!("xorps", concat!("xmm", $index), concat!("xmm", $index)),)*
+                    "3:",
+                    "mov {at}, {start}",
+                    "2:",
+                    $(concat!("prefetcht1 [{at} + 1024 + 64*", $line, "]"),)*
+                    $($form!("paddq", concat!($register, $index), at!("at", $bytes, $index)),)*
+                    concat!("add {at}, 8*", $bytes),
+                    "cmp {at}, {end}",
+                    "jb 2b",
+                    "dec {passes}",
+                    "jnz 3b",
+                    $(concat!($v, "movups ", at!("sums", $bytes, $index), ", ",
+                              $register, $index),)*
+                    $end,
+                    at = out(reg) _, start = in(reg) start, end = in(reg) start.add(bytes),
+                    passes = inout(reg) passes => _, sums = in(reg) sums,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// A write of one word, by this store; `$after` stands behind each pass.
+macro_rules! write {
+    ($name:ident, $v:literal, $store:literal, $register:literal, $bytes:literal, $end:literal,
+     $after:literal, [$($index:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        pub(super) unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) {
+            // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
+            unsafe {
+                asm!(
+                    concat!($v, "movups ", $register, "0, [{words}]"),
+                    "3:",
+                    "mov {at}, {start}",
+                    "2:",
+                    $(concat!($v, $store, " ", at!("at", $bytes, $index), ", ", $register, "0"),)*
+                    concat!("add {at}, 8*", $bytes),
+                    "cmp {at}, {end}",
+                    "jb 2b",
+                    $after,
+                    "dec {passes}",
+                    "jnz 3b",
+                    $end,
+                    at = out(reg) _, start = in(reg) start, end = in(reg) start.add(bytes),
+                    passes = inout(reg) passes => _, words = in(reg) words,
+                    out("xmm0") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// A copy and a triad.
+macro_rules! moves {
+    ($form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
+     [$($index:literal)*]) => {
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        pub(super) unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
+            // SAFETY: reads and writes what the caller vouches for.
+            unsafe {
+                asm!(
+                    "3:",
+                    "xor {at:e}, {at:e}",
+                    "2:",
+                    $(concat!($v, "movaps ", $register, $index, ", [{source} + {at} + ",
+                              $bytes, "*", $index, "]"),)*
+                    $(concat!($v, "movaps [{target} + {at} + ", $bytes, "*", $index, "], ",
+                              $register, $index),)*
+                    concat!("add {at}, 8*", $bytes),
+                    "cmp {at}, {bytes}",
+                    "jb 2b",
+                    "dec {passes}",
+                    "jnz 3b",
+                    $end,
+                    at = out(reg) _, source = in(reg) source, target = in(reg) target,
+                    bytes = in(reg) bytes, passes = inout(reg) passes => _,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                    options(nostack),
+                );
+            }
+        }
+
+        /// # Safety
+        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        pub(super) unsafe fn triad(
+            [a, b, c]: [*mut u8; 3],
+            bytes: usize,
+            passes: u64,
+            scale: *const u64,
+        ) {
+            // SAFETY: reads and writes what the caller vouches for, and one vector at `scale`.
+            unsafe {
+                asm!(
+                    concat!($v, "movups ", $register, "8, [{scale}]"),
+                    "3:",
+                    "xor {at:e}, {at:e}",
+                    "2:",
+                    $(
+                        concat!($v, "movapd ", $register, $index, ", [{c} + {at} + ",
+                                $bytes, "*", $index, "]"),
+                        $form!("mulpd", concat!($register, $index), concat!($register, "8")),
+                        $form!("addpd", concat!($register, $index),
+                               concat!("[{b} + {at} + ", $bytes, "*", $index, "]")),
+                    )*
+                    $(concat!($v, "movapd [{a} + {at} + ", $bytes, "*", $index, "], ",
+                              $register, $index),)*
+                    concat!("add {at}, 8*", $bytes),
+                    "cmp {at}, {bytes}",
+                    "jb 2b",
+                    "dec {passes}",
+                    "jnz 3b",
+                    $end,
+                    at = out(reg) _, a = in(reg) a, b = in(reg) b, c = in(reg) c,
+                    bytes = in(reg) bytes, passes = inout(reg) passes => _, scale = in(reg) scale,
+                    out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
+                    out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
+}
+
+/// All kernels of one width; `$lines` are the cache lines of a turn.
+macro_rules! kernels {
+    ($module:ident, $form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
+     $lines:tt) => {
+        mod $module {
+            use super::{Kernels, asm};
+
+            pub(super) const KERNELS: Kernels =
+                Kernels { read, read_far, write, write_nt, copy, triad };
+
+            read!(read, $form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7], []);
+            read!(read_far, $form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7], $lines);
+            write!(write, $v, "movaps", $register, $bytes, $end, "", [0 1 2 3 4 5 6 7]);
+            write!(write_nt, $v, "movntps", $register, $bytes, $end, "sfence", [0 1 2 3 4 5 6 7]);
+            moves!($form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7]);
+        }
+    };
+}
+
+kernels!(zmm, vex, "v", "zmm", 64, "vzeroupper", [0 1 2 3 4 5 6 7]);
+kernels!(ymm, vex, "v", "ymm", 32, "vzeroupper", [0 1 2 3]);
+kernels!(xmm, sse, "", "xmm", 16, "", [0 1]);
