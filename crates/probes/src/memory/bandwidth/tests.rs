@@ -140,7 +140,7 @@ fn what_stores_is_held_against_a_read_and_private_caches_grow_with_the_threads()
     let nt = model::predict(kind(Op::WriteNt, 2, Level::Dram), &host(2), &Known::new(&[read]));
     assert!(nt.is_err());
     let l2 = record(kind(Op::Read, 1, Level::Cache(2)), 100e9);
-    let sum = predicted(kind(Op::Read, 4, Level::Cache(2)), &host(4), &[l2.clone()]);
+    let sum = predicted(kind(Op::Read, 4, Level::Cache(2)), &host(4), std::slice::from_ref(&l2));
     assert_eq!((sum.value, sum.low), (Some(400e9), Some(320e9)));
     let claim = predicted(kind(Op::Read, 1, Level::Cache(3)), &host(4), &[l2]);
     assert_eq!(claim.high, Some(100e9));

@@ -11,7 +11,7 @@ struct Bytes([u8; 8192]);
 
 fn pattern(seed: usize) -> Box<Bytes> {
     let mut bytes = Box::new(Bytes([0; 8192]));
-    let value = |index: usize| ((index + seed) * 2_654_435_761 >> 7) as u8;
+    let value = |index: usize| (((index + seed) * 2_654_435_761) >> 7) as u8;
     bytes.0.iter_mut().enumerate().for_each(|(index, byte)| *byte = value(index));
     bytes
 }
