@@ -17,7 +17,7 @@ const CLASSIC_LARGEST: usize = 128 * MIB;
 /// The largest set is at least so many times the last-level cache.
 const BEYOND_LLC: usize = 4;
 /// Octaves behind the last cache but one that are taken in quarters.
-const QUARTERED: usize = 3;
+const QUARTERED: usize = 2;
 /// Strides of the classic grid.
 const STRIDES: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
@@ -122,10 +122,12 @@ fn octaves(from: usize, to: usize) -> Vec<usize> {
 /// Octaves, and finer steps about the size of each cache: where a plateau ends lies between two.
 fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     let mut sets = octaves(SMALLEST, largest);
-    let caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
-    for cache in caches {
+    let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
+    for cache in model::caches(host) {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
+            // A set of this size takes a tenth of a second of the few there are.
+            Effort::Quick if size as u64 == last => &[4, 6],
             Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };
