@@ -16,6 +16,8 @@ use crate::buffer::Buffer;
 pub(crate) const LOADS: u64 = 16;
 /// Walkers of a warm-up: about as many misses as a core keeps in flight.
 const WALKERS: usize = 16;
+/// Loads until what the walkers left has settled: some 40 ms at the latency of memory.
+const SETTLING_LOADS: u64 = 1 << 18;
 /// Elements that each walker takes before all of them move on.
 const STRETCH: usize = 256;
 
@@ -179,6 +181,13 @@ impl<'b> Chain<'b> {
             }
         }
         (self.at, self.rank) = (self.place(0), 0);
+    }
+
+    /// Chases along some of the cycle until the caches hold what they hold beside so slow a reader,
+    /// and says whether the loads led to where they should. Walkers read ten times as fast: while
+    /// they do, less is taken by whoever else uses a shared cache, and lines of page tables stay.
+    pub(crate) fn settle(&mut self) -> bool {
+        self.chase(SETTLING_LOADS / LOADS) > 0
     }
 
     /// Goes on by `iterations` times [`LOADS`] loads, each of which waits for the one before, and
@@ -362,6 +371,12 @@ mod tests {
         unsafe { (*chain.place(chain.rank + 30)).link = short };
         assert_eq!(chain.chase(1), 1, "not there yet");
         assert_eq!(chain.chase(3), 0);
+        let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
+        assert!(chain.settle());
+        let short = chain.place(17).cast_const();
+        // SAFETY: as above.
+        unsafe { (*chain.place(chain.rank + 30)).link = short };
+        assert!(!chain.settle());
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! there are. All is done on logarithms, since latencies and sizes span several powers of ten.
 
 /// How far a point may lie from its plateau's level before it counts against it, in octaves of
-/// latency: some 11 %. The third level rises as the second's share of the hits fades.
-const FLAT: f64 = 0.15;
+/// latency: some 15 %. The third level rises as the second's share of the hits fades.
+const FLAT: f64 = 0.2;
 /// The shortest plateau, in octaves of the set's size.
 const SPAN_MIN: f64 = 1.0;
 /// The fewest points of a plateau.
@@ -98,17 +98,16 @@ fn candidate(logs: &[Point], first: usize, last: usize) -> Option<Plateau> {
     (ends && worth >= WORTH_MIN * span).then_some(Plateau { first, last, level, worth })
 }
 
-/// The set at which latency is half-way, in logarithms, from one plateau to the next.
+/// The set at which half of the loads miss: the latency is the mean of the two levels'.
 ///
-/// That is a share of misses of some 20 to 35 %. A cache that replaces what was used longest ago
-/// goes from none to all right behind its size; one that replaces at random has that share at 1.2
-/// times its size, and half of the loads miss only at 1.4 times.
+/// A cache that replaces what was used longest ago goes from none to all right behind its size;
+/// where lines collide, since pages lie at random, some miss before it and some hit beyond, and
+/// half of them at its size. Only one that replaces at random has it later, at 1.4 times its size.
 pub(crate) fn edge(curve: &[Point], plateau: &Plateau, next: &Plateau) -> Option<f64> {
-    let half_way = (plateau.level.log2() + next.level.log2()) / 2.0;
+    let half_way = f64::midpoint(plateau.level, next.level);
     let ramp = &curve[plateau.last..=next.first];
     ramp.windows(2).find_map(|pair| {
         let [(from, low), (to, high)] = [pair[0], pair[1]];
-        let (low, high) = (low.log2(), high.log2());
         let share = (half_way - low) / (high - low);
         (high >= half_way).then(|| from * (to / from).powf(share.clamp(0.0, 1.0)))
     })

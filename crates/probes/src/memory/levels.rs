@@ -97,20 +97,20 @@ const PLATEAU: About = About {
 const EDGE: About = About {
     unit: Unit::Bytes,
     better: Better::Neither,
-    timed: "nothing: it is the set size at which the latency of each process's curve is half-way, \
-            in logarithms, between the level's plateau and the next one's, interpolated between \
-            two points, with the median and interval over processes",
+    timed: "nothing: it is the set size at which half of the loads miss, where the latency of each \
+            process's curve is the mean of the level's plateau and the next one's, interpolated \
+            between two points, with the median and interval over processes",
     not_timed: "how many ways the cache has, and what it replaces first, which shape the ramp",
     model: "the size that the kernel reads from the CPU, ± a quarter octave (19 %)",
     source: "/sys/devices/system/cpu/cpu*/cache",
     pitfalls: &[
-        "half-way in logarithms is a share of misses of some 20 to 35 %: a cache that replaces \
-         what was used longest ago has it right behind its size, one that replaces at random at \
-         1.2 times its size; where half of the loads miss would be 1.4 times",
+        "in a cycle half of the loads miss right behind the size of a cache that replaces what was \
+         used longest ago; one that replaces at random has that at 1.4 times its size",
         "a cache that others use too holds less, and in a guest one does not see them: the edge \
          is the share that was left",
         "lines of small pages, and of huge pages that the host keeps in small ones, collide in a \
-         cache that is indexed by physical addresses before it is full: the edge is lower then",
+         cache that is indexed by physical addresses before it is full: the ramp is wider then, \
+         with its middle at the size",
         "a level without a plateau, or whose next level has none, has no edge",
     ],
     published: "l1 32 KiB, l2 256 KiB, l3 3 MiB (2016, i5-5257U)",

@@ -16,6 +16,8 @@ const SMALLEST: usize = KIB;
 const CLASSIC_LARGEST: usize = 128 * MIB;
 /// The largest set is at least so many times the last-level cache.
 const BEYOND_LLC: usize = 4;
+/// Octaves behind the last cache but one that are taken in quarters.
+const QUARTERED: usize = 2;
 /// Strides of the classic grid.
 const STRIDES: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
@@ -63,7 +65,9 @@ pub(crate) fn steps(host: &Host, plan: &Plan) -> Vec<Step> {
             steps.extend(sets.iter().map(|&set_bytes| Step { pattern, page, set_bytes }));
         };
         let octaves = octaves(SMALLEST, largest);
-        add(Pattern::Random, &fine(host, plan.effort, largest));
+        let coarse = plan.effort == Effort::Quick && page == Page::Base && has_huge(host);
+        let fine = if coarse { octaves.clone() } else { fine(host, plan.effort, largest) };
+        add(Pattern::Random, &fine);
         if plan.effort != Effort::Quick {
             add(Pattern::RandomPage, &octaves);
             add(Pattern::Stride(64), &octaves);
@@ -104,34 +108,40 @@ fn largest(host: &Host) -> usize {
     octaves(SMALLEST, wanted).into_iter().rfind(|set| fits(*set)).unwrap_or(SMALLEST)
 }
 
+/// Whether plateaus will be found in the curve by huge pages.
+fn has_huge(host: &Host) -> bool {
+    host.memory.thp.as_deref().is_some_and(|thp| thp != "never")
+}
+
 fn octaves(from: usize, to: usize) -> Vec<usize> {
     std::iter::successors(Some(from), |set| set.checked_mul(2))
-        .take_while(|set| *set <= to)
+        .take_while(|set| *set > 0 && *set <= to)
         .collect()
 }
 
 /// Octaves, and finer steps about the size of each cache: where a plateau ends lies between two.
 fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     let mut sets = octaves(SMALLEST, largest);
-    let caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
-    for cache in caches {
+    let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
+    for cache in model::caches(host) {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
-            Effort::Quick => &[4, 5, 6],
+            // A set of this size takes a tenth of a second of the few there are.
+            Effort::Quick if size as u64 == last => &[4, 6],
+            Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };
         sets.extend(quarters.iter().map(|quarters| size / 4 * quarters));
     }
-    // The third level of a guest may end anywhere between the second's size and its own.
+    // The third level of a guest may end anywhere between the second's size and its own, and what
+    // is left of it must be seen as a plateau: quarters right behind the second, halves beyond.
     if let Some(last) = host.last_level_cache() {
         let before = model::caches(host).iter().rev().nth(1).map_or(0, |cache| cache.size_bytes);
-        let unsure = |set: &usize| *set as u64 > before && *set as u64 <= last.size_bytes;
-        let halves: Vec<usize> = sets
-            .iter()
-            .filter(|set| unsure(set) && set.is_power_of_two())
-            .map(|set| set / 2 * 3)
-            .collect();
-        sets.extend(halves);
+        let unsure = octaves(before as usize, last.size_bytes as usize);
+        for (octave, set) in unsure.into_iter().enumerate() {
+            let quarters: &[usize] = if octave < QUARTERED { &[5, 6, 7] } else { &[6] };
+            sets.extend(quarters.iter().map(|quarters| set / 4 * quarters));
+        }
     }
     sets.retain(|set| (SMALLEST..=largest).contains(set) && set.is_multiple_of(KIB));
     sets.sort_unstable();

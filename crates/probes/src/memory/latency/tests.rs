@@ -211,3 +211,25 @@ fn without_facts_there_is_no_model() {
     host.cpu.caches.clear();
     assert!(none(&host, &known()).contains("unknown"));
 }
+
+#[test]
+fn steps_are_fine_where_plateaus_will_be_found() {
+    let mut host = zen4();
+    let count = |host: &Host, page, effort| {
+        ladder(host, effort)
+            .iter()
+            .filter(|step| step.page == page && step.pattern == Pattern::Random)
+            .count()
+    };
+    host.memory.thp = Some("madvise".to_owned());
+    assert_eq!(count(&host, Page::Base, Effort::Quick), 18, "octaves");
+    assert!(count(&host, Page::Huge, Effort::Quick) > 30);
+    assert!(count(&host, Page::Base, Effort::Standard) > 30);
+    host.memory.thp = Some("never".to_owned());
+    assert!(count(&host, Page::Base, Effort::Quick) > 30);
+    let sets: BTreeSet<usize> =
+        ladder(&host, Effort::Quick).iter().map(|step| step.set_bytes).collect();
+    for set in [24 * KIB, 40 * KIB, 768 * KIB, 1280 * KIB, 5 * MIB / 2, 3 * MIB, 12 * MIB] {
+        assert!(sets.contains(&set), "{set}");
+    }
+}
