@@ -93,11 +93,10 @@ fn fill(key: u64, index: u64, bytes: &mut [u8]) {
     for (lane, counter) in counters.iter_mut().enumerate() {
         *counter = key.wrapping_add((index.wrapping_add(lane as u64)).wrapping_mul(STEP));
     }
-    for row in bytes.chunks_exact_mut(PAIR * LANES) {
-        for (pair, counter) in row.as_chunks_mut::<PAIR>().0.iter_mut().zip(&mut counters) {
-            *pair = mix(*counter).to_le_bytes();
-            *counter = counter.wrapping_add(STEP.wrapping_mul(LANES as u64));
-        }
+    // Rows of a length that the compiler knows: else it makes the pairs one by one.
+    for row in bytes.as_chunks_mut::<PAIR>().0.as_chunks_mut::<LANES>().0 {
+        *row = counters.map(|counter| mix(counter).to_le_bytes());
+        counters = counters.map(|counter| counter.wrapping_add(STEP.wrapping_mul(LANES as u64)));
     }
 }
 

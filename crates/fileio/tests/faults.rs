@@ -93,15 +93,20 @@ fn shrink_while_read(path: &Path) {
     assert!(cut > 0, "no read was ever cut short: the test tests nothing");
 }
 
-/// With no window of ours, SIGBUS does what it did before there was a handler.
+/// With no window of ours, SIGBUS does what it did before there was a handler: that of Rust puts
+/// the default back at the first, which kills at the second.
 #[test]
 fn a_signal_that_is_not_ours_still_kills() {
     let test = "a_signal_that_is_not_ours_still_kills";
     if let Some(path) = child_path() {
         fs::write(&path, made(100_000)).unwrap();
         tried(&path, &Request::whole(Way::Map)).unwrap();
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::BUS)
-            .unwrap();
+        // More than two: one that comes while another waits is lost.
+        for _ in 0..200 {
+            let (this, bus) = (rustix::process::getpid(), rustix::process::Signal::BUS);
+            rustix::process::kill_process(this, bus).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -139,8 +144,8 @@ fn bad_place(test: &str, uncached: bool, ways: &[(Way, usize)]) {
                 }
                 outcome => outcome.unwrap(),
             };
-            assert_eq!(outcome.faults, [place], "{request:?}");
-            assert!(outcome.sum.bytes < 1 << 20);
+            assert_eq!(outcome.faults, [place], "{request:?}: {outcome:?}");
+            assert!(threads > 1 || outcome.sum.bytes <= place.at, "{outcome:?}");
             let request = Request { keep_going: true, ..request };
             let outcome = tried(&path, &request).unwrap();
             assert_eq!(outcome.faults, [place], "{request:?}");
@@ -148,6 +153,9 @@ fn bad_place(test: &str, uncached: bool, ways: &[(Way, usize)]) {
             assert_eq!(outcome.ended_at, None);
         }
     }
+    let error = tried(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
+    let told = matches!(&error, ReadError::Unavailable { why, .. } if why.contains("fuse"));
+    assert!(told, "a short read there would repeat bytes: {error}");
     // From behind the place all is well.
     let request = Request { range: Some(303_104..1 << 20), ..Request::whole(Way::Pread) };
     let outcome = tried(&path, &request).unwrap();
@@ -164,8 +172,7 @@ fn a_place_that_cannot_be_read_is_told_and_the_rest_can_be() {
 #[test]
 fn a_bad_place_past_the_cache_is_told_too() {
     let test = "a_bad_place_past_the_cache_is_told_too";
-    let ring = Way::Ring { depth: 4 };
-    let ways = [(Way::Pread, 1), (Way::Direct, 1), (Way::Direct, 2), (ring, 1), (ring, 2)];
+    let ways = [(Way::Pread, 1), (Way::Direct, 1), (Way::Direct, 2)];
     bad_place(test, true, &ways);
 }
 

@@ -90,7 +90,7 @@ fn compressed(program: &str, arguments: &[&str], bytes: &[u8]) -> Option<usize> 
 
 #[test]
 fn no_program_compresses_it() {
-    let bytes = made(0, 0, 8 << 20);
+    let bytes = made(0, 0, 2 << 20);
     let mut tried = 0;
     for (program, arguments) in
         [("gzip", vec!["-9c"]), ("zstd", vec!["-19", "-qc"]), ("xz", vec!["-c"])]
@@ -104,7 +104,7 @@ fn no_program_compresses_it() {
         }
     }
     if tried > 0 {
-        let zeroes = compressed("gzip", &["-9c"], &vec![0; 8 << 20]);
+        let zeroes = compressed("gzip", &["-9c"], &vec![0; 2 << 20]);
         assert!(zeroes.is_none_or(|length| length < 100_000), "the trial sees what compresses");
     }
 }

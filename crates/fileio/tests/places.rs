@@ -197,7 +197,11 @@ fn an_overlay_is_not_taken_for_cold() {
     assert_eq!((warm.state, warm.cached), (State::Warm, 1 << 20));
     let cold = residency::evict(&File::open(at("lower/file")).unwrap()).unwrap();
     assert_eq!(cold.state, residency::of(&file).state, "the layer below tells the same");
-    drop(file);
+    // A single page must not pass for an inaccuracy either.
+    fs::write(at("lower/page"), [1]).unwrap();
+    let page = File::open(at("merged/page")).unwrap();
+    assert_eq!(residency::warm(&page, &NEVER).unwrap().state, State::Warm);
+    drop((file, page));
     rustix::mount::unmount(&merged, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 

@@ -51,7 +51,7 @@ fn same(path: &Path, bytes: &[u8], range: Option<Range<u64>>, block: usize, thre
     let wanted = Sum::of(&bytes[covered.start as usize..covered.end as usize]);
     for way in WAYS {
         let is_one_by_one = matches!(way, Way::Calls { .. });
-        if (is_past_cache(way) && block % 4096 != 0) || (is_one_by_one && threads > 1) {
+        if (is_past_cache(way) && !block.is_multiple_of(4096)) || (is_one_by_one && threads > 1) {
             continue;
         }
         let range = range.clone();
@@ -66,7 +66,7 @@ fn same(path: &Path, bytes: &[u8], range: Option<Range<u64>>, block: usize, thre
 
 #[test]
 fn all_ways_give_one_answer_over_blocks_and_threads() {
-    let (file, bytes) = file_of(13_000_001);
+    let (file, bytes) = file_of(9_000_001);
     for block in [4096, 65536, 256 << 10, 5 << 20, 16 << 20] {
         for threads in [1, 2, 5] {
             same(file.path(), &bytes, None, block, threads);

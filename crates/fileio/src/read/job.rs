@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use rustix::io::Errno;
 
 use super::{Fault, Request};
+use crate::subject::size_of;
 use crate::sum::Sum;
 
 /// A thread takes at least so many bytes at a time, in whole blocks.
@@ -92,8 +93,11 @@ impl Tally {
         self.stopped |= other.stopped;
     }
 
-    /// Notes that the file has ended before the range has.
+    /// Notes that the file has ended before the range has: at `at`, or before, where another read
+    /// was the first to go behind the end.
     pub(super) fn ends(&mut self, job: &Job<'_>, at: u64) {
+        let size = size_of(job.file).ok().and_then(|(_, size)| size);
+        let at = at.min(size.unwrap_or(at)).max(job.range.start);
         self.ended_at = Some(self.ended_at.map_or(at, |before| before.min(at)));
         job.end();
     }

@@ -185,7 +185,10 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
         Way::Pread => pread::run(&job, request, clock)?,
         Way::Map => map::run(&job, request, clock)?,
         Way::Direct => direct::run(&job, request, clock, offset_alignment(source)?)?,
-        Way::Ring { depth } => ring::run(&job, request, clock, offset_alignment(source)?, depth)?,
+        Way::Ring { depth } => {
+            ring::check(source)?;
+            ring::run(&job, request, clock, offset_alignment(source)?, depth)?
+        }
         Way::Calls { count } => {
             calls::run(&job, request, clock, count, is_endless || kind == Kind::Character)?
         }

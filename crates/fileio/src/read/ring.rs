@@ -13,7 +13,9 @@ use super::direct::{ends, middle, opened};
 use super::job::{Job, Shares, Tally};
 use super::pread::Worker;
 use super::{Fault, ReadError, Request, crew, failed};
+use crate::filesystem::Class;
 use crate::memory::Pages;
+use crate::subject::Source;
 
 /// Far above what any device wants; the kernel has its own limit of 32768.
 const DEPTH_MAX: u32 = 4096;
@@ -23,6 +25,19 @@ struct Rings {
     ring: IoUring,
     buffers: Pages,
     worker: Worker,
+}
+
+/// Refuses what io_uring reads wrongly. Where a program is the file system and a read comes short,
+/// at an error or a new end, the kernel (seen with Linux 6.18) goes on with the place where that
+/// read began, and says that all went well: the same bytes again, and again.
+pub(super) fn check(source: &Source) -> Result<(), ReadError> {
+    let file_system = source.subject().file_system;
+    if file_system.class != Class::Program {
+        return Ok(());
+    }
+    let name = file_system.name;
+    let why = format!("on {name} the kernel repeats bytes after a short read; read it by `direct`");
+    Err(ReadError::Unavailable { way: "io_uring", why })
 }
 
 pub(super) fn run(
@@ -207,4 +222,40 @@ fn read_entry(file: &File, start: *mut u8, length: usize, number: usize, at: u64
     let file = types::Fd(file.as_raw_fd());
     let read = opcode::ReadFixed::new(file, start, length as u32, number as u16);
     read.offset(at).build().user_data(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Generator;
+    use crate::read::Way;
+    use crate::sum::Sum;
+    use fathom_measure::clock::{Source as Counter, Specification};
+    use std::os::unix::fs::FileExt;
+
+    /// The rest of a block that came short is read in the careful way, which finds the end.
+    #[test]
+    fn a_file_that_is_shorter_by_now_is_told() {
+        let source = Counter::MonotonicRaw;
+        let raw = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
+        let clock = Clock::from_specification(raw);
+        let mut bytes = vec![0; (1 << 20) + 100];
+        Generator::new(1).fill(0, &mut bytes);
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&bytes, 0).expect("written");
+        for threads in [1, 2] {
+            let whole = Request::whole(Way::Ring { depth: 4 });
+            let request = Request { threads, block: 65536, ..whole };
+            let job = Job::new(&file, 0..2 << 20, &request);
+            let Ok((tally, _)) = run(&job, &request, &clock, 4096, 4) else {
+                // The other tests say that there is no io_uring, or no direct reading.
+                return;
+            };
+            assert_eq!(tally.ended_at, Some(bytes.len() as u64));
+            assert!(tally.fallbacks > 0 && tally.faults.is_empty());
+            // The first read to meet the end ends it for the others.
+            let all = Sum::of(&bytes);
+            assert!(tally.sum == all || tally.sum.bytes < all.bytes);
+        }
+    }
 }
