@@ -4,8 +4,8 @@
 //! with zeroes. Words run on across blocks, whatever the size of a block. Three numbers:
 //!
 //! - **XOR-32**, the exclusive or of all words. Zero bytes give 0, `abcd` gives `64636261`.
-//! - **The position sum**, Σ (i + 1) · wᵢ modulo 2⁶⁴ over the words w₀, w₁ … It sees what XOR cannot:
-//!   words in another order. Two words that changed places change it by (i − j) · (wᵢ − wⱼ), which
+//! - **The position sum**, Σ (i + 1) · wᵢ modulo 2⁶⁴ over the words w₀, w₁ … It sees what XOR
+//!   cannot: words in another order. Two words that changed places change it by (i − j) · (wᵢ − wⱼ), which
 //!   is never 0 within 16 GiB of each other.
 //! - **The count of bytes.**
 //!
@@ -157,7 +157,8 @@ struct Part {
 /// The loop for one width of vector. By hand, because compilers take the words one by one.
 #[cfg(target_arch = "x86_64")]
 macro_rules! rows {
-    ($bytes:ident, $lanes:literal, $load:ident, $zero:ident, $add:ident, $xor:ident, $high:ident) => {{
+    ($bytes:ident, $lanes:literal, $load:ident, $zero:ident, $add:ident, $xor:ident,
+     $high:ident) => {{
         const HALF: usize = $lanes / 2;
         let (mut xor, mut all, mut high) = ([$zero(); 2], [$zero(); 2], [$zero(); 2]);
         let (mut all_again, mut high_again) = ([$zero(); 2], [$zero(); 2]);

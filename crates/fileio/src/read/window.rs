@@ -88,7 +88,7 @@ impl Window {
 
     /// Tells the kernel that it is read from front to back.
     pub(super) fn will_be_read_in_order(&self) {
-        // SAFETY: the range is the mapping; the advice changes no byte. Refused, it changes nothing.
+        // SAFETY: the range is the mapping; the advice changes no byte.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::Sequential) };
     }
 
