@@ -130,6 +130,20 @@ fn cold_and_warm_are_made_and_proved() {
     assert_eq!(residency::evict(file).unwrap().state, State::Cold);
 }
 
+/// So much that it is not written before the first pages are to be dropped.
+#[test]
+fn what_was_just_written_is_written_out_before_it_is_dropped() {
+    let Some(file) = on_disk() else { return };
+    let file = file.as_file();
+    for part in 0..64 {
+        file.write_all_at(&vec![part as u8; 1 << 20], part << 20).unwrap();
+    }
+    let dirty = residency::of(file);
+    assert!(dirty.dirty > 0, "{dirty:?}");
+    let cold = residency::evict(file).unwrap();
+    assert_eq!((cold.state, cold.cached), (State::Cold, 0), "{cold:?}");
+}
+
 #[test]
 fn empty_files_and_directories_have_no_pages() {
     let file = tempfile::tempfile().unwrap();
