@@ -5,8 +5,8 @@
 //!
 //! - **XOR-32**, the exclusive or of all words. Zero bytes give 0, `abcd` gives `64636261`.
 //! - **The position sum**, Σ (i + 1) · wᵢ modulo 2⁶⁴ over the words w₀, w₁ … It sees what XOR
-//!   cannot: words in another order. Two words that changed places change it by (i − j) · (wᵢ − wⱼ), which
-//!   is never 0 within 16 GiB of each other.
+//!   cannot: words in another order. Two words that changed places change it by
+//!   (i − j) · (wᵢ − wⱼ), which is never 0 within 16 GiB of each other.
 //! - **The count of bytes.**
 //!
 //! Each byte adds its share by where it stands alone, so parts may be cut at any byte and merged
