@@ -1,0 +1,31 @@
+//! One file, read and written in every way, with checksums, and with proof of whether it came from
+//! memory or from a device.
+//!
+//! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
+//!   write.
+//! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
+//!   is in memory, and the way to cold and warm.
+//! - [`read`]: the ways of reading; [`write`]: the way of writing; [`scratch`]: files that leave
+//!   nothing behind.
+//!
+//! All `unsafe` that these need is here: `kernel`, `memory`, and the two ways of reading by mapped
+//! pages and by io_uring. Deliberately absent: any verdict on the numbers, and anything that
+//! prints.
+
+pub mod extents;
+pub mod filesystem;
+pub mod generate;
+mod kernel;
+pub mod memory;
+pub mod read;
+pub mod residency;
+pub mod scratch;
+pub mod subject;
+pub mod sum;
+pub mod write;
+
+pub use generate::Generator;
+pub use read::read;
+pub use subject::{Source, look};
+pub use sum::Sum;
+pub use write::write;

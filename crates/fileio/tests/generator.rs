@@ -1,0 +1,110 @@
+//! The data that is written: the same from wherever it is asked for, and nothing compresses it.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
+#![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use fathom_fileio::Generator;
+
+fn made(seed: u64, at: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    Generator::new(seed).fill(at, &mut bytes);
+    bytes
+}
+
+#[test]
+fn any_part_can_be_made_alone() {
+    let whole = made(1, 0, 10_000);
+    for at in (0..200).chain([1000, 4095, 4096, 9000]) {
+        for length in (0..140).chain([511, 512, 777, 1000]) {
+            let part = made(1, at as u64, length);
+            assert!(part == whole[at..at + length], "{length} bytes at {at}");
+        }
+    }
+}
+
+#[test]
+fn far_places_and_other_seeds_have_other_data() {
+    let mut seen = HashSet::new();
+    for seed in 0..64 {
+        for at in [0, 1 << 20, 1 << 32, 1 << 35, 1 << 40, 1 << 62] {
+            for pair in made(seed, at, 8192).chunks(8) {
+                assert!(seen.insert(pair.to_vec()), "seed {seed}, place {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_and_bits_are_even() {
+    for seed in [0, 1, u64::MAX] {
+        let bytes = made(seed, 0, 4 << 20);
+        let mut counts = [0_f64; 256];
+        let mut bits = [0_f64; 64];
+        for pair in bytes.chunks_exact(8) {
+            pair.iter().for_each(|byte| counts[usize::from(*byte)] += 1.0);
+            let pair = u64::from_le_bytes(pair.try_into().unwrap());
+            for (bit, count) in bits.iter_mut().enumerate() {
+                *count += (pair >> bit & 1) as f64;
+            }
+        }
+        let expected = bytes.len() as f64 / 256.0;
+        let chi: f64 = counts.iter().map(|c| (c - expected).powi(2) / expected).sum();
+        // 255 degrees of freedom: above 400 or below 150 by chance once in a hundred million.
+        assert!((150.0..400.0).contains(&chi), "seed {seed}: {chi}");
+        let pairs = bytes.len() as f64 / 8.0;
+        for (bit, count) in bits.iter().enumerate() {
+            let sigma = (count - pairs / 2.0) / (pairs / 4.0).sqrt();
+            assert!(sigma.abs() < 6.0, "seed {seed}, bit {bit}: {sigma}");
+        }
+    }
+}
+
+#[test]
+fn neighbours_differ_in_half_of_their_bits() {
+    let bytes = made(3, 0, 1 << 20);
+    let pairs: Vec<u64> =
+        bytes.chunks_exact(8).map(|p| u64::from_le_bytes(p.try_into().unwrap())).collect();
+    for apart in [1, 2, 3, 8, 16, 512, 4096] {
+        let differ: u64 =
+            pairs.windows(apart + 1).map(|w| u64::from((w[0] ^ w[apart]).count_ones())).sum();
+        let share = differ as f64 / (64 * (pairs.len() - apart)) as f64;
+        assert!((share - 0.5).abs() < 0.002, "{apart} apart: {share}");
+    }
+}
+
+/// Bytes that a program makes of some others.
+fn compressed(program: &str, arguments: &[&str], bytes: &[u8]) -> Option<usize> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let mut input = child.stdin.take().unwrap();
+    let bytes = bytes.to_vec();
+    let feeder = std::thread::spawn(move || input.write_all(&bytes));
+    let output = child.wait_with_output().unwrap();
+    feeder.join().unwrap().ok()?;
+    output.status.success().then_some(output.stdout.len())
+}
+
+#[test]
+fn no_program_compresses_it() {
+    let bytes = made(0, 0, 2 << 20);
+    let mut tried = 0;
+    for (program, arguments) in
+        [("gzip", vec!["-9c"]), ("zstd", vec!["-19", "-qc"]), ("xz", vec!["-c"])]
+    {
+        match compressed(program, &arguments, &bytes) {
+            Some(length) => {
+                assert!(length >= bytes.len(), "{program} makes {length} of {}", bytes.len());
+                tried += 1;
+            }
+            None => println!("skipped: there is no {program}"),
+        }
+    }
+    if tried > 0 {
+        let zeroes = compressed("gzip", &["-9c"], &vec![0; 2 << 20]);
+        assert!(zeroes.is_none_or(|length| length < 100_000), "the trial sees what compresses");
+    }
+}

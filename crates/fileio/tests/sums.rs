@@ -1,0 +1,184 @@
+//! The checksums, against an independent implementation, and whatever the bytes are cut into.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
+#![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
+
+use std::process::Command;
+
+use fathom_fileio::sum::{Kernel, Sum};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Vectors {
+    texts: Vec<Text>,
+    cases: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+struct Text {
+    hex: String,
+    xor: String,
+    position: String,
+}
+
+#[derive(Deserialize)]
+struct Case {
+    seed: u64,
+    length: usize,
+    xor: String,
+    position: String,
+}
+
+/// A stream of numbers; the highest byte of each is the data of a case.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        self.0
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 33) as usize % limit
+    }
+}
+
+fn data(seed: u64, length: usize) -> Vec<u8> {
+    let mut numbers = Numbers(seed);
+    (0..length).map(|_| (numbers.next() >> 56) as u8).collect()
+}
+
+fn check(vectors: &Vectors) -> usize {
+    let bytes = |hex: &str| -> Vec<u8> {
+        let pairs = hex.as_bytes().chunks(2);
+        pairs.map(|p| u8::from_str_radix(std::str::from_utf8(p).unwrap(), 16).unwrap()).collect()
+    };
+    let texts = vectors.texts.iter().map(|it| (bytes(&it.hex), &it.xor, &it.position));
+    let cases = vectors.cases.iter();
+    let cases = cases.map(|it| (data(it.seed, it.length), &it.xor, &it.position));
+    let mut count = 0;
+    for (bytes, xor, position) in texts.chain(cases) {
+        for kernel in Kernel::available() {
+            let mut sum = Sum::default();
+            sum.add_by(kernel, 0, &bytes);
+            assert_eq!(sum.to_string(), format!("{xor} {position}"), "{kernel:?} {bytes:02x?}");
+            assert_eq!(sum.bytes, bytes.len() as u64);
+        }
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn the_check_values_stand() {
+    assert_eq!(Sum::of(&[0; 4099]).xor, 0);
+    assert_eq!(Sum::of(&[0; 4099]).position, 0);
+    assert_eq!(format!("{:08x}", Sum::of(b"abcd").xor), "64636261");
+    assert_eq!(format!("{:08x}", Sum::of(b"abcde").xor), "64636204");
+    assert_eq!(Sum::of(b""), Sum::default());
+}
+
+#[test]
+fn python_gives_the_same() {
+    let vectors: Vectors = serde_json::from_str(include_str!("vectors.json")).unwrap();
+    assert!(check(&vectors) > 80);
+}
+
+#[test]
+fn python_gives_the_same_for_data_nobody_has_seen() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors.py");
+    let seed = std::process::id().to_string();
+    let made = Command::new("python3").args([script, "random", &seed, "60"]).output();
+    let Ok(made) = made.as_ref().map(|made| made.stdout.as_slice()) else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    let Ok(vectors) = serde_json::from_slice::<Vectors>(made) else {
+        println!("skipped: python3 made no vectors");
+        return;
+    };
+    assert_eq!(check(&vectors), 60, "seed {seed}");
+}
+
+#[test]
+fn no_cut_and_no_order_changes_a_sum() {
+    let mut numbers = Numbers(1);
+    for round in 0..400 {
+        let bytes = data(round, numbers.below(5000));
+        let whole = Sum::of(&bytes);
+        let mut cuts: Vec<usize> =
+            (0..numbers.below(9)).map(|_| numbers.below(bytes.len() + 1)).collect();
+        cuts.extend([0, bytes.len()]);
+        cuts.sort_unstable();
+        let mut parts: Vec<Sum> = Vec::new();
+        for pair in cuts.windows(2) {
+            let mut part = Sum::default();
+            part.add(pair[0] as u64, &bytes[pair[0]..pair[1]]);
+            parts.push(part);
+        }
+        let mut sum = Sum::default();
+        while !parts.is_empty() {
+            sum.merge(&parts.swap_remove(numbers.below(parts.len())));
+        }
+        assert_eq!(sum, whole, "{cuts:?}");
+    }
+}
+
+#[test]
+fn blocks_of_any_size_and_all_kernels_give_one_answer() {
+    let bytes = data(7, 100_003);
+    let whole = Sum::of(&bytes);
+    for kernel in Kernel::available() {
+        for block in [1, 2, 3, 5, 7, 63, 64, 65, 1000, 4096, 4097, 65536, 100_003] {
+            let mut sum = Sum::default();
+            for (number, part) in bytes.chunks(block).enumerate() {
+                sum.add_by(kernel, (number * block) as u64, part);
+            }
+            assert_eq!(sum, whole, "{kernel:?}, blocks of {block}");
+        }
+    }
+}
+
+#[test]
+fn a_file_longer_than_all_memory_has_sums_too() {
+    // Data behind so many zeroes: each word has its weight, modulo 2⁶⁴.
+    let at = 1_u64 << 62;
+    let mut sum = Sum::default();
+    sum.add(at, &data(3, 200));
+    let by_hand: u64 = data(3, 200).chunks(4).zip(at / 4..).fold(0, |sum, (word, index)| {
+        let word = u32::from_le_bytes(word.try_into().unwrap());
+        sum.wrapping_add((index + 1).wrapping_mul(u64::from(word)))
+    });
+    assert_eq!(sum.position, by_hand);
+}
+
+#[test]
+fn swapped_words_are_seen_by_the_position_and_not_by_xor() {
+    let mut numbers = Numbers(5);
+    for _ in 0..300 {
+        let mut bytes = data(numbers.next(), 4096);
+        let before = Sum::of(&bytes);
+        let (a, b) = (numbers.below(1024) * 4, numbers.below(1024) * 4);
+        if bytes[a..a + 4] == bytes[b..b + 4] {
+            continue;
+        }
+        for byte in 0..4 {
+            bytes.swap(a + byte, b + byte);
+        }
+        let after = Sum::of(&bytes);
+        assert_eq!(before.xor, after.xor);
+        assert_ne!(before.position, after.position, "words at {a} and {b}");
+    }
+}
+
+#[test]
+fn every_single_bit_is_seen() {
+    let bytes = data(9, 300);
+    let whole = Sum::of(&bytes);
+    for bit in 0..bytes.len() * 8 {
+        let mut other = bytes.clone();
+        other[bit / 8] ^= 1 << (bit % 8);
+        let sum = Sum::of(&other);
+        assert!(sum.xor != whole.xor && sum.position != whole.position, "bit {bit}");
+    }
+}
