@@ -1,7 +1,8 @@
 //! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
 //! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
-//! keep their word, `xtask soak` the tests of faults with their full counts, `xtask lab` spoils runs on purpose and counts how often they say so.
+//! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask lab`
+//! spoils runs on purpose and counts how often they say so.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod docs;

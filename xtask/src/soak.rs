@@ -1,4 +1,4 @@
-//! `xtask soak`: the tests of faults with their full counts, and docs/FAULTS.md from what they found.
+//! `xtask soak`: the tests of faults with their full counts, and docs/FAULTS.md from their tables.
 //!
 //! The tests are those of `make test`; `FATHOM_SOAK` names the folder into which they put their
 //! tables, and makes them count further. A test that is skipped puts nothing there.

@@ -13,7 +13,7 @@ use crate::coverage::Coverage;
 use crate::judge::Faulty;
 use crate::place::Place;
 use crate::tampering::Tampering;
-use crate::{kept, tampering, tell};
+use crate::{amount, kept, tampering, tell};
 
 /// A faulty run lasts no longer, waits for locks included.
 const PATIENCE_S: u64 = 90;
@@ -73,9 +73,9 @@ fn a_call_that_fails_is_survived_or_told_and_costs_nothing_that_was_kept() {
     let trials =
         tampering::sample(trials.into_iter().collect(), |trial| &trial.tampering.injection.call);
     let (next, told) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    // Most of a run is waiting.
+    // Most of a run is waiting, and most of that for nothing but the clock.
     std::thread::scope(|scope| {
-        for helper in 0..3 {
+        for helper in 0..amount(3, 8) {
             let (next, told, trials, example) = (&next, &told, &trials, &example);
             let cpu = &cpus[helper % cpus.len()];
             scope.spawn(move || {

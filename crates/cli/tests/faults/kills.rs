@@ -312,7 +312,7 @@ fn a_killed_worker_costs_its_metric_and_nothing_else() {
     }
     let page = format!(
         "## Kills of a worker\n\n\
-         | kills | before it had answered: its metric failed, and no other | later: nothing lost |\n\
+         | kills | before it answered: its metric failed, and no other | later: nothing lost |\n\
          |---|---|---|\n| {kills} | {met} | {} |\n\n\
          {} runs, all complete with all of their records, each once.\n",
         kills - met,

@@ -204,10 +204,11 @@ fn a_thousand_cases_leave_nothing_behind_in_the_coordinator() {
     let delta = |of: fn(&Held) -> usize| of(&last) as i64 - of(&first) as i64;
     let page = format!(
         "## Leaks\n\n\
-         | cases | descriptors | threads | zombies | resident memory, bytes a case | 95 % interval |\n\
-         |---|---|---|---|---|---|\n| {cases} | {:+} | {:+} | {:+} | {:+.0} | {:+.0} to {:+.0} |\n\n\
-         Differences of the coordinator from case {WARM_UP} on; at the end it holds {} descriptors, \
-         {} threads, {} zombies and {} KiB.\n",
+         | cases | descriptors | threads | zombies | resident bytes a case | 95 % interval |\n\
+         |---|---|---|---|---|---|\n\
+         | {cases} | {:+} | {:+} | {:+} | {:+.0} | {:+.0} to {:+.0} |\n\n\
+         Differences of the coordinator from case {WARM_UP} on; at the end it holds {} \
+         descriptors, {} threads, {} zombies and {} KiB.\n",
         delta(|held| held.descriptors),
         delta(|held| held.threads),
         delta(|held| held.zombies),

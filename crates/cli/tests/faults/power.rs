@@ -67,7 +67,7 @@ fn what_was_printed_before_a_power_cut_is_kept_after_it() {
     let [none, some] = rows.map(|[cuts, told, kept]| format!("{cuts} | {told} | {kept}"));
     let page = format!(
         "## Power cuts\n\nTwo runs on a disk that saw {changes} changes.\n\n\
-         | of what was not synced there is left | cuts | words heard before (a record; a whole run) \
+         | of what was not synced, left | cuts | words heard before (a record; a whole run) \
          | kept |\n|---|---|---|---|\n| nothing | {none} |\n| some, by chance | {some} |\n"
     );
     tell("5-power", &page);

@@ -170,3 +170,42 @@ fn the_children_of_a_killed_worker_end_with_it() {
         assert!(left.is_empty(), "{left:?} outlived its worker");
     }
 }
+
+/// What a process holds open, and as which descriptor.
+fn open_in(pid: u32) -> Vec<(u32, String)> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let known = entries.filter_map(|entry| {
+        let number = entry.file_name().to_str()?.parse().ok()?;
+        Some((number, std::fs::read_link(entry.path()).ok()?.to_string_lossy().into_owned()))
+    });
+    known.collect()
+}
+
+/// A worker that held the pipe by which a person stops the run, or another worker's, would keep it
+/// from being seen to end; one that held the store would drop its locks.
+#[test]
+fn a_worker_holds_nothing_of_its_coordinator_but_its_three_pipes() {
+    let place = Place::new();
+    let mut command = place.fathom(&["run", "--quick", "--jsonl", "os.switch.process"]);
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let is_program = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.ends_with(b"\0worker\0")
+    };
+    let held = awaited(|| {
+        let worker = processes::children(run.id()).into_iter().find(is_program)?;
+        let held = [open_in(run.id()), open_in(worker)];
+        // Both lived until they were looked at.
+        held.iter().all(|all| all.len() > 2).then_some(held)
+    });
+    signal(run.id(), Signal::INT);
+    processes::ended_within(&mut run, PATIENCE_S).expect("a run that ends");
+    let [coordinators, workers] = held.expect("a worker");
+    let inherited = workers.iter().filter(|(number, what)| {
+        let is_its_own = what.starts_with("/dev/") || what.starts_with("/proc/");
+        *number > 2 && !is_its_own && coordinators.iter().any(|(_, other)| other == what)
+    });
+    assert_eq!(inherited.collect::<Vec<_>>(), Vec::<&(u32, String)>::new());
+    let pipes = workers.iter().filter(|(number, what)| *number < 3 && what.starts_with("pipe:"));
+    assert!(pipes.count() > 1, "{workers:?}");
+}
