@@ -118,6 +118,8 @@ fn a_worker_ties_itself_too_and_its_children_to_itself() {
     let mut run = coordinator_with("a worker that nobody tied", &place);
     // With a child it is past its begin.
     let family = awaited(|| Some(processes::descendants(run.id())).filter(|all| all.len() > 1));
+    // The child ties itself in its first two system calls.
+    sleep(Duration::from_millis(300));
     family.iter().flatten().for_each(|pid| signal(*pid, Signal::STOP));
     run.kill().expect("it is ours");
     run.wait().expect("it ends");
