@@ -87,8 +87,8 @@ fn cut_the_power(faults: Faults, beside: &str) {
     let page = format!(
         "## The store alone: power cuts, with a {beside}\n\n\
          {all} cuts at {cuts} of {changes} changes of the disk, each with nothing, some and all of \
-         the unsynced left; what was acknowledged before ({kept} words in all) was read back each \
-         time: {checked} words asked for, {checked} found.\n"
+         the unsynced left. {kept} words were acknowledged; those before a cut were asked for \
+         after it, {checked} times in all, and the test fails at the first that is missing.\n"
     );
     tell(&format!("9-store-power-{beside}"), &page);
     assert!(empty > 0 && empty < cuts / 2, "the moments cover the begin and the rest: {empty}");
