@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench bench-memory repeatability simulate lab install clean needs
+.PHONY: run build test docs bench bench-memory repeatability simulate lab soak install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -32,6 +32,9 @@ simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alar
 
 lab: build ## spoils runs on purpose, RUNS (default 10) a sabotage by SEED; needs root for most
 	$(CARGO) run --quiet --locked --package xtask -- lab $(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
+
+soak: needs ## the tests of faults with their full counts, as docs/FAULTS.md; needs strace, fuse
+	$(CARGO) run --quiet --locked --package xtask -- soak
 
 install: build ## program, completions and man pages under PREFIX (default /usr/local)
 	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)

@@ -1,13 +1,15 @@
 //! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
 //! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
-//! keep their word, `xtask lab` spoils runs on purpose and counts how often they say so.
+//! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask lab`
+//! spoils runs on purpose and counts how often they say so.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod docs;
 mod lab;
 mod repeatability;
 mod simulate;
+mod soak;
 mod test;
 mod tidy;
 
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
-                     repeatability PROGRAM RUNS | simulate RUNS SEED | \
+                     repeatability PROGRAM RUNS | simulate RUNS SEED | soak | \
                      lab PROGRAM [RUNS] [SEED] [SABOTAGE]";
 
 fn main() -> ExitCode {
@@ -27,13 +29,7 @@ fn main() -> ExitCode {
         ["docs"] => report(docs::write(&root)),
         ["docs", "--check"] => report(docs::check(&root)),
         ["repeatability", program, runs] => match runs.parse() {
-            Ok(runs) => report(
-                repeatability::write(&root, program, runs)
-                    .err()
-                    .map(|error| format!("{error:#}"))
-                    .into_iter()
-                    .collect(),
-            ),
+            Ok(runs) => report(problems(repeatability::write(&root, program, runs))),
             Err(_) => report(vec![format!("{runs} is no number of runs")]),
         },
         ["simulate", runs, seed] => match simulate::trials(runs, seed) {
@@ -42,6 +38,7 @@ fn main() -> ExitCode {
         },
         ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(program, rest),
         ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
+        ["soak"] => report(problems(soak::write(&root))),
         ["test"] => test::everything(&root),
         _ => {
             eprintln!("{USAGE}");
@@ -81,6 +78,10 @@ fn neighbour(cpu: &str, nice: &str, share: &str) -> ExitCode {
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()
+}
+
+fn problems(outcome: anyhow::Result<()>) -> Vec<String> {
+    outcome.err().map(|error| format!("{error:#}")).into_iter().collect()
 }
 
 fn report(problems: Vec<String>) -> ExitCode {

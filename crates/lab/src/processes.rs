@@ -35,7 +35,19 @@ pub fn left_after(marker: &str, seconds: u64) -> Vec<u32> {
 /// The children of a process, as the kernel lists them.
 pub fn children(pid: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    list.unwrap_or_default().split_whitespace().filter_map(|word| word.parse().ok()).collect()
+    parsed(&list.unwrap_or_default())
+}
+
+/// The children of a process, of all its threads, and theirs.
+pub fn descendants(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|one| std::fs::read_to_string(one.path().join("children")).ok());
+    let own: Vec<u32> = lists.flat_map(|list| parsed(&list)).collect();
+    own.iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
+}
+
+fn parsed(list: &str) -> Vec<u32> {
+    list.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// How a program ended, or `None` where it was still running after `seconds` and was killed.

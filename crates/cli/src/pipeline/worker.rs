@@ -13,6 +13,7 @@ use fathom_measure::{Clock, affinity, clock};
 use fathom_probes::{Case, Entry};
 use fathom_record::{Cause, Reason};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::machine::{Outcome, VisitAnswer, VisitRequest};
@@ -61,6 +62,11 @@ impl Workers {
             .stderr(Stdio::piped());
         // A group of its own: the terminal's Ctrl-C does not reach it, its children end with it.
         command.process_group(0);
+        let coordinator = rustix::process::getpid();
+        // Before it is a program: one that is stopped while it starts would do nothing about it,
+        // and stay.
+        // SAFETY: two bare system calls between fork and exec; no lock, no heap.
+        unsafe { command.pre_exec(move || Ok(end_with(coordinator)?)) };
         let child = match command.spawn() {
             Ok(child) => child,
             Err(error) => return failed(Cause::Crashed, format!("start a worker: {error}")),
@@ -132,7 +138,7 @@ impl Worker {
             };
             let mut waits = [PollFd::new(&pipe, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut waits, Some(&timeout)) {
-                Err(rustix::io::Errno::INTR) => continue,
+                Err(Errno::INTR) => continue,
                 Err(error) => return Ending::Broken(error.into()),
                 Ok(_) => {}
             }
@@ -240,7 +246,10 @@ pub fn serve() -> anyhow::Result<()> {
     std::io::stdin().lock().read_to_string(&mut text)?;
     anyhow::ensure!(!text.is_empty(), "`fathom worker` is for `fathom run` itself");
     let request: VisitRequest = serde_json::from_str(&text)?;
-    end_with(request.coordinator)?;
+    // Once more: at exec the kernel forgets it where the program's file gives capabilities.
+    let coordinator = Pid::from_raw(request.coordinator as i32);
+    let ended = || anyhow::anyhow!("the coordinator has ended");
+    end_with(coordinator.ok_or_else(ended)?).map_err(|_| ended())?;
     let answer = take(&request);
     let mut line = serde_json::to_vec(&answer)?;
     line.push(b'\n');
@@ -250,13 +259,14 @@ pub fn serve() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No worker outlives its coordinator: the kernel kills it when that ends.
-fn end_with(coordinator: u32) -> anyhow::Result<()> {
+/// No worker outlives its coordinator: the kernel kills it when the thread that started it ends.
+fn end_with(coordinator: Pid) -> Result<(), Errno> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    let parent = rustix::process::getppid().map_or(0, |pid| pid.as_raw_nonzero().get() as u32);
     // It may have ended before the line above.
-    anyhow::ensure!(parent == coordinator, "the coordinator has ended");
-    Ok(())
+    match rustix::process::getppid() {
+        Some(parent) if parent == coordinator => Ok(()),
+        _ => Err(Errno::SRCH),
+    }
 }
 
 fn take(request: &VisitRequest) -> VisitAnswer {
@@ -270,7 +280,7 @@ fn take(request: &VisitRequest) -> VisitAnswer {
     if let Err(error) = affinity::pin(request.settings.cpu) {
         let text = format!("pin to CPU {}: {error}", request.settings.cpu);
         return all(match error {
-            rustix::io::Errno::PERM => {
+            Errno::PERM => {
                 Fault::Unavailable(format!("{text}; run outside the sandbox that forbids it"))
             }
             _ => Fault::Failed(text),

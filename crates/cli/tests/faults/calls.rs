@@ -6,12 +6,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fathom_lab::processes;
-use fathom_lab::strace::{self, Injection};
+use fathom_lab::strace;
 use fathom_record::Document;
 
+use crate::coverage::Coverage;
 use crate::judge::Faulty;
 use crate::place::Place;
-use crate::{kept, tampering};
+use crate::tampering::Tampering;
+use crate::{amount, kept, tampering, tell};
 
 /// A faulty run lasts no longer, waits for locks included.
 const PATIENCE_S: u64 = 90;
@@ -44,7 +46,7 @@ impl Example {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Trial {
     before: Before,
-    injection: Injection,
+    tampering: Tampering,
 }
 
 /// What a run is asked to print. `--strict`, so that a missing number has a status of its own.
@@ -68,11 +70,12 @@ fn a_call_that_fails_is_survived_or_told_and_costs_nothing_that_was_kept() {
     for before in [Before::Nothing, Before::AStore] {
         trials.extend(of_baseline(before, &example, &cpus[0]));
     }
-    let trials = tampering::sample(trials.into_iter().collect(), |trial| &trial.injection.call);
+    let trials =
+        tampering::sample(trials.into_iter().collect(), |trial| &trial.tampering.injection.call);
     let (next, told) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    // Most of a run is waiting.
+    // Most of a run is waiting, and most of that for nothing but the clock.
     std::thread::scope(|scope| {
-        for helper in 0..3 {
+        for helper in 0..amount(3, 8) {
             let (next, told, trials, example) = (&next, &told, &trials, &example);
             let cpu = &cpus[helper % cpus.len()];
             scope.spawn(move || {
@@ -101,8 +104,8 @@ fn of_baseline(before: Before, example: &Example, cpu: &str) -> Vec<Trial> {
     let main = calls.iter().position(|call| call.name == "pipe2").expect("its first act");
     let untouched = tampering::untouched(&calls);
     println!("{before:?}: {} calls; nothing is done to {untouched}", calls.len());
-    let injections = tampering::of(&calls[main..], place.store());
-    injections.into_iter().map(|injection| Trial { before, injection }).collect()
+    let all = tampering::of(&calls[main..], place.store());
+    all.into_iter().map(|tampering| Trial { before, tampering }).collect()
 }
 
 /// A store that holds the example, or none.
@@ -127,15 +130,16 @@ fn take(trial: &Trial, form: usize, example: &Example, cpu: &str) -> Option<Outc
     let place = prepared(trial.before, example);
     let log = place.file("calls");
     let run = place.fathom(&arguments(form, cpu));
-    let mut traced = strace::under(&run, Some(&trial.injection), &log);
+    let injection = &trial.tampering.injection;
+    let mut traced = strace::under(&run, Some(injection), &log);
     let said = place.said_to(&mut traced);
     let status = processes::ended_within(&mut traced.spawn().expect("it starts"), PATIENCE_S);
-    strace::happened(&trial.injection, &log).then(|| {
+    strace::happened(injection, &log).then(|| {
         let said = std::fs::read(said).expect("what it said");
         let said = String::from_utf8_lossy(&said);
         let faulty = Faulty {
             place: &place,
-            injection: &trial.injection,
+            injection,
             status,
             said: &said,
             example: &example.run,
@@ -150,38 +154,45 @@ fn take(trial: &Trial, form: usize, example: &Example, cpu: &str) -> Option<Outc
     })
 }
 
-/// Prints what was covered, and fails with all that broke.
+/// Tells what was covered, and fails with all that broke.
 fn report(told: Vec<(Trial, Option<Outcome>)>) {
-    let mut words: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut covered: BTreeMap<Before, Coverage> = BTreeMap::new();
     let mut complaints: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let mut broken = Vec::new();
-    let mut covered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (trial, outcome) in told {
-        let name = format!("{:?}: {}", trial.before, trial.injection);
+    let (mut broken, mut unreached) = (Vec::new(), 0);
+    for (Trial { before, tampering }, outcome) in told {
         let Some(Outcome { word, complaint }) = outcome else {
-            *words.entry("not reached").or_default() += 1;
+            unreached += 1;
             continue;
         };
-        match word {
-            Ok(word) => *words.entry(word).or_default() += 1,
-            Err(why) => broken.push(format!("{name}: {why}")),
-        }
+        let injection = &tampering.injection;
         if let Some(complaint) = complaint {
-            complaints.entry(complaint).or_default().insert(trial.injection.to_string());
+            complaints.entry(complaint).or_default().insert(injection.to_string());
         }
-        let of_call = covered.entry(trial.injection.call.clone()).or_default();
-        of_call.insert(trial.injection.to_string().split_once(' ').expect("words").1.to_owned());
+        let word = word.unwrap_or_else(|why| {
+            broken.push(format!("{before:?}: {injection}: {why}"));
+            "BROKEN"
+        });
+        covered.entry(before).or_default().add(&tampering, word);
     }
+    let mut page = "## System calls of the coordinator that fail\n\n".to_owned();
+    for (before, coverage) in &covered {
+        let start = match before {
+            Before::Nothing => "Without a store before",
+            Before::AStore => "With a store before",
+        };
+        page.push_str(&format!("{start}: {}\n", coverage.table()));
+    }
+    page.push_str("What the program said:\n\n");
     for (complaint, faults) in &complaints {
         let of = faults.first().expect("one");
-        println!("said for {} faults such as {of}: {complaint}", faults.len());
+        page.push_str(&format!("- for {} faults such as {of}: {complaint}\n", faults.len()));
     }
-    let distinct: usize = covered.values().map(BTreeSet::len).sum();
-    for (call, faults) in &covered {
-        let faults: Vec<&str> = faults.iter().map(String::as_str).collect();
-        println!("{call}: {}", faults.join(", "));
-    }
-    println!("{distinct} faults of {} calls: {words:?}, {} broken", covered.len(), broken.len());
+    page.push_str(&format!(
+        "\n{unreached} faults were not reached, because runs differ; {} broke a promise.\n",
+        broken.len()
+    ));
+    tell("3-calls", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n\n"));
-    assert!(words.len() > 3, "the faults made no difference: {words:?}");
+    let kinds = covered.values().map(Coverage::kinds).max();
+    assert!(kinds > Some(3), "the faults made no difference: {page}");
 }

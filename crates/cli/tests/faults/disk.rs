@@ -10,7 +10,7 @@ use fathom_record::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::{Place, SHORT};
-use crate::{amount, kept};
+use crate::{amount, kept, tell};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -46,7 +46,7 @@ fn on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told() {
     let filler = folder.path().join("filler");
     assert!(output(&place, &["run", "--quick", SHORT[0]]).status.success());
     let first = kept::runs(place.store()).expect("a store").remove(0);
-    let mut endings = [0; 4];
+    let (mut endings, mut changed, mut claims) = ([0; 4], 0, 0);
     for (at, room) in
         (0..amount(8, 40)).map(|at| (at, 4096 * at as u64 * 40 / amount(8, 40) as u64))
     {
@@ -63,19 +63,34 @@ fn on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told() {
         }
         std::fs::remove_file(&filler).expect("the filler");
         let runs = kept::runs(place.store()).expect("a store");
-        assert!(runs.contains(&first), "with {room} bytes: the first run is not as it was");
+        if !runs.contains(&first) {
+            println!("with {room} bytes: the first run is not as it was");
+            changed += 1;
+        }
         let whole = runs.len() > 1 && runs[0].run.ended.is_some();
         if code != 0 {
             assert!(said.contains("no space left on the device"), "with {room} bytes: {said}");
-            assert!(!said.contains("Kept as run"), "with {room} bytes: {said}");
             assert!(!whole, "with {room} bytes it failed, and the run is whole");
-        } else {
-            assert!(whole, "with {room} bytes it says all is well: {said}");
+        }
+        if !whole && (code == 0 || said.contains("Kept as run")) {
+            println!("with {room} bytes: {said}");
+            claims += 1;
         }
         // As at the begin, but for what a bigger file keeps.
         restore(&place, &first.run.id);
     }
-    println!("exit statuses 0 to 3 on a disk with more and more room: {endings:?}");
+    let page = format!(
+        "## A full disk\n\n\
+         | rooms, from none on | all kept (0) | refused or not kept, and said so (1) \
+         | refused at the begin (2) | first run changed | claims of what is not kept |\n\
+         |---|---|---|---|---|---|\n| {} | {} | {} | {} | {changed} | {claims} |\n",
+        endings.iter().sum::<usize>(),
+        endings[0],
+        endings[1],
+        endings[2]
+    );
+    tell("6-disk", &page);
+    assert_eq!((changed, claims), (0, 0), "{page}");
     assert!(endings[1] > 0 && endings[2] > 0, "the room was never just too little: {endings:?}");
     assert!(output(&place, &["run", "--quick", SHORT[0]]).status.success());
     std::fs::remove_file(place.store()).expect("the store");
@@ -148,7 +163,9 @@ fn a_newer_store_is_refused_by_every_command_and_left_as_it_is() {
 
 #[test]
 fn runs_that_begin_at_once_on_a_new_store_keep_all_they_print() {
-    for _ in 0..amount(2, 20) {
+    let rounds = amount(2, 20);
+    let [mut printed_all, mut kept_all] = [0, 0];
+    for _ in 0..rounds {
         let place = Place::new();
         let arguments = [&["run", "--quick", "--jsonl"][..], &SHORT].concat();
         let runs: Vec<_> = (0..3)
@@ -170,8 +187,17 @@ fn runs_that_begin_at_once_on_a_new_store_keep_all_they_print() {
         assert!(found.iter().all(|run| run.run.state == RunState::Complete));
         for records in printed {
             assert_eq!(records.len(), SHORT.len());
-            assert_eq!(found.iter().filter(|run| kept::holds(run, &records).is_ok()).count(), 1);
+            printed_all += records.len();
+            let holders = found.iter().filter(|run| kept::holds(run, &records).is_ok()).count();
+            kept_all += holders * records.len();
         }
         assert!(place.left_lying().is_empty());
     }
+    let page = format!(
+        "## Several writers of one new store\n\n\
+         | rounds of three runs at once | records printed | kept, each in one run |\n\
+         |---|---|---|\n| {rounds} | {printed_all} | {kept_all} |\n"
+    );
+    tell("7-writers", &page);
+    assert_eq!(printed_all, kept_all);
 }

@@ -28,18 +28,26 @@ pub(crate) fn records(text: &str) -> Vec<Record> {
     lines.map(|line| serde_json::from_str(line).expect("a record")).collect()
 }
 
-/// Whether the run holds each of these records, as it was printed, and no case twice.
-pub(crate) fn holds(run: &Document, printed: &[Record]) -> Result<(), String> {
+/// Of a run: the cases that it holds more than once, and the records that were printed and are not
+/// kept as they were printed.
+pub(crate) fn tally(run: &Document, printed: &[Record]) -> [Vec<String>; 2] {
     let mut names: Vec<String> = run.records.iter().map(Record::name).collect();
     names.sort();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(format!("{} is there twice", twice[0]));
-    }
-    for record in printed {
-        let bare = |one: &Record| Record { samples: None, ..one.clone() };
-        if !run.records.iter().any(|kept| bare(kept) == bare(record)) {
-            return Err(format!("{} was printed and is not kept in {}", record.name(), run.run.id));
+    let twice = names.windows(2).filter(|pair| pair[0] == pair[1]);
+    let bare = |one: &Record| Record { samples: None, ..one.clone() };
+    let kept = |record: &Record| run.records.iter().any(|kept| bare(kept) == bare(record));
+    let lost = printed.iter().filter(|record| !kept(record));
+    [twice.map(|pair| pair[0].clone()).collect(), lost.map(Record::name).collect()]
+}
+
+/// Whether the run holds each of these records, as it was printed, and no case twice.
+pub(crate) fn holds(run: &Document, printed: &[Record]) -> Result<(), String> {
+    match tally(run, printed) {
+        [twice, _] if !twice.is_empty() => Err(format!("{} is there twice", twice.join(", "))),
+        [_, lost] if !lost.is_empty() => {
+            let (lost, run) = (lost.join(", "), &run.run.id);
+            Err(format!("{lost} was printed and is not kept in {run}"))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, Tool, statistics};
 use fathom_store::Store;
 
-use crate::amount;
+use crate::{amount, tell};
 
 /// Set where this program is the coordinator: how many cases it takes.
 const CASES: &str = "FATHOM_TEST_CASES";
@@ -197,20 +197,34 @@ fn a_thousand_cases_leave_nothing_behind_in_the_coordinator() {
     let held: Vec<Held> = said.lines().filter_map(parsed).collect();
     assert_eq!(held.len(), cases);
     let (first, last) = (held[WARM_UP], held[cases - 1]);
-    println!("after {WARM_UP} cases: {first:?}");
-    println!("after {cases} cases: {last:?}");
-    let countable = |held: Held| (held.descriptors, held.threads, held.zombies);
-    assert_eq!(countable(last), countable(first));
-    assert_eq!(last.zombies, 0);
     let warm = &held[(SETTLING * cases as f64) as usize..];
     let at: Vec<f64> = (0..warm.len()).map(|case| case as f64).collect();
     let bytes: Vec<f64> = warm.iter().map(|held| held.resident_bytes as f64).collect();
     let means = |values: &[f64]| statistics::block_means(values, BLOCKS);
     let trend = statistics::theil_sen(&means(&at), &means(&bytes)).expect("a trend");
-    println!(
-        "resident memory: {:.0} bytes a case, 95 % interval {:.0} to {:.0}",
-        trend.slope, trend.low, trend.high
+    let delta = |of: fn(&Held) -> usize| of(&last) as i64 - of(&first) as i64;
+    let page = format!(
+        "## Leaks\n\n\
+         | cases | descriptors | threads | zombies | resident bytes a case | 95 % interval |\n\
+         |---|---|---|---|---|---|\n\
+         | {cases} | {:+} | {:+} | {:+} | {:+.0} | {:+.0} to {:+.0} |\n\n\
+         Differences of the coordinator from case {WARM_UP} on; at the end it holds {} \
+         descriptors, {} threads, {} zombies and {} KiB.\n",
+        delta(|held| held.descriptors),
+        delta(|held| held.threads),
+        delta(|held| held.zombies),
+        trend.slope,
+        trend.low,
+        trend.high,
+        last.descriptors,
+        last.threads,
+        last.zombies,
+        last.resident_bytes >> 10,
     );
+    tell("8-leaks", &page);
+    let countable = |held: Held| (held.descriptors, held.threads, held.zombies);
+    assert_eq!(countable(last), countable(first));
+    assert_eq!(last.zombies, 0);
     let growth_max = amount(GROWTH_MAX_BYTES[0], GROWTH_MAX_BYTES[1]) as f64;
     assert!(trend.low <= growth_max, "memory grows by {:.0} bytes a case", trend.slope);
 }

@@ -34,7 +34,11 @@ const ERRORS: &[(&str, &[&str])] = &[
     // It fails by its value, not by an error.
     ("brk", &[]),
     ("pipe2", &["EMFILE", "ENFILE"]),
+    ("clone", &["EAGAIN", "ENOMEM"]),
     ("clone3", &["EAGAIN", "ENOMEM"]),
+    ("socketpair", &["EMFILE", "ENFILE"]),
+    ("recvfrom", &["EINTR"]),
+    ("prctl", &["EPERM"]),
     ("ppoll", &["EINTR", "ENOMEM"]),
     ("poll", &["EINTR", "ENOMEM"]),
     ("wait4", &["EINTR", "ECHILD"]),
@@ -54,8 +58,20 @@ const ERRORS: &[(&str, &[&str])] = &[
 
 /// Calls by which results are kept, and workers are started and heard.
 const WEIGHTY: &[&str] = &[
-    "openat", "read", "write", "pread64", "pwrite64", "fsync", "fcntl", "mmap", "clone3", "ppoll",
+    "openat",
+    "read",
+    "write",
+    "pread64",
+    "pwrite64",
+    "fsync",
+    "fcntl",
+    "mmap",
+    "clone",
+    "clone3",
+    "ppoll",
     "pipe2",
+    "socketpair",
+    "recvfrom",
 ];
 
 /// The system restarts what a signal interrupts, so an error of this kind passes.
@@ -73,41 +89,75 @@ pub(crate) fn untouched(calls: &[Call]) -> String {
     names.join(" ")
 }
 
-/// Every fault that makes sense for these calls, at some of them: each error once and for good, and
-/// those that pass twice in a row; a kill; a person's interruption.
-pub(crate) fn of(calls: &[Call], store: &Path) -> Vec<Injection> {
-    let mut by_name: BTreeMap<&str, Vec<&Call>> = BTreeMap::new();
-    calls.iter().for_each(|call| by_name.entry(&call.name).or_default().push(call));
-    let mut injections = Vec::new();
-    for (name, calls) in by_name {
+/// A fault of a call, and on what that call is made.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tampering {
+    pub(crate) injection: Injection,
+    pub(crate) on: &'static str,
+}
+
+/// Every fault that makes sense for these calls. Each error comes once at every chosen call; at a
+/// few of those it comes for good, or twice in a row where it passes, and so do a kill and a
+/// person's interruption.
+pub(crate) fn of(calls: &[Call], store: &Path) -> Vec<Tampering> {
+    let mut by_name: BTreeMap<(&str, &'static str), Vec<&Call>> = BTreeMap::new();
+    for call in calls {
+        by_name.entry((&call.name, place_of(&call.line, store))).or_default().push(call);
+    }
+    let mut chosen = Vec::new();
+    for ((name, on), calls) in by_name {
         let Some(errors) = errors_of(name) else { continue };
-        for at in positions(&calls, store) {
+        let often = if is_of_the_store(on) { amount(4, usize::MAX) } else { amount(2, 3) };
+        let few = spread(&calls, amount(4, 5).min(often));
+        for at in spread(&calls, often) {
+            let mut take = |injection| chosen.push(Tampering { injection, on });
             for error in errors {
                 let once = Injection::once(name, at, Fault::Error(error));
                 let times = if *error == PASSING { Some(2) } else { None };
-                injections.push(Injection { times, ..once.clone() });
-                injections.push(once);
+                if few.contains(&at) {
+                    take(Injection { times, ..once.clone() });
+                }
+                take(once);
             }
-            injections.push(Injection::once(name, at, Fault::Kill));
-            injections.push(Injection::once(name, at, Fault::Interrupt));
+            if few.contains(&at) {
+                take(Injection::once(name, at, Fault::Kill));
+                take(Injection::once(name, at, Fault::Interrupt));
+            }
         }
     }
-    injections
+    chosen
 }
 
-/// Which calls of one name: the first, the last and some between; and of those that concern the
-/// store more.
-fn positions(calls: &[&Call], store: &Path) -> BTreeSet<usize> {
-    let folder = store.parent().unwrap_or(store).to_string_lossy().into_owned();
-    let (on_store, elsewhere): (Vec<&Call>, Vec<&Call>) =
-        calls.iter().partition(|call| call.line.contains(&folder));
-    let spread = |among: &[&Call], count: usize| -> Vec<usize> {
-        let count = count.min(among.len());
-        let at = |part: usize| among[part * (among.len() - 1) / (count - 1).max(1)].number;
-        (0..count).map(at).collect()
-    };
-    let (more, less) = (spread(&on_store, amount(4, 12)), spread(&elsewhere, amount(3, 5)));
-    more.into_iter().chain(less).collect()
+/// The numbers of `count` of these calls: the first, the last and some between.
+fn spread(among: &[&Call], count: usize) -> BTreeSet<usize> {
+    let count = count.min(among.len());
+    let at = |part: usize| among[part * (among.len() - 1) / (count - 1).max(1)].number;
+    (0..count).map(at).collect()
+}
+
+/// On what a call is made, by its line in the log.
+fn place_of(line: &str, store: &Path) -> &'static str {
+    let store = store.to_string_lossy();
+    let folder = store.rfind('/').map_or("", |end| &store[..end]);
+    let is_store = |suffix: &str| line.contains(&format!("{store}{suffix}"));
+    let known = [
+        (is_store("-wal"), "log"),
+        (is_store("-shm"), "index"),
+        (is_store("-journal"), "journal"),
+        (is_store(""), "store"),
+        (line.contains(folder), "folder of the store"),
+        (line.contains("<pipe:["), "pipe"),
+        (line.contains("<socket:[") || line.contains("<UNIX"), "socket"),
+        (line.contains("/proc/"), "/proc"),
+        (line.contains("/sys/"), "/sys"),
+        (line.contains("</") || line.contains("\"/"), "other file"),
+    ];
+    known.iter().find(|(fits, _)| *fits).map_or("–", |(_, name)| name)
+}
+
+/// Whether what is done there is storing.
+fn is_of_the_store(place: &str) -> bool {
+    ["log", "index", "journal", "store", "folder of the store"].contains(&place)
 }
 
 /// All trials, or a sample that has some of every call, and more of those that concern the store

@@ -1,7 +1,6 @@
 //! System calls that fail in a worker: the coordinator hears an answer or a reason, in time, and
 //! nothing of the worker is left.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fathom_cli::pipeline::worker::Workers;
@@ -12,8 +11,10 @@ use fathom_measure::clock::{Source, Specification};
 use fathom_measure::sampler::{Dose, Settings};
 use fathom_record::{Cause, Params};
 
+use crate::coverage::Coverage;
 use crate::place::Place;
-use crate::tampering::{self, PASSING};
+use crate::tampering::{self, PASSING, Tampering};
+use crate::tell;
 
 /// One that works alone, one with a child, one with threads.
 const METRICS: [(&str, &str, i64); 3] =
@@ -68,47 +69,49 @@ fn a_worker_whose_call_fails_answers_or_ends_and_leaves_nothing() {
         println!("skipped: {why}");
         return;
     }
-    let (mut words, mut broken) = (BTreeMap::new(), Vec::new());
+    let mut page = "## System calls of a worker that fail\n\n".to_owned();
+    let (mut kinds, mut unreached, mut broken) = (0, 0, Vec::new());
     for metric in METRICS {
         let request = request(metric);
-        let injections = tampering::sample(of_baseline(&request), |one| &one.call);
-        println!("{}: {}", metric.0, listed(&injections));
-        for injection in injections {
+        let mut covered = Coverage::default();
+        for one in tampering::sample(of_baseline(&request), |one| &one.injection.call) {
             let place = Place::new();
-            let outcome = visit(&request, Some(&injection), &place);
+            let outcome = visit(&request, Some(&one.injection), &place);
             let left = place.left_running();
             let judged = match left.is_empty() {
-                true => judge(&outcome, &injection.fault),
+                true => judge(&outcome, &one.injection.fault),
                 false => Err(format!("{left:?} are left running")),
             };
-            match judged {
-                _ if !strace::happened(&injection, &place.file("calls")) => {
-                    *words.entry("not reached").or_insert(0) += 1;
-                }
-                Ok(word) => *words.entry(word).or_insert(0) += 1,
-                Err(why) => broken.push(format!("{} {injection}: {why}", metric.0)),
+            if !strace::happened(&one.injection, &place.file("calls")) {
+                unreached += 1;
+                continue;
             }
+            let word = judged.unwrap_or_else(|why| {
+                broken.push(format!("{} {}: {why}", metric.0, one.injection));
+                "BROKEN"
+            });
+            covered.add(&one, word);
         }
+        kinds += covered.kinds();
+        page.push_str(&format!("{}: {}\n", metric.0, covered.table()));
     }
-    println!("{words:?}, {} broken", broken.len());
+    let broke = broken.len();
+    page.push_str(&format!("{unreached} faults were not reached; {broke} broke a promise.\n"));
+    tell("4-worker-calls", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-    assert!(words.len() > 2, "the faults made no difference: {words:?}");
-}
-
-fn listed(injections: &[Injection]) -> String {
-    injections.iter().map(Injection::to_string).collect::<Vec<_>>().join(", ")
+    assert!(kinds > METRICS.len() + 1, "the faults made no difference: {page}");
 }
 
 /// Every fault that makes sense for the calls of a visit which nothing disturbs.
-fn of_baseline(request: &VisitRequest) -> Vec<Injection> {
+fn of_baseline(request: &VisitRequest) -> Vec<Tampering> {
     let place = Place::new();
     let outcome = visit(request, None, &place);
     assert_eq!(judge(&outcome, &Fault::Kill), Ok("answered"), "{outcome:?}");
     let calls = strace::calls(&place.file("calls"));
     // What is before is the loader's and the language's.
     let first = calls.iter().position(|call| call.line.starts_with("read(0<"));
-    let injections = tampering::of(&calls[first.expect("its first act")..], place.store());
-    injections.into_iter().filter(|one| one.fault != Fault::Interrupt).collect()
+    let all = tampering::of(&calls[first.expect("its first act")..], place.store());
+    all.into_iter().filter(|one| one.injection.fault != Fault::Interrupt).collect()
 }
 
 /// What came of a visit, in a word, or the promise that was broken.

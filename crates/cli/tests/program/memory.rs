@@ -10,14 +10,17 @@ use crate::Place;
 use crate::forbidden::{document, has_number, within, without_number};
 use crate::group::{Group, skipped};
 
-const MEMORY: [&str; 4] = ["run", "--quick", "--json", "memory"];
+/// A quick run of these, as a document.
+fn asked<'a>(metrics: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--quick", "--json"], metrics].concat()
+}
 
 /// A plain C function that takes numbers.
 type Limit = fn() -> libc::c_int;
 
-/// The group in a process that was limited between fork and exec.
-fn limited(place: &Place, limit: Limit) -> Output {
-    let mut command: Command = place.fathom(&MEMORY);
+/// A run of some metrics in a process that was limited between fork and exec.
+fn limited(place: &Place, limit: Limit, metrics: &[&str]) -> Output {
+    let mut command: Command = place.fathom(&asked(metrics));
     let impose = move || match limit() {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),
@@ -48,7 +51,7 @@ fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
         Err(reason) => return skipped(&reason),
     };
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_fathom"));
-    let mut inside = group.enter(program, &MEMORY);
+    let mut inside = group.enter(program, &asked(&["memory"]));
     let output = inside.env("FATHOM_STORE", place.store()).output().expect("it starts");
     let document = document(&output);
     let missing = without_number(&document);
@@ -72,7 +75,8 @@ fn forbid_huge_pages() -> libc::c_int {
 #[test]
 fn without_huge_pages_what_asks_for_them_is_unavailable_and_nothing_else() {
     let place = Place::new();
-    let document = document(&limited(&place, forbid_huge_pages));
+    let metrics = ["memory.fault", "memory.latency{set_bytes=1MiB}"];
+    let document = document(&limited(&place, forbid_huge_pages, &metrics));
     let missing = without_number(&document);
     let huge = reason(&missing, "memory.fault{kind=huge}");
     assert!(huge.contains("huge pages"), "{huge}");
@@ -96,7 +100,8 @@ fn limit_address_space() -> libc::c_int {
 #[test]
 fn under_a_limit_of_address_space_large_mappings_are_unavailable_and_say_ulimit() {
     let place = Place::new();
-    let document = document(&limited(&place, limit_address_space));
+    let metrics = ["memory.mmap.setup", "memory.munmap", "memory.fault{kind=anonymous}"];
+    let document = document(&limited(&place, limit_address_space, &metrics));
     let missing = without_number(&document);
     for name in ["memory.mmap.setup{bytes=1073741824}", "memory.mmap.setup{bytes=268435456}"] {
         assert!(reason(&missing, name).contains("ulimit -v"), "{name}");
@@ -115,7 +120,9 @@ fn limit_locked_memory() -> libc::c_int {
 #[test]
 fn nothing_needs_locked_memory() {
     let place = Place::new();
-    let document = document(&limited(&place, limit_locked_memory));
+    let metrics =
+        ["memory.mmap.setup", "memory.fault{kind=anonymous}", "memory.latency{set_bytes=1MiB}"];
+    let document = document(&limited(&place, limit_locked_memory, &metrics));
     for record in without_number(&document) {
         let text = &record.verdict.reasons[0].text;
         assert!(!text.contains("lock") && !text.contains("ulimit -l"), "{}: {text}", record.name());
@@ -142,7 +149,8 @@ fn limit_to_one_cpu() -> libc::c_int {
 #[test]
 fn on_one_cpu_what_needs_no_second_is_measured() {
     let place = Place::new();
-    let document = document(&limited(&place, limit_to_one_cpu));
+    let metrics = ["memory.munmap", "memory.fault", "memory.core_to_core"];
+    let document = document(&limited(&place, limit_to_one_cpu, &metrics));
     let missing = without_number(&document);
     let fault = missing.iter().find(|one| one.metric.as_str() == "memory.munmap");
     assert!(fault.is_none(), "{fault:?}");
@@ -152,7 +160,8 @@ fn on_one_cpu_what_needs_no_second_is_measured() {
 #[test]
 fn without_proc_what_needs_no_memory_is_measured_and_the_rest_says_why_not() {
     let place = Place::new();
-    let Some(output) = within(&place, "umount -l /proc", &MEMORY) else { return };
+    let metrics = ["memory.mmap.setup", "memory.munmap", "memory.fault{kind=anonymous}"];
+    let Some(output) = within(&place, "umount -l /proc", &asked(&metrics)) else { return };
     let document = document(&output);
     let missing = without_number(&document);
     have_numbers(&document, &["memory.mmap.setup{bytes=1073741824}"]);

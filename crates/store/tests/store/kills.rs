@@ -8,8 +8,8 @@ use std::time::Duration;
 use fathom_record::RunState;
 use fathom_store::{Store, StoreError};
 
-use crate::children;
 use crate::example::{self, Digits};
+use crate::{children, tell};
 
 /// `FATHOM_KILLS=200` for the long proof.
 const KILLS: u64 = 40;
@@ -51,6 +51,13 @@ fn what_was_acknowledged_before_a_kill_is_there_exactly_once() {
     }
     check_integrity(&path);
     let added: usize = journal.iter().map(|told| told.added.len()).sum();
+    let page = format!(
+        "## The store alone: kills of a writer\n\n\
+         {kills} kills, {} of them while the store was made; {added} records acknowledged, each \
+         found once, as it was written; `integrity_check` ok.\n",
+        kills - journal.len() as u64
+    );
+    tell("9-store-kills", &page);
     assert!(added >= journal.len(), "the kills came before there was anything to lose");
 }
 

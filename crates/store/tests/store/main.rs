@@ -13,3 +13,11 @@ mod power;
 mod refusals;
 mod round_trip;
 mod writers;
+
+/// Says what a test found, and keeps it as a section of docs/FAULTS.md where `make soak` asks.
+fn tell(name: &str, section: &str) {
+    println!("{section}");
+    if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
+        std::fs::write(std::path::Path::new(&folder).join(format!("{name}.md")), section).unwrap();
+    }
+}

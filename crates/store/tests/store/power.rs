@@ -12,7 +12,7 @@ use fathom_record::RunState;
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
 
-use crate::{children, example};
+use crate::{children, example, tell};
 
 /// How often the power is cut, and how many records a run has by then: enough in the long proof
 /// that SQLite takes its log over into the file while the run goes on.
@@ -71,7 +71,7 @@ fn cut_the_power(faults: Faults, beside: &str) {
     let cuts = CUTS[usize::from(soak())];
     let mut past = disk.past();
     let mut seeds = Seeded(20_260_203);
-    let (mut empty, mut met) = (0, false);
+    let (mut empty, mut met, mut checked) = (0, false, 0);
     for cut in (0..cuts).map(|at| at * changes / (cuts - 1)) {
         past.go_to(cut);
         met |= past.last().contains(&format!("fathom.db-{beside}"));
@@ -80,9 +80,17 @@ fn cut_the_power(faults: Faults, beside: &str) {
         empty += usize::from(told.is_empty());
         for survivors in [Survivors::None, Survivors::Some(seeds.any()), Survivors::All] {
             check(&past, survivors, &told);
+            checked += told.len();
         }
     }
-    println!("{cuts} of {changes} moments, each with none, some and all of the unsynced left");
+    let (kept, all) = (acknowledged.len(), 3 * cuts);
+    let page = format!(
+        "## The store alone: power cuts, with a {beside}\n\n\
+         {all} cuts at {cuts} of {changes} changes of the disk, each with nothing, some and all of \
+         the unsynced left. {kept} words were acknowledged; those before a cut were asked for \
+         after it, {checked} times in all, and the test fails at the first that is missing.\n"
+    );
+    tell(&format!("9-store-power-{beside}"), &page);
     assert!(empty > 0 && empty < cuts / 2, "the moments cover the begin and the rest: {empty}");
     assert!(met, "no {beside} was written");
 }

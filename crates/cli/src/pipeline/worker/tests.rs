@@ -114,6 +114,27 @@ fn a_stop_ends_the_visit_at_once() {
     assert_eq!(workers.visit(&request(), &reader), Outcome::Interrupted);
 }
 
+/// As a resized window or a debugger does, while the coordinator sleeps on the worker's pipe.
+#[test]
+fn a_signal_to_the_coordinator_costs_no_visit() {
+    let came = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR2, came.clone()).expect("a handler");
+    let (told, thread) = std::sync::mpsc::channel();
+    let visit = std::thread::spawn(move || {
+        told.send(rustix::thread::gettid()).expect("a listener");
+        failure("cat >/dev/null; sleep 0.3; echo nonsense; sleep 0.1; exit 7")
+    });
+    let thread = thread.recv().expect("a thread").as_raw_nonzero().get();
+    while !visit.is_finished() {
+        // SAFETY: takes numbers only; a thread that has ended meanwhile is an error and no more.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let (_, text) = visit.join().expect("no panic");
+    assert!(came.load(std::sync::atomic::Ordering::Relaxed), "no signal came");
+    assert!(text.contains("status 7"), "{text}");
+}
+
 #[test]
 fn a_worker_takes_the_visit_it_is_asked_for() {
     let answer = std::thread::spawn(|| take(&request())).join().expect("no panic");
