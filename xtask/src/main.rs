@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             Ok(trials) => report(simulate::write(&root, trials)),
             Err(problem) => report(vec![problem]),
         },
-        ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(program, rest),
+        ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(&root, program, rest),
         ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
         ["test"] => test::everything(&root),
         _ => {
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 /// `xtask lab`: 0 where the program was right often enough.
-fn laboratory(program: &str, rest: &[&str]) -> ExitCode {
+fn laboratory(root: &Path, program: &str, rest: &[&str]) -> ExitCode {
     let number = |at: usize, otherwise| {
         rest.get(at).map_or(Some(otherwise), |text| text.parse::<u64>().ok())
     };
@@ -59,7 +59,7 @@ fn laboratory(program: &str, rest: &[&str]) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match lab::run(program, runs.min(1000) as u32, seed, rest.get(2).unwrap_or(&"")) {
+    match lab::run(root, program, runs.min(1000) as u32, seed, rest.get(2).unwrap_or(&"")) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => report(vec![format!("{error:#}")]),

@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::group::{Group, mounted};
 use super::program::{Ended, Launch, Seen};
 use super::sabotage::{Imposed, Sabotage, root};
+use super::state::MARK;
 
 /// The quota's period: short, so that a visit holds many of them.
 const PERIOD_US: u64 = 7_000;
@@ -29,9 +30,10 @@ struct InGroup {
 }
 
 impl Imposed for InGroup {
-    fn tick(&mut self, _: u32, elapsed_ns: u64) -> Result<()> {
-        // The coordinator sleeps: the quota matters while there is a worker.
-        let working = self.group.processes() > 1;
+    fn tick(&mut self, program: u32, elapsed_ns: u64) -> Result<()> {
+        // A visit is what the worker tells of; while it lasts, it holds this file open.
+        let visiting = |worker| self.group.is_open_in("cpu.stat", worker);
+        let working = worker_of(program).is_some_and(visiting);
         let throttled = self.group.figure("cpu.stat", "throttled_time").unwrap_or(0.0);
         if let Some((at, before)) = self.last.filter(|_| working) {
             self.wall_ns += (elapsed_ns - at) as f64;
@@ -60,7 +62,8 @@ impl Sabotage for Quota {
         format!("{:.0} % of a CPU", 100.0 * dose)
     }
     fn metric(&self) -> &'static str {
-        "os.syscall"
+        // Its visits last for many periods, of which the first and the last are cut.
+        "cpu.call"
     }
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
         let quota = (dose * PERIOD_US as f64) as u64;
@@ -117,8 +120,9 @@ impl Sabotage for Neighbour {
         let (nice, share) = if self.in_turns { (0.0, dose) } else { (dose, 1.0) };
         let words = [cpu.to_string(), nice.to_string(), share.to_string()];
         let own = std::env::current_exe()?;
-        let child = Command::new(own).arg("lab-neighbour").args(words).spawn();
-        Ok(Box::new(Ended(child.context("start a neighbour")?)))
+        let mut command = Command::new(own);
+        command.arg("lab-neighbour").args(words).env(MARK, std::process::id().to_string());
+        Ok(Box::new(Ended::start(&mut command).context("start a neighbour")?))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention]
@@ -193,7 +197,7 @@ impl Drop for Stops {
 }
 
 /// The program's worker, which may be the child of any of its threads.
-fn worker_of(program: u32) -> Option<Pid> {
+pub(super) fn worker_of(program: u32) -> Option<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{program}/task")).ok()?;
     let children: String = threads
         .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok())
