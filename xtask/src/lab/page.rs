@@ -82,10 +82,10 @@ impl Kept {
         let rows: Vec<Row> =
             names.iter().filter_map(|name| self.rows.get(*name)).flatten().cloned().collect();
         let head = HEAD
-            .replace("RUNS", &self.runs.to_string())
-            .replace("SEED", &self.seed.to_string())
-            .replace("DAY", &self.started)
-            .replace("MACHINE", &self.machine);
+            .replace("{runs}", &self.runs.to_string())
+            .replace("{seed}", &self.seed.to_string())
+            .replace("{day}", &self.started)
+            .replace("{machine}", &self.machine);
         let counts = table(&ACCOUNT, account(&rows));
         let all = rows.iter().map(|row| row.cells().map(str::to_owned));
         let all = table(&["sabotage", "dose", "verdict", "first cause", "truth", "is"], all);
@@ -95,7 +95,7 @@ impl Kept {
             .map(|(name, why)| format!("- *{name}* was skipped: {why}\n"))
             .collect();
         let known = format!("## A known answer\n\n{slope}.\n");
-        Some(format!("{head}{counts}{skipped}\n{known}\n## Every run\n\n{all}"))
+        Some(format!("{head}{counts}\n{skipped}\n{known}\n## Every run\n\n{all}"))
     }
 }
 
@@ -110,8 +110,8 @@ fn table<const N: usize>(head: &[&str; N], lines: impl IntoIterator<Item = [Stri
 const HEAD: &str = "\
 # Sabotage
 
-Made by `make lab RUNS=RUNS SEED=SEED` on DAY: runs that were spoilt on purpose, each in half of
-RUNS runs and with a dose drawn at random, the other half left alone. Machine: MACHINE.
+Made by `make lab RUNS={runs} SEED={seed}` on {day}: runs that were spoilt on purpose, each in half of
+{runs} runs and with a dose drawn at random, the other half left alone. Machine: {machine}.
 
 - *Right first*: the cause that most of the touched records name first is what was done, and its
   size, where the machine counts it too, is told as the machine counts it.

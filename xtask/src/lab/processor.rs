@@ -12,8 +12,9 @@ use super::program::{Ended, Launch, Seen};
 use super::sabotage::{Imposed, Sabotage, root};
 use super::state::MARK;
 
-/// The quota's period: short, so that a visit holds many of them.
-const PERIOD_US: u64 = 7_000;
+/// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
+/// holds many: the first and the last are cut.
+const QUOTA_US: u64 = 1_000;
 /// The share told and the cgroup's own lie within two points.
 const SHARE_MAX: f64 = 0.02;
 /// Between two stops of a worker.
@@ -62,12 +63,11 @@ impl Sabotage for Quota {
         format!("{:.0} % of a CPU", 100.0 * dose)
     }
     fn metric(&self) -> &'static str {
-        // Its visits last for many periods, of which the first and the last are cut.
         "cpu.call"
     }
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let quota = (dose * PERIOD_US as f64) as u64;
-        let limits = [("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", quota)];
+        let period = (QUOTA_US as f64 / dose) as u64;
+        let limits = [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", QUOTA_US)];
         let group = Group::around(launch, "cpu", &limits)?;
         Ok(Box::new(InGroup { group, last: None, wall_ns: 0.0, throttled_ns: 0.0 }))
     }
