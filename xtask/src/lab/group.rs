@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use rustix::process::Pid;
 
 use super::program::Launch;
 
@@ -52,15 +51,6 @@ impl Group {
     /// Writes one of its files.
     pub(super) fn set(&self, file: &str, value: u64) -> std::io::Result<()> {
         std::fs::write(self.0.join(file), value.to_string())
-    }
-
-    /// Whether a process holds one of its files open.
-    pub(super) fn is_open_in(&self, file: &str, process: Pid) -> bool {
-        let path = self.0.join(file);
-        let open = std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()));
-        open.is_ok_and(|open| {
-            open.flatten().any(|one| std::fs::read_link(one.path()).is_ok_and(|to| to == path))
-        })
     }
 }
 
