@@ -19,13 +19,17 @@ pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Random) ->
         let _ = std::fs::remove_file(bench.folder.path().join(file));
     }
     bench.run("cpu.frequency", &Launch::default(), &mut Nothing)?;
+    // A document without raw samples, which no checksum covers: it guards what is shown.
+    let mut show = Command::new(&bench.program);
+    let shown = show.args(["show", "--json", "--store"]).arg(bench.folder.path().join("fathom.db"));
+    std::fs::write(bench.folder.path().join("plain.json"), shown.output()?.stdout)?;
     let one = if name == NAMES[0] { document } else { store };
     random.halves(runs).into_iter().map(|sabotaged| one(bench, sabotaged, random)).collect()
 }
 
 fn document(bench: &Bench, sabotaged: bool, random: &mut Random) -> Result<Row> {
     let folder = bench.folder.path();
-    let (good, bad) = (folder.join("run.json"), folder.join("damaged.json"));
+    let (good, bad) = (folder.join("plain.json"), folder.join("damaged.json"));
     let (bytes, dose) = flipped(&std::fs::read(&good)?, sabotaged, random)?;
     std::fs::write(&bad, bytes)?;
     let output = Command::new(&bench.program).arg("compare").args([&bad, &good]).output()?;

@@ -209,7 +209,7 @@ impl Sabotage for Stopped {
         format!("{dose:.0} ms, again and again")
     }
     fn metric(&self) -> &'static str {
-        "os.process.fork"
+        "cpu.call"
     }
     fn impose(&self, dose: f64, _: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
         let for_ns = (dose * 1e6) as u64;

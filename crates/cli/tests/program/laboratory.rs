@@ -160,19 +160,28 @@ fn a_system_call_that_answers_wrongly_is_invalid_and_its_number_is_not_shown() {
     let place = Place::new();
     let program = env!("CARGO_BIN_EXE_fathom");
     let mut traced = Command::new("strace");
-    traced.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=getppid", "-e"]);
-    traced.args(["inject=getppid:retval=1:when=9+", program, "run", "--quick", "--jsonl"]);
-    let output = traced.arg("os.syscall").env("FATHOM_STORE", place.store()).output();
-    assert!(output.expect("it starts").status.success());
+    let calls = "/^epoll_p?wait$";
+    let (trace, wrong) = (format!("trace={calls}"), format!("inject={calls}:retval=0:when=9+"));
+    traced.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", &trace, "-e", &wrong]);
+    traced.args([program, "run", "--quick", "--jsonl", "os.poll", "os.epoll"]);
+    let output = traced.env("FATHOM_STORE", place.store()).output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let document = place.latest();
-    for record in of_metric(&document, "os.syscall") {
-        let is_wrong = record.name() == "os.syscall{call=getppid}";
-        assert_eq!(names(record, Cause::WrongWork), is_wrong, "{}", record.name());
-        assert_eq!(record.verdict.shows_number(), !is_wrong, "{}", record.name());
+    for (metric, is_wrong) in [("os.poll", false), ("os.epoll", true)] {
+        let records = of_metric(&document, metric);
+        assert!(!records.is_empty(), "{metric}");
+        for record in records {
+            assert_eq!(names(record, Cause::WrongWork), is_wrong, "{}", record.name());
+            assert_eq!(record.verdict.shows_number(), !is_wrong, "{}", record.name());
+        }
     }
     let shown = text(&place.run(&["show"]).stdout);
-    let line = shown.lines().find(|line| line.contains("call=getppid ")).expect("its row");
-    assert!(line.contains("invalid") && !line.contains(" ns"), "{line}");
+    let below = shown.lines().skip_while(|line| !line.starts_with("os.epoll"));
+    let rows: Vec<&str> = below.filter(|line| line.contains("fds=")).collect();
+    assert!(!rows.is_empty(), "{shown}");
+    for row in rows {
+        assert!(row.contains("invalid") && !row.contains(" ns"), "{row}");
+    }
 }
 
 #[test]
