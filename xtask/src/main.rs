@@ -36,7 +36,7 @@ fn main() -> ExitCode {
             Ok(trials) => report(simulate::write(&root, trials)),
             Err(problem) => report(vec![problem]),
         },
-        ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(program, rest),
+        ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(&root, program, rest),
         ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
         ["soak"] => report(problems(soak::write(&root))),
         ["test"] => test::everything(&root),
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 }
 
 /// `xtask lab`: 0 where the program was right often enough.
-fn laboratory(program: &str, rest: &[&str]) -> ExitCode {
+fn laboratory(root: &Path, program: &str, rest: &[&str]) -> ExitCode {
     let number = |at: usize, otherwise| {
         rest.get(at).map_or(Some(otherwise), |text| text.parse::<u64>().ok())
     };
@@ -56,7 +56,7 @@ fn laboratory(program: &str, rest: &[&str]) -> ExitCode {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match lab::run(program, runs.min(1000) as u32, seed, rest.get(2).unwrap_or(&"")) {
+    match lab::run(root, program, runs.min(1000) as u32, seed, rest.get(2).unwrap_or(&"")) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => report(vec![format!("{error:#}")]),

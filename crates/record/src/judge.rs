@@ -29,6 +29,8 @@ const SLOW_CORE_MIN: f64 = 1.05;
 /// What to do about one.
 const QUIET_CORE: &str = "a neighbour on the other thread of the core, or a changing frequency: \
                           measure on a quieter or dedicated host, or see what --tune can set";
+/// What to do about pages that were not there.
+const FREE_MEMORY: &str = "free memory, so that nothing is swapped";
 /// Change over a visit above which the values are said to drift.
 const DRIFT_MIN: f64 = 0.03;
 /// Distance of two clusters of processes, in shares of the headline, above which they matter.
@@ -167,6 +169,11 @@ fn absence(total: &Disturbance, explained: f64, expectation: Expectation) -> Opt
             "neither the worker nor its children ran for {:.0} % of the time",
             100.0 * absent
         );
+        // Each wait for a device is one of the times that the worker gave up the CPU itself.
+        if total.major_faults > 0 && 2 * total.major_faults >= total.voluntary_switches {
+            let text = format!("{text}; {} page faults waited for a device", total.major_faults);
+            return Reason::new(Cause::MajorFaults, text).with_next(FREE_MEMORY);
+        }
         let next = "see what else runs on this CPU, or choose another with --cpu N";
         Reason::new(Cause::NotRunning, text).with_next(next)
     })
@@ -190,7 +197,7 @@ fn disturbed_rounds(
         Reason::new(Cause::Migration, text).with_next("see what changes affinities on this machine")
     } else if total.major_faults > 0 && expectation.waits != Waits::ForADevice {
         let text = moved(&format!("{} page faults waited for a device", total.major_faults));
-        Reason::new(Cause::MajorFaults, text).with_next("free memory, so that nothing is swapped")
+        Reason::new(Cause::MajorFaults, text).with_next(FREE_MEMORY)
     } else if total.involuntary_switches > 0 && expectation.waits != Waits::ForTurns {
         let text = moved(&format!("preempted {}", times(total.involuntary_switches)));
         Reason::new(Cause::Contention, text).with_next("stop other processes, or choose --cpu N")
@@ -426,6 +433,20 @@ mod tests {
         assert_eq!(judge(&[sample(waited.clone())], &moved, device).state, State::Valid);
         let verdict = judge(&[sample(waited)], &moved, QUIET);
         assert_eq!(causes(&verdict), vec![Cause::NotRunning, Cause::MajorFaults]);
+    }
+
+    #[test]
+    fn time_spent_waiting_for_pages_is_told_as_that_where_most_waits_were_for_one() {
+        let away = Disturbance { cpu_ns: 400_000_000, voluntary_switches: 100, ..quiet() };
+        let of = |major_faults| {
+            let faulted = Disturbance { major_faults, ..away.clone() };
+            judge(&[sample(faulted)], &summary(), QUIET)
+        };
+        assert_eq!(causes(&of(50)), vec![Cause::MajorFaults]);
+        let text = &of(50).reasons[0].text;
+        assert!(text.contains("60 %") && text.contains("50 page faults"), "{text}");
+        assert_eq!(causes(&of(49)), vec![Cause::NotRunning], "most waits were for something else");
+        assert_eq!(causes(&of(0)), vec![Cause::NotRunning]);
     }
 
     #[test]

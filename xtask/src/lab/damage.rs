@@ -9,38 +9,51 @@ use super::program::{Bench, Launch};
 use super::sabotage::Nothing;
 use super::table::{Right, Row};
 
-/// Damages a document or the store in half of the runs.
-pub(super) fn rows(bench: &Bench, runs: u32, random: &mut Random) -> Result<Vec<Row>> {
+/// What is damaged.
+pub(super) const NAMES: [&str; 2] = ["damaged document", "damaged store"];
+
+/// Damages the one of that name in half of the runs.
+pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Random) -> Result<Vec<Row>> {
+    // A store of one run, which is the one that is shown.
+    for file in ["fathom.db", "fathom.db-wal", "fathom.db-shm"] {
+        let _ = std::fs::remove_file(bench.folder.path().join(file));
+    }
     bench.run("cpu.frequency", &Launch::default(), &mut Nothing)?;
+    // A document without raw samples, which no checksum covers: it guards what is shown.
+    let mut show = Command::new(&bench.program);
+    let shown = show.args(["show", "--json", "--store"]).arg(bench.folder.path().join("fathom.db"));
+    std::fs::write(bench.folder.path().join("plain.json"), shown.output()?.stdout)?;
+    let one = if name == NAMES[0] { document } else { store };
+    random.halves(runs).into_iter().map(|sabotaged| one(bench, sabotaged, random)).collect()
+}
+
+fn document(bench: &Bench, sabotaged: bool, random: &mut Random) -> Result<Row> {
     let folder = bench.folder.path();
-    let (good, bad) = (folder.join("run.json"), folder.join("damaged.json"));
-    let document = std::fs::read(&good)?;
-    let mut rows = Vec::new();
-    for sabotaged in random.halves(runs) {
-        let (bytes, dose) = flipped(&document, sabotaged, random)?;
-        std::fs::write(&bad, bytes)?;
-        let output = Command::new(&bench.program).arg("compare").args([&bad, &good]).output()?;
-        let said = ["the checksum of", "is not a run of"];
-        rows.push(row("damaged document", dose, sabotaged, &output, &said));
-    }
+    let (good, bad) = (folder.join("plain.json"), folder.join("damaged.json"));
+    let (bytes, dose) = flipped(&std::fs::read(&good)?, sabotaged, random)?;
+    std::fs::write(&bad, bytes)?;
+    let output = Command::new(&bench.program).arg("compare").args([&bad, &good]).output()?;
+    let said = ["the checksum of", "is not a run of"];
+    Ok(row(NAMES[0], dose, sabotaged, &output, &said))
+}
+
+fn store(bench: &Bench, sabotaged: bool, random: &mut Random) -> Result<Row> {
+    let folder = bench.folder.path();
     let (kept, spoiled) = (folder.join("fathom.db"), folder.join("spoiled.db"));
-    for sabotaged in random.halves(runs) {
-        let mut bytes = std::fs::read(&kept)?;
-        let mut dose = String::new();
-        if sabotaged {
-            // The figure stands in the text of the record's row, as it is written.
-            let start = find(&bytes, b"\"median\":").context("no record in the store")? + 9;
-            let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-            let at = start + random.below(digits as u64) as usize;
-            bytes[at] = if bytes[at] == b'9' { b'1' } else { bytes[at] + 1 };
-            dose = format!("byte {at}");
-        }
-        std::fs::write(&spoiled, bytes)?;
-        let mut show = Command::new(&bench.program);
-        let output = show.args(["show", "--json", "--store"]).arg(&spoiled).output()?;
-        rows.push(row("damaged store", dose, sabotaged, &output, &["is damaged"]));
+    let mut bytes = std::fs::read(&kept)?;
+    let mut dose = String::new();
+    if sabotaged {
+        // The figure stands in the text of the record, as it is written.
+        let start = find(&bytes, b"\"median\":").context("no record in the store")? + 9;
+        let digits = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let at = start + random.below(digits as u64) as usize;
+        bytes[at] = if bytes[at] == b'9' { b'1' } else { bytes[at] + 1 };
+        dose = format!("byte {at}");
     }
-    Ok(rows)
+    std::fs::write(&spoiled, bytes)?;
+    let mut show = Command::new(&bench.program);
+    let output = show.args(["show", "--json", "--store"]).arg(&spoiled).output()?;
+    Ok(row(NAMES[1], dose, sabotaged, &output, &["is damaged"]))
 }
 
 fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]) -> Row {

@@ -129,7 +129,7 @@ struct Stream {
 impl Imposed for Stream {
     /// Seconds of CPU time that it has had.
     fn counted(&self) -> Option<f64> {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.ended.0.id())).ok()?;
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.ended.id())).ok()?;
         let (_, rest) = text.rsplit_once(')')?;
         let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
         Some(ticks.filter_map(Result::ok).sum::<f64>() / 100.0)
@@ -166,9 +166,9 @@ impl Sabotage for Streaming {
         let block = format!("bs={dose}M");
         let mut command = Command::new("taskset");
         command.args(["-c", &other.to_string(), "dd", "if=/dev/zero", "of=/dev/null", &block]);
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = quiet.spawn().context("start a stream")?;
-        Ok(Box::new(Stream { ended: Ended(child) }))
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let ended = Ended::start(&mut command).context("start a stream")?;
+        Ok(Box::new(Stream { ended }))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention, Cause::NotRunning]

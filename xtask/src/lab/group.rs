@@ -32,7 +32,8 @@ impl Group {
         let group = Self(parent.join(format!("fathom-lab-{}", std::process::id())));
         std::fs::create_dir(&group.0).with_context(|| format!("make {}", group.0.display()))?;
         for (file, value) in limits {
-            std::fs::write(group.0.join(file), value.to_string())
+            group
+                .set(file, *value)
                 .with_context(|| format!("write {file} of {}", group.0.display()))?;
         }
         let enter = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
@@ -47,9 +48,9 @@ impl Group {
         text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
-    /// How many processes are in it.
-    pub(super) fn processes(&self) -> usize {
-        std::fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines().count()
+    /// Writes one of its files.
+    pub(super) fn set(&self, file: &str, value: u64) -> std::io::Result<()> {
+        std::fs::write(self.0.join(file), value.to_string())
     }
 }
 

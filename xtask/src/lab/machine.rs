@@ -1,13 +1,10 @@
-//! Sabotages of everything else: the wall clock, the work, the values, the memory.
-
-use std::path::Path;
+//! Sabotages of the wall clock, of the work and of the values.
 
 use anyhow::{Context as _, Result};
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 use fathom_record::{Cause, Record, State};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
-use super::group::{Group, mounted};
 use super::program::{Launch, Seen};
 use super::sabotage::{Imposed, Nothing, Sabotage, all_in, root, tool};
 
@@ -16,8 +13,6 @@ const STEP_AT_NS: u64 = 300_000_000;
 const STEP_FOR_NS: u64 = 20_000_000;
 /// How the laboratory's clock and the run's may differ: starting and ending the program.
 const DURATION_MAX_S: f64 = 0.6;
-/// The kernel's setting of huge pages.
-const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// The wall clock, stepped and put back.
 pub(super) struct WallClock;
@@ -138,7 +133,7 @@ impl Sabotage for WrongWork {
 }
 
 /// The words that let a system call answer otherwise.
-fn injected(call: &str, how: &str) -> Vec<String> {
+pub(super) fn injected(call: &str, how: &str) -> Vec<String> {
     let (trace, inject) = (format!("trace={call}"), format!("inject={call}:{how}"));
     let words =
         ["strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", &trace, "-e", &inject];
@@ -182,113 +177,5 @@ impl Sabotage for Drift {
         let owed = dose / 100.0 / (1.0 + dose / 200.0);
         let text = format!("{:.0} % told, {:.0} % imposed", 100.0 * middle, 100.0 * owed);
         (text, (middle / owed - 1.0).abs() < 0.3)
-    }
-}
-
-/// Huge pages where small ones were asked for.
-pub(super) struct HugePages;
-
-/// A setting of the kernel that is put back.
-struct Restored {
-    before: String,
-}
-
-impl Imposed for Restored {}
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        let _ = std::fs::write(HUGE, &self.before);
-    }
-}
-
-impl Sabotage for HugePages {
-    fn name(&self) -> &'static str {
-        "huge pages"
-    }
-    fn needs(&self) -> Result<(), String> {
-        root().and_then(|()| tool("strace"))?;
-        if Path::new(HUGE).exists() { Ok(()) } else { Err(format!("{HUGE} is missing")) }
-    }
-    fn dose(&self, _: f64) -> f64 {
-        1.0
-    }
-    fn in_words(&self, _: f64) -> String {
-        "always, madvise without effect".to_owned()
-    }
-    fn metric(&self) -> &'static str {
-        "os.process.fork"
-    }
-    fn impose(&self, _: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let text = std::fs::read_to_string(HUGE)?;
-        let before = text.split(['[', ']']).nth(1).context("no mode is chosen")?.to_owned();
-        let guard = Restored { before };
-        std::fs::write(HUGE, "always").with_context(|| format!("write {HUGE}"))?;
-        launch.before = injected("madvise", "retval=0");
-        Ok(Box::new(guard))
-    }
-    fn causes(&self) -> &'static [Cause] {
-        &[Cause::WrongWork, Cause::NotAsAsked]
-    }
-    fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
-        let huge = |record: &Record| {
-            record.verdict.reasons.first().is_some_and(|reason| reason.text.contains("huge"))
-        };
-        let named = seen.of_metric(self.metric()).all(huge);
-        let text = if named { "huge pages named" } else { "huge pages not named" };
-        (text.to_owned(), named && all_in(seen, self, State::Invalid))
-    }
-}
-
-/// A limit of memory that the large steps do not fit in.
-pub(super) struct Memory;
-
-struct Limited(Group);
-
-impl Imposed for Limited {
-    fn counted(&self) -> Option<f64> {
-        self.0.figure("memory.oom_control", "oom_kill ")
-    }
-}
-
-impl Sabotage for Memory {
-    fn name(&self) -> &'static str {
-        "memory limit"
-    }
-    fn needs(&self) -> Result<(), String> {
-        root().and_then(|()| mounted("memory").map(drop))
-    }
-    fn dose(&self, draw: f64) -> f64 {
-        (64.0 + 136.0 * draw).floor()
-    }
-    fn in_words(&self, dose: f64) -> String {
-        format!("{dose} MiB")
-    }
-    fn metric(&self) -> &'static str {
-        "os.process.fork"
-    }
-    fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let limits = [("memory.limit_in_bytes", (dose as u64) << 20)];
-        Ok(Box::new(Limited(Group::around(launch, "memory", &limits)?)))
-    }
-    fn causes(&self) -> &'static [Cause] {
-        &[Cause::Missing]
-    }
-    fn touches(&self, record: &Record) -> bool {
-        ["268435456", "1073741824"].iter().any(|bytes| record.name().contains(bytes))
-    }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool) {
-        let killed = imposed.counted().unwrap_or(f64::NAN);
-        let told = seen.document.host.cgroup.memory_limit_bytes.map_or(0, |bytes| bytes >> 20);
-        let named = |record: &Record| {
-            let reasons = &record.verdict.reasons;
-            record.verdict.shows_number()
-                || reasons.first().is_some_and(|reason| reason.text.contains("cgroup's limit"))
-        };
-        let mut records = seen.of_metric(self.metric());
-        let small = seen.document.records.iter().filter(|record| record.verdict.shows_number());
-        let fits = all_in(seen, self, State::Unavailable) && records.all(named);
-        let text = format!("limit told as {told} MiB, killed {killed}");
-        let rest = small.count() > 10;
-        (text, fits && rest && killed == 0.0 && told == dose as u64)
     }
 }

@@ -8,25 +8,30 @@ mod damage;
 mod faults;
 mod group;
 mod machine;
+mod memory;
+mod outside;
+mod page;
 pub(crate) mod processor;
 mod program;
 mod sabotage;
 mod slope;
+mod state;
 mod table;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail};
-use fathom_measure::affinity;
 use fathom_record::{Cause, Record};
 
+use page::Kept;
 use program::{Bench, Launch, Seen};
 use sabotage::{Imposed, Nothing, Sabotage};
-use table::{Right, Row};
+use state::State;
+use table::{ACCOUNT, Count, Right, Row};
 
 /// All sabotages, in the order of the table.
-const ALL: [&dyn Sabotage; 12] = [
+const ALL: [&dyn Sabotage; 13] = [
     &processor::Quota,
     &processor::Neighbour { in_turns: false },
     &processor::Neighbour { in_turns: true },
@@ -34,52 +39,86 @@ const ALL: [&dyn Sabotage; 12] = [
     &machine::WallClock,
     &machine::WrongWork,
     &machine::Drift,
-    &machine::HugePages,
-    &machine::Memory,
+    &memory::HugePages,
+    &memory::Memory,
+    &memory::Swap,
     &faults::DeafToAdvice,
     &faults::SmallGroup,
     &faults::Streaming { metric: "memory.bandwidth" },
 ];
 
+/// What is done to a laboratory in whole.
+struct Laboratory {
+    bench: Bench,
+    runs: u32,
+    seed: u64,
+    kept: Kept,
+}
+
 /// Runs all of it, or what has `only` in its name; true if the program was right often enough.
-pub(crate) fn run(program: &str, runs: u32, seed: u64, only: &str) -> Result<bool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let cpu = affinity::allowed().into_iter().next_back().context("no CPU to measure on")?;
-    let folder = tempfile::tempdir().context("make a folder")?;
-    let bench = Bench { program: program.to_owned(), cpu, folder, stop };
-    let mut random = Random(seed);
-    println!("seed {seed}, {runs} runs of each, CPU {cpu}, load {}", load());
-    println!("{}", table::line(["sabotage", "dose", "verdict", "cause", "truth", ""]));
-    let mut rows = Vec::new();
-    for sabotage in ALL.into_iter().filter(|one| one.name().contains(only)) {
-        if let Err(why) = sabotage.needs() {
-            println!("{}: skipped: {why}", sabotage.name());
-            continue;
+pub(crate) fn run(root: &Path, program: &str, runs: u32, seed: u64, only: &str) -> Result<bool> {
+    let bench = Bench::with(program)?;
+    println!("seed {seed}, {runs} runs of each, CPU {}, load {}", bench.cpu, load());
+    let first = bench.run("cpu.frequency", &Launch::default(), &mut Nothing)?;
+    let kept = Kept::of(root, runs, seed, &first.document);
+    let mut laboratory = Laboratory { bench, runs, seed, kept };
+    let done = laboratory.all(only);
+    let names: Vec<&str> = ALL.iter().map(|one| one.name()).chain(damage::NAMES).collect();
+    laboratory.kept.write(root, &names)?;
+    done
+}
+
+impl Laboratory {
+    fn all(&mut self, only: &str) -> Result<bool> {
+        println!("{}", table::line(["sabotage", "dose", "verdict", "cause", "truth", ""]));
+        let mut rows = Vec::new();
+        for sabotage in ALL.into_iter().filter(|one| one.name().contains(only)) {
+            match sabotage.needs() {
+                Ok(()) => rows.extend(self.each(sabotage)?),
+                Err(why) => {
+                    println!("{}: skipped: {why}", sabotage.name());
+                    self.kept.skipped(sabotage.name(), &why);
+                }
+            }
         }
-        for sabotaged in random.halves(runs) {
-            let row = one(&bench, sabotage, sabotaged, &mut random)
-                .with_context(|| sabotage.name().to_owned())?;
-            println!("{}", row.line());
+        for name in damage::NAMES.into_iter().filter(|name| name.contains(only)) {
+            let mut random = Random::of(self.seed, name);
+            let damaged = damage::rows(&self.bench, name, self.runs, &mut random)?;
+            damaged.iter().for_each(|row| println!("{}", table::line(row.cells())));
+            self.kept.ran(name, damaged.clone());
+            rows.extend(damaged);
+        }
+        let mut good = Count::of(&rows).is_good();
+        if "slope".contains(only) {
+            let (text, right) = slope::measure(&self.bench, &mut Random::of(self.seed, "slope"))?;
+            println!("{text}");
+            self.kept.measured(&text);
+            good &= right;
+        }
+        println!("{}", ACCOUNT.join(", "));
+        table::account(&rows).iter().for_each(|line| println!("{}", line.join(", ")));
+        println!("load {}", load());
+        Ok(good)
+    }
+
+    /// The runs of one sabotage.
+    fn each(&mut self, sabotage: &dyn Sabotage) -> Result<Vec<Row>> {
+        let mut random = Random::of(self.seed, sabotage.name());
+        let mut rows = Vec::new();
+        for sabotaged in random.halves(self.runs) {
+            let before = State::now();
+            let row = one(&self.bench, sabotage, sabotaged, &mut random);
+            let left = before.left_behind();
+            let row = row.with_context(|| sabotage.name().to_owned())?;
+            if let Some(left) = left {
+                bail!("{}: {left}", sabotage.name());
+            }
+            println!("{}", table::line(row.cells()));
             rows.push(row);
         }
+        self.kept.ran(sabotage.name(), rows.clone());
+        Ok(rows)
     }
-    if "damaged".contains(only) {
-        let damaged = damage::rows(&bench, runs, &mut random)?;
-        damaged.iter().for_each(|row| println!("{}", row.line()));
-        rows.extend(damaged);
-    }
-    let mut good = true;
-    if "slope".contains(only) {
-        let (text, right) = slope::measure(&bench, &mut random)?;
-        println!("{text}");
-        good &= right;
-    }
-    let (text, enough) = table::account(&rows);
-    println!("{text}; load {}", load());
-    Ok(good && enough)
 }
 
 /// One run, sabotaged or left alone.
@@ -120,7 +159,7 @@ fn judged(sabotage: &dyn Sabotage, seen: &Seen, imposed: &dyn Imposed, dose: f64
     // A machine that others use has causes of its own, if its counters say so.
     let beneath = most(&touched, |record| {
         let mut causes = record.verdict.reasons.iter().map(|one| one.cause);
-        causes.find(|cause| expected.contains(cause) || seen.moved(*cause) != Some(true))
+        causes.find(|cause| expected.contains(cause) || seen.moved(*cause, record) != Some(true))
     });
     let is_right = |cause: Option<Cause>| cause.is_some_and(|cause| expected.contains(&cause));
     let (truth, fits) = sabotage.truth(seen, imposed, dose);
@@ -136,14 +175,13 @@ fn judged(sabotage: &dyn Sabotage, seen: &Seen, imposed: &dyn Imposed, dose: f64
 fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
     let records: Vec<&Record> = seen.of_metric(sabotage.metric()).collect();
     let mut right = Right::Yes;
-    for reason in records.iter().filter_map(|record| record.verdict.reasons.first()) {
-        match (reason.cause, seen.moved(reason.cause)) {
-            (_, Some(true)) | (Cause::Spread, _) => {}
-            (_, Some(false)) | (Cause::WrongWork | Cause::NotAsAsked | Cause::Missing, None) => {
-                right = Right::FalseAlarm;
-            }
-            (_, None) if right == Right::Yes => right = Right::Unexplained,
-            (_, None) => {}
+    for record in &records {
+        let first = record.verdict.reasons.first();
+        match first.map(|reason| seen.moved(reason.cause, record)) {
+            None | Some(Some(true)) => {}
+            Some(Some(false)) => right = Right::FalseAlarm,
+            Some(None) if right == Right::Yes => right = Right::Shape,
+            Some(None) => {}
         }
     }
     let told = seen.document.run.notes.iter().any(|note| note.contains("wall clock was stepped"));
@@ -154,8 +192,8 @@ fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
     let truth = format!(
         "others {:.0} %, steal {:.0} ms, interrupts {:.0} ms",
         100.0 * seen.others().max(0.0),
-        10.0 * seen.ticks[1],
-        10.0 * seen.ticks[2]
+        10.0 * seen.outside.stolen_ticks,
+        10.0 * seen.outside.interrupt_ticks
     );
     Row { truth, right, ..row(&records, first) }
 }
@@ -193,6 +231,12 @@ fn load() -> String {
 pub(crate) struct Random(u64);
 
 impl Random {
+    /// Those of one part, which are the same whichever other parts are run: FNV-1a of its name.
+    fn of(seed: u64, part: &str) -> Self {
+        let mixed = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        Self(part.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, mixed))
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -225,15 +269,4 @@ impl Random {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn half_of_the_runs_are_sabotaged_in_an_order_that_the_seed_decides() {
-        let of = |seed| Random(seed).halves(20);
-        assert_eq!(of(1).iter().filter(|one| **one).count(), 10);
-        assert_eq!(of(1), of(1));
-        assert_ne!(of(1), of(2));
-        assert!((0..1000).all(|seed| (0.0..1.0).contains(&Random(seed).draw())));
-    }
-}
+mod tests;

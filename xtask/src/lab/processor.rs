@@ -10,10 +10,12 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::group::{Group, mounted};
 use super::program::{Ended, Launch, Seen};
 use super::sabotage::{Imposed, Sabotage, root};
+use super::state::MARK;
 
-/// The quota's period: short, so that a visit holds many of them.
-const PERIOD_US: u64 = 7_000;
-/// The share told and the cgroup's own lie within two points.
+/// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
+/// holds many: the first and the last are cut.
+const QUOTA_US: u64 = 1_000;
+/// The share told and the one that the quota takes lie within two points.
 const SHARE_MAX: f64 = 0.02;
 /// Between two stops of a worker.
 const RUNNING_NS: u64 = 30_000_000;
@@ -21,28 +23,11 @@ const RUNNING_NS: u64 = 30_000_000;
 /// A quota of CPU time.
 pub(super) struct Quota;
 
-struct InGroup {
-    group: Group,
-    last: Option<(u64, f64)>,
-    wall_ns: f64,
-    throttled_ns: f64,
-}
+struct InGroup(Group);
 
 impl Imposed for InGroup {
-    fn tick(&mut self, _: u32, elapsed_ns: u64) -> Result<()> {
-        // The coordinator sleeps: the quota matters while there is a worker.
-        let working = self.group.processes() > 1;
-        let throttled = self.group.figure("cpu.stat", "throttled_time").unwrap_or(0.0);
-        if let Some((at, before)) = self.last.filter(|_| working) {
-            self.wall_ns += (elapsed_ns - at) as f64;
-            self.throttled_ns += throttled - before;
-        }
-        self.last = working.then_some((elapsed_ns, throttled));
-        Ok(())
-    }
-
     fn counted(&self) -> Option<f64> {
-        Some(self.throttled_ns / self.wall_ns.max(1.0))
+        self.0.figure("cpu.stat", "throttled_time")
     }
 }
 
@@ -60,18 +45,18 @@ impl Sabotage for Quota {
         format!("{:.0} % of a CPU", 100.0 * dose)
     }
     fn metric(&self) -> &'static str {
-        "os.syscall"
+        "cpu.call"
     }
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
-        let quota = (dose * PERIOD_US as f64) as u64;
-        let limits = [("cpu.cfs_period_us", PERIOD_US), ("cpu.cfs_quota_us", quota)];
+        let period = (QUOTA_US as f64 / dose) as u64;
+        let limits = [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", QUOTA_US)];
         let group = Group::around(launch, "cpu", &limits)?;
-        Ok(Box::new(InGroup { group, last: None, wall_ns: 0.0, throttled_ns: 0.0 }))
+        Ok(Box::new(InGroup(group)))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Throttled]
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool) {
         let mut visits: Vec<(u64, u64)> = Vec::new();
         for record in &seen.document.records {
             let told = &record.disturbance;
@@ -83,9 +68,12 @@ impl Sabotage for Quota {
         let (wall, throttled) =
             visits.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let told = throttled as f64 / wall.max(1) as f64;
+        // Who never sleeps runs for the quota's share and is stopped for the rest; the group's own
+        // count is longer by what it stopped outside of visits.
+        let owed = 1.0 - dose;
         let counted = imposed.counted().unwrap_or(f64::NAN);
-        let text = format!("cgroup {:.1} %, told {:.1} % throttled", 100.0 * counted, 100.0 * told);
-        (text, (counted - told).abs() <= SHARE_MAX)
+        let text = format!("quota {:.1} %, told {:.1} % throttled", 100.0 * owed, 100.0 * told);
+        (text, (owed - told).abs() <= SHARE_MAX && throttled as f64 <= counted)
     }
 }
 
@@ -117,8 +105,9 @@ impl Sabotage for Neighbour {
         let (nice, share) = if self.in_turns { (0.0, dose) } else { (dose, 1.0) };
         let words = [cpu.to_string(), nice.to_string(), share.to_string()];
         let own = std::env::current_exe()?;
-        let child = Command::new(own).arg("lab-neighbour").args(words).spawn();
-        Ok(Box::new(Ended(child.context("start a neighbour")?)))
+        let mut command = Command::new(own);
+        command.arg("lab-neighbour").args(words).env(MARK, std::process::id().to_string());
+        Ok(Box::new(Ended::start(&mut command).context("start a neighbour")?))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention]
@@ -193,7 +182,7 @@ impl Drop for Stops {
 }
 
 /// The program's worker, which may be the child of any of its threads.
-fn worker_of(program: u32) -> Option<Pid> {
+pub(super) fn worker_of(program: u32) -> Option<Pid> {
     let threads = std::fs::read_dir(format!("/proc/{program}/task")).ok()?;
     let children: String = threads
         .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok())
@@ -220,7 +209,7 @@ impl Sabotage for Stopped {
         format!("{dose:.0} ms, again and again")
     }
     fn metric(&self) -> &'static str {
-        "os.process.fork"
+        "cpu.call"
     }
     fn impose(&self, dose: f64, _: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
         let for_ns = (dose * 1e6) as u64;

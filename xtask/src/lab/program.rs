@@ -1,15 +1,19 @@
 //! Running the program under whatever is imposed, with the machine's counters around it.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
-use fathom_record::{Cause, Document, Record};
+use fathom_record::{Document, Record};
+use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::outside::Outside;
 use super::sabotage::Imposed;
 
 /// How often what is imposed may act.
@@ -32,8 +36,8 @@ pub(super) struct Seen {
     pub(super) document: Document,
     /// How long it took by the laboratory's clock.
     pub(super) elapsed_ns: u64,
-    /// Ticks of 10 ms of the measured CPU, busy, stolen and in interrupts, and of the program.
-    pub(super) ticks: [f64; 4],
+    /// What the machine counted meanwhile.
+    pub(super) outside: Outside,
 }
 
 impl Seen {
@@ -41,31 +45,31 @@ impl Seen {
     pub(super) fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Record> {
         self.document.records.iter().filter(move |record| record.metric.as_str() == metric)
     }
+}
 
-    /// The share of the run in which others than the workers held the measured CPU.
-    pub(super) fn others(&self) -> f64 {
-        1e7 * (self.ticks[0] - self.ticks[3]) / self.elapsed_ns as f64
+/// A child that does not outlive the laboratory, nor do those that it started itself.
+pub(super) struct Ended(Child);
+
+impl Ended {
+    /// Starts it in a process group of its own: a tracer that is killed lets go of what it traces.
+    pub(super) fn start(command: &mut Command) -> std::io::Result<Self> {
+        command.process_group(0).spawn().map(Self)
     }
 
-    /// Whether the counter of a cause moved, by the machine's own account; none where nothing
-    /// beside the program counts it.
-    pub(super) fn moved(&self, cause: Cause) -> Option<bool> {
-        match cause {
-            Cause::Contention | Cause::NotRunning => Some(self.others() > 0.05),
-            Cause::Steal => Some(self.ticks[1] >= 3.0),
-            Cause::Interrupts => Some(self.ticks[2] >= 3.0),
-            Cause::Throttled => Some(false),
-            _ => None,
-        }
+    /// Its number.
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
     }
 }
 
-/// A child that does not outlive the laboratory.
-pub(super) struct Ended(pub(super) Child);
-
 impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // What was reaped has no process group of which this would be the number.
+        if !matches!(self.0.try_wait(), Ok(Some(_)))
+            && let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }
@@ -83,6 +87,17 @@ pub(super) struct Bench {
 }
 
 impl Bench {
+    /// For a program; from now on Ctrl-C ends a run and is noticed here.
+    pub(super) fn with(program: &str) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        let cpu = affinity::allowed().into_iter().next_back().context("no CPU to measure on")?;
+        let folder = tempfile::tempdir().context("make a folder")?;
+        Ok(Self { program: program.to_owned(), cpu, folder, stop })
+    }
+
     /// Runs one metric while something is imposed.
     pub(super) fn run(
         &self,
@@ -94,14 +109,18 @@ impl Bench {
         let said = self.folder.path().join("run.err");
         let store = self.folder.path().join("fathom.db").display().to_string();
         let (cpu, program) = (self.cpu.to_string(), self.program.clone());
-        let own = [&program, "run", "--quick", "--json", metric, "--cpu", &cpu, "--store", &store];
-        let words: Vec<&str> = launch.before.iter().map(String::as_str).chain(own).collect();
+        let own = [&program, "run", "--quick", "--json", "--samples", metric, "--cpu", &cpu];
+        let kept = ["--store", &store];
+        let before = launch.before.iter().map(String::as_str);
+        let words: Vec<&str> = before.chain(own).chain(kept).collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
+        command.env(super::state::MARK, std::process::id().to_string());
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(File::create(&written)?).stderr(File::create(&said)?);
-        let (before, begun_ns) = (ticks(self.cpu), monotonic_raw_ns());
-        let mut child = Ended(command.spawn().with_context(|| format!("start {}", words[0]))?);
+        let (before, begun_ns) = (Outside::of(self.cpu), monotonic_raw_ns());
+        let started = Ended::start(&mut command);
+        let mut child = started.with_context(|| format!("start {}", words[0]))?;
         let status = loop {
             if let Some(status) = child.0.try_wait()? {
                 break status;
@@ -117,40 +136,23 @@ impl Bench {
             std::thread::sleep(TICK);
         };
         let elapsed_ns = monotonic_raw_ns() - begun_ns;
-        let after = ticks(self.cpu);
+        let outside = Outside::of(self.cpu).since(&before);
         if !status.success() {
             bail!("run {metric}: {status}: {}", std::fs::read_to_string(&said)?.trim());
         }
         let document = serde_json::from_str(&std::fs::read_to_string(&written)?)?;
-        let ticks = [0, 1, 2, 3].map(|at| after[at] - before[at]);
-        Ok(Seen { document, elapsed_ns, ticks })
+        Ok(Seen { document, elapsed_ns, outside })
     }
 
     /// Waits until others leave the measured CPU alone, 2 s at most.
     pub(super) fn settle(&self) {
         for _ in 0..4 {
-            let before = ticks(self.cpu)[0];
+            let before = Outside::of(self.cpu);
             std::thread::sleep(Duration::from_millis(500));
-            if ticks(self.cpu)[0] - before < 3.0 || self.stop.load(Ordering::Relaxed) {
+            let busy_ticks = Outside::of(self.cpu).since(&before).busy_ticks;
+            if busy_ticks < 3.0 || self.stop.load(Ordering::Relaxed) {
                 return;
             }
         }
     }
-}
-
-/// Ticks of 10 ms, proc_stat(5): a CPU's busy, stolen and interrupted ones, and those of the
-/// children that were reaped, which is the program with its workers.
-fn ticks(cpu: u32) -> [f64; 4] {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let name = format!("cpu{cpu} ");
-    let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
-    let fields: Vec<f64> =
-        line.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect();
-    let sum = |indices: &[usize]| indices.iter().filter_map(|at| fields.get(*at)).sum();
-    let own = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Behind the name, which may hold blanks: the 14th and 15th of what follows it.
-    let own = own.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let of_children =
-        own.split_whitespace().skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    [sum(&[0, 1, 2, 5, 6]), sum(&[7]), sum(&[5, 6]), of_children]
 }

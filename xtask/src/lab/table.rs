@@ -1,7 +1,9 @@
 //! The laboratory's table and its account.
 
+use serde::{Deserialize, Serialize};
+
 /// Whether a run said what it should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Right {
     /// It did.
     Yes,
@@ -11,11 +13,12 @@ pub(super) enum Right {
     No,
     /// Untouched, it named a cause whose counter did not move.
     FalseAlarm,
-    /// Untouched, it named a cause that nothing outside the program counts.
-    Unexplained,
+    /// Untouched, it named a shape of the values, which nothing counts.
+    Shape,
 }
 
 /// One run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) sabotage: String,
     pub(super) sabotaged: bool,
@@ -35,46 +38,93 @@ pub(super) fn line(cells: [&str; 6]) -> String {
 }
 
 impl Row {
-    /// As a line.
-    pub(super) fn line(&self) -> String {
+    /// The cells of a line.
+    pub(super) fn cells(&self) -> [&str; 6] {
         let dose = if self.sabotaged { &self.dose } else { "left alone" };
         let right = match self.right {
             Right::Yes => "right",
             Right::AfterAnother => "right, after a real one",
             Right::No => "WRONG",
             Right::FalseAlarm => "FALSE ALARM",
-            Right::Unexplained => "unexplained",
+            Right::Shape => "right, a shape",
         };
-        line([&self.sabotage, dose, &self.verdict, &self.cause, &self.truth, right])
+        [&self.sabotage, dose, &self.verdict, &self.cause, &self.truth, right]
     }
 }
 
-/// What the rows amount to, and whether that is good enough: 90 % right and no false alarm.
-pub(super) fn account(rows: &[Row]) -> (String, bool) {
-    let count = |sabotaged: bool, rights: &[Right]| {
-        rows.iter().filter(|row| row.sabotaged == sabotaged && rights.contains(&row.right)).count()
+/// How often the runs of one sabotage, or of all, said what they should.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) runs: usize,
+    pub(super) sabotaged: usize,
+    pub(super) first: usize,
+    pub(super) after: usize,
+    pub(super) wrong: usize,
+    pub(super) alarms: usize,
+    pub(super) shapes: usize,
+}
+
+impl Count {
+    pub(super) fn of<'r>(rows: impl IntoIterator<Item = &'r Row>) -> Self {
+        let mut count = Self::default();
+        for row in rows {
+            count.runs += 1;
+            count.sabotaged += usize::from(row.sabotaged);
+            match (row.sabotaged, row.right) {
+                (true, Right::Yes) => count.first += 1,
+                (true, Right::AfterAnother) => count.after += 1,
+                (true, _) => count.wrong += 1,
+                (false, Right::FalseAlarm) => count.alarms += 1,
+                (false, Right::Shape) => count.shapes += 1,
+                (false, _) => {}
+            }
+        }
+        count
+    }
+
+    /// Whether that is good enough: 90 % right, first or after another that was real, and no false
+    /// alarm.
+    pub(super) fn is_good(&self) -> bool {
+        (self.first + self.after) * 10 >= self.sabotaged * 9 && self.alarms == 0
+    }
+}
+
+/// The columns of the account.
+pub(super) const ACCOUNT: [&str; 8] = [
+    "sabotage",
+    "runs",
+    "sabotaged",
+    "right first",
+    "right after a real one",
+    "wrong",
+    "false alarms",
+    "shapes",
+];
+
+/// A line of the account for each sabotage, in the order in which they came, and one for all.
+pub(super) fn account(rows: &[Row]) -> Vec<[String; 8]> {
+    let mut names: Vec<&str> = rows.iter().map(|row| row.sabotage.as_str()).collect();
+    names.dedup();
+    let line = |name: &str, count: &Count| {
+        let Count { runs, sabotaged, first, after, wrong, alarms, shapes } = count;
+        let [a, b, c, d, e, f, g] =
+            [runs, sabotaged, first, after, wrong, alarms, shapes].map(ToString::to_string);
+        [name.to_owned(), a, b, c, d, e, f, g]
     };
-    let sabotaged = rows.iter().filter(|row| row.sabotaged).count();
-    let first = count(true, &[Right::Yes]);
-    let after = count(true, &[Right::AfterAnother]);
-    let alarms = count(false, &[Right::FalseAlarm]);
-    let unexplained = count(false, &[Right::Unexplained]);
-    let text = format!(
-        "right cause first in {first} of {sabotaged} sabotaged runs, in {after} more after another \
-         that was real; false alarms in {alarms} of {} untouched runs, {unexplained} unexplained",
-        rows.len() - sabotaged
-    );
-    (text, (first + after) * 10 >= sabotaged * 9 && alarms == 0)
+    let of = |name: &str| Count::of(rows.iter().filter(|row| row.sabotage == name));
+    let mut lines: Vec<[String; 8]> = names.iter().map(|name| line(name, &of(name))).collect();
+    lines.push(line("all", &Count::of(rows)));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rows(sabotaged: bool, right: Right, count: usize) -> Vec<Row> {
+    fn rows(sabotage: &str, sabotaged: bool, right: Right, count: usize) -> Vec<Row> {
         let text = String::new;
         let row = |_| Row {
-            sabotage: text(),
+            sabotage: sabotage.to_owned(),
             sabotaged,
             dose: text(),
             verdict: text(),
@@ -87,15 +137,25 @@ mod tests {
 
     #[test]
     fn below_90_per_cent_and_with_any_false_alarm_it_is_not_good_enough() {
-        let mut all = rows(true, Right::Yes, 9);
-        all.extend(rows(true, Right::No, 1));
-        all.extend(rows(false, Right::Unexplained, 10));
-        let (text, good) = account(&all);
-        assert!(good && text.contains("9 of 10") && text.contains("0 of 10"), "{text}");
-        all.extend(rows(true, Right::No, 1));
-        assert!(!account(&all).1);
-        let mut all = rows(true, Right::Yes, 10);
-        all.extend(rows(false, Right::FalseAlarm, 1));
-        assert!(!account(&all).1);
+        let mut all = rows("a", true, Right::Yes, 8);
+        all.extend(rows("a", true, Right::AfterAnother, 1));
+        all.extend(rows("a", true, Right::No, 1));
+        all.extend(rows("a", false, Right::Shape, 10));
+        assert!(Count::of(&all).is_good());
+        all.extend(rows("a", true, Right::FalseAlarm, 1));
+        assert!(!Count::of(&all).is_good(), "9 of 11: what is sabotaged is right or wrong");
+        let mut all = rows("a", true, Right::Yes, 10);
+        all.extend(rows("a", false, Right::FalseAlarm, 1));
+        assert!(!Count::of(&all).is_good());
+    }
+
+    #[test]
+    fn each_sabotage_has_a_line_and_all_have_one() {
+        let mut all = rows("a", true, Right::Yes, 2);
+        all.extend(rows("a", false, Right::FalseAlarm, 1));
+        all.extend(rows("b", true, Right::AfterAnother, 1));
+        all.extend(rows("b", false, Right::Shape, 3));
+        let lines: Vec<String> = account(&all).iter().map(|line| line.join(" ")).collect();
+        assert_eq!(lines, ["a 3 2 2 0 0 1 0", "b 4 1 0 1 0 0 3", "all 7 3 2 1 0 1 3"]);
     }
 }

@@ -2,8 +2,16 @@
 //! itself.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use fathom_record::{Agreement, Cause, Document, Record};
+use fathom_lab::strace;
+use fathom_measure::affinity;
+use fathom_record::{Agreement, Cause, Document, Record, State};
+use rustix::time::{ClockId, clock_gettime, clock_settime};
 
 use super::group::{Group, skipped};
 use super::{Place, is_refused, text};
@@ -114,4 +122,113 @@ fn a_quota_is_named_with_the_time_that_it_took() {
         assert!(names(record, Cause::Throttled), "{}: {:?}", record.name(), record.verdict);
         assert!(record.disturbance.throttled_ns.is_some_and(|ns| ns > 0));
     }
+}
+
+/// Another thread on a CPU, which takes turns with whoever wants it, until it is dropped.
+struct Busy(Arc<AtomicBool>, Option<JoinHandle<()>>);
+
+impl Busy {
+    fn on(cpu: u32) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&end);
+        let spin = move || {
+            affinity::pin(cpu).expect("an allowed CPU");
+            while !ends.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        Self(end, Some(std::thread::spawn(spin)))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+        self.1.take().map(JoinHandle::join);
+    }
+}
+
+#[test]
+fn a_neighbour_on_the_same_cpu_is_named_with_the_time_that_it_took() {
+    let place = Place::new();
+    let cpu = affinity::allowed()[0];
+    let _busy = Busy::on(cpu);
+    let output = place.run(&["run", "--quick", "--json", "cpu.call", "--cpu", &cpu.to_string()]);
+    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    for record in of_metric(&document, "cpu.call") {
+        assert!(names(record, Cause::Contention), "{}: {:?}", record.name(), record.verdict);
+        assert!(record.disturbance.run_queue_ns.is_some_and(|ns| ns > 0));
+    }
+}
+
+#[test]
+fn a_system_call_that_answers_wrongly_is_invalid_and_its_number_is_not_shown() {
+    if let Some(why) = strace::obstacle() {
+        return skipped(&why);
+    }
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_fathom");
+    let mut traced = Command::new("strace");
+    let calls = "/^epoll_p?wait$";
+    let (trace, wrong) = (format!("trace={calls}"), format!("inject={calls}:retval=0:when=9+"));
+    traced.args(["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", &trace, "-e", &wrong]);
+    traced.args([program, "run", "--quick", "--jsonl", "os.poll", "os.epoll"]);
+    let output = traced.env("FATHOM_STORE", place.store()).output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = place.latest();
+    for (metric, is_wrong) in [("os.poll", false), ("os.epoll", true)] {
+        let records = of_metric(&document, metric);
+        assert!(!records.is_empty(), "{metric}");
+        for record in records {
+            assert_eq!(names(record, Cause::WrongWork), is_wrong, "{}", record.name());
+            assert_eq!(record.verdict.shows_number(), !is_wrong, "{}", record.name());
+        }
+    }
+    let shown = text(&place.run(&["show"]).stdout);
+    let below = shown.lines().skip_while(|line| !line.starts_with("os.epoll"));
+    let rows: Vec<&str> = below.filter(|line| line.contains("fds=")).collect();
+    assert!(!rows.is_empty(), "{shown}");
+    for row in rows {
+        assert!(row.contains("invalid") && !row.contains(" ns"), "{row}");
+    }
+}
+
+#[test]
+fn a_digit_that_changed_in_the_store_is_noticed_and_no_table_is_printed() {
+    let place = Place::new();
+    place.short_run();
+    let shown = place.run(&["show"]);
+    assert!(shown.status.success(), "{}", text(&shown.stderr));
+    let mut bytes = std::fs::read(place.store()).expect("a store");
+    let name = br#""median":"#;
+    let at = bytes.windows(name.len()).position(|window| window == name).expect("a record");
+    let digit = &mut bytes[at + name.len()];
+    *digit = if *digit == b'9' { b'1' } else { *digit + 1 };
+    std::fs::write(place.store(), bytes).expect("a store");
+    let shown = place.run(&["show"]);
+    assert_eq!(shown.status.code(), Some(1));
+    assert!(text(&shown.stderr).contains("is damaged"), "{}", text(&shown.stderr));
+    assert!(shown.stdout.is_empty(), "{}", text(&shown.stdout));
+}
+
+#[test]
+fn a_wall_clock_that_was_set_is_told_and_spoils_nothing() {
+    let place = Place::new();
+    let arguments = ["run", "--quick", "--json", "cpu.call"];
+    let mut command = place.fathom(&arguments);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut set = Ok(());
+    // Again and again, to what it is: some of it falls into the run.
+    while set.is_ok() && child.try_wait().expect("a child").is_none() {
+        set = clock_settime(ClockId::Realtime, clock_gettime(ClockId::Realtime));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    if let Err(error) = set {
+        return skipped(&format!("setting the wall clock: {error}"));
+    }
+    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let told = document.run.notes.iter().any(|note| note.contains("wall clock was stepped"));
+    assert!(told, "{:?}", document.run.notes);
+    assert_ne!(document.run.verdict.state, State::Invalid, "{:?}", document.run.verdict);
 }

@@ -316,5 +316,9 @@ mod tests {
         let run = watch.end();
         assert!(run.raw_ppm.abs() < 1000.0, "{run:?}");
         assert_eq!(run.wall_step_ns, 0, "nobody stepped the wall clock");
+        // As if the wall clock had been two seconds behind when the run began.
+        let first = End { wall_ns: watch.first.wall_ns - 2_000_000_000, ..watch.first };
+        let step = Watch { first, ..watch }.end().wall_step_ns;
+        assert!((step - 2_000_000_000).abs() < STEP_MIN_NS as i64, "{step}");
     }
 }

@@ -1,0 +1,105 @@
+//! What the machine counts beside the program: whether a counter that it names has really moved.
+
+use std::mem::MaybeUninit;
+
+use fathom_record::{Cause, Record};
+
+use super::program::Seen;
+
+/// Counters of a CPU, in ticks of 10 ms, and of the children that were reaped: the program with its
+/// workers.
+#[derive(Clone, Debug)]
+pub(super) struct Outside {
+    /// The CPU was not idle.
+    pub(super) busy_ticks: f64,
+    /// The hypervisor ran others.
+    pub(super) stolen_ticks: f64,
+    /// The CPU was in interrupts.
+    pub(super) interrupt_ticks: f64,
+    /// The program ran.
+    pub(super) program_ticks: f64,
+    /// The program's processes were preempted, and waited for a device in a page fault.
+    preempted: f64,
+    major_faults: f64,
+}
+
+impl Outside {
+    /// As they stand.
+    pub(super) fn of(cpu: u32) -> Self {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let name = format!("cpu{cpu} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_default();
+        let fields: Vec<f64> =
+            line.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect();
+        // user nice system idle iowait irq softirq steal, proc_stat(5).
+        let sum = |indices: &[usize]| indices.iter().filter_map(|at| fields.get(*at)).sum();
+        let program = children();
+        let ticks = |time: libc::timeval| time.tv_sec as f64 * 100.0 + time.tv_usec as f64 / 1e4;
+        Self {
+            busy_ticks: sum(&[0, 1, 2, 5, 6]),
+            stolen_ticks: sum(&[7]),
+            interrupt_ticks: sum(&[5, 6]),
+            program_ticks: ticks(program.ru_utime) + ticks(program.ru_stime),
+            preempted: program.ru_nivcsw as f64,
+            major_faults: program.ru_majflt as f64,
+        }
+    }
+
+    /// What was counted since then.
+    pub(super) fn since(&self, then: &Self) -> Self {
+        Self {
+            busy_ticks: self.busy_ticks - then.busy_ticks,
+            stolen_ticks: self.stolen_ticks - then.stolen_ticks,
+            interrupt_ticks: self.interrupt_ticks - then.interrupt_ticks,
+            program_ticks: self.program_ticks - then.program_ticks,
+            preempted: self.preempted - then.preempted,
+            major_faults: self.major_faults - then.major_faults,
+        }
+    }
+}
+
+/// getrusage(2) of the children that were reaped.
+fn children() -> libc::rusage {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: writable memory of the type that the call fills; all zeros is a valid value too.
+    unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    }
+}
+
+impl Seen {
+    /// The share of the run in which others than the workers held the measured CPU.
+    pub(super) fn others(&self) -> f64 {
+        1e7 * (self.outside.busy_ticks - self.outside.program_ticks) / self.elapsed_ns as f64
+    }
+
+    /// Whether the counter of a cause that a record names has moved, by the machine's own account;
+    /// none where the cause is a shape of the values, which nothing counts.
+    pub(super) fn moved(&self, cause: Cause, record: &Record) -> Option<bool> {
+        let (told, outside) = (&record.disturbance, &self.outside);
+        let counted = |told: u64, counted: f64| told > 0 && told as f64 <= counted;
+        match cause {
+            Cause::Contention => {
+                Some(self.others() > 0.05 || counted(told.involuntary_switches, outside.preempted))
+            }
+            Cause::NotRunning => Some(self.others() > 0.05),
+            Cause::MajorFaults => Some(counted(told.major_faults, outside.major_faults)),
+            Cause::Steal => Some(outside.stolen_ticks >= 3.0),
+            Cause::Interrupts => Some(outside.interrupt_ticks >= 3.0),
+            Cause::SlowCore => Some(spins_differ(record)),
+            Cause::Spread | Cause::Drift | Cause::TwoClusters | Cause::SeveralModes => None,
+            // A quota, a wrong count, a missing limit: nothing of it is imposed by itself.
+            _ => Some(false),
+        }
+    }
+}
+
+/// Whether a fixed piece of work took some rounds, or some processes, longer than others: the only
+/// counter of a core's speed, taken again from the raw samples.
+fn spins_differ(record: &Record) -> bool {
+    let spins = record.samples.iter().flatten().filter_map(|sample| sample.spin_ns);
+    let (least, most) =
+        spins.fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
+    most > 1.05 * least || record.disturbance.slow_rounds > 0
+}

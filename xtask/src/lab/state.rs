@@ -1,0 +1,81 @@
+//! What a laboratory must leave as it found it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
+
+use super::memory::HUGE;
+
+/// The name in the environment of all that the laboratory starts.
+pub(super) const MARK: &str = "FATHOM_LABORATORY";
+/// What setting a clock back to where it was may cost.
+const WALL_MAX_NS: i64 = 20_000_000;
+/// The kernel takes a moment to end what was killed.
+const TRIES: u32 = 100;
+
+/// The machine's state, as far as a sabotage changes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// Groups of the laboratory.
+    groups: Vec<String>,
+    /// Files that the kernel swaps to.
+    swaps: String,
+    /// The mode of huge pages.
+    huge: String,
+    /// Processes that the laboratory started.
+    processes: Vec<String>,
+    /// The wall clock before the one that nobody sets.
+    wall_ahead_ns: i64,
+}
+
+impl State {
+    /// As it is.
+    pub(super) fn now() -> Self {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let own = format!("fathom-lab-{}", std::process::id());
+        let places = ["cpu", "memory"].map(|controller| super::group::mounted(controller).ok());
+        let groups = places.into_iter().flatten().map(|place| place.join(&own));
+        let swap = format!("{own}.swap");
+        let left = std::env::temp_dir().join(&swap);
+        let groups = groups.chain([left]).filter(|path| path.exists());
+        Self {
+            groups: groups.map(|path| path.display().to_string()).collect(),
+            swaps: read("/proc/swaps").lines().filter(|line| line.contains(&swap)).collect(),
+            huge: read(HUGE),
+            processes: marked(),
+            wall_ahead_ns: wall_ns().cast_signed() - monotonic_raw_ns().cast_signed(),
+        }
+    }
+
+    /// What is not as it was before, within a second.
+    pub(super) fn left_behind(&self) -> Option<String> {
+        let mut now = Self::now();
+        for _ in 0..TRIES {
+            if now.is_as(self) {
+                return None;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+            now = Self::now();
+        }
+        Some(format!("left imposed: {now:?}; before it was {self:?}"))
+    }
+
+    fn is_as(&self, before: &Self) -> bool {
+        let off_ns = (self.wall_ahead_ns - before.wall_ahead_ns).abs();
+        let as_before = Self { wall_ahead_ns: before.wall_ahead_ns, ..self.clone() };
+        off_ns <= WALL_MAX_NS && as_before == *before
+    }
+}
+
+/// The living processes that bear the laboratory's mark, by what they are called.
+fn marked() -> Vec<String> {
+    let mark = format!("{MARK}={}", std::process::id());
+    let bears = |folder: &Path| {
+        let environment = std::fs::read(folder.join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
+    };
+    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let living = folders.map(|entry| entry.path()).filter(|folder| bears(folder));
+    living.map(|folder| std::fs::read_to_string(folder.join("comm")).unwrap_or_default()).collect()
+}
