@@ -23,8 +23,9 @@ bench: build ## figures side by side with trusted tools, in turn
 bench-memory: build ## memory side by side with programs of lab/peers, in turn
 	lab/bench-memory.sh $(FATHOM)
 
-repeatability: build ## RUNS (default 30) quick runs: how well results repeat, as docs/REPEATABILITY.md
-	$(CARGO) run --quiet --locked --package xtask -- repeatability $(FATHOM) $(or $(RUNS),30)
+repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md
+	$(CARGO) run --quiet --locked --package xtask -- \
+		repeatability $(FATHOM) $(or $(RUNS),30) $(METRICS)
 
 simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alarms keep their word?
 	$(CARGO) run --quiet --release --locked --package xtask -- \

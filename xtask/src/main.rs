@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
-                     repeatability PROGRAM RUNS | simulate RUNS SEED | soak | \
+                     repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak | \
                      lab PROGRAM [RUNS] [SEED] [SABOTAGE]";
 
 fn main() -> ExitCode {
@@ -28,8 +28,8 @@ fn main() -> ExitCode {
         ["tidy"] => report(tidy::check(&root)),
         ["docs"] => report(docs::write(&root)),
         ["docs", "--check"] => report(docs::check(&root)),
-        ["repeatability", program, runs] => match runs.parse() {
-            Ok(runs) => report(problems(repeatability::write(&root, program, runs))),
+        ["repeatability", program, runs, metrics @ ..] => match runs.parse() {
+            Ok(runs) => report(problems(repeatability::write(&root, program, runs, metrics))),
             Err(_) => report(vec![format!("{runs} is no number of runs")]),
         },
         ["simulate", runs, seed] => match simulate::trials(runs, seed) {

@@ -1,4 +1,4 @@
-//! `xtask repeatability PROGRAM RUNS`: how well results repeat on this machine, as
+//! `xtask repeatability PROGRAM RUNS [METRIC…]`: how well results repeat on this machine, as
 //! docs/REPEATABILITY.md.
 //!
 //! It takes quick runs one after the other, each with processes of its own, and tells for every
@@ -45,14 +45,14 @@ struct Pairs {
     words: BTreeMap<String, usize>,
 }
 
-/// Takes the runs and writes the page.
-pub(crate) fn write(root: &Path, program: &str, runs: usize) -> Result<()> {
+/// Takes the runs, of everything or of some metrics, and writes the page.
+pub(crate) fn write(root: &Path, program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
     if runs < 2 {
         bail!("{runs} runs: at least 2 are needed");
     }
     let folder = std::env::temp_dir().join(format!("fathom-repeatability-{}", std::process::id()));
     std::fs::create_dir(&folder).context("make a folder for the store")?;
-    let outcome = measure(program, &folder, runs);
+    let outcome = measure(program, &folder, runs, metrics);
     std::fs::remove_dir_all(&folder).context("remove the store")?;
     let (documents, pairs) = outcome?;
     let path = root.join("docs/REPEATABILITY.md");
@@ -60,11 +60,16 @@ pub(crate) fn write(root: &Path, program: &str, runs: usize) -> Result<()> {
 }
 
 /// All runs, and the comparisons of the first with the second, the third with the fourth …
-fn measure(program: &str, folder: &Path, runs: usize) -> Result<(Vec<Document>, Pairs)> {
+fn measure(
+    program: &str,
+    folder: &Path,
+    runs: usize,
+    metrics: &[&str],
+) -> Result<(Vec<Document>, Pairs)> {
     let (mut documents, mut pairs) = (Vec::new(), Pairs::default());
     for run in 0..runs {
         eprintln!("run {} of {runs}", run + 1);
-        let text = output(program, folder, &["run", "--quick", "--json"])?;
+        let text = output(program, folder, &[&["run", "--quick", "--json"], metrics].concat())?;
         documents.push(serde_json::from_str(&text).context("read a run's JSON")?);
         if run % 2 == 1 {
             let text = output(program, folder, &["compare", "--json", "latest~1", "latest"])?;
@@ -140,9 +145,13 @@ fn page(documents: &[Document], pairs: &Pairs) -> String {
     let mut text = PREFACE.to_owned();
     text += &format!("\n{}\n", machine(&first.host));
     text += &format!(
-        "\n{} quick runs of fathom {} from {} to {}, {:.0} s each (median).\n",
+        "\n{} quick runs of fathom {}{} from {} to {}, {:.0} s each (median).\n",
         documents.len(),
         first.tool.version,
+        match first.run.asked.as_slice() {
+            [] => String::new(),
+            asked => format!(", asked for {},", asked.join(" ")),
+        },
         first.run.started,
         last.run.started,
         statistics::median(&durations_s(documents)).unwrap_or_default()

@@ -224,6 +224,15 @@ pub(crate) fn in_words(bytes: u64) -> String {
 /// Whether the kernel gathers huge pages on advice.
 fn huge_pages_are_allowed() -> Result<(), Fault> {
     let refused = |why: String| Err(Fault::Unavailable(why));
+    let none: libc::c_ulong = 0;
+    // SAFETY: takes plain numbers and tells one.
+    if unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, none, none, none, none) } == 1 {
+        return refused(
+            "no huge pages: they are forbidden to this process (PR_SET_THP_DISABLE); start it by \
+             a service or shell that does not forbid them"
+                .to_owned(),
+        );
+    }
     match fs::read_to_string(format!("{THP}/enabled")) {
         Ok(text) if text.contains("[never]") => refused(format!(
             "no huge pages: {THP}/enabled is `never`; as root: echo madvise > {THP}/enabled"
