@@ -110,8 +110,8 @@ fn table<const N: usize>(head: &[&str; N], lines: impl IntoIterator<Item = [Stri
 const HEAD: &str = "\
 # Sabotage
 
-Made by `make lab RUNS={runs} SEED={seed}` on {day}: runs that were spoilt on purpose, each in half of
-{runs} runs and with a dose drawn at random, the other half left alone. Machine: {machine}.
+Made by `make lab RUNS={runs} SEED={seed}` on {day}: runs that were spoilt on purpose, each in half
+of {runs} runs and with a dose drawn at random, the other half left alone. Machine: {machine}.
 
 - *Right first*: the cause that most of the touched records name first is what was done, and its
   size, where the machine counts it too, is told as the machine counts it.
@@ -120,9 +120,9 @@ Made by `make lab RUNS={runs} SEED={seed}` on {day}: runs that were spoilt on pu
 - *Shape*: a run that was left alone names a shape of its values (a wide interval, drift, groups)
   that no counter explains, and says that the cause cannot be told.
 
-What the machine counts is read beside the program: ticks of the CPU, preemptions and faults of the
-program's processes, the cgroup's own figures. Only the speed of the core itself has no other counter
-than the program's spin of fixed work; its raw samples are looked at again.
+What the machine counts is read beside the program: ticks of the CPU, preemptions and faults of
+the program's processes, the cgroup's own figures. Only the speed of the core itself has no other
+counter than the program's spin of fixed work; its raw samples are looked at again.
 
 ";
 

@@ -9,9 +9,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fathom_lab::strace;
-use fathom_measure::affinity;
+use fathom_measure::{affinity, clock};
 use fathom_record::{Agreement, Cause, Document, Record, State};
-use rustix::time::{ClockId, clock_gettime, clock_settime};
+use rustix::time::{ClockId, Timespec, clock_settime};
 
 use super::group::{Group, skipped};
 use super::{Place, is_refused, text};
@@ -220,7 +220,9 @@ fn a_wall_clock_that_was_set_is_told_and_spoils_nothing() {
     let mut set = Ok(());
     // Again and again, to what it is: some of it falls into the run.
     while set.is_ok() && child.try_wait().expect("a child").is_none() {
-        set = clock_settime(ClockId::Realtime, clock_gettime(ClockId::Realtime));
+        let ns = clock::wall_ns();
+        let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
+        set = clock_settime(ClockId::Realtime, Timespec { tv_sec, tv_nsec });
         std::thread::sleep(Duration::from_millis(50));
     }
     let output = child.wait_with_output().expect("it ends");

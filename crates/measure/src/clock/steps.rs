@@ -55,17 +55,4 @@ mod tests {
         let read = rustix::io::read(&timer, &mut [0_u8; 8]);
         assert_eq!(read, Err(rustix::io::Errno::AGAIN));
     }
-
-    #[test]
-    #[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
-    fn a_clock_that_was_set_is_noticed_and_not_forgotten() {
-        use rustix::time::{ClockId, clock_gettime, clock_settime};
-        let steps = Steps::listen();
-        assert!(!steps.seen(), "nobody set it yet");
-        // To what it is: a step of less than a millisecond is one too.
-        if let Err(error) = clock_settime(ClockId::Realtime, clock_gettime(ClockId::Realtime)) {
-            return eprintln!("skipped: setting the wall clock: {error}");
-        }
-        assert!(steps.seen() && steps.seen(), "the kernel tells of it once only");
-    }
 }
