@@ -317,23 +317,34 @@ impl Curves {
     }
 }
 
-/// Plateaus by level: counted where there are as many as levels. Where there are fewer, the one
-/// at the end is memory's if it reaches twice the last cache, and each other belongs to the level
-/// in whose range by the kernel its middle lies; one that has no level of its own so is dropped.
+/// A set so many times the size of a cache hardly hits it: the next level's plateau has begun, or
+/// there is none.
+const BEGUN: f64 = 4.0;
+
+/// Plateaus by level: counted where there are as many as levels and each begins soon enough behind
+/// the cache before. Else one that goes on beyond the last cache is memory's, and each other
+/// belongs to the level in whose range by the kernel its middle lies, if it begins soon enough:
+/// where others took most of a shared cache, memory's begins early, and a spoilt point may end it
+/// early. What has no level of its own by that is dropped.
 fn labelled(curve: &[Point], plateaus: &[Plateau], sizes: &[f64]) -> Vec<Option<Plateau>> {
     let levels = sizes.len() + 1;
-    if plateaus.len() == levels {
+    let begins = |level: usize, plateau: &Plateau| {
+        level == 0 || curve[plateau.first].0 <= BEGUN * sizes[level - 1]
+    };
+    let counted = plateaus.iter().enumerate().all(|(level, plateau)| begins(level, plateau));
+    if plateaus.len() == levels && counted {
         return plateaus.iter().copied().map(Some).collect();
     }
     let mut by_level = vec![None; levels];
     for plateau in plateaus {
         let (from, to) = (curve[plateau.first].0, curve[plateau.last].0);
-        let last_cache = sizes.last().copied().unwrap_or_default();
-        let is_last = plateau.last + 1 == curve.len() && to >= 2.0 * last_cache;
+        let is_memory = sizes.last().is_none_or(|last| to > *last);
         let middle = (from * to).sqrt();
         let within = sizes.iter().position(|size| middle <= *size).unwrap_or(sizes.len());
-        let level = if is_last { sizes.len() } else { within };
-        by_level[level].get_or_insert(*plateau);
+        let level = if is_memory { sizes.len() } else { within };
+        if begins(level, plateau) {
+            by_level[level].get_or_insert(*plateau);
+        }
     }
     by_level
 }

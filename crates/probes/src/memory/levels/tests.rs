@@ -168,9 +168,33 @@ fn a_plateau_that_is_one_of_fewer_is_known_by_where_it_lies() {
     assert_eq!(of(10, 14), Some(0));
     assert_eq!(of(16, 19), Some(1));
     assert_eq!(of(21, 23), Some(2));
-    // Memory begins early where little of the third level is left; it reaches the end.
+    // Memory begins early where little of the third level is left; it goes beyond the cache.
     assert_eq!(of(21, 27), Some(3));
+    assert_eq!(of(23, 26), Some(3), "the last point was spoilt");
     assert_eq!(of(21, 24), Some(2));
+    assert_eq!(of(23, 25), None, "memory, or the third level: nobody can tell");
+}
+
+#[test]
+fn as_many_plateaus_as_levels_are_no_proof_of_each() {
+    let host = host(&[32 * KIB, MIB, 32 * MIB]);
+    // Nothing is left of the third level, and what others do splits memory in two.
+    let parts = [PARTS[0], PARTS[1], (6 * MIB, 30.0), (24 * MIB, 100.0), (u64::MAX, 160.0)];
+    let mut records = records(Page::Huge, &parts, 128 * MIB);
+    let ramp = |record: &&mut Record| {
+        let set = record.params.integer("set_bytes").unwrap() as u64;
+        set > MIB && set <= 6 * MIB
+    };
+    for (at, record) in records.iter_mut().filter(ramp).enumerate() {
+        let ns = 10.0 * (at as f64 * 0.7).exp2();
+        record.summary.as_mut().unwrap().process_medians = vec![ns; 3];
+    }
+    let known = Known::new(&records).on(&host);
+    assert_eq!(Curves::of(&known).unwrap().per_process[0].len(), records.len());
+    let found = curve::plateaus(&Curves::of(&known).unwrap().per_process[0], 4);
+    assert_eq!(found.len(), 4, "{found:?}");
+    assert!(reduced(&LATENCY_L3, &records, &host).is_err());
+    assert!((reduced(&LATENCY_DRAM, &records, &host).unwrap().per_process[0] - 160.0).abs() < 1e-9);
 }
 
 #[test]
