@@ -28,8 +28,9 @@ pub(super) static ABOUT: About = About {
     not_timed: "lines that an ordinary store fetches before it overwrites them, and their way \
                 back: they pass the memory bus, but are no byte of the program's. Beside each \
                 number stands what the bus then carried, which is assumed and not measured",
-    model: "read, one thread, level=dram: at most the lines that the core keeps under way × 64 \
-            bytes ÷ memory.latency.dram. All threads: at most modules × transfers/s × 8 bytes \
+    model: "read, one thread, level=dram: at least one line of 64 bytes for each \
+            memory.latency.dram; how many a core keeps under way at most no source tells, for the \
+            second level fetches ahead into a queue of its own. All threads: at most modules × transfers/s × 8 bytes \
             where SMBIOS tells, else at least 0.9 × one thread. write, copy and triad fetch a line \
             for each of the program's: at most read. Caches: one thread reads a first level at the \
             published bytes a cycle × cpu.frequency, a second at most so; private levels grow with \
