@@ -52,7 +52,7 @@ fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
         [latency.value, latency.high, latency.low].map(|ns| LINE_BYTES * 1e9 / ns);
     let formula = format!("≥ 64 B ÷ {LATENCY}");
     let source = "Little's law: under way = rate × time, and a stream has one line under way at \
-                  least; how many a core keeps at most, with what it fetches ahead, no source tells";
+                  least; how many a core keeps at most no source tells";
     let claim = Prediction::at_least(value, &formula, source).within(low, high).with_quantity(
         LATENCY,
         latency.value,
