@@ -66,6 +66,7 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Derived(&memory::levels::SIZE_L2),
     Entry::Derived(&memory::levels::SIZE_L3),
     Entry::Derived(&memory::tlb_miss::TlbMiss),
+    Entry::Probe(&memory::loaded::Loaded),
     Entry::Probe(&memory::bandwidth::Bandwidth),
     Entry::Probe(&memory::fault::PageFault),
     Entry::Probe(&memory::mmap_setup::MmapSetup),

@@ -25,7 +25,6 @@ pub const NAMES: &[&str] = &[
     "l2_cycles",
     "l2_read_bytes_per_cycle",
     "l3_cycles",
-    "lines_under_way",
     "lock_cmpxchg_cycles",
     "moves_per_cycle",
     "rdtsc_cycles",

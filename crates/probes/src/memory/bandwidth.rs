@@ -28,19 +28,23 @@ pub(super) static ABOUT: About = About {
     not_timed: "lines that an ordinary store fetches before it overwrites them, and their way \
                 back: they pass the memory bus, but are no byte of the program's. Beside each \
                 number stands what the bus then carried, which is assumed and not measured",
-    model: "read, one thread, level=dram: at most the lines that the core keeps under way × 64 \
-            bytes ÷ memory.latency.dram. All threads: at most modules × transfers/s × 8 bytes \
-            where SMBIOS tells, else at least 0.9 × one thread. write, copy and triad fetch a line \
-            for each of the program's: at most read. Caches: one thread reads a first level at the \
-            published bytes a cycle × cpu.frequency, a second at most so; private levels grow with \
-            the threads; a copy stores half of its bytes: at most 2 × write",
+    model: "read, one thread, level=dram: at least one line of 64 bytes for each \
+            memory.latency.dram; how many a core keeps under way at most no source tells, for \
+            the second level fetches ahead into a queue of its own. All threads: at most \
+            modules × transfers/s × 8 bytes where SMBIOS tells, else at least 0.9 × one \
+            thread. write, copy and triad fetch a line for each of the program's: at most \
+            read. Caches: one thread reads a first level at the published bytes a cycle × \
+            cpu.frequency, a second at most so; private levels grow with the threads; a copy \
+            stores half of its bytes: at most 2 × write",
     source: "Little's law (J. D. C. Little, Operations Research 9, 1961): under way = rate × time; \
              J. D. McCalpin, STREAM (what copy and triad count); data/uarch.toml",
     pitfalls: &[
         "a reader that skips: lmbench's bw_mem rd loads one word in four. Here every byte is \
          loaded and summed, and each chunk's sum is compared with that of what was written",
-        "counting: sysbench counts blocks that stay in a cache as memory, mbw counts a copied \
-         byte once, STREAM twice. Here the bytes loaded and the bytes stored are counted",
+        "counting: sysbench counts blocks that stay in a cache as memory, and by default all of \
+         its threads share one block; mbw counts a copied byte once, STREAM twice. Here, as by \
+         STREAM, the bytes loaded and the bytes stored are counted: copy 16 and triad 24 for each \
+         double",
         "an array smaller than the caches measures them: level=dram passes over four times the \
          last-level cache, by all threads that share it together",
         "never-written memory is one page of zeros: each thread writes its own arrays first, on \

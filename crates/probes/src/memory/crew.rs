@@ -270,14 +270,31 @@ pub(crate) struct Mustered<'c> {
 impl Mustered<'_> {
     /// One batch by all at the same time. Returns the least that one of them did.
     pub(crate) fn work(&mut self, iterations: u64) -> u64 {
+        self.order(iterations);
+        let own = self.own.as_mut().map(|part| part.work(iterations));
+        self.least().into_iter().chain(own).min().unwrap_or(0)
+    }
+
+    /// One batch of a single iteration by the others, and beside it what the caller does itself,
+    /// which also tells them to end. Returns what the caller did, and nothing where one of the
+    /// others did nothing.
+    pub(crate) fn beside(&mut self, own: impl FnOnce() -> u64) -> u64 {
+        self.order(1);
+        let did = own();
+        if self.least() == Some(0) { 0 } else { did }
+    }
+
+    fn order(&mut self, iterations: u64) {
         self.batch += 1;
         for Member { post, .. } in &self.members {
             post.iterations.0.store(iterations, Ordering::Relaxed);
             post.ordered.0.store(self.batch, Ordering::Release);
         }
-        let own = self.own.as_mut().map(|part| part.work(iterations));
-        let theirs = self.members.iter().map(|member| member.post.await_batch(self.batch));
-        theirs.chain(own).min().unwrap_or(0)
+    }
+
+    /// Waits for the others, and says what the one did that did least.
+    fn least(&self) -> Option<u64> {
+        self.members.iter().map(|member| member.post.await_batch(self.batch)).min()
     }
 
     /// Ends all parts and tells what each found, the caller's own last.

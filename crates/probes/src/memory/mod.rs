@@ -10,6 +10,7 @@ mod curve;
 pub mod fault;
 pub mod latency;
 pub mod levels;
+pub mod loaded;
 pub mod mmap_setup;
 pub mod munmap;
 mod seats;

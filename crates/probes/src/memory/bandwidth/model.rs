@@ -30,7 +30,7 @@ fn of_memory(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, N
         return at_most(1.0, huge, source, "small pages cost nothing here", known);
     }
     match kind.op {
-        Op::Read if kind.threads == 1 => of_one_reader(host, known),
+        Op::Read if kind.threads == 1 => of_one_reader(known),
         Op::Read => of_all_readers(kind, host, known),
         Op::WriteNt => Err(NoModel(
             "how fast a core drains its write-combining buffers is not published".to_owned(),
@@ -44,22 +44,22 @@ fn of_memory(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, N
     }
 }
 
-/// Little's law: what is under way = rate × time.
-fn of_one_reader(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let row = uarch::row_for(host).map_err(NoModel)?;
-    let lines = constant(row, "lines_under_way")?;
+/// An order: a stream's loads wait for no other, so that it cannot bring less than a chase does.
+/// How much more no source tells: the second level fetches ahead into a queue of its own.
+fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let latency = earlier(LATENCY, &Params::none(), known)?;
     let [value, low, high] =
-        [latency.value, latency.high, latency.low].map(|ns| lines.value * LINE_BYTES * 1e9 / ns);
-    let formula = format!("≤ lines under way × 64 B ÷ {LATENCY}");
-    let claim = Prediction::at_most(value, &formula, &lines.source)
-        .within(low, high)
-        .with_input("lines_under_way", lines.value, &row.origin())
-        .with_quantity(LATENCY, latency.value, Unit::Nanoseconds, &format!("this run: {LATENCY}"));
-    Ok(claim.if_above(
-        "more lines are under way than the core can keep, or they did not come from memory: a \
-         cache served a part of them",
-    ))
+        [latency.value, latency.high, latency.low].map(|ns| LINE_BYTES * 1e9 / ns);
+    let formula = format!("≥ 64 B ÷ {LATENCY}");
+    let source = "Little's law: under way = rate × time, and a stream has one line under way at \
+                  least; how many a core keeps at most no source tells";
+    let claim = Prediction::at_least(value, &formula, source).within(low, high).with_quantity(
+        LATENCY,
+        latency.value,
+        Unit::Nanoseconds,
+        &format!("this run: {LATENCY}"),
+    );
+    Ok(claim.if_below("the reader waits for each line: a quota, or one of the two was spoilt"))
 }
 
 fn of_all_readers(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

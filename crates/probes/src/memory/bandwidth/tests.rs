@@ -147,21 +147,22 @@ fn what_stores_is_held_against_a_read_and_private_caches_grow_with_the_threads()
 }
 
 #[test]
-fn the_lines_under_way_and_the_latency_bound_one_reader() {
-    let one = kind(Op::Read, 1, Level::Dram);
+fn one_reader_brings_at_least_a_line_for_each_latency() {
     let latency = smoke::record("memory.latency.dram", &Params::none(), 100.0, 2.0);
+    let one = kind(Op::Read, 1, Level::Dram);
+    let claim = predicted(one, &host(1), &[latency]);
+    assert_eq!((claim.low, claim.high), (Some(0.64e9), None));
+    assert!(model::predict(one, &host(1), &Known::new(&[])).is_err());
+}
+
+#[test]
+fn a_first_level_is_read_at_the_published_bytes_a_cycle() {
     let mut skylake = host(1);
     skylake.cpu.vendor = Some("GenuineIntel".to_owned());
-    (skylake.cpu.family, skylake.cpu.model_number) = (Some(6), Some(0x5e));
-    let row = crate::uarch::row_for(&skylake).unwrap();
-    match row.constant("lines_under_way") {
-        Some(lines) => {
-            let claim = predicted(one, &skylake, &[latency]);
-            assert_eq!(claim.high, Some(lines.value * 64.0 * 1e9 / 100.0));
-        }
-        None => {
-            let none = model::predict(one, &skylake, &Known::new(&[latency])).unwrap_err();
-            assert!(none.0.contains("lines_under_way"), "{}", none.0);
-        }
-    }
+    (skylake.cpu.family, skylake.cpu.model_number) = (Some(6), Some(0x55));
+    let hz = [smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6)];
+    let first = predicted(kind(Op::Read, 1, Level::Cache(1)), &skylake, &hz);
+    assert_eq!(first.value, Some(128.0 * 2e9));
+    let second = predicted(kind(Op::Read, 1, Level::Cache(2)), &skylake, &hz);
+    assert_eq!((second.value, second.high), (None, Some(64.0 * 2e9)));
 }

@@ -1,6 +1,7 @@
 //! A crew: all work in each batch, one that dies or may not run is one clear reason, none is left.
 
 use std::fs;
+use std::io::Write as _;
 
 use super::*;
 use crate::smoke;
@@ -97,6 +98,8 @@ fn one_that_dies_makes_the_batch_nothing_and_is_named() {
         let makers = vec![counted(&total, 0, 0), counted(&total, 5, 0)];
         let mut mustered = crew.muster(None, makers).unwrap();
         assert_eq!((mustered.work(4), mustered.work(5), mustered.work(4)), (4, 0, 0));
+        let last = mustered.members[1].post.done.0.load(Ordering::Acquire);
+        assert_eq!(last, LAST, "its end was waited for, and not told");
         let findings = mustered.dismiss();
         assert!(findings[0].is_ok());
         assert!(matches!(&findings[1], Err(Fault::Failed(text)) if text.contains("has died")));
@@ -136,5 +139,53 @@ fn a_thread_that_is_not_where_it_was_pinned_is_found() {
         assert_eq!(in_place((true, "well".to_owned()), cpu), (true, "well".to_owned()));
         let (passed, text) = in_place((true, "well".to_owned()), cpu + 1);
         assert!(!passed && text.contains("runs on"), "{text}");
+    });
+}
+
+/// Moves its thread away while it works.
+struct Strays(u32);
+
+impl Part for Strays {
+    fn work(&mut self, iterations: u64) -> u64 {
+        affinity::pin(self.0).unwrap();
+        iterations
+    }
+
+    fn finish(self: Box<Self>) -> Result<Finding, Fault> {
+        Ok((true, "well".to_owned()))
+    }
+}
+
+#[test]
+fn a_thread_that_strays_while_it_works_fails_its_finding() {
+    let _alone = smoke::alone();
+    smoke::pinned(|cpu| {
+        let Some(other) = smoke::other_than(cpu) else {
+            writeln!(std::io::stderr(), "skipped: one CPU only, and nowhere to stray to").unwrap();
+            return;
+        };
+        let mut crew = Crew::on(&[other, other]).unwrap();
+        let strays = |to| -> Maker { Box::new(move || Ok(Box::new(Strays(to)) as Box<dyn Part>)) };
+        let mut mustered = crew.muster(None, vec![strays(other), strays(cpu)]).unwrap();
+        assert_eq!(mustered.work(3), 3);
+        let findings = mustered.dismiss();
+        assert!(findings[0].as_ref().unwrap().0, "it stayed where it was");
+        let (passed, text) = findings[1].as_ref().unwrap();
+        assert!(!passed && text.contains("runs on"), "{text}");
+    });
+}
+
+#[test]
+fn what_the_caller_does_beside_counts_unless_one_of_the_others_did_nothing() {
+    with_crew(|crew| {
+        let total = Arc::new(AtomicU64::new(0));
+        let makers = vec![counted(&total, 0, 0), counted(&total, 0, 0)];
+        let mut mustered = crew.muster(None, makers).unwrap();
+        assert_eq!(mustered.beside(|| 77), 77);
+        assert_eq!(total.load(Ordering::Relaxed), 2, "one was not waited for");
+        drop(mustered);
+        let makers = vec![counted(&total, 0, 0), counted(&total, 0, 1)];
+        let mut mustered = crew.muster(None, makers).unwrap();
+        assert_eq!(mustered.beside(|| 77), 0);
     });
 }

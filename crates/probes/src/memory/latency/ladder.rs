@@ -94,7 +94,7 @@ fn smoke() -> Vec<Step> {
 }
 
 /// The largest set: four times the last-level cache, in whole octaves, or what there is room for.
-fn largest(host: &Host) -> usize {
+pub(crate) fn largest(host: &Host) -> usize {
     let wanted = host.last_level_cache().map_or(CLASSIC_LARGEST, |cache| {
         (BEYOND_LLC * cache.size_bytes as usize).next_power_of_two()
     });
@@ -109,7 +109,7 @@ fn largest(host: &Host) -> usize {
 }
 
 /// Whether plateaus will be found in the curve by huge pages.
-fn has_huge(host: &Host) -> bool {
+pub(crate) fn has_huge(host: &Host) -> bool {
     host.memory.thp.as_deref().is_some_and(|thp| thp != "never")
 }
 

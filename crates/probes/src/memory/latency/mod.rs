@@ -183,7 +183,7 @@ fn take_step(
 }
 
 /// Bytes of a line of the first cache; 64 where the kernel does not say.
-fn line_bytes(host: &Host) -> usize {
+pub(crate) fn line_bytes(host: &Host) -> usize {
     let told = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
     told.filter_map(|cache| cache.line_bytes).max().map_or(64, |bytes| bytes as usize)
 }
