@@ -42,7 +42,7 @@ chase_sets() {
   echo $((l1 / 2)) $((l2 / 4)) $((2 * l2)) $largest
 }
 chase_ours() {
-  "$fathom" run --quick --jsonl --cpu "$cpu" memory.latency 2>/dev/null |
+  "$fathom" run --quick --only --jsonl --cpu "$cpu" memory.latency 2>/dev/null |
     sed -n 's/.*"metric":"memory.latency","params":{"page":"\([^"]*\)","pattern":"random","set_bytes":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1 \2 \3/p' |
     while read -r page set ns; do
       case " $sets " in *" $set "*) echo "memory.latency{$page,$set} $ns" ;; esac
@@ -73,7 +73,7 @@ has() { # program, Debian package
 }
 on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
 bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
-  "$fathom" run --quick --jsonl --cpu "$cpu" memory.bandwidth 2>/dev/null |
+  "$fathom" run --quick --only --jsonl --cpu "$cpu" "memory.bandwidth{level=dram}" 2>/dev/null |
     sed -n 's/.*"params":{"level":"dram","op":"\([^"]*\)","page":"[^"]*","threads":\([0-9]*\)}.*"summary":{[^}]*"median":\([0-9.e+-]*\).*/\1:\2 \3/p' |
     while read -r case rate; do case " $* " in *" $case "*) echo "memory.bandwidth{$case} $rate" ;; esac; done
 }

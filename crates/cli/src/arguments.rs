@@ -109,6 +109,9 @@ pub struct RunArguments {
     /// none is named.
     #[arg(value_name = "METRIC")]
     pub metrics: Vec<String>,
+    /// Leave out what only predictions need: faster, and most numbers then have no model.
+    #[arg(long, requires = "metrics")]
+    pub only: bool,
     /// 5 fresh processes a case: some seconds.
     #[arg(long, conflicts_with = "thorough")]
     pub quick: bool,

@@ -43,6 +43,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
     let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
         .map_err(|error| Usage(error.to_string()))?;
+    let plan = if arguments.only { plan.alone() } else { plan };
     let injected = InjectedSpin::of_environment().map_err(Usage)?;
     let plan = Plan { kept: arguments.keep, injected, ..plan };
     check_environment(&host)?;

@@ -144,6 +144,27 @@ impl Plan {
         Ok(Self { effort, protocol, kept: KEPT, seed, injected: None, asked, units })
     }
 
+    /// The same without what only predictions need, which then have no model: for whoever wants a
+    /// number again and again. What a derived metric is computed from stays.
+    #[must_use]
+    pub fn alone(mut self) -> Self {
+        let mut kept: Vec<&str> = Vec::new();
+        let mut units: Vec<Unit> = Vec::new();
+        for unit in self.units.into_iter().rev() {
+            let about = unit.entry.about();
+            if unit.needed && !kept.contains(&about.id) {
+                continue;
+            }
+            if matches!(unit.entry, Entry::Derived(_)) {
+                kept.extend(about.needs);
+            }
+            units.push(unit);
+        }
+        units.reverse();
+        self.units = units;
+        self
+    }
+
     /// How often each case is visited.
     pub fn visits(&self) -> Visits {
         let (processes_min, processes_max) = match self.effort {
@@ -364,6 +385,15 @@ mod tests {
     fn what_others_need_is_taken_whole() {
         let plan = plan(&["cpu.call{args=0}", "cpu.call.per_argument"]).expect("a plan");
         assert!(plan.units.iter().any(|unit| unit.cases.len() == 8), "a slope needs all arguments");
+    }
+
+    #[test]
+    fn alone_a_metric_comes_without_what_its_prediction_needs() {
+        let alone = |asked: &[&str]| ids(&plan(asked).expect("a plan").alone());
+        assert_eq!(alone(&["os.process.fork"]), [("os.process.fork", false)]);
+        let derived = alone(&["cpu.call.per_argument"]);
+        assert_eq!(derived.last(), Some(&("cpu.call.per_argument", false)));
+        assert!(derived.contains(&("cpu.call", true)), "a slope is computed from it: {derived:?}");
     }
 
     #[test]
