@@ -129,6 +129,23 @@ impl Buffer {
         unsafe { libc::madvise(self.start.cast(), self.reserved_bytes, advice) };
     }
 
+    /// Gathers what a fault got as small pages, because memory was in pieces just then: huge page by
+    /// huge page, since the kernel gives up a range at the first that fails, and more than once,
+    /// since what makes room is set to work by the first try. Pages that are huge cost a look.
+    fn gather(&self) {
+        const TRIES: usize = 3;
+        let bytes = self.page.bytes();
+        for offset in (0..self.written_bytes).step_by(bytes) {
+            let start = self.start.wrapping_add(offset);
+            for _ in 0..TRIES {
+                // SAFETY: advice on our own pages that leaves their content alone.
+                if unsafe { libc::madvise(start.cast(), bytes, libc::MADV_COLLAPSE) } == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
     /// Its first byte.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start
@@ -150,8 +167,7 @@ impl Buffer {
         self.written_bytes = self.written_bytes.max(bytes);
         self.node = self.node.or_else(current_node);
         if self.page == Page::Huge {
-            // Where memory is in pieces a fault gets small pages: these are gathered now.
-            self.advise(libc::MADV_COLLAPSE);
+            self.gather();
         }
     }
 
