@@ -92,10 +92,10 @@ impl Kept {
         let skipped: String = self
             .skipped
             .iter()
-            .map(|(name, why)| format!("- *{name}* was skipped: {why}\n"))
+            .map(|(name, why)| format!("- *{name}* was skipped: {why}\n\n"))
             .collect();
         let known = format!("## A known answer\n\n{slope}.\n");
-        Some(format!("{head}{counts}\n{skipped}\n{known}\n## Every run\n\n{all}"))
+        Some(format!("{head}{counts}\n{skipped}{known}\n## Every run\n\n{all}"))
     }
 }
 
@@ -119,6 +119,9 @@ of {runs} runs and with a dose drawn at random, the other half left alone. Machi
 - *False alarm*: a run that was left alone names a cause whose counter did not move. It must be 0.
 - *Shape*: a run that was left alone names a shape of its values (a wide interval, drift, groups)
   that no counter explains, and says that the cause cannot be told.
+
+A laboratory may be run in parts, on a quiet machine each; a part that is run again takes the place
+of its earlier runs. What is drawn is drawn from the seed, the same in whole and in parts.
 
 What the machine counts is read beside the program: ticks of the CPU, preemptions and faults of
 the program's processes, the cgroup's own figures. Only the speed of the core itself has no other
