@@ -30,8 +30,9 @@ static ABOUT: About = About {
     title: "page fault",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
-    timed: "touching pages in a row that are not mapped, divided by the faults that the kernel \
-            counted meanwhile: the exception, the kernel's work and the touch itself",
+    timed: "touching pages in a row that are not mapped, divided by their number, each of which \
+            faulted once as the kernel's count proves (file_minor: by the faults counted): the \
+            exception, the kernel's work and the touch itself",
     not_timed: "mapping and unmapping; taking the pages away again, which is done before each pass",
     model: "orders. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; anonymous_first ≥ \
             anonymous; huge ≥ its size ÷ 64 bytes a cycle; file_page ≥ zero_read; file_minor ≥ \
