@@ -152,7 +152,11 @@ fn each_kind_has_an_order_against_one_before_it() {
     let host = Host::default();
     let mut records =
         vec![smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0)];
-    records.push(smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6));
+    let stored = |op: &str, rate: f64| {
+        let params = Params::one("op", op).and("threads", 1).and("level", "dram");
+        smoke::record("memory.bandwidth", &params.and("page", "huge"), rate, 1e6)
+    };
+    records.extend([stored("write", 10e9), stored("write_nt", 20e9), stored("read", 40e9)]);
     for case in PageFault.cases(&host, &Plan::default()) {
         let prediction = PageFault.predict(&case, &host, &Known::new(&records)).unwrap();
         assert!(prediction.is_ordinal() && prediction.low >= Some(100.0), "{prediction:?}");
@@ -160,8 +164,8 @@ fn each_kind_has_an_order_against_one_before_it() {
     }
     let huge = Case::usual(Kind::Huge.params());
     let low = PageFault.predict(&huge, &host, &Known::new(&records)).unwrap().low;
-    let lines = (Page::Huge.bytes() / 64) as f64;
-    assert_eq!(low, Some(lines / 2.0), "a cycle of 2 GHz for each line");
+    let bytes = Page::Huge.bytes() as f64;
+    assert_eq!(low, Some(0.5 * bytes / 20.0), "by the faster of the two ways to store");
     assert!(PageFault.predict(&huge, &host, &Known::new(&[])).is_err());
 }
 
