@@ -36,10 +36,11 @@ static ABOUT: About = About {
             exception, the kernel's work and the touch itself",
     not_timed: "mapping and unmapping; taking the pages away again, which is done before each pass",
     model: "orders. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; anonymous_first ≥ \
-            anonymous; huge ≥ 0.5 × its size ÷ the rate at which this run stored to memory; file_page ≥ zero_read; file_minor ≥ \
-            file_page; cow ≥ zero_read; major ≥ 3 × file_page. No value: what \
-            the kernel does besides clearing or copying 4 KiB (accounting, a page's place in its \
-            lists) has no sourced constant, and is the larger part",
+            anonymous; huge ≥ 0.5 × its size ÷ the rate at which one core stored to memory in this \
+            run; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ zero_read; major ≥ 3 × \
+            file_page. No value: what the kernel does besides clearing or copying 4 KiB \
+            (accounting, a page's place in its lists) has no sourced constant, and is the larger \
+            part",
     source: "Linux mm/memory.c: do_anonymous_page, do_read_fault, do_wp_page, filemap_fault; \
              METHOD 25 for orders",
     pitfalls: &[
@@ -267,9 +268,9 @@ impl Probe for PageFault {
 }
 
 /// The share of a store's time in memory that clearing takes at least: what is cleared is a few
-/// pages again and again, which a large cache may hold, and the kernel's instruction (rep stosb) may
-/// leave out the fetch of a line as a store past the caches does. No value therefore, and the faster
-/// of the two ways to store; of a page of 4 KiB, which fits the nearest cache, it says nothing.
+/// pages again and again, which a large cache may hold, and the kernel's instruction (rep stosb)
+/// may leave out the fetch of a line as a store past the caches does. No value therefore, and the
+/// faster of the two ways to store; of a page of 4 KiB, which fits the nearest cache, it says nothing.
 const CLEARED_SHARE: f64 = 0.5;
 
 /// The least that clearing takes.

@@ -167,8 +167,8 @@ impl Vectors {
         walked
     }
 
-    /// Sets `a` to `b + SCALE · c`, so many times. Returns the bytes of whole turns of one array, as
-    /// [`Self::write`].
+    /// Sets `a` to `b + SCALE · c`, so many times. Returns the bytes of whole turns of one array,
+    /// as [`Self::write`].
     ///
     /// # Safety
     /// As for [`Self::copy`], of three arrays of doubles.

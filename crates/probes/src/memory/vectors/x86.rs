@@ -105,7 +105,12 @@ macro_rules! write {
      $after:literal, [$($index:literal)*]) => {
         /// # Safety
         /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-        pub(super) unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) -> u64 {
+        pub(super) unsafe fn $name(
+            start: *mut u8,
+            bytes: usize,
+            passes: u64,
+            words: *const u64,
+        ) -> u64 {
             let mut walked = 0_u64;
             // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
             unsafe {
@@ -142,7 +147,12 @@ macro_rules! moves {
      [$($index:literal)*]) => {
         /// # Safety
         /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-        pub(super) unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) -> u64 {
+        pub(super) unsafe fn copy(
+            target: *mut u8,
+            source: *const u8,
+            bytes: usize,
+            passes: u64,
+        ) -> u64 {
             let mut walked = 0_u64;
             // SAFETY: reads and writes what the caller vouches for.
             unsafe {
