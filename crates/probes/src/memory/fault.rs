@@ -270,7 +270,8 @@ impl Probe for PageFault {
 /// The share of a store's time in memory that clearing takes at least: what is cleared is a few
 /// pages again and again, which a large cache may hold, and the kernel's instruction (rep stosb)
 /// may leave out the fetch of a line as a store past the caches does. No value therefore, and the
-/// faster of the two ways to store; of a page of 4 KiB, which fits the nearest cache, it says nothing.
+/// faster of the two ways to store; of a page of 4 KiB, which fits the nearest cache, it says
+/// nothing.
 const CLEARED_SHARE: f64 = 0.5;
 
 /// The least that clearing takes.
