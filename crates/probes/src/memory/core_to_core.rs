@@ -30,8 +30,8 @@ static ABOUT: About = About {
             owns is asked for at the last-level cache at least. No value: what the way to the \
             holder adds no source tells. None for threads of one core, which share its caches",
     source: "data/uarch.toml (l3_cycles); the number printed is one way, as by \
-             core-to-core-latency (N. Viennot, github.com/nviennot/core-to-core-latency, benchmark 1: CAS on a shared \
-             line)",
+             core-to-core-latency (N. Viennot, github.com/nviennot/core-to-core-latency, \
+             benchmark 1: CAS on a shared line)",
     pitfalls: &[
         "one way or a round trip: published figures differ by a factor of two in what they mean",
         "an end that only looks, and writes when it sees, takes the line twice: first to read it \
