@@ -12,7 +12,7 @@ use super::stream::{GRAIN, Memory, Task};
 use super::vectors::{Op, Vectors};
 use crate::buffer::{Page, in_words};
 use crate::room::Room;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
 
 /// memory.bandwidth.
 pub struct Bandwidth;
@@ -49,6 +49,8 @@ pub(super) static ABOUT: About = About {
          last-level cache, by all threads that share it together",
         "never-written memory is one page of zeros: each thread writes its own arrays first, on \
          its own core, and the pages are verified by size and node",
+        "a read of memory fetches ahead by instructions, at a distance that was tuned; the others \
+         leave that to the core, so that a part of what sets them apart is the tuning",
         "4 KiB pages stop prefetchers and cost translations: page=huge where the kernel gives \
          such, and the other beside it",
         "threads that do not stream at the same time: each batch begins by one order, and ends \
@@ -232,6 +234,21 @@ fn kinds(host: &Host, effort: Effort) -> Vec<Kind> {
     kinds
 }
 
+/// The rate at which one core stores to memory in this run, by the faster of the two ways, and the
+/// name of its result.
+pub(super) fn storing(known: &Known<'_>) -> Result<(String, Quantity), NoModel> {
+    let ways = [Op::Write, Op::WriteNt].into_iter().flat_map(|op| {
+        [Page::Huge, Page::Base].map(|page| Kind { op, threads: 1, level: Level::Dram, page })
+    });
+    let rates = ways.filter_map(|kind| {
+        let rate = known.quantity(ABOUT.id, &kind.params())?;
+        Some((format!("{}{}", ABOUT.id, kind.params()), rate))
+    });
+    rates
+        .max_by(|(_, one), (_, other)| one.value.total_cmp(&other.value))
+        .ok_or_else(|| NoModel(format!("{} of a store has no result in this run", ABOUT.id)))
+}
+
 fn host_cache_bytes(host: &Host) -> u64 {
     host.last_level_cache().map_or(CACHE_UNTOLD_BYTES, |cache| cache.size_bytes)
 }
@@ -363,7 +380,12 @@ fn judge(
     sampler: &mut Sampler,
 ) {
     let vectors = Vectors::widest();
-    let detail = format!("{}-byte vectors ({}), CPUs {seats:?}", vectors.bytes, vectors.name);
+    let ahead = match (kind.op, kind.level) {
+        (Op::Read, Level::Dram) => "fetched ahead by instructions",
+        _ => "fetched ahead by the core alone",
+    };
+    let (bytes, name) = (vectors.bytes, vectors.name);
+    let detail = format!("as set up: {bytes}-byte vectors ({name}), {ahead}, CPUs {seats:?}");
     sampler.check(index, "streams", true, detail);
     // The caller's own stands last.
     let cpus = seats[1..].iter().chain(&seats[..1]);

@@ -26,12 +26,12 @@ static ABOUT: About = About {
             itself",
     not_timed: "waking anybody: both ends spin on the line in threads of their own, pinned, and \
                 nobody else touches it",
-    model: "two cores of one last-level cache: 2 × its latency, once from the asking core to \
-            where the line is known and once from there to its holder and back, l3_cycles ÷ \
-            cpu.frequency, ± 30 %. Others: at least that",
-    source: "data/uarch.toml; the number printed is one way, as by core-to-core-latency \
-             (N. Viennot, github.com/nviennot/core-to-core-latency, benchmark 1: CAS on a shared \
-             line)",
+    model: "an order for two cores: ≥ l3_cycles ÷ cpu.frequency, for a line that another core \
+            owns is asked for at the last-level cache at least. No value: what the way to the \
+            holder adds no source tells. None for threads of one core, which share its caches",
+    source: "data/uarch.toml (l3_cycles); the number printed is one way, as by \
+             core-to-core-latency (N. Viennot, github.com/nviennot/core-to-core-latency, \
+             benchmark 1: CAS on a shared line)",
     pitfalls: &[
         "one way or a round trip: published figures differ by a factor of two in what they mean",
         "an end that only looks, and writes when it sees, takes the line twice: first to read it \
@@ -80,25 +80,26 @@ impl Probe for CoreToCore {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let (a, b) = ends(case).unwrap_or((0, 0));
+        if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
+            let text = "the two are threads of one core: the line stays in its first level, and \
+                        what two threads lose to each other there is not published";
+            return Err(NoModel(text.to_owned()));
+        }
         let row = uarch::row_for(host).map_err(NoModel)?;
         let cycles = row
             .constant("l3_cycles")
             .ok_or_else(|| NoModel(format!("no published value of l3_cycles for {}", row.title)))?;
-        let hz = earlier("cpu.frequency", &Params::none(), known)?.value;
-        let ns = 2.0 * cycles.value / hz * 1e9;
-        let source = "asked for at the last-level cache, and fetched from the holder: its latency \
-                      twice";
-        let formula = "2 × l3_cycles ÷ cpu.frequency";
-        let sum = Prediction::sum(ns, 0.0, 0.3, formula, source)
+        let hz = earlier("cpu.frequency", &Params::none(), known)?;
+        let ns_at = |hz: f64| cycles.value / hz * 1e9;
+        let formula = "≥ l3_cycles ÷ cpu.frequency";
+        let source = "no core sees into another's caches: the line is asked for at the last-level \
+                      cache, or further away";
+        let claim = Prediction::at_least(ns_at(hz.value), formula, source)
+            .within(ns_at(hz.high), ns_at(hz.low))
             .with_input("l3_cycles", cycles.value, &row.origin())
-            .with_quantity("cpu.frequency", hz, Unit::Hertz, "this run: cpu.frequency");
-        let sum = Prediction { software: None, ..sum };
-        Ok(match share_a_cache(ends(case).unwrap_or((0, 0)), host) {
-            true => sum
-                .if_above("the two do not share the cache that the machine tells of")
-                .if_below("the two are threads of one core, which the machine does not tell"),
-            false => sum.as_lower_limit().if_below("the two share a cache nearer than is told"),
-        })
+            .with_quantity("cpu.frequency", hz.value, Unit::Hertz, "this run: cpu.frequency");
+        Ok(claim.if_below("the two are threads of one core, which the machine does not tell"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -137,14 +138,6 @@ fn pairs(allowed: &[u32], effort: Effort) -> Vec<(u32, u32)> {
 fn ends(case: &Case) -> Option<(u32, u32)> {
     let end = |name| case.params.integer(name).and_then(|cpu| u32::try_from(cpu).ok());
     Some((end("a")?, end("b")?)).filter(|(a, b)| a < b)
-}
-
-/// Whether both are among those who share the last-level cache that is known.
-fn share_a_cache((a, b): (u32, u32), host: &Host) -> bool {
-    let siblings = host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b));
-    let cache = host.last_level_cache().filter(|cache| cache.level == 3);
-    let both = |shared: &[u32]| shared.contains(&a) && shared.contains(&b);
-    !siblings && cache.is_some_and(|cache| both(&cache.shared_by))
 }
 
 fn take(
@@ -323,24 +316,23 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_cache_has_a_number_and_others_a_limit() {
+    fn two_cores_have_a_limit_and_threads_of_one_core_no_model() {
         let mut host = Host::default();
         host.cpu.architecture = "x86_64".to_owned();
         host.cpu.vendor = Some("AuthenticAMD".to_owned());
         (host.cpu.family, host.cpu.model_number) = (Some(25), Some(17));
-        let cache = fathom_record::host::Cache {
-            level: 3,
-            kind: "unified".to_owned(),
-            shared_by: vec![0, 1],
-            ..fathom_record::host::Cache::default()
-        };
-        host.cpu.caches = vec![cache];
+        host.cpu.siblings = vec![vec![0, 2], vec![1, 3]];
         let records = [smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6)];
-        let predict = |b: i64| {
-            let case = Case::usual(Params::one("a", 0).and("b", b));
-            CoreToCore.predict(&case, &host, &Known::new(&records)).unwrap()
+        let predict = |a: i64, b: i64| {
+            let case = Case::usual(Params::one("a", a).and("b", b));
+            CoreToCore.predict(&case, &host, &Known::new(&records))
         };
-        assert_eq!(predict(1).value, Some(50.0));
-        assert_eq!((predict(2).value, predict(2).low, predict(2).high), (None, Some(50.0), None));
+        for (a, b) in [(0, 1), (0, 3), (2, 3)] {
+            let claim = predict(a, b).unwrap();
+            assert_eq!((claim.value, claim.low, claim.high), (None, Some(25.0), None));
+        }
+        for (a, b) in [(0, 2), (1, 3)] {
+            assert!(predict(a, b).unwrap_err().0.contains("threads of one core"));
+        }
     }
 }

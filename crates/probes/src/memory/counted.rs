@@ -16,32 +16,42 @@ pub(crate) struct Expected {
     pub(crate) minor: RangeInclusive<u64>,
     /// Those that wait for one.
     pub(crate) major: u64,
+    /// Pages that a pass is divided by, where each has a fault of its own.
+    pages: Option<u64>,
 }
 
 impl Expected {
-    /// One without a device for each page.
+    /// One without a device for each page, and a few strays, by which nothing is divided.
     pub(crate) fn one_each(pages: usize) -> Self {
-        Self::minor(pages as u64..=pages as u64)
+        let pages = pages as u64;
+        Self { pages: Some(pages), ..Self::minor(pages..=pages) }
     }
 
-    /// So many without a device, give or take a few strays.
+    /// One without a device for each page and no other: of pages so few, a stray is a large part.
+    pub(crate) fn exactly(pages: usize) -> Self {
+        let pages = pages as u64;
+        Self { minor: pages..=pages, major: 0, pages: Some(pages) }
+    }
+
+    /// So many without a device, and a few strays: how many pages a fault maps is not known.
     pub(crate) fn minor(range: RangeInclusive<u64>) -> Self {
         let most = range.end() + STRAY_MAX.max(range.end() / 100);
-        Self { minor: *range.start()..=most, major: 0 }
+        Self { minor: *range.start()..=most, major: 0, pages: None }
     }
 
     /// One for each page, all of which wait for a device.
     pub(crate) fn major(pages: usize) -> Self {
-        Self { minor: 0..=STRAY_MAX, major: pages as u64 }
+        let pages = pages as u64;
+        Self { minor: 0..=STRAY_MAX, major: pages, pages: Some(pages) }
     }
 
-    /// The faults to divide by.
+    /// What to divide by: the pages, or the faults where each may map several.
     ///
     /// # Errors
     /// `WrongWork` where the kernel counted others.
     pub(crate) fn held_against(&self, counted: Faults) -> Result<u64, Fault> {
         if self.minor.contains(&counted.minor) && counted.major == self.major {
-            return Ok(if self.major > 0 { counted.major } else { counted.minor });
+            return Ok(self.pages.unwrap_or(counted.minor));
         }
         Err(Fault::WrongWork(format!(
             "the kernel counted {} faults without a device and {} that waited for one, where {} to \

@@ -32,6 +32,8 @@ static ABOUT: About = About {
          one: two kinds of rights take turns",
         "where each is unmapped before the next, one gap and one object of the kernel are used \
          again and again: 16 are kept until the stamp",
+        "only memory that can be written is charged against what the kernel commits itself to: \
+         of the two kinds of rights one is, and the number is the mean of both",
         "from the size of a huge page on, the kernel looks for an aligned gap: a second search",
     ],
     parameters: &[BYTES],
@@ -136,7 +138,8 @@ impl Mapped {
         Self { places: [ptr::null_mut(); Self::COUNT], bytes }
     }
 
-    /// Makes all of them.
+    /// Makes all of them. Only those that can be written are charged against what the kernel
+    /// commits itself to (vm.overcommit_memory): half of them.
     #[inline(always)]
     pub(super) fn fill(&mut self) -> rustix::io::Result<()> {
         let rights = [ProtFlags::READ | ProtFlags::WRITE, ProtFlags::READ];
@@ -149,15 +152,22 @@ impl Mapped {
         Ok(())
     }
 
-    /// Unmaps all of them.
+    /// Unmaps all of them, up to the first that the kernel refuses to take away.
     #[inline(always)]
-    pub(super) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) -> rustix::io::Result<()> {
         for place in self.places.iter_mut().filter(|place| !place.is_null()) {
             // SAFETY: the mapping is ours and nothing points into it.
-            let unmapped = unsafe { munmap(*place, self.bytes) };
-            debug_assert!(unmapped.is_ok(), "munmap refuses only a wrong address");
+            unsafe { munmap(*place, self.bytes)? };
             *place = ptr::null_mut();
         }
+        Ok(())
+    }
+
+    /// Mappings of which the kernel takes none away: their length is none.
+    #[cfg(test)]
+    pub(super) fn refused(mut self) -> Self {
+        self.bytes = 0;
+        self
     }
 
     /// Where they are.
@@ -169,7 +179,8 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        self.clear();
+        // Who times it asks for the outcome before; here nobody is left to be told.
+        let _unmapped = self.clear();
     }
 }
 

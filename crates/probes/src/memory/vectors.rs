@@ -1,7 +1,9 @@
 //! Streaming kernels over memory, by the widest vectors that the core and the kernel allow.
 //!
 //! Each is inline assembly: nothing in it can be left out, joined or widened. A read adds every
-//! word of what it loads to a sum, which differs if one byte does or if a part is skipped.
+//! word of what it loads to a sum, which differs if one byte does or if a part is skipped. The
+//! others store the same in every pass: they count the bytes that they walk over by the pointers of
+//! their loops, so that a pass that was left out is found.
 
 #[cfg(target_arch = "aarch64")]
 mod arm;
@@ -112,6 +114,7 @@ impl Vectors {
     }
 
     /// Writes one word over some bytes so many times, past the caches where it is not to `stay`.
+    /// Returns the bytes of whole turns that it walked over in all passes.
     ///
     /// # Safety
     /// The bytes can be written, and nobody else uses them.
@@ -122,22 +125,24 @@ impl Vectors {
         passes: u64,
         word: u64,
         stay: bool,
-    ) {
+    ) -> u64 {
+        let mut walked = 0;
         assert!(start.addr().is_multiple_of(ALIGNMENT) && passes > 0);
         let whole = bytes - bytes % (here::VECTORS * self.bytes);
         let words = Line([word; 8]);
         let kernel = if stay { self.kernels.write } else { self.kernels.write_nt };
         if whole > 0 {
             // SAFETY: as the caller vouches; a line is as wide as the widest vector.
-            unsafe { kernel(start, whole, passes, words.0.as_ptr()) };
+            walked = unsafe { kernel(start, whole, passes, words.0.as_ptr()) };
         }
         // SAFETY: as the caller vouches.
         let rest = unsafe { std::slice::from_raw_parts_mut(start.add(whole), bytes - whole) };
         let value = word.to_ne_bytes();
         rest.iter_mut().zip(value.iter().cycle()).for_each(|(byte, value)| *byte = *value);
+        walked
     }
 
-    /// Copies some bytes so many times.
+    /// Copies some bytes so many times. Returns the bytes of whole turns, as [`Self::write`].
     ///
     /// # Safety
     /// The source can be read and the target written, they do not overlap, and nobody else writes
@@ -148,23 +153,32 @@ impl Vectors {
         source: *const u8,
         bytes: usize,
         passes: u64,
-    ) {
+    ) -> u64 {
+        let mut walked = 0;
         assert!((target.addr() | source.addr()).is_multiple_of(ALIGNMENT) && passes > 0);
         let whole = bytes - bytes % (here::VECTORS * self.bytes);
         // SAFETY: as the caller vouches.
         unsafe {
             if whole > 0 {
-                (self.kernels.copy)(target, source, whole, passes);
+                walked = (self.kernels.copy)(target, source, whole, passes);
             }
             std::ptr::copy_nonoverlapping(source.add(whole), target.add(whole), bytes - whole);
         }
+        walked
     }
 
-    /// Sets `a` to `b + SCALE · c`, so many times.
+    /// Sets `a` to `b + SCALE · c`, so many times. Returns the bytes of whole turns of one array,
+    /// as [`Self::write`].
     ///
     /// # Safety
     /// As for [`Self::copy`], of three arrays of doubles.
-    pub(crate) unsafe fn triad(&self, [a, b, c]: [*mut f64; 3], doubles: usize, passes: u64) {
+    pub(crate) unsafe fn triad(
+        &self,
+        [a, b, c]: [*mut f64; 3],
+        doubles: usize,
+        passes: u64,
+    ) -> u64 {
+        let mut walked = 0;
         assert!((a.addr() | b.addr() | c.addr()).is_multiple_of(ALIGNMENT) && passes > 0);
         let whole = doubles - doubles % (here::VECTORS * self.bytes / size_of::<f64>());
         let scale = Line([SCALE.to_bits(); 8]);
@@ -173,12 +187,13 @@ impl Vectors {
             if whole > 0 {
                 let bytes = whole * size_of::<f64>();
                 let arrays = [a.cast(), b.cast(), c.cast()];
-                (self.kernels.triad)(arrays, bytes, passes, scale.0.as_ptr());
+                walked = (self.kernels.triad)(arrays, bytes, passes, scale.0.as_ptr());
             }
             for index in whole..doubles {
                 *a.add(index) = *b.add(index) + SCALE * *c.add(index);
             }
         }
+        walked
     }
 }
 
@@ -201,4 +216,4 @@ fn sum_of(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -153,7 +153,8 @@ impl Faulting for Fresh {
         let (passed, detail) = last.check()?;
         let mut detail = format!("{detail}; {} held", in_words((held * self.bytes) as u64));
         if self.given_back > 0 {
-            detail += &format!(", given back {} times for want of room", self.given_back);
+            let most = in_words((self.held_max * self.bytes) as u64);
+            detail += &format!(", given back {} times: at most {most} held", self.given_back);
         }
         Ok((passed, detail))
     }
@@ -178,7 +179,7 @@ impl Faulting for Huge {
         self.bytes / Page::Huge.bytes()
     }
     fn expected(&self) -> Expected {
-        Expected::one_each(self.pages())
+        Expected::exactly(self.pages())
     }
     fn take_away(&mut self) -> Result<(), Fault> {
         discard(self.buffer.start(), self.bytes)

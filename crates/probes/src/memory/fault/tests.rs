@@ -2,20 +2,12 @@
 
 use std::io::Write as _;
 
-use fathom_measure::Clock;
-use fathom_measure::clock::{Source, Specification};
-
 use super::pass::once;
 use super::*;
 use crate::memory::counted::{Expected, Faults};
 use crate::smoke;
 
 const NONE: Faults = Faults { minor: 0, major: 0 };
-
-fn clock() -> Clock {
-    let source = Source::MonotonicRaw;
-    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 20.0 })
-}
 
 /// Whether the fault is wrong work.
 fn is_wrong<T>(outcome: &Result<T, Fault>) -> bool {
@@ -46,7 +38,12 @@ fn a_count_that_does_not_fit_is_wrong_work() {
     let each = Expected::one_each(1024);
     let counted = |minor, major| Faults { minor, major };
     assert_eq!(each.held_against(counted(1024, 0)), Ok(1024));
-    assert_eq!(each.held_against(counted(1030, 0)), Ok(1030), "some of the worker's own");
+    assert_eq!(each.held_against(counted(1030, 0)), Ok(1024), "some of the worker's own");
+    let around = Expected::minor(1..=1024);
+    assert_eq!(around.held_against(counted(64, 0)), Ok(64), "each maps what lies around it");
+    let huge = Expected::exactly(4);
+    assert_eq!(huge.held_against(counted(4, 0)), Ok(4));
+    assert!(is_wrong(&huge.held_against(counted(5, 0))), "one in five is no page");
     assert!(is_wrong(&each.held_against(counted(1023, 0))), "one page was there already");
     assert!(is_wrong(&each.held_against(counted(2, 0))), "two huge pages");
     assert!(is_wrong(&each.held_against(counted(2048, 0))), "each page twice");
@@ -81,13 +78,13 @@ impl Faulting for Kept {
 #[test]
 fn pages_that_are_there_already_are_not_taken_for_faults() {
     let mut kept = Kept(Settled::of(1 << 20).unwrap());
-    assert!(once(&clock(), &mut kept).is_ok(), "the first pass finds nothing there");
-    assert!(is_wrong(&once(&clock(), &mut kept)), "the second finds all");
+    assert!(once(&smoke::clock(), &mut kept).is_ok(), "the first pass finds nothing there");
+    assert!(is_wrong(&once(&smoke::clock(), &mut kept)), "the second finds all");
 }
 
 #[test]
 fn a_cached_page_by_itself_faults_alone_and_whole_files_may_in_larger_pieces() {
-    let faults = |way| once(&clock(), &mut Cached::of(1 << 20, way).unwrap()).unwrap().1;
+    let faults = |way| once(&smoke::clock(), &mut Cached::of(1 << 20, way).unwrap()).unwrap().1;
     let pages = ((1 << 20) / page_size()) as u64;
     assert!((pages..=pages + 2).contains(&faults(Way::Apart)));
     assert!((pages..=pages + 2).contains(&faults(Way::Copied)));
@@ -115,7 +112,7 @@ fn skipped(reason: &str) {
 #[test]
 fn a_page_from_a_disk_waits_and_one_that_was_not_evicted_is_found_out() {
     let Some(mut evicted) = on_a_disk() else { return };
-    let (_, faults) = once(&clock(), &mut evicted).unwrap();
+    let (_, faults) = once(&smoke::clock(), &mut evicted).unwrap();
     assert_eq!(faults, 4);
     assert!(evicted.resident().unwrap() >= 4, "what was touched is in the cache now");
     evicted.take_away().unwrap();
@@ -133,7 +130,7 @@ fn a_page_from_a_disk_waits_and_one_that_was_not_evicted_is_found_out() {
 fn a_file_on_a_disk_never_has_a_name() {
     let Some(mut evicted) = on_a_disk() else { return };
     assert_eq!(evicted.names().unwrap(), 0);
-    once(&clock(), &mut evicted).unwrap();
+    once(&smoke::clock(), &mut evicted).unwrap();
     assert_eq!(evicted.names().unwrap(), 0);
 }
 
@@ -155,7 +152,11 @@ fn each_kind_has_an_order_against_one_before_it() {
     let host = Host::default();
     let mut records =
         vec![smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0)];
-    records.push(smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6));
+    let stored = |op: &str, rate: f64| {
+        let params = Params::one("op", op).and("threads", 1).and("level", "dram");
+        smoke::record("memory.bandwidth", &params.and("page", "huge"), rate, 1e6)
+    };
+    records.extend([stored("write", 10e9), stored("write_nt", 20e9), stored("read", 40e9)]);
     for case in PageFault.cases(&host, &Plan::default()) {
         let prediction = PageFault.predict(&case, &host, &Known::new(&records)).unwrap();
         assert!(prediction.is_ordinal() && prediction.low >= Some(100.0), "{prediction:?}");
@@ -163,8 +164,8 @@ fn each_kind_has_an_order_against_one_before_it() {
     }
     let huge = Case::usual(Kind::Huge.params());
     let low = PageFault.predict(&huge, &host, &Known::new(&records)).unwrap().low;
-    let lines = (Page::Huge.bytes() / 64) as f64;
-    assert_eq!(low, Some(lines / 2.0), "a cycle of 2 GHz for each line");
+    let bytes = Page::Huge.bytes() as f64;
+    assert_eq!(low, Some(0.5 * bytes / 20.0), "by the faster of the two ways to store");
     assert!(PageFault.predict(&huge, &host, &Known::new(&[])).is_err());
 }
 

@@ -7,20 +7,21 @@ use super::Vectors;
 /// Vectors in one turn of a loop.
 pub(super) const VECTORS: usize = 8;
 
-/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are.
+/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are. A read is
+/// proved by its sums; the others return the bytes that they walked over in all passes.
 pub(super) struct Kernels {
     // SAFETY: a type; each caller says why it may call.
     pub(super) read: unsafe fn(*const u8, usize, u64, *mut u64),
     // SAFETY: a type; each caller says why it may call.
     pub(super) read_far: unsafe fn(*const u8, usize, u64, *mut u64),
     // SAFETY: a type; each caller says why it may call.
-    pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64),
+    pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
     // SAFETY: a type; each caller says why it may call.
-    pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64),
+    pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
     // SAFETY: a type; each caller says why it may call.
-    pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64),
+    pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64) -> u64,
     // SAFETY: a type; each caller says why it may call.
-    pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64),
+    pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64) -> u64,
 }
 
 /// One width only.
@@ -84,7 +85,8 @@ macro_rules! write {
     ($name:ident, $store:literal, $after:literal) => {
         /// # Safety
         /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-        unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) {
+        unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) -> u64 {
+            let mut walked = 0_u64;
             // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
             unsafe {
                 asm!(
@@ -100,14 +102,18 @@ macro_rules! write {
                     "cmp {at}, {end}",
                     "b.lo 2b",
                     $after,
+                    "add {walked}, {walked}, {at}",
+                    "sub {walked}, {walked}, {start}",
                     "subs {passes}, {passes}, #1",
                     "b.ne 3b",
                     at = out(reg) _, start = in(reg) start, end = in(reg) start.add(bytes),
                     passes = inout(reg) passes => _, words = in(reg) words,
+                    walked = inout(reg) walked,
                     out("v0") _,
                     options(nostack),
                 );
             }
+            walked
         }
     };
 }
@@ -117,7 +123,8 @@ write!(write_nt, "stnp", "dmb ishst");
 
 /// # Safety
 /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
+unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) -> u64 {
+    let mut walked = 0_u64;
     // SAFETY: reads and writes what the caller vouches for.
     unsafe {
         asm!(
@@ -133,20 +140,24 @@ unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
             "add {to}, {to}, #128",
             "cmp {from}, {end}",
             "b.lo 2b",
+            "add {walked}, {walked}, {to}",
+            "sub {walked}, {walked}, {target}",
             "subs {passes}, {passes}, #1",
             "b.ne 3b",
             from = out(reg) _, to = out(reg) _, source = in(reg) source, target = in(reg) target,
             end = in(reg) source.add(bytes), passes = inout(reg) passes => _,
-            out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+            walked = inout(reg) walked, out("v0") _, out("v1") _, out("v2") _, out("v3") _,
             out("v4") _, out("v5") _, out("v6") _, out("v7") _,
             options(nostack),
         );
     }
+    walked
 }
 
 /// # Safety
 /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-unsafe fn triad([a, b, c]: [*mut u8; 3], bytes: usize, passes: u64, scale: *const u64) {
+unsafe fn triad([a, b, c]: [*mut u8; 3], bytes: usize, passes: u64, scale: *const u64) -> u64 {
+    let mut walked = 0_u64;
     // SAFETY: reads and writes what the caller vouches for, and reads one vector at `scale`.
     unsafe {
         asm!(
@@ -171,16 +182,19 @@ unsafe fn triad([a, b, c]: [*mut u8; 3], bytes: usize, passes: u64, scale: *cons
             "add {to}, {to}, #128", "add {left}, {left}, #128", "add {right}, {right}, #128",
             "cmp {to}, {end}",
             "b.lo 2b",
+            "add {walked}, {walked}, {to}",
+            "sub {walked}, {walked}, {a}",
             "subs {passes}, {passes}, #1",
             "b.ne 3b",
             to = out(reg) _, left = out(reg) _, right = out(reg) _,
             a = in(reg) a, b = in(reg) b, c = in(reg) c, end = in(reg) a.add(bytes),
             passes = inout(reg) passes => _, scale = in(reg) scale,
-            out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+            walked = inout(reg) walked, out("v0") _, out("v1") _, out("v2") _, out("v3") _,
             out("v4") _, out("v5") _, out("v6") _, out("v7") _,
             out("v16") _, out("v17") _, out("v18") _, out("v19") _,
             out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _,
             options(nostack),
         );
     }
+    walked
 }

@@ -5,6 +5,31 @@ use super::*;
 /// Sizes around every boundary: nothing, less than a word, a turn of each width and their sum.
 const SIZES: [usize; 12] = [0, 1, 7, 8, 63, 64, 128, 255, 256, 513, 1024 + 40, 4096 + 3];
 
+/// The narrowest width's kernel, which does one pass of all that it is asked for.
+macro_rules! one_pass {
+    ($kernel:ident: $($before:ident)*, _ $(, $after:ident)*) => {
+        |$($before,)* _ $(, $after)*| {
+            let narrowest = &here::ALL[here::ALL.len() - 1];
+            // SAFETY: as the caller vouches.
+            unsafe { (narrowest.kernels.$kernel)($($before,)* 1 $(, $after)*) }
+        }
+    };
+}
+
+/// Kernels that leave out passes.
+pub(in crate::memory) static ONE_PASS: Vectors = Vectors {
+    bytes: 16,
+    name: "one pass",
+    kernels: here::Kernels {
+        read: one_pass!(read: start bytes, _, sums),
+        read_far: one_pass!(read_far: start bytes, _, sums),
+        write: one_pass!(write: start bytes, _, words),
+        write_nt: one_pass!(write_nt: start bytes, _, words),
+        copy: one_pass!(copy: target source bytes, _),
+        triad: one_pass!(triad: arrays bytes, _, scale),
+    },
+};
+
 #[derive(Clone)]
 #[repr(align(64))]
 struct Bytes([u8; 8192]);
@@ -23,6 +48,11 @@ fn for_each(test: impl Fn(&Vectors, usize)) {
     for width in widths {
         SIZES.iter().for_each(|size| test(width, *size));
     }
+}
+
+/// Bytes of whole turns of two passes.
+fn twice(width: &Vectors, size: usize) -> u64 {
+    2 * (size - size % (here::VECTORS * width.bytes)) as u64
 }
 
 #[test]
@@ -67,7 +97,8 @@ fn a_write_sets_every_byte_and_no_other() {
             let before = pattern(2);
             let mut bytes = before.clone();
             // SAFETY: the array is larger than every size.
-            unsafe { width.write(bytes.0.as_mut_ptr(), size, 2, word, stay) };
+            let walked = unsafe { width.write(bytes.0.as_mut_ptr(), size, 2, word, stay) };
+            assert_eq!(walked, twice(width, size), "{} {size}", width.name);
             let wrong = (0..size).find(|index| bytes.0[*index] != (index % 8) as u8 + 1);
             assert_eq!(wrong, None, "{} {size}", width.name);
             assert_eq!(bytes.0[size..], before.0[size..], "{} {size}", width.name);
@@ -81,7 +112,8 @@ fn a_copy_sets_every_byte_and_no_other() {
         let (source, before) = (pattern(3), pattern(4));
         let mut target = before.clone();
         // SAFETY: the arrays are larger than every size.
-        unsafe { width.copy(target.0.as_mut_ptr(), source.0.as_ptr(), size, 2) };
+        let walked = unsafe { width.copy(target.0.as_mut_ptr(), source.0.as_ptr(), size, 2) };
+        assert_eq!(walked, twice(width, size), "{} {size}", width.name);
         assert_eq!(target.0[..size], source.0[..size], "{} {size}", width.name);
         assert_eq!(target.0[size..], before.0[size..], "{} {size}", width.name);
     });
@@ -101,7 +133,8 @@ fn a_triad_is_exact_for_every_double_and_touches_no_other() {
         let (mut a, mut b, mut c) = (of(0.0), of(2.0), of(5.0));
         let arrays = [a.0.as_mut_ptr(), b.0.as_mut_ptr(), c.0.as_mut_ptr()];
         // SAFETY: the arrays are larger than every size.
-        unsafe { width.triad(arrays, doubles, 2) };
+        let walked = unsafe { width.triad(arrays, doubles, 2) };
+        assert_eq!(walked, twice(width, size), "{} {size}", width.name);
         for index in 0..1024 {
             let expected = if index < doubles { 17.0 * index as f64 + 4.0 } else { 1.0 };
             assert_eq!(a.0[index], expected, "{} {size}: {index}", width.name);

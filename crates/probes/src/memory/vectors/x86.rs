@@ -10,20 +10,21 @@ use super::Vectors;
 /// Vectors in one turn of a loop.
 pub(super) const VECTORS: usize = 8;
 
-/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are.
+/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are. A read is
+/// proved by its sums; the others return the bytes that they walked over in all passes.
 pub(super) struct Kernels {
     // SAFETY: a type; each caller says why it may call.
     pub(super) read: unsafe fn(*const u8, usize, u64, *mut u64),
     // SAFETY: a type; each caller says why it may call.
     pub(super) read_far: unsafe fn(*const u8, usize, u64, *mut u64),
     // SAFETY: a type; each caller says why it may call.
-    pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64),
+    pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
     // SAFETY: a type; each caller says why it may call.
-    pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64),
+    pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
     // SAFETY: a type; each caller says why it may call.
-    pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64),
+    pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64) -> u64,
     // SAFETY: a type; each caller says why it may call.
-    pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64),
+    pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64) -> u64,
 }
 
 /// The widest first.
@@ -104,7 +105,13 @@ macro_rules! write {
      $after:literal, [$($index:literal)*]) => {
         /// # Safety
         /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-        pub(super) unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) {
+        pub(super) unsafe fn $name(
+            start: *mut u8,
+            bytes: usize,
+            passes: u64,
+            words: *const u64,
+        ) -> u64 {
+            let mut walked = 0_u64;
             // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
             unsafe {
                 asm!(
@@ -117,15 +124,19 @@ macro_rules! write {
                     "cmp {at}, {end}",
                     "jb 2b",
                     $after,
+                    "add {walked}, {at}",
+                    "sub {walked}, {start}",
                     "dec {passes}",
                     "jnz 3b",
                     $end,
                     at = out(reg) _, start = in(reg) start, end = in(reg) start.add(bytes),
                     passes = inout(reg) passes => _, words = in(reg) words,
+                    walked = inout(reg) walked,
                     out("xmm0") _,
                     options(nostack),
                 );
             }
+            walked
         }
     };
 }
@@ -136,7 +147,13 @@ macro_rules! moves {
      [$($index:literal)*]) => {
         /// # Safety
         /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
-        pub(super) unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) {
+        pub(super) unsafe fn copy(
+            target: *mut u8,
+            source: *const u8,
+            bytes: usize,
+            passes: u64,
+        ) -> u64 {
+            let mut walked = 0_u64;
             // SAFETY: reads and writes what the caller vouches for.
             unsafe {
                 asm!(
@@ -150,16 +167,19 @@ macro_rules! moves {
                     concat!("add {at}, 8*", $bytes),
                     "cmp {at}, {bytes}",
                     "jb 2b",
+                    "add {walked}, {at}",
                     "dec {passes}",
                     "jnz 3b",
                     $end,
                     at = out(reg) _, source = in(reg) source, target = in(reg) target,
                     bytes = in(reg) bytes, passes = inout(reg) passes => _,
+                    walked = inout(reg) walked,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                     out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                     options(nostack),
                 );
             }
+            walked
         }
 
         /// # Safety
@@ -169,7 +189,8 @@ macro_rules! moves {
             bytes: usize,
             passes: u64,
             scale: *const u64,
-        ) {
+        ) -> u64 {
+            let mut walked = 0_u64;
             // SAFETY: reads and writes what the caller vouches for, and one vector at `scale`.
             unsafe {
                 asm!(
@@ -189,16 +210,19 @@ macro_rules! moves {
                     concat!("add {at}, 8*", $bytes),
                     "cmp {at}, {bytes}",
                     "jb 2b",
+                    "add {walked}, {at}",
                     "dec {passes}",
                     "jnz 3b",
                     $end,
                     at = out(reg) _, a = in(reg) a, b = in(reg) b, c = in(reg) c,
                     bytes = in(reg) bytes, passes = inout(reg) passes => _, scale = in(reg) scale,
+                    walked = inout(reg) walked,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                     out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _,
                     options(nostack),
                 );
             }
+            walked
         }
     };
 }
