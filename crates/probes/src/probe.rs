@@ -4,7 +4,7 @@
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
 use fathom_record::statistics::Ratio;
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Record, Waits};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Reason, Record, Waits};
 
 use crate::{About, Known};
 
@@ -110,4 +110,7 @@ pub struct Estimate {
     pub quotient: Option<Ratio>,
     /// Facts beside the number, such as how well a line fits.
     pub notes: Vec<String>,
+    /// What speaks against the number though there is one, such as processes that gave none: it
+    /// makes the record noisy.
+    pub doubts: Vec<Reason>,
 }

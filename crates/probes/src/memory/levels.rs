@@ -1,7 +1,9 @@
 //! memory.latency.{l1,l2,l3,dram} and memory.cache.{l1,l2,l3}.size: the plateaus of the curve of
 //! memory.latency, and the sizes at which they are left.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits, statistics};
+use fathom_record::{
+    Better, Cause, Host, NoModel, Params, Prediction, Reason, Record, Unit, Waits, statistics,
+};
 
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
@@ -82,7 +84,8 @@ const PLATEAU: About = About {
          that size here: positions are found in the curve, as those flat parts, one more than \
          there are caches, that together span the most of it",
         "a level whose part of the curve is not flat, or shorter than an octave, or has fewer than \
-         three points, has no plateau: it is unavailable, and no number is made of it",
+         three points, has no plateau: it is unavailable, and no number is made of it; where only some \
+         processes have none, the median of the others is noisy, and says of how many it is",
         "small pages add the price of translation: the curve by huge pages is taken, and that by \
          small ones only where huge ones cannot be had; the notes say which",
     ],
@@ -176,10 +179,8 @@ impl Derived for OfLevel {
             in_words(middle(spans.iter().map(|span| span.0).collect())),
             in_words(middle(spans.iter().map(|span| span.1).collect())),
         ));
-        if values.len() < processes {
-            notes.push(format!("{} of {processes} processes: in others {missing}", values.len()));
-        }
-        Ok(Estimate { per_process: values, notes, ..Estimate::default() })
+        let doubts = doubts(values.len(), processes, &missing);
+        Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
@@ -225,6 +226,14 @@ impl OfLevel {
             }
         }
     }
+}
+
+/// The median of the processes that show a level says nothing of the others.
+fn doubts(show: usize, processes: usize, missing: &str) -> Vec<Reason> {
+    let text =
+        format!("only {show} of {processes} processes show such a level: in others {missing}");
+    let reason = Reason::new(Cause::MissingInput, text).with_next("measure on a quieter host");
+    if show < processes { vec![reason] } else { Vec::new() }
 }
 
 /// That a plateau is missing, and which ones there are.

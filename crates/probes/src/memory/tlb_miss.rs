@@ -80,7 +80,7 @@ impl Derived for TlbMiss {
         let pairs = small.process_medians.iter().zip(&huge.process_medians);
         let per_process = pairs.map(|(small, huge)| small - huge).collect();
         let notes = vec![format!("at {}", in_words(set_bytes as u64))];
-        Ok(Estimate { per_process, difference: true, quotient: None, notes })
+        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

@@ -92,7 +92,7 @@ impl Derived for Ratio {
         let per_process = pairs.filter(|(_, by)| **by > 0.0).map(|(it, by)| it / by).collect();
         let (of, by) = (&dividend.process_medians, &divisor.process_medians);
         let quotient = statistics::ratio_of_medians(by, of, SEED);
-        Ok(Estimate { per_process, difference: false, quotient, notes: Vec::new() })
+        Ok(Estimate { per_process, quotient, ..Estimate::default() })
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

@@ -111,7 +111,9 @@ fn a_level_that_most_processes_do_not_have_is_unavailable() {
     spoil(&mut records, 0);
     let estimate = reduced(&LATENCY_L3, &records, &host).unwrap();
     assert_eq!(estimate.per_process.len(), 2);
-    assert!(estimate.notes[2].starts_with("2 of 3 processes"), "{:?}", estimate.notes);
+    let [doubt] = estimate.doubts.as_slice() else { panic!("{:?}", estimate.doubts) };
+    assert!(doubt.text.starts_with("only 2 of 3 processes show such a level"), "{doubt:?}");
+    assert!(reduced(&LATENCY_L2, &records, &host).unwrap().doubts.is_empty());
     spoil(&mut records, 1);
     assert!(reduced(&LATENCY_L3, &records, &host).is_err());
 }
