@@ -74,7 +74,9 @@ const PLATEAU: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "nothing: it is the median of the points of one plateau of memory.latency by random \
-            order, found in each process's own curve, with the median and interval over processes",
+            order, found in each process's own curve, with the median and interval over processes; dram: \
+            of those of at least twice the last cache's size by the kernel, since memory's plateau \
+            may begin while some loads still hit that cache",
     not_timed: "which level a plateau belongs to is counted, and not read from its height",
     model: "l1, l2, l3: the level's load-to-use cycles from the table ÷ cpu.frequency, ± 10, 20 \
             and 30 %. dram: as memory.latency beyond the last level",
@@ -150,16 +152,18 @@ impl Derived for OfLevel {
         if self.level == Level::Memory {
             reaches_memory(host, known)?;
         }
+        // The next level's plateau may begin while a part of the set still lies in the last cache.
+        let least = if self.level == Level::Memory { 2.0 * last_bytes(host) as f64 } else { 0.0 };
         let curves = Curves::of(known)?;
         let found = curves.found(&levels, host);
         let mut values = Vec::new();
         let mut spans = Vec::new();
         let mut missing = String::new();
         for (curve, plateaus) in curves.per_process.iter().zip(&found) {
-            match self.value(place, curve, plateaus) {
-                Ok((value, plateau)) => {
+            match self.value(place, least, curve, plateaus) {
+                Ok((value, span)) => {
                     values.push(value);
-                    spans.push((curve[plateau.first].0, curve[plateau.last].0));
+                    spans.push(span);
                 }
                 Err(why) => missing = why,
             }
@@ -175,7 +179,8 @@ impl Derived for OfLevel {
             vec![format!("from the curve by {} pages, random order", curves.page.name())];
         let middle = |ends: Vec<f64>| statistics::median(&ends).unwrap_or_default() as u64;
         notes.push(format!(
-            "the plateau goes from {} to {} (median over processes)",
+            "{} from {} to {} (median over processes)",
+            if least > 0.0 { "the points of the plateau" } else { "the plateau goes" },
             in_words(middle(spans.iter().map(|span| span.0).collect())),
             in_words(middle(spans.iter().map(|span| span.1).collect())),
         ));
@@ -208,21 +213,29 @@ impl Derived for OfLevel {
 }
 
 impl OfLevel {
-    /// The level's value in one process, with its plateau; or what is missing there.
+    /// The level's value in one process, with the sets from which to which it was taken, of which
+    /// none is smaller than `least`; or what is missing there.
     fn value(
         &self,
         place: usize,
+        least: f64,
         curve: &[Point],
         plateaus: &[Option<Plateau>],
-    ) -> Result<(f64, Plateau), String> {
+    ) -> Result<(f64, (f64, f64)), String> {
         let of = |at: usize| plateaus.get(at).copied().flatten();
         let plateau = of(place).ok_or_else(|| without(curve, plateaus))?;
+        let to = curve[plateau.last].0;
+        let clear = curve[plateau.first..=plateau.last].iter().filter(|(set, _)| *set >= least);
+        let (sets, latencies): (Vec<f64>, Vec<f64>) = clear.copied().unzip();
+        let missing = || format!("the plateau ends at {}", in_words(to as u64));
+        let from = *sets.first().ok_or_else(missing)?;
+        let level = statistics::median(&latencies).ok_or_else(missing)?;
         match self.asks {
-            Asks::Latency => Ok((plateau.level, plateau)),
+            Asks::Latency => Ok((level, (from, to))),
             Asks::Size => {
                 let next = of(place + 1).ok_or("the next level has no plateau")?;
                 let edge = curve::edge(curve, &plateau, &next);
-                Ok((edge.ok_or("the curve does not rise between the plateaus")?, plateau))
+                Ok((edge.ok_or("the curve does not rise between the plateaus")?, (from, to)))
             }
         }
     }
@@ -262,9 +275,13 @@ fn levels(host: &Host) -> Result<Vec<Level>, String> {
     Ok(levels.chain([Level::Memory]).collect())
 }
 
+fn last_bytes(host: &Host) -> u64 {
+    host.last_level_cache().map_or(0, |cache| cache.size_bytes)
+}
+
 /// Whether the ladder went far enough for memory to be seen.
 fn reaches_memory(host: &Host, known: &Known<'_>) -> Result<(), String> {
-    let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
+    let last = last_bytes(host);
     let largest = points(known, Page::Huge).chain(points(known, Page::Base));
     let largest = largest.map(|(set, _)| set).fold(0.0, f64::max) as u64;
     if largest < 2 * last {

@@ -229,6 +229,8 @@ fn steps_are_fine_where_plateaus_will_be_found() {
     assert!(count(&host, Page::Base, Effort::Quick) > 30);
     let sets: BTreeSet<usize> =
         ladder(&host, Effort::Quick).iter().map(|step| step.set_bytes).collect();
+    let memory: Vec<usize> = sets.iter().copied().filter(|set| *set >= 64 * MIB).collect();
+    assert_eq!(memory, [64 * MIB, 96 * MIB, 128 * MIB], "enough to tell memory by");
     for set in [24 * KIB, 40 * KIB, 768 * KIB, 1280 * KIB, 5 * MIB / 2, 3 * MIB, 12 * MIB] {
         assert!(sets.contains(&set), "{set}");
     }

@@ -143,6 +143,27 @@ fn a_ladder_that_ends_before_memory_has_no_memory() {
 }
 
 #[test]
+fn memory_is_told_by_sets_of_twice_the_last_cache_and_more() {
+    let host = host(&[32 * KIB, MIB, 32 * MIB]);
+    // Of the third level 6 MiB are had, and what lies behind still hits it now and then.
+    let parts = [PARTS[0], PARTS[1], (6 * MIB, 15.0), (60 * MIB, 145.0), (u64::MAX, 158.0)];
+    let mut records = records(Page::Huge, &parts, 128 * MIB);
+    let memory = reduced(&LATENCY_DRAM, &records, &host).unwrap();
+    assert!((memory.per_process[0] - 158.0).abs() < 1e-9, "{memory:?}");
+    let points = "the points of the plateau from 64 MiB to 128 MiB";
+    assert!(memory.notes[1].starts_with(points), "{:?}", memory.notes);
+    // Where all of these are spoilt there is nothing to tell it by.
+    for record in &mut records {
+        let set = record.params.integer("set_bytes").unwrap() as u64;
+        if set >= 64 * MIB {
+            record.summary.as_mut().unwrap().process_medians = vec![40.0; 3];
+        }
+    }
+    let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err();
+    assert!(error.contains("the plateau ends at 46340 KiB"), "{error}");
+}
+
+#[test]
 fn the_curve_by_small_pages_is_taken_where_huge_ones_cannot_be_had() {
     let host = host(&[32 * KIB, MIB, 32 * MIB]);
     let slower = PARTS.map(|(size, ns)| (size, 1.2 * ns));
