@@ -74,8 +74,8 @@ pub trait Derived: Sync {
     /// The metrics it is computed from: those of [`About::needs`] whose doubts are its own.
     fn inputs(&self) -> &'static [&'static str];
     /// Whether the result with these parameters is computed from this record, so that the doubts
-    /// of the one are the other's.
-    fn rests_on(&self, _: &Params, record: &Record) -> bool {
+    /// of the one are the other's. Which record is used may depend on which there are.
+    fn rests_on(&self, _: &Params, record: &Record, _: &Known<'_>) -> bool {
         self.inputs().contains(&record.metric.as_str())
     }
     /// The parameters of its results.

@@ -80,7 +80,8 @@ pub(super) fn derived(
                 record.verdict = match &record.summary {
                     Some(summary) => {
                         let inputs = known.iter();
-                        let inputs = inputs.filter(|one| derived.rests_on(&case.params, one));
+                        let inputs =
+                            inputs.filter(|one| derived.rests_on(&case.params, one, &so_far));
                         of_estimate(about, summary, estimate.doubts, inputs)
                     }
                     None => Verdict::because(

@@ -136,7 +136,7 @@ impl Derived for OfLevel {
 
     /// Only the points of the plateau could spoil it, and no point is as doubtful as another: a
     /// doubt of a ramp's point is none of the plateau, whose own interval tells what it is worth.
-    fn rests_on(&self, _: &Params, _: &Record) -> bool {
+    fn rests_on(&self, _: &Params, _: &Record, _: &Known<'_>) -> bool {
         false
     }
 
