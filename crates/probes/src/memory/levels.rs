@@ -50,7 +50,7 @@ pub static SIZE_L2: OfLevel = OfLevel {
 };
 /// memory.cache.l3.size.
 pub static SIZE_L3: OfLevel = OfLevel {
-    about: &About { id: "memory.cache.l3.size", title: "size of the third cache", ..EDGE },
+    about: &About { id: "memory.cache.l3.size", title: "third cache that a chase holds", ..EDGE },
     level: Level::Cache(3),
     asks: Asks::Size,
 };
@@ -79,7 +79,8 @@ const PLATEAU: About = About {
             may begin while some loads still hit that cache",
     not_timed: "which level a plateau belongs to is counted, and not read from its height",
     model: "l1, l2, l3: the level's load-to-use cycles from the table ÷ cpu.frequency, ± 10, 20 \
-            and 30 %. dram: as memory.latency beyond the last level",
+            and 30 %. dram: as memory.latency beyond the last level, an order, and \
+            where SMBIOS names no DDR4 a mere lower bound",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",
     pitfalls: &[
         "reading a level's latency at a set size of the data sheet believes that the cache has \
@@ -112,7 +113,8 @@ const EDGE: About = About {
         "in a cycle half of the loads miss right behind the size of a cache that replaces what was \
          used longest ago; one that replaces at random has that at 1.4 times its size",
         "a cache that others use too holds less, and in a guest one does not see them: the edge \
-         is the share that was left",
+         is the share that a slow chase can hold against neighbours, which touches each line so \
+         rarely that theirs replace it; a quick stream over a larger set may still find it there",
         "lines of small pages, and of huge pages that the host keeps in small ones, collide in a \
          cache that is indexed by physical addresses before it is full: the ramp is wider then, \
          with its middle at the size",
@@ -122,6 +124,9 @@ const EDGE: About = About {
     ..PLATEAU
 };
 
+/// What the edge of a cache is that others use unseen.
+const HELD: &str = "the share of the cache that a chase can hold against neighbours, not all that \
+                    a quick stream would find there";
 /// A quarter octave.
 const QUARTER_OCTAVE: f64 = 0.189;
 
@@ -184,6 +189,11 @@ impl Derived for OfLevel {
             in_words(middle(spans.iter().map(|span| span.0).collect())),
             in_words(middle(spans.iter().map(|span| span.1).collect())),
         ));
+        if let (Asks::Size, Level::Cache(number)) = (self.asks, self.level)
+            && model::shared_with_strangers(host, number)
+        {
+            notes.push(format!("in a guest this is {HELD}"));
+        }
         let doubts = doubts(values.len(), processes, &missing);
         Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
     }
@@ -198,7 +208,8 @@ impl Derived for OfLevel {
         let origin = host.origins.get("cpu.caches").map_or("the kernel", String::as_str);
         let below = if model::shared_with_strangers(host, number) {
             "this cache is shared with other guests of the host, or the host allots each a part: \
-             this is what was left to this one"
+             this is the share that a chase can hold against neighbours, not all that a quick \
+             stream would find there"
         } else {
             "others use the cache too, or the host keeps huge pages in small ones, whose lines \
              collide before the cache is full"

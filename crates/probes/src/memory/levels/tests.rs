@@ -164,6 +164,21 @@ fn memory_is_told_by_sets_of_twice_the_last_cache_and_more() {
 }
 
 #[test]
+fn the_edge_of_the_third_level_in_a_guest_is_called_what_a_chase_holds() {
+    let mut host = host(&[32 * KIB, MIB, 32 * MIB]);
+    let records = records(Page::Huge, &PARTS, 128 * MIB);
+    let says = |of: &OfLevel, host: &Host| {
+        let notes = reduced(of, &records, host).unwrap().notes;
+        notes.iter().any(|note| note.contains("can hold against neighbours"))
+    };
+    host.virtualization = Some("none".to_owned());
+    assert!(!says(&SIZE_L3, &host));
+    host.virtualization = Some("kvm".to_owned());
+    assert!(says(&SIZE_L3, &host));
+    assert!(!says(&SIZE_L2, &host) && !says(&LATENCY_L3, &host));
+}
+
+#[test]
 fn the_curve_by_small_pages_is_taken_where_huge_ones_cannot_be_had() {
     let host = host(&[32 * KIB, MIB, 32 * MIB]);
     let slower = PARTS.map(|(size, ns)| (size, 1.2 * ns));
@@ -231,6 +246,7 @@ fn a_size_is_predicted_by_the_kernel_and_a_small_share_of_a_shared_cache_explain
     assert_eq!(second.agreement(Some([1.25e6, 1.3e6])), Agreement::Differs);
     assert!(!predict(&SIZE_L3, &host).if_below.contains("other guests"));
     host.virtualization = Some("kvm".to_owned());
-    assert!(predict(&SIZE_L3, &host).if_below.contains("other guests"));
+    let below = predict(&SIZE_L3, &host).if_below;
+    assert!(below.contains("other guests") && below.contains("hold against neighbours"), "{below}");
     assert!(!predict(&SIZE_L2, &host).if_below.contains("other guests"));
 }
