@@ -74,7 +74,8 @@ const PLATEAU: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "nothing: it is the median of the points of one plateau of memory.latency by random \
-            order, found in each process's own curve, with the median and interval over processes; dram: \
+            order, found in each process's own curve, with the median and interval over \
+            processes; dram: \
             of those of at least twice the last cache's size by the kernel, since memory's plateau \
             may begin while some loads still hit that cache",
     not_timed: "which level a plateau belongs to is counted, and not read from its height",
@@ -87,7 +88,8 @@ const PLATEAU: About = About {
          that size here: positions are found in the curve, as those flat parts, one more than \
          there are caches, that together span the most of it",
         "a level whose part of the curve is not flat, or shorter than an octave, or has fewer than \
-         three points, has no plateau: it is unavailable, and no number is made of it; where only some \
+         three points, has no plateau: it is unavailable, and no number is made of it; where \
+            only some \
          processes have none, the median of the others is noisy, and says of how many it is",
         "small pages add the price of translation: the curve by huge pages is taken, and that by \
          small ones only where huge ones cannot be had; the notes say which",

@@ -33,7 +33,8 @@ static ABOUT: About = About {
             no table gives, and it is an order, ≥. So it is at twice the last level and more: ≥ \
             the last level's cycles ÷ frequency, and the row and the column of a DDR4 module where \
             SMBIOS names one; what the way to it takes no source says. Where SMBIOS tells nothing, \
-            or another kind, this is a mere lower bound, which hardly any machine could miss. Between \
+            or another kind, this is a mere lower bound, which hardly any machine could miss. \
+            Between \
             two levels there is no model, and none for patterns that a prefetcher foresees",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
