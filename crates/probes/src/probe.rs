@@ -4,7 +4,7 @@
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
 use fathom_record::statistics::Ratio;
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Record, Waits};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Reason, Record, Waits};
 
 use crate::{About, Known};
 
@@ -74,8 +74,8 @@ pub trait Derived: Sync {
     /// The metrics it is computed from: those of [`About::needs`] whose doubts are its own.
     fn inputs(&self) -> &'static [&'static str];
     /// Whether the result with these parameters is computed from this record, so that the doubts
-    /// of the one are the other's.
-    fn rests_on(&self, _: &Params, record: &Record) -> bool {
+    /// of the one are the other's. Which record is used may depend on which there are.
+    fn rests_on(&self, _: &Params, record: &Record, _: &Known<'_>) -> bool {
         self.inputs().contains(&record.metric.as_str())
     }
     /// The parameters of its results.
@@ -110,4 +110,7 @@ pub struct Estimate {
     pub quotient: Option<Ratio>,
     /// Facts beside the number, such as how well a line fits.
     pub notes: Vec<String>,
+    /// What speaks against the number though there is one, such as processes that gave none: it
+    /// makes the record noisy.
+    pub doubts: Vec<Reason>,
 }

@@ -161,7 +161,7 @@ pub enum Cause {
     NotAsAsked,
     /// A permission, a limit or a missing part of the kernel or the hardware.
     Missing,
-    /// Something it is computed from has no result.
+    /// Something it is computed from has no result, or some of its processes gave none.
     MissingInput,
     /// The worker ended by a signal or an error.
     Crashed,

@@ -130,18 +130,28 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
         _ => String::new(),
     };
     let word = match record.agreement {
-        Some(Agreement::Agrees) => ": the measured interval lies wholly inside",
-        Some(Agreement::Differs) => ": the measured interval lies wholly outside",
-        Some(Agreement::Undecided) => {
-            ": the measured interval lies across a limit, or there is none"
-        }
-        None => "",
+        Some(Agreement::Agrees) => ": the measured interval lies wholly inside".to_owned(),
+        Some(Agreement::Differs) => ": the measured interval lies wholly outside".to_owned(),
+        Some(Agreement::Undecided) => undecided(record, prediction),
+        None => String::new(),
     };
     let limit = prediction.limit_interval.map_or_else(String::new, |[low, high]| {
         let [low, high] = [low, high].map(|end| quantity(end, record.unit));
         format!(" (a limit that itself lies between {low} and {high})")
     });
     format!("{limits}{limit}{terms}{word}")
+}
+
+/// Why nobody can tell whether a number agrees.
+fn undecided(record: &Record, prediction: &Prediction) -> String {
+    let Some(summary) = &record.summary else { return String::new() };
+    match (summary.ci95, summary.bound) {
+        (None, None) => format!(": no interval: {} values", summary.process_medians.len()),
+        (Some(interval), None) if prediction.agreement(Some(interval)) == Agreement::Differs => {
+            ": the measured interval lies outside, where a disturbance may have moved it".to_owned()
+        }
+        _ => ": the measured interval lies across a limit".to_owned(),
+    }
 }
 
 /// The formula with a figure in the place of each input; none unless all of them stand in it.
@@ -195,6 +205,23 @@ mod tests {
             .with_quantity("frequency", 3.5e9, hertz, "");
         assert_eq!(with_figures(&prediction).unwrap(), "(1 + 7.5) ÷ 3.500 GHz");
         assert_eq!(with_figures(&prediction.with_input("another", 1.0, "")), None);
+    }
+
+    #[test]
+    fn what_is_undecided_says_whether_an_interval_is_missing_or_where_it_lies() {
+        let (unit, better) = (fathom_record::Unit::Nanoseconds, fathom_record::Better::Lower);
+        let metric = fathom_record::MetricId::new("cpu.add");
+        let mut record = Record::new(metric, fathom_record::Params::none(), "", unit, better);
+        let prediction = Prediction::sum(10.0, 0.0, 0.1, "", "");
+        let mut said = |ci95| {
+            let process_medians = vec![14.0; 4];
+            record.summary = Some(Summary { ci95, process_medians, ..Summary::default() });
+            record.agreement = Some(Agreement::Undecided);
+            predicted(&record, &prediction)
+        };
+        assert!(said(None).ends_with(": no interval: 4 values"));
+        assert!(said(Some([10.0, 14.0])).ends_with("lies across a limit"));
+        assert!(said(Some([13.0, 14.0])).contains("a disturbance may have moved it"));
     }
 
     #[test]

@@ -79,10 +79,10 @@ pub(super) fn derived(
                 }
                 record.verdict = match &record.summary {
                     Some(summary) => {
-                        let own = judge(&[], summary, expectation(about));
                         let inputs = known.iter();
-                        let inputs = inputs.filter(|one| derived.rests_on(&case.params, one));
-                        with_doubts_of(inputs, own)
+                        let inputs =
+                            inputs.filter(|one| derived.rests_on(&case.params, one, &so_far));
+                        of_estimate(about, summary, estimate.doubts, inputs)
                     }
                     None => Verdict::because(
                         State::Unavailable,
@@ -100,6 +100,21 @@ pub(super) fn derived(
         set_prediction(&mut record, prediction);
         known.push(record);
     }
+}
+
+/// The verdict on a derived result: what its computation itself found against it stands first.
+fn of_estimate<'r>(
+    about: &About,
+    summary: &Summary,
+    doubts: Vec<Reason>,
+    inputs: impl Iterator<Item = &'r Record>,
+) -> Verdict {
+    let mut own = judge(&[], summary, expectation(about));
+    if !doubts.is_empty() && own.shows_number() {
+        own.state = State::Noisy;
+        own.reasons.splice(0..0, doubts);
+    }
+    with_doubts_of(inputs, own)
 }
 
 /// A result is no better than what it was computed from: it takes over a doubt of each kind, and
@@ -255,4 +270,20 @@ fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
         Some(bound) => Some([summary.ci95.map_or(0.0, |[low, _]| low.min(bound)), bound]),
         None => summary.ci95,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_computation_says_against_its_number_makes_it_noisy() {
+        let about = fathom_probes::REGISTRY[0].about();
+        let summary = statistics::summarise_estimates(&[14.0; 10]).unwrap();
+        let verdict =
+            |doubts: &[Reason]| of_estimate(about, &summary, doubts.to_vec(), [].into_iter());
+        assert_eq!(verdict(&[]), Verdict::default());
+        let doubts = [Reason::new(Cause::MissingInput, "only 3 of 5 processes")];
+        assert_eq!(verdict(&doubts), Verdict { state: State::Noisy, reasons: doubts.into() });
+    }
 }

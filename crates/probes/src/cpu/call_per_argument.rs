@@ -80,7 +80,7 @@ impl Derived for CallPerArgument {
             );
         }
         let per_process = lines.iter().map(|(slope, _)| *slope).collect();
-        Ok(Estimate { per_process, difference: true, quotient: None, notes })
+        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
     fn predict(

@@ -1,7 +1,9 @@
 //! memory.latency.{l1,l2,l3,dram} and memory.cache.{l1,l2,l3}.size: the plateaus of the curve of
 //! memory.latency, and the sizes at which they are left.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits, statistics};
+use fathom_record::{
+    Better, Cause, Host, NoModel, Params, Prediction, Reason, Record, Unit, Waits, statistics,
+};
 
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
@@ -48,7 +50,7 @@ pub static SIZE_L2: OfLevel = OfLevel {
 };
 /// memory.cache.l3.size.
 pub static SIZE_L3: OfLevel = OfLevel {
-    about: &About { id: "memory.cache.l3.size", title: "size of the third cache", ..EDGE },
+    about: &About { id: "memory.cache.l3.size", title: "third cache that a chase holds", ..EDGE },
     level: Level::Cache(3),
     asks: Asks::Size,
 };
@@ -72,17 +74,23 @@ const PLATEAU: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "nothing: it is the median of the points of one plateau of memory.latency by random \
-            order, found in each process's own curve, with the median and interval over processes",
+            order, found in each process's own curve, with the median and interval over \
+            processes; dram: \
+            of those of at least twice the last cache's size by the kernel, since memory's plateau \
+            may begin while some loads still hit that cache",
     not_timed: "which level a plateau belongs to is counted, and not read from its height",
     model: "l1, l2, l3: the level's load-to-use cycles from the table ÷ cpu.frequency, ± 10, 20 \
-            and 30 %. dram: as memory.latency beyond the last level",
+            and 30 %. dram: as memory.latency beyond the last level, an order, and \
+            where SMBIOS names no DDR4 a mere lower bound",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles",
     pitfalls: &[
         "reading a level's latency at a set size of the data sheet believes that the cache has \
          that size here: positions are found in the curve, as those flat parts, one more than \
          there are caches, that together span the most of it",
         "a level whose part of the curve is not flat, or shorter than an octave, or has fewer than \
-         three points, has no plateau: it is unavailable, and no number is made of it",
+         three points, has no plateau: it is unavailable, and no number is made of it; where \
+            only some \
+         processes have none, the median of the others is noisy, and says of how many it is",
         "small pages add the price of translation: the curve by huge pages is taken, and that by \
          small ones only where huge ones cannot be had; the notes say which",
     ],
@@ -107,7 +115,8 @@ const EDGE: About = About {
         "in a cycle half of the loads miss right behind the size of a cache that replaces what was \
          used longest ago; one that replaces at random has that at 1.4 times its size",
         "a cache that others use too holds less, and in a guest one does not see them: the edge \
-         is the share that was left",
+         is the share that a slow chase can hold against neighbours, which touches each line so \
+         rarely that theirs replace it; a quick stream over a larger set may still find it there",
         "lines of small pages, and of huge pages that the host keeps in small ones, collide in a \
          cache that is indexed by physical addresses before it is full: the ramp is wider then, \
          with its middle at the size",
@@ -117,6 +126,9 @@ const EDGE: About = About {
     ..PLATEAU
 };
 
+/// What the edge of a cache is that others use unseen.
+const HELD: &str = "the share of the cache that a chase can hold against neighbours, not all that \
+                    a quick stream would find there";
 /// A quarter octave.
 const QUARTER_OCTAVE: f64 = 0.189;
 
@@ -131,7 +143,7 @@ impl Derived for OfLevel {
 
     /// Only the points of the plateau could spoil it, and no point is as doubtful as another: a
     /// doubt of a ramp's point is none of the plateau, whose own interval tells what it is worth.
-    fn rests_on(&self, _: &Params, _: &Record) -> bool {
+    fn rests_on(&self, _: &Params, _: &Record, _: &Known<'_>) -> bool {
         false
     }
 
@@ -147,16 +159,18 @@ impl Derived for OfLevel {
         if self.level == Level::Memory {
             reaches_memory(host, known)?;
         }
+        // The next level's plateau may begin while a part of the set still lies in the last cache.
+        let least = if self.level == Level::Memory { 2.0 * last_bytes(host) as f64 } else { 0.0 };
         let curves = Curves::of(known)?;
         let found = curves.found(&levels, host);
         let mut values = Vec::new();
         let mut spans = Vec::new();
         let mut missing = String::new();
         for (curve, plateaus) in curves.per_process.iter().zip(&found) {
-            match self.value(place, curve, plateaus) {
-                Ok((value, plateau)) => {
+            match self.value(place, least, curve, plateaus) {
+                Ok((value, span)) => {
                     values.push(value);
-                    spans.push((curve[plateau.first].0, curve[plateau.last].0));
+                    spans.push(span);
                 }
                 Err(why) => missing = why,
             }
@@ -172,14 +186,18 @@ impl Derived for OfLevel {
             vec![format!("from the curve by {} pages, random order", curves.page.name())];
         let middle = |ends: Vec<f64>| statistics::median(&ends).unwrap_or_default() as u64;
         notes.push(format!(
-            "the plateau goes from {} to {} (median over processes)",
+            "{} from {} to {} (median over processes)",
+            if least > 0.0 { "the points of the plateau" } else { "the plateau goes" },
             in_words(middle(spans.iter().map(|span| span.0).collect())),
             in_words(middle(spans.iter().map(|span| span.1).collect())),
         ));
-        if values.len() < processes {
-            notes.push(format!("{} of {processes} processes: in others {missing}", values.len()));
+        if let (Asks::Size, Level::Cache(number)) = (self.asks, self.level)
+            && model::shared_with_strangers(host, number)
+        {
+            notes.push(format!("in a guest this is {HELD}"));
         }
-        Ok(Estimate { per_process: values, notes, ..Estimate::default() })
+        let doubts = doubts(values.len(), processes, &missing);
+        Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
@@ -192,7 +210,8 @@ impl Derived for OfLevel {
         let origin = host.origins.get("cpu.caches").map_or("the kernel", String::as_str);
         let below = if model::shared_with_strangers(host, number) {
             "this cache is shared with other guests of the host, or the host allots each a part: \
-             this is what was left to this one"
+             this is the share that a chase can hold against neighbours, not all that a quick \
+             stream would find there"
         } else {
             "others use the cache too, or the host keeps huge pages in small ones, whose lines \
              collide before the cache is full"
@@ -207,24 +226,40 @@ impl Derived for OfLevel {
 }
 
 impl OfLevel {
-    /// The level's value in one process, with its plateau; or what is missing there.
+    /// The level's value in one process, with the sets from which to which it was taken, of which
+    /// none is smaller than `least`; or what is missing there.
     fn value(
         &self,
         place: usize,
+        least: f64,
         curve: &[Point],
         plateaus: &[Option<Plateau>],
-    ) -> Result<(f64, Plateau), String> {
+    ) -> Result<(f64, (f64, f64)), String> {
         let of = |at: usize| plateaus.get(at).copied().flatten();
         let plateau = of(place).ok_or_else(|| without(curve, plateaus))?;
+        let to = curve[plateau.last].0;
+        let clear = curve[plateau.first..=plateau.last].iter().filter(|(set, _)| *set >= least);
+        let (sets, latencies): (Vec<f64>, Vec<f64>) = clear.copied().unzip();
+        let missing = || format!("the plateau ends at {}", in_words(to as u64));
+        let from = *sets.first().ok_or_else(missing)?;
+        let level = statistics::median(&latencies).ok_or_else(missing)?;
         match self.asks {
-            Asks::Latency => Ok((plateau.level, plateau)),
+            Asks::Latency => Ok((level, (from, to))),
             Asks::Size => {
                 let next = of(place + 1).ok_or("the next level has no plateau")?;
                 let edge = curve::edge(curve, &plateau, &next);
-                Ok((edge.ok_or("the curve does not rise between the plateaus")?, plateau))
+                Ok((edge.ok_or("the curve does not rise between the plateaus")?, (from, to)))
             }
         }
     }
+}
+
+/// The median of the processes that show a level says nothing of the others.
+fn doubts(show: usize, processes: usize, missing: &str) -> Vec<Reason> {
+    let text =
+        format!("only {show} of {processes} processes show such a level: in others {missing}");
+    let reason = Reason::new(Cause::MissingInput, text).with_next("measure on a quieter host");
+    if show < processes { vec![reason] } else { Vec::new() }
 }
 
 /// That a plateau is missing, and which ones there are.
@@ -253,9 +288,13 @@ fn levels(host: &Host) -> Result<Vec<Level>, String> {
     Ok(levels.chain([Level::Memory]).collect())
 }
 
+fn last_bytes(host: &Host) -> u64 {
+    host.last_level_cache().map_or(0, |cache| cache.size_bytes)
+}
+
 /// Whether the ladder went far enough for memory to be seen.
 fn reaches_memory(host: &Host, known: &Known<'_>) -> Result<(), String> {
-    let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
+    let last = last_bytes(host);
     let largest = points(known, Page::Huge).chain(points(known, Page::Base));
     let largest = largest.map(|(set, _)| set).fold(0.0, f64::max) as u64;
     if largest < 2 * last {

@@ -32,6 +32,8 @@ static ABOUT: About = About {
          that no walk is hidden; a program that overlaps its loads pays less",
         "lines of page tables take room in the caches, so that data is evicted by them: that is in \
          the difference",
+        "a host may back a guest's huge pages by small ones, so that the chase by huge pages \
+         misses too: in a guest the difference is not the price of a miss alone, and says so",
     ],
     parameters: &[] as &[Parameter],
     needs: &["cpu.frequency", "memory.latency"],
@@ -44,6 +46,9 @@ static ABOUT: About = About {
 /// Small pages of a set that no translation buffer holds: more than twice the largest published,
 /// which are 4096 entries (Zen 5).
 const PAGES_MIN: usize = 8192;
+/// What the difference is in a guest.
+const IN_A_GUEST: &str = "in a guest this is not the price of a miss alone: where the host backs \
+                          huge pages by small ones, the chase by huge pages misses too";
 /// Bytes of a page-table entry.
 const ENTRY_BYTES: usize = 8;
 
@@ -56,12 +61,11 @@ impl Derived for TlbMiss {
         &["memory.latency"]
     }
 
-    fn rests_on(&self, _: &Params, record: &Record) -> bool {
-        let largest = record.params.integer("set_bytes").is_some_and(|set| {
-            usize::try_from(set).is_ok_and(|set| set >= PAGES_MIN * Page::Base.bytes())
-        });
-        let random = record.params.text("pattern") == Some("random");
-        record.metric.as_str() == "memory.latency" && largest && random
+    /// The two cases whose difference it is; no other set's doubts are its own.
+    fn rests_on(&self, _: &Params, record: &Record, known: &Known<'_>) -> bool {
+        let step = Step::of(&record.params).filter(|step| step.pattern == Pattern::Random);
+        let used = |step: Step| largest(known) == Ok(step.set_bytes);
+        record.metric.as_str() == "memory.latency" && step.is_some_and(used)
     }
 
     fn cases(&self) -> Vec<Params> {
@@ -79,8 +83,12 @@ impl Derived for TlbMiss {
         // Both are taken in the same processes.
         let pairs = small.process_medians.iter().zip(&huge.process_medians);
         let per_process = pairs.map(|(small, huge)| small - huge).collect();
-        let notes = vec![format!("at {}", in_words(set_bytes as u64))];
-        Ok(Estimate { per_process, difference: true, quotient: None, notes })
+        let mut notes = vec![format!("at {}", in_words(set_bytes as u64))];
+        let kind = known.host().and_then(|host| host.virtualization.as_deref());
+        if kind.is_some_and(|kind| kind != "none") {
+            notes.push(IN_A_GUEST.to_owned());
+        }
+        Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

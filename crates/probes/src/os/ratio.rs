@@ -69,7 +69,7 @@ impl Derived for Ratio {
         ABOUT.needs
     }
 
-    fn rests_on(&self, params: &Params, record: &Record) -> bool {
+    fn rests_on(&self, params: &Params, record: &Record, _: &Known<'_>) -> bool {
         let (metric, case, _) = counted(params);
         let is = |metric: &str, case: &Params| {
             record.metric.as_str() == metric && record.params == *case
@@ -92,7 +92,7 @@ impl Derived for Ratio {
         let per_process = pairs.filter(|(_, by)| **by > 0.0).map(|(it, by)| it / by).collect();
         let (of, by) = (&dividend.process_medians, &divisor.process_medians);
         let quotient = statistics::ratio_of_medians(by, of, SEED);
-        Ok(Estimate { per_process, difference: false, quotient, notes: Vec::new() })
+        Ok(Estimate { per_process, quotient, ..Estimate::default() })
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn it_rests_on_the_two_cases_that_are_divided_and_no_other() {
         let fork = Params::one("of", "fork");
-        let rests = |record: &Record| Ratio.rests_on(&fork, record);
+        let rests = |record: &Record| Ratio.rests_on(&fork, record, &Known::new(&[]));
         assert_eq!(records().iter().map(rests).collect::<Vec<_>>(), [true, true, false]);
         let large = Params::one("part", "fork").and("rss_bytes", 1024 * MIB);
         assert!(!rests(&smoke::record("os.process.fork", &large, 1e6, 1.0)));

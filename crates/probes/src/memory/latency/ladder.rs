@@ -127,7 +127,8 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
             // A set of this size takes a tenth of a second of the few there are.
-            Effort::Quick if size as u64 == last => &[4, 6],
+            // Three times it is memory's, which has too few points by octaves alone.
+            Effort::Quick if size as u64 == last => &[4, 6, 12],
             Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };

@@ -32,7 +32,9 @@ static ABOUT: About = About {
             in the third. By small pages only in the first level: beyond it translation adds what \
             no table gives, and it is an order, ≥. So it is at twice the last level and more: ≥ \
             the last level's cycles ÷ frequency, and the row and the column of a DDR4 module where \
-            SMBIOS names one; what the way to it takes no source says. Between \
+            SMBIOS names one; what the way to it takes no source says. Where SMBIOS tells nothing, \
+            or another kind, this is a mere lower bound, which hardly any machine could miss. \
+            Between \
             two levels there is no model, and none for patterns that a prefetcher foresees",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
@@ -54,7 +56,8 @@ static ABOUT: About = About {
         "a chain that closes too early is a smaller set: each element holds its rank, and every \
          batch must end at the rank where so many loads lead",
         "a cache shared with others holds less than its size, and in a guest nobody says with how \
-         many: the third level's plateau is then shorter, and its edge the share that was left",
+         many: the third level's plateau is then shorter, and its edge the share that a chase can \
+         hold against neighbours",
         "huge pages of a guest may be small ones of its host, and every miss of a translation \
          buffer walks two tables there",
     ],

@@ -128,6 +128,9 @@ const DDR4_ROW_AND_COLUMN_NS: f64 = 12.5 + 12.5;
 const DDR4_SOURCE: &str =
     "Micron, 4Gb DDR4 SDRAM data sheet, DDR4-2400 speed bins, -083F: tRCD + tAA";
 
+/// That memory's own share is not in the claim.
+const MERE_BOUND: &str = " (a mere lower bound: no sourced figure for the modules)";
+
 /// An order: what the last level takes to find nothing, and the module's row and column, which a
 /// random order rarely finds open. What lies between the two no source gives.
 fn of_memory(row: &Row, frequency: Quantity, host: &Host) -> Result<Prediction, NoModel> {
@@ -141,6 +144,8 @@ fn of_memory(row: &Row, frequency: Quantity, host: &Host) -> Result<Prediction, 
         let nanoseconds = Unit::Nanoseconds;
         order =
             order.with_quantity("row and column", DDR4_ROW_AND_COLUMN_NS, nanoseconds, DDR4_SOURCE);
+    } else {
+        order.formula += MERE_BOUND;
     }
     Ok(order.if_above("").if_below("a part of this set lies in the caches"))
 }

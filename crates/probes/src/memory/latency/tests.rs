@@ -183,11 +183,14 @@ fn what_a_prefetcher_foresees_has_no_model_beyond_the_first_level() {
 fn a_module_that_is_told_adds_its_row_and_its_column() {
     let mut host = zen4();
     let step = Step { pattern: Pattern::Random, page: Page::Huge, set_bytes: 128 * MIB };
-    let low = |host: &Host| {
+    let claim = |host: &Host| {
         let known = known();
         let case = Case::usual(step.params());
-        Latency.predict(&case, host, &Known::new(&known)).unwrap().low
+        Latency.predict(&case, host, &Known::new(&known)).unwrap()
     };
+    let low = |host: &Host| claim(host).low;
+    let is_mere = |host: &Host| claim(host).formula.contains("a mere lower bound");
+    assert!(is_mere(&host), "no module is told");
     let module = |kind: &str| MemoryModule {
         kind: Some(kind.to_owned()),
         transfers_per_s: Some(3.2e9),
@@ -195,8 +198,10 @@ fn a_module_that_is_told_adds_its_row_and_its_column() {
     };
     host.memory.modules = vec![module("DDR4")];
     assert_eq!(low(&host), Some(12.5 + 25.0));
+    assert!(!is_mere(&host));
     host.memory.modules = vec![module("DDR5")];
     assert_eq!(low(&host), Some(12.5), "no source, no constant");
+    assert!(is_mere(&host));
 }
 
 #[test]
@@ -229,6 +234,8 @@ fn steps_are_fine_where_plateaus_will_be_found() {
     assert!(count(&host, Page::Base, Effort::Quick) > 30);
     let sets: BTreeSet<usize> =
         ladder(&host, Effort::Quick).iter().map(|step| step.set_bytes).collect();
+    let memory: Vec<usize> = sets.iter().copied().filter(|set| *set >= 64 * MIB).collect();
+    assert_eq!(memory, [64 * MIB, 96 * MIB, 128 * MIB], "enough to tell memory by");
     for set in [24 * KIB, 40 * KIB, 768 * KIB, 1280 * KIB, 5 * MIB / 2, 3 * MIB, 12 * MIB] {
         assert!(sets.contains(&set), "{set}");
     }

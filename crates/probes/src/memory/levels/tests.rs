@@ -111,7 +111,9 @@ fn a_level_that_most_processes_do_not_have_is_unavailable() {
     spoil(&mut records, 0);
     let estimate = reduced(&LATENCY_L3, &records, &host).unwrap();
     assert_eq!(estimate.per_process.len(), 2);
-    assert!(estimate.notes[2].starts_with("2 of 3 processes"), "{:?}", estimate.notes);
+    let [doubt] = estimate.doubts.as_slice() else { panic!("{:?}", estimate.doubts) };
+    assert!(doubt.text.starts_with("only 2 of 3 processes show such a level"), "{doubt:?}");
+    assert!(reduced(&LATENCY_L2, &records, &host).unwrap().doubts.is_empty());
     spoil(&mut records, 1);
     assert!(reduced(&LATENCY_L3, &records, &host).is_err());
 }
@@ -138,6 +140,42 @@ fn a_ladder_that_ends_before_memory_has_no_memory() {
     let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err();
     assert!(error.contains("less than twice the last cache's 32 MiB"), "{error}");
     assert!(reduced(&LATENCY_L3, &records, &host).is_ok());
+}
+
+#[test]
+fn memory_is_told_by_sets_of_twice_the_last_cache_and_more() {
+    let host = host(&[32 * KIB, MIB, 32 * MIB]);
+    // Of the third level 6 MiB are had, and what lies behind still hits it now and then.
+    let parts = [PARTS[0], PARTS[1], (6 * MIB, 15.0), (60 * MIB, 145.0), (u64::MAX, 158.0)];
+    let mut records = records(Page::Huge, &parts, 128 * MIB);
+    let memory = reduced(&LATENCY_DRAM, &records, &host).unwrap();
+    assert!((memory.per_process[0] - 158.0).abs() < 1e-9, "{memory:?}");
+    let points = "the points of the plateau from 64 MiB to 128 MiB";
+    assert!(memory.notes[1].starts_with(points), "{:?}", memory.notes);
+    // Where all of these are spoilt there is nothing to tell it by.
+    for record in &mut records {
+        let set = record.params.integer("set_bytes").unwrap() as u64;
+        if set >= 64 * MIB {
+            record.summary.as_mut().unwrap().process_medians = vec![40.0; 3];
+        }
+    }
+    let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err();
+    assert!(error.contains("the plateau ends at 46340 KiB"), "{error}");
+}
+
+#[test]
+fn the_edge_of_the_third_level_in_a_guest_is_called_what_a_chase_holds() {
+    let mut host = host(&[32 * KIB, MIB, 32 * MIB]);
+    let records = records(Page::Huge, &PARTS, 128 * MIB);
+    let says = |of: &OfLevel, host: &Host| {
+        let notes = reduced(of, &records, host).unwrap().notes;
+        notes.iter().any(|note| note.contains("can hold against neighbours"))
+    };
+    host.virtualization = Some("none".to_owned());
+    assert!(!says(&SIZE_L3, &host));
+    host.virtualization = Some("kvm".to_owned());
+    assert!(says(&SIZE_L3, &host));
+    assert!(!says(&SIZE_L2, &host) && !says(&LATENCY_L3, &host));
 }
 
 #[test]
@@ -208,6 +246,7 @@ fn a_size_is_predicted_by_the_kernel_and_a_small_share_of_a_shared_cache_explain
     assert_eq!(second.agreement(Some([1.25e6, 1.3e6])), Agreement::Differs);
     assert!(!predict(&SIZE_L3, &host).if_below.contains("other guests"));
     host.virtualization = Some("kvm".to_owned());
-    assert!(predict(&SIZE_L3, &host).if_below.contains("other guests"));
+    let below = predict(&SIZE_L3, &host).if_below;
+    assert!(below.contains("other guests") && below.contains("hold against neighbours"), "{below}");
     assert!(!predict(&SIZE_L2, &host).if_below.contains("other guests"));
 }

@@ -44,13 +44,29 @@ fn a_set_that_a_translation_buffer_may_hold_gives_none() {
 }
 
 #[test]
-fn only_large_sets_by_random_order_spoil_it() {
-    let of = |page, set| TlbMiss.rests_on(&Params::none(), &record(page, set, &[1.0]));
-    assert!(of(Page::Base, LARGE) && of(Page::Huge, LARGE));
-    assert!(!of(Page::Base, 1 << 20));
+fn only_the_two_cases_that_are_subtracted_spoil_it() {
+    let mut records = pair(LARGE / 2);
+    records.extend(pair(LARGE));
+    records.push(record(Page::Base, 2 * LARGE, &[400.0; 3]));
+    let rests = |record: &Record| TlbMiss.rests_on(&Params::none(), record, &Known::new(&records));
+    let of: Vec<bool> = records.iter().map(rests).collect();
+    assert_eq!(of, [false, false, true, true, false]);
     let step = Step { pattern: Pattern::Stride(64), page: Page::Base, set_bytes: LARGE };
-    let stride = smoke::record("memory.latency", &step.params(), 1.0, 0.1);
-    assert!(!TlbMiss.rests_on(&Params::none(), &stride));
+    assert!(!rests(&smoke::record("memory.latency", &step.params(), 1.0, 0.1)));
+    let step = Step { pattern: Pattern::Random, ..step };
+    assert!(!rests(&smoke::record("memory.other", &step.params(), 1.0, 0.1)));
+}
+
+#[test]
+fn in_a_guest_it_says_that_huge_pages_may_miss_too() {
+    let (mut host, records) = (Host::default(), pair(LARGE));
+    let notes = |host: &Host| {
+        TlbMiss.reduce(&Params::none(), &Known::new(&records).on(host)).unwrap().notes
+    };
+    host.virtualization = Some("none".to_owned());
+    assert_eq!(notes(&host).len(), 1);
+    host.virtualization = Some("kvm".to_owned());
+    assert!(notes(&host)[1].contains("the chase by huge pages misses too"));
 }
 
 #[test]
