@@ -129,8 +129,8 @@ impl Buffer {
         unsafe { libc::madvise(self.start.cast(), self.reserved_bytes, advice) };
     }
 
-    /// Gathers what a fault got as small pages, because memory was in pieces just then: huge page by
-    /// huge page, since the kernel gives up a range at the first that fails, and more than once,
+    /// Gathers what a fault got as small pages, because memory was in pieces just then: huge page
+    /// by huge page, since the kernel gives up a range at the first that fails, and more than once,
     /// since what makes room is set to work by the first try. Pages that are huge cost a look.
     fn gather(&self) {
         const TRIES: usize = 3;

@@ -432,7 +432,7 @@ mod tests {
         let device = Expectation { waits: Waits::ForADevice, ..QUIET };
         assert_eq!(judge(&[sample(waited.clone())], &moved, device).state, State::Valid);
         let verdict = judge(&[sample(waited)], &moved, QUIET);
-        assert_eq!(causes(&verdict), vec![Cause::NotRunning, Cause::MajorFaults]);
+        assert_eq!(causes(&verdict), vec![Cause::MajorFaults, Cause::MajorFaults]);
     }
 
     #[test]
