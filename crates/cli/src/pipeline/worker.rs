@@ -50,10 +50,23 @@ impl Workers {
         Ok(Self { program, arguments: vec!["worker".to_owned()], grace_ns: GRACE_NS })
     }
 
-    /// Takes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
-    /// readable when the person wants the run to end.
-    pub fn visit(&self, request: &VisitRequest, stop: &impl std::os::fd::AsFd) -> Outcome {
-        let failed = |cause, text: String| Outcome::Failed(Reason::new(cause, text));
+    /// Starts a worker that is tied to this process before it is a program: one that is stopped
+    /// while it starts would do nothing about it, and stay. A sandbox may forbid what the library
+    /// needs to run anything before exec (a pair of sockets); then the worker ties itself later.
+    fn start(&self) -> std::io::Result<Child> {
+        let coordinator = rustix::process::getpid();
+        let mut command = self.command();
+        // SAFETY: two bare system calls between fork and exec; no lock, no heap.
+        unsafe { command.pre_exec(move || Ok(end_with(coordinator)?)) };
+        match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                self.command().spawn()
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(&self.arguments)
@@ -62,12 +75,14 @@ impl Workers {
             .stderr(Stdio::piped());
         // A group of its own: the terminal's Ctrl-C does not reach it, its children end with it.
         command.process_group(0);
-        let coordinator = rustix::process::getpid();
-        // Before it is a program: one that is stopped while it starts would do nothing about it,
-        // and stay.
-        // SAFETY: two bare system calls between fork and exec; no lock, no heap.
-        unsafe { command.pre_exec(move || Ok(end_with(coordinator)?)) };
-        let child = match command.spawn() {
+        command
+    }
+
+    /// Takes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
+    /// readable when the person wants the run to end.
+    pub fn visit(&self, request: &VisitRequest, stop: &impl std::os::fd::AsFd) -> Outcome {
+        let failed = |cause, text: String| Outcome::Failed(Reason::new(cause, text));
+        let child = match self.start() {
             Ok(child) => child,
             Err(error) => return failed(Cause::Crashed, format!("start a worker: {error}")),
         };

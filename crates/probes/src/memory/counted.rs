@@ -27,12 +27,6 @@ impl Expected {
         Self { pages: Some(pages), ..Self::minor(pages..=pages) }
     }
 
-    /// One without a device for each page and no other: of pages so few, a stray is a large part.
-    pub(crate) fn exactly(pages: usize) -> Self {
-        let pages = pages as u64;
-        Self { minor: pages..=pages, major: 0, pages: Some(pages) }
-    }
-
     /// So many without a device, and a few strays: how many pages a fault maps is not known.
     pub(crate) fn minor(range: RangeInclusive<u64>) -> Self {
         let most = range.end() + STRAY_MAX.max(range.end() / 100);

@@ -179,7 +179,7 @@ impl Faulting for Huge {
         self.bytes / Page::Huge.bytes()
     }
     fn expected(&self) -> Expected {
-        Expected::exactly(self.pages())
+        Expected::one_each(self.pages())
     }
     fn take_away(&mut self) -> Result<(), Fault> {
         discard(self.buffer.start(), self.bytes)

@@ -41,9 +41,9 @@ fn a_count_that_does_not_fit_is_wrong_work() {
     assert_eq!(each.held_against(counted(1030, 0)), Ok(1024), "some of the worker's own");
     let around = Expected::minor(1..=1024);
     assert_eq!(around.held_against(counted(64, 0)), Ok(64), "each maps what lies around it");
-    let huge = Expected::exactly(4);
-    assert_eq!(huge.held_against(counted(4, 0)), Ok(4));
-    assert!(is_wrong(&huge.held_against(counted(5, 0))), "one in five is no page");
+    let huge = Expected::one_each(4);
+    assert_eq!(huge.held_against(counted(5, 0)), Ok(4), "the stray is in no divisor");
+    assert!(is_wrong(&huge.held_against(counted(7, 0))), "too many to be strays");
     assert!(is_wrong(&each.held_against(counted(1023, 0))), "one page was there already");
     assert!(is_wrong(&each.held_against(counted(2, 0))), "two huge pages");
     assert!(is_wrong(&each.held_against(counted(2048, 0))), "each page twice");
