@@ -10,9 +10,9 @@ use crate::Place;
 use crate::forbidden::{document, has_number, within, without_number};
 use crate::group::{Group, skipped};
 
-/// A quick run of these, as a document.
+/// A quick run of these alone, as a document.
 fn asked<'a>(metrics: &[&'a str]) -> Vec<&'a str> {
-    [&["run", "--quick", "--json"], metrics].concat()
+    [&["run", "--quick", "--only", "--json"], metrics].concat()
 }
 
 /// A plain C function that takes numbers.
