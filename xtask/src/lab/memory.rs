@@ -18,7 +18,14 @@ pub(super) const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const MIB: u64 = 1 << 20;
 
 /// Huge pages where small ones were asked for.
-pub(super) struct HugePages;
+pub(super) struct HugePages {
+    /// Its name in the table.
+    pub(super) name: &'static str,
+    /// What is measured meanwhile.
+    pub(super) metric: &'static str,
+    /// What is in the name of the records that asked for small pages.
+    pub(super) asked: &'static str,
+}
 
 /// A setting of the kernel that is put back.
 struct Restored {
@@ -35,7 +42,7 @@ impl Drop for Restored {
 
 impl Sabotage for HugePages {
     fn name(&self) -> &'static str {
-        "huge pages"
+        self.name
     }
     fn needs(&self) -> Result<(), String> {
         root().and_then(|()| tool("strace"))?;
@@ -48,7 +55,7 @@ impl Sabotage for HugePages {
         "always, madvise without effect".to_owned()
     }
     fn metric(&self) -> &'static str {
-        "os.process.fork"
+        self.metric
     }
     fn impose(&self, _: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
         let text = std::fs::read_to_string(HUGE)?;
@@ -61,18 +68,28 @@ impl Sabotage for HugePages {
     fn causes(&self) -> &'static [Cause] {
         &[Cause::WrongWork, Cause::NotAsAsked]
     }
+    fn touches(&self, record: &Record) -> bool {
+        record.name().contains(self.asked)
+    }
     fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
         let huge = |record: &Record| {
             record.verdict.reasons.first().is_some_and(|reason| reason.text.contains("huge"))
         };
-        let named = seen.of_metric(self.metric()).all(huge);
+        let named = seen.of_metric(self.metric()).filter(|record| self.touches(record)).all(huge);
         let text = if named { "huge pages named" } else { "huge pages not named" };
         (text.to_owned(), named && all_in(seen, self, State::Invalid))
     }
 }
 
 /// A limit of memory that the large steps do not fit in.
-pub(super) struct Memory;
+pub(super) struct Memory {
+    /// Its name in the table.
+    pub(super) name: &'static str,
+    /// What is measured meanwhile.
+    pub(super) metric: &'static str,
+    /// The sizes that do not fit, as they stand in the names of their records.
+    pub(super) large: &'static [&'static str],
+}
 
 struct Limited(Group);
 
@@ -84,7 +101,7 @@ impl Imposed for Limited {
 
 impl Sabotage for Memory {
     fn name(&self) -> &'static str {
-        "memory limit"
+        self.name
     }
     fn needs(&self) -> Result<(), String> {
         root().and_then(|()| mounted("memory").map(drop))
@@ -96,7 +113,7 @@ impl Sabotage for Memory {
         format!("{dose} MiB")
     }
     fn metric(&self) -> &'static str {
-        "os.process.fork"
+        self.metric
     }
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
         let limits = [("memory.limit_in_bytes", (dose as u64) << 20)];
@@ -106,7 +123,7 @@ impl Sabotage for Memory {
         &[Cause::Missing]
     }
     fn touches(&self, record: &Record) -> bool {
-        ["268435456", "1073741824"].iter().any(|bytes| record.name().contains(bytes))
+        self.large.iter().any(|bytes| record.name().contains(bytes))
     }
     fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool) {
         let killed = imposed.counted().unwrap_or(f64::NAN);

@@ -5,7 +5,6 @@
 //! panic, and after Ctrl-C, which ends the run and is then noticed here.
 
 mod damage;
-mod faults;
 mod group;
 mod machine;
 mod memory;
@@ -39,12 +38,20 @@ const ALL: [&dyn Sabotage; 13] = [
     &machine::WallClock,
     &machine::WrongWork,
     &machine::Drift,
-    &memory::HugePages,
-    &memory::Memory,
+    &memory::HugePages { name: "huge pages", metric: "os.process.fork", asked: "" },
+    &memory::Memory {
+        name: "memory limit",
+        metric: "os.process.fork",
+        large: &["268435456", "1073741824"],
+    },
     &memory::Swap,
-    &faults::DeafToAdvice,
-    &faults::SmallGroup,
-    &faults::Streaming { metric: "memory.bandwidth" },
+    &memory::HugePages { name: "huge pages, latency", metric: "memory.latency", asked: "page=4K" },
+    &memory::Memory {
+        name: "memory limit, unmapping",
+        metric: "memory.munmap",
+        large: &["67108864"],
+    },
+    &processor::Streaming,
 ];
 
 /// What is done to a laboratory in whole.

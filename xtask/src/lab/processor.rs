@@ -1,15 +1,17 @@
-//! Sabotages that take the processor away: a quota, neighbours, a stopped worker.
+//! Sabotages that take the processor away: a quota, neighbours on this CPU or another, a stopped
+//! worker.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::group::{Group, mounted};
 use super::program::{Ended, Launch, Seen};
-use super::sabotage::{Imposed, Sabotage, root};
+use super::sabotage::{Imposed, Sabotage, root, tool};
 use super::state::MARK;
 
 /// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
@@ -221,5 +223,61 @@ impl Sabotage for Stopped {
     fn truth(&self, _: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
         let stopped = imposed.counted().unwrap_or(0.0);
         (format!("stopped for {stopped:.1} s"), stopped > 0.0)
+    }
+}
+
+/// Another process that streams through memory on a core that the metric uses too.
+pub(super) struct Streaming;
+
+struct Stream(Ended);
+
+impl Imposed for Stream {
+    /// Seconds of CPU time that it has had.
+    fn counted(&self) -> Option<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).ok()?;
+        let (_, rest) = text.rsplit_once(')')?;
+        let ticks = rest.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+        Some(ticks.filter_map(Result::ok).sum::<f64>() / 100.0)
+    }
+}
+
+impl Sabotage for Streaming {
+    fn name(&self) -> &'static str {
+        "streaming neighbour"
+    }
+    fn needs(&self) -> Result<(), String> {
+        tool("taskset")?;
+        match affinity::allowed().len() {
+            0 | 1 => Err("needs a second CPU".to_owned()),
+            _ => Ok(()),
+        }
+    }
+    fn dose(&self, draw: f64) -> f64 {
+        (16.0 + 48.0 * draw).floor()
+    }
+    fn in_words(&self, dose: f64) -> String {
+        format!("{dose} MiB at a time")
+    }
+    fn metric(&self) -> &'static str {
+        "memory.bandwidth"
+    }
+    fn impose(&self, dose: f64, cpu: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
+        let mut others = affinity::allowed().into_iter();
+        let other = others.find(|other| *other != cpu).context("no second CPU")?;
+        // Each block is cleared by the kernel, and larger than the caches of a core.
+        let block = format!("bs={dose}M");
+        let mut command = Command::new("taskset");
+        command.args(["-c", &other.to_string(), "dd", "if=/dev/zero", "of=/dev/null", &block]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let ended = Ended::start(&mut command).context("start a stream")?;
+        Ok(Box::new(Stream(ended)))
+    }
+    fn causes(&self) -> &'static [Cause] {
+        &[Cause::Contention, Cause::NotRunning]
+    }
+    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
+        let streamed = imposed.counted().unwrap_or(0.0);
+        let elapsed = seen.elapsed_ns as f64 / 1e9;
+        (format!("streamed for {streamed:.1} of {elapsed:.1} s"), streamed > 0.2 * elapsed)
     }
 }

@@ -169,7 +169,7 @@ mod tests {
         let _alone = smoke::alone();
         let allowed = affinity::allowed();
         if allowed.len() < 2 {
-            return; // There is nowhere else to run.
+            return smoke::skipped("one CPU only, and nowhere else to run");
         }
         let mut sampler = smoke::sampler(1, allowed[0]);
         let case = SWITCH_THREAD.cases(&Host::default(), &Plan::default()).remove(0);

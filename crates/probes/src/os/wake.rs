@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_sleepers_are_counted_and_the_idle_driver_is_named() {
         if smoke::pinned(smoke::other_than).is_none() {
-            return; // There is nobody to wake.
+            return smoke::skipped("one CPU only, and nobody to wake");
         }
         let _alone = smoke::alone();
         let cases = Wake.cases(&Host::default(), &Plan::default());
@@ -184,7 +184,9 @@ mod tests {
     fn an_end_that_stayed_on_the_workers_cpu_is_found() {
         let _alone = smoke::alone();
         smoke::pinned(|cpu| {
-            let Some(other) = smoke::other_than(cpu) else { return };
+            let Some(other) = smoke::other_than(cpu) else {
+                return smoke::skipped("one CPU only, and nowhere else to run");
+            };
             let mut sampler = smoke::sampler(1, cpu);
             let others = Others { kind: Kind::Process, set_bytes: 0, cpu: other };
             let ring = futexes().and_then(|ends| Ring::join(ends, others));

@@ -1,7 +1,6 @@
 //! A crew: all work in each batch, one that dies or may not run is one clear reason, none is left.
 
 use std::fs;
-use std::io::Write as _;
 
 use super::*;
 use crate::smoke;
@@ -161,8 +160,7 @@ fn a_thread_that_strays_while_it_works_fails_its_finding() {
     let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let Some(other) = smoke::other_than(cpu) else {
-            writeln!(std::io::stderr(), "skipped: one CPU only, and nowhere to stray to").unwrap();
-            return;
+            return smoke::skipped("one CPU only, and nowhere to stray to");
         };
         let mut crew = Crew::on(&[other, other]).unwrap();
         let strays = |to| -> Maker { Box::new(move || Ok(Box::new(Strays(to)) as Box<dyn Part>)) };

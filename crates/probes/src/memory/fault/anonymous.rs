@@ -6,7 +6,6 @@ use rustix::param::page_size;
 
 use super::pass::Faulting;
 use crate::buffer::{Buffer, Page, in_words};
-use crate::memory::counted::Expected;
 use crate::smaps;
 
 /// Takes the pages of some memory away, so that it faults again. What it held is gone.
@@ -56,9 +55,6 @@ impl Faulting for Settled {
     fn pages(&self) -> usize {
         self.bytes / page_size()
     }
-    fn expected(&self) -> Expected {
-        Expected::one_each(self.pages())
-    }
     fn take_away(&mut self) -> Result<(), Fault> {
         discard(self.buffer.start(), self.bytes)
     }
@@ -88,9 +84,6 @@ impl Unwritten {
 impl Faulting for Unwritten {
     fn pages(&self) -> usize {
         self.bytes / page_size()
-    }
-    fn expected(&self) -> Expected {
-        Expected::one_each(self.pages())
     }
     fn take_away(&mut self) -> Result<(), Fault> {
         discard(self.buffer.start(), self.bytes)
@@ -129,9 +122,6 @@ impl Fresh {
 impl Faulting for Fresh {
     fn pages(&self) -> usize {
         self.bytes / page_size()
-    }
-    fn expected(&self) -> Expected {
-        Expected::one_each(self.pages())
     }
     fn take_away(&mut self) -> Result<(), Fault> {
         if self.held.len() >= self.held_max {
@@ -177,9 +167,6 @@ impl Huge {
 impl Faulting for Huge {
     fn pages(&self) -> usize {
         self.bytes / Page::Huge.bytes()
-    }
-    fn expected(&self) -> Expected {
-        Expected::one_each(self.pages())
     }
     fn take_away(&mut self) -> Result<(), Fault> {
         discard(self.buffer.start(), self.bytes)

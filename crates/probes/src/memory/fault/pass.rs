@@ -12,8 +12,10 @@ use crate::memory::counted::{Expected, Faults};
 pub(super) trait Faulting {
     /// Pages that one pass touches.
     fn pages(&self) -> usize;
-    /// How many faults that takes.
-    fn expected(&self) -> Expected;
+    /// How many faults that takes: one for each page, unless told otherwise.
+    fn expected(&self) -> Expected {
+        Expected::one_each(self.pages())
+    }
     /// Takes the pages away, outside the timer.
     fn take_away(&mut self) -> Result<(), Fault>;
     /// Touches each page once.

@@ -1,7 +1,5 @@
 //! memory.fault in smoke size, and that what is not as it should be is found.
 
-use std::io::Write as _;
-
 use super::pass::once;
 use super::*;
 use crate::memory::counted::{Expected, Faults};
@@ -97,16 +95,11 @@ fn on_a_disk() -> Option<Evicted> {
     match Evicted::of(4, &folders, true) {
         Ok(evicted) => Some(evicted),
         Err(Fault::Unavailable(reason)) => {
-            skipped(&reason);
+            smoke::skipped(&reason);
             None
         }
         Err(fault) => panic!("{fault}"),
     }
-}
-
-/// Tells that a test cannot run here, and why.
-fn skipped(reason: &str) {
-    writeln!(std::io::stderr(), "skipped: {reason}").unwrap();
 }
 
 #[test]
@@ -138,7 +131,7 @@ fn a_file_on_a_disk_never_has_a_name() {
 fn a_folder_in_memory_is_refused_by_name_and_a_missing_one_by_its_error() {
     let folders = ["/dev/shm", "/nowhere"].map(PathBuf::from);
     if !folders[0].is_dir() {
-        return skipped("no /dev/shm");
+        return smoke::skipped("no /dev/shm");
     }
     let Err(Fault::Unavailable(reason)) = Evicted::of(2, &folders, false) else {
         panic!("a file in memory was taken for one on a disk");

@@ -122,7 +122,7 @@ fn a_worker_that_may_run_anywhere_fails_the_check() {
     let _alone = smoke::alone();
     let allowed = affinity::allowed();
     if allowed.len() < 2 {
-        return; // There is nowhere else to run.
+        return smoke::skipped("one CPU only, and nowhere else to run");
     }
     let mut sampler = smoke::sampler(2, allowed[0]);
     let cases = VFORK_EXEC.cases(&Host::default(), &Plan::default());

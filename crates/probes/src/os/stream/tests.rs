@@ -90,7 +90,9 @@ fn a_writer_on_another_cpu_than_meant_tells_it() {
     let _alone = smoke::alone();
     let nowhere = smoke::pinned(|_| Stream::start(Carrier::Pipe, CHUNK, 1023).unwrap());
     assert!(nowhere.finish().unwrap().is_some_and(|text| text.contains("CPU")));
-    let Some(other) = other_than(affinity::allowed()[0]) else { return };
+    let Some(other) = other_than(affinity::allowed()[0]) else {
+        return smoke::skipped("one CPU only, and nowhere else to run");
+    };
     smoke::pinned(|cpu| {
         let mut stream = Stream::start(Carrier::Pipe, CHUNK, cpu).unwrap();
         assert_eq!(stream.receive(1), 1);
