@@ -73,6 +73,7 @@ fn section(text: &mut String, entry: &Entry) {
     let kind = match entry {
         Entry::Probe(_) => "measured",
         Entry::Derived(_) => "derived",
+        Entry::ByHand(by_hand) => by_hand.command(),
     };
     let _ =
         write!(text, "\n## {}\n\n{} ({kind}, {}).\n\n", about.id, about.title, about.unit.symbol());

@@ -1,5 +1,8 @@
 //! The command line: the one definition from which help, completions and man pages are made.
 
+pub mod file;
+mod size;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -7,6 +10,8 @@ use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use fathom_record::{Effort, Protocol};
+
+pub(crate) use size::{between, block, bytes, count, counts, sizes, time};
 
 /// Measures this machine from one clock tick up, says beside every number what it should be, and
 /// whether it can be trusted.
@@ -26,6 +31,7 @@ Examples:
   fathom doctor                  whether this machine can be measured well just now
   fathom show                    the last run again
   fathom compare latest~1 latest two runs, metric by metric
+  fathom file read /var/log/syslog --block 4K   one file, block by block, with its checksum
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
 not be believed (doctor: a warning, and 4: something severe), 130 stopped by Ctrl-C (what was done
@@ -69,6 +75,8 @@ fn one_line(message: &str) -> String {
 pub enum Command {
     /// Measure this machine: everything, a group, or one metric.
     Run(RunArguments),
+    /// Read, write and time one file, with checksums and proof of what was in memory.
+    File(file::FileArguments),
     /// Can this machine be measured well? What speaks against it, and what to do.
     Doctor(DoctorArguments),
     /// What can be measured.

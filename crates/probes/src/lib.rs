@@ -7,6 +7,7 @@
 mod about;
 mod buffer;
 pub mod cpu;
+pub mod file;
 mod known;
 pub mod memory;
 mod ordinal;
@@ -22,5 +23,5 @@ pub mod uarch;
 
 pub use about::{About, Parameter};
 pub use known::{Known, Quantity};
-pub use probe::{Case, Derived, Estimate, Plan, Probe};
+pub use probe::{ByHand, Case, Derived, Estimate, Plan, Probe};
 pub use registry::{Entry, REGISTRY, find};

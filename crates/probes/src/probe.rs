@@ -97,6 +97,25 @@ pub trait Derived: Sync {
     ) -> Result<Prediction, NoModel>;
 }
 
+/// A metric that is measured by a command of its own only, on a file that a person names or for
+/// as long as a person wants to wait.
+pub trait ByHand: Sync {
+    /// What it is.
+    fn about(&self) -> &'static About;
+    /// The command, such as `fathom file capacity`.
+    fn command(&self) -> &'static str;
+    /// What a case should give.
+    ///
+    /// # Errors
+    /// Why there is no model.
+    fn predict(
+        &self,
+        params: &Params,
+        host: &Host,
+        known: &Known<'_>,
+    ) -> Result<Prediction, NoModel>;
+}
+
 /// A derived result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimate {

@@ -1,6 +1,8 @@
 //! The list of everything that can be measured. Adding a metric is one file and one line here.
 
-use crate::{About, Derived, Probe, cpu, memory, os};
+use fathom_record::{Host, NoModel, Params, Prediction};
+
+use crate::{About, ByHand, Case, Derived, Known, Probe, cpu, file, memory, os};
 
 /// A registered metric.
 #[derive(Clone, Copy)]
@@ -9,6 +11,8 @@ pub enum Entry {
     Probe(&'static dyn Probe),
     /// Computed from others.
     Derived(&'static dyn Derived),
+    /// Measured by a command of its own.
+    ByHand(&'static dyn ByHand),
 }
 
 impl Entry {
@@ -17,6 +21,24 @@ impl Entry {
         match self {
             Self::Probe(probe) => probe.about(),
             Self::Derived(derived) => derived.about(),
+            Self::ByHand(by_hand) => by_hand.about(),
+        }
+    }
+
+    /// What a case should give.
+    ///
+    /// # Errors
+    /// Why there is no model.
+    pub fn predict(
+        &self,
+        params: &Params,
+        host: &Host,
+        known: &Known<'_>,
+    ) -> Result<Prediction, NoModel> {
+        match self {
+            Self::Probe(probe) => probe.predict(&Case::usual(params.clone()), host, known),
+            Self::Derived(derived) => derived.predict(params, host, known),
+            Self::ByHand(by_hand) => by_hand.predict(params, host, known),
         }
     }
 }
@@ -72,6 +94,8 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&memory::mmap_setup::MmapSetup),
     Entry::Probe(&memory::munmap::Munmap),
     Entry::Probe(&memory::core_to_core::CoreToCore),
+    Entry::ByHand(&file::read_throughput::ReadThroughput),
+    Entry::ByHand(&file::write_throughput::WriteThroughput),
 ];
 
 /// The metric with this id.

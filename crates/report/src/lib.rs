@@ -11,6 +11,7 @@
 //! by block, [`Table::foot`] with what was held back, [`closing`], and [`kept`] where it is.
 #![forbid(unsafe_code)]
 
+pub mod by_hand;
 pub mod compare;
 pub mod history;
 

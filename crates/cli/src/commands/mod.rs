@@ -4,11 +4,13 @@ mod compare;
 mod completions;
 mod doctor;
 mod explain;
+mod file;
 mod history;
 mod list;
 mod man;
 mod run;
 mod show;
+mod start;
 mod stored;
 
 use std::process::ExitCode;
@@ -22,6 +24,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),
+        Command::File(file) => file::file(file),
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),

@@ -6,19 +6,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use fathom_measure::clock::{self, Source, Watch};
+use fathom_measure::clock::{self, Watch};
 use fathom_measure::condition::RUN_MARK;
 use fathom_measure::{affinity, host};
-use fathom_record::{Document, Host, RunState, Tool};
+use fathom_record::{Document, Host, RunState};
 use fathom_store::Store;
 
-use super::stored;
+use super::{start, stored};
 use crate::arguments::RunArguments;
 use crate::exit::{Status, Usage};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
 use crate::pipeline::worker::Workers;
-use crate::pipeline::{INJECT, InjectedSpin, Plan, RunSetup, coordinate};
+use crate::pipeline::{InjectedSpin, Plan, RunSetup, coordinate};
 use crate::terminal;
 use crate::tune::{self, Tuned};
 
@@ -42,17 +42,18 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
     let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
+        .and_then(Plan::without_by_hand)
         .map_err(|error| Usage(error.to_string()))?;
     let plan = if arguments.only { plan.alone() } else { plan };
     let injected = InjectedSpin::of_environment().map_err(Usage)?;
     let plan = Plan { kept: arguments.keep, injected, ..plan };
-    check_environment(&host)?;
+    start::check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
-    let store = open_store(arguments)?;
+    let store = start::open_store(&arguments.store)?;
     store.as_ref().err().iter().for_each(|why| terminal::warn(&format!("not kept: {why}")));
     let watch = Watch::begin(&host).context("calibrate the clock")?;
-    note_counter_rate(&mut host, &watch);
-    let (mark, mut notes) = (mark_of_a_run(), imposed());
+    start::note_counter_rate(&mut host, &watch);
+    let (mark, mut notes) = (mark_of_a_run(), start::imposed());
     if mark.is_none() {
         let note = "another fathom run measures on this machine: both disturb each other";
         terminal::warn(note);
@@ -71,8 +72,8 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     }
     leave(cpu, &host);
     let setup = RunSetup {
-        tool: Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
-        id: run_id(),
+        tool: start::tool(),
+        id: start::run_id(),
         cpu,
         cpu_reason,
         clock: watch.facts(),
@@ -116,20 +117,6 @@ fn journal(arguments: &RunArguments) -> Option<PathBuf> {
     Some(beside.with_file_name("tune.json"))
 }
 
-/// The store, or why the run cannot be kept: where nobody named the place, and it allows no
-/// writing, the numbers are worth having all the same.
-fn open_store(arguments: &RunArguments) -> anyhow::Result<Result<Store, String>> {
-    let opened = match stored::named(&arguments.store) {
-        Some(path) => return Ok(Ok(Store::open(&path).map_err(|e| Usage(e.to_string()))?)),
-        None => Store::default_path().and_then(|path| Store::open(&path)),
-    };
-    match opened {
-        Ok(store) => Ok(Ok(store)),
-        Err(error) if error.is_of_the_place() => Ok(Err(error.to_string())),
-        Err(error) => Err(Usage(error.to_string()).into()),
-    }
-}
-
 /// The CPU for the workers, and why that one.
 fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> {
     let allowed = &host.cpu.allowed;
@@ -160,38 +147,6 @@ fn mark_of_a_run() -> Option<Option<UnixListener>> {
     }
 }
 
-/// What the environment imposes must be something that can be.
-fn check_environment(host: &Host) -> anyhow::Result<()> {
-    if let Ok(clock) = std::env::var("FATHOM_CLOCK")
-        && clock != "monotonic_raw"
-    {
-        let text = format!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
-        return Err(Usage(text).into());
-    }
-    if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
-        fathom_probes::uarch::row_for(host).map_err(Usage)?;
-    }
-    Ok(())
-}
-
-/// What the environment imposes on the run, beyond the command line.
-fn imposed() -> Vec<String> {
-    [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK", INJECT]
-        .into_iter()
-        .filter_map(|name| Some((name, std::env::var(name).ok()?)))
-        .map(|(name, value)| format!("{name}={value} was imposed"))
-        .collect()
-}
-
-/// The rate of the counter by calibration, where the CPU does not tell it.
-fn note_counter_rate(host: &mut Host, watch: &Watch) {
-    let specification = watch.clock().specification();
-    if host.cpu.tsc_hz.is_none() && specification.source == Source::Tsc {
-        host.cpu.tsc_hz = Some(specification.hz);
-        host.origin("cpu.tsc_hz", "calibration against CLOCK_MONOTONIC_RAW");
-    }
-}
-
 /// Moves the coordinator to the other CPUs, where there are any.
 fn leave(cpu: u32, host: &Host) {
     let others: Vec<u32> = host.cpu.allowed.iter().copied().filter(|other| *other != cpu).collect();
@@ -199,12 +154,4 @@ fn leave(cpu: u32, host: &Host) {
         // A courtesy to the worker; where it is refused, the counters will tell.
         let _ = affinity::pin_to(&others);
     }
-}
-
-/// Milliseconds since 1970 and 16 random bits, so that ids sort by time.
-fn run_id() -> String {
-    let now = clock::wall_ns();
-    let low =
-        (now ^ (u64::from(std::process::id()) << 20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-    format!("{:012x}{low:04x}", now / 1_000_000)
 }

@@ -154,7 +154,7 @@ fn estimate_ns(plan: &Plan) -> f64 {
 fn later_ns(plan: &Plan, blocks: &[Vec<usize>]) -> f64 {
     let visits = plan.visits();
     let unit_ns = |index: &usize| match plan.units[*index].entry {
-        Entry::Derived(_) => 0.0,
+        Entry::Derived(_) | Entry::ByHand(_) => 0.0,
         Entry::Probe(_) => {
             f64::from(visits.processes_min)
                 * visits::estimated_visit_ns(&plan.units[*index], visits.rounds)
@@ -210,6 +210,7 @@ fn reduce_block(
                 visited.for_each(|one| reduce::measured(one, plan, document, &mut known));
             }
             Entry::Derived(derived) => reduce::derived(*derived, &unit.cases, document, &mut known),
+            Entry::ByHand(_) => {}
         }
     }
     let mut records = known.split_off(earlier);

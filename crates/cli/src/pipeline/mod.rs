@@ -21,3 +21,4 @@ pub use injected::InjectedSpin;
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
 pub(crate) use plan::KEPT;
 pub use plan::{Plan, PlanError};
+pub(crate) use reduce::{fill, set_prediction};

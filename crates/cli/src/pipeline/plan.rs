@@ -48,6 +48,14 @@ pub enum PlanError {
         /// `; did you mean …?`, or nothing.
         nearest: String,
     },
+    /// It has a command of its own.
+    #[error("{metric} is not measured by `run`, but by `{command}`")]
+    ByHand {
+        /// The metric.
+        metric: String,
+        /// Its command.
+        command: &'static str,
+    },
     /// Braces without pairs in them.
     #[error("`{text}`: some cases of a metric are chosen as `os.syscall{{call=stat}}`")]
     Malformed {
@@ -165,6 +173,24 @@ impl Plan {
         self
     }
 
+    /// The same without what has a command of its own: a group leaves it out.
+    ///
+    /// # Errors
+    /// When one was asked for by its name.
+    pub fn without_by_hand(mut self) -> Result<Self, PlanError> {
+        for unit in &self.units {
+            let Entry::ByHand(by_hand) = unit.entry else { continue };
+            let metric = by_hand.about().id;
+            let named = |text: &String| text.split('{').next() == Some(metric);
+            if self.asked.iter().any(named) {
+                let (metric, command) = (metric.to_owned(), by_hand.command());
+                return Err(PlanError::ByHand { metric, command });
+            }
+        }
+        self.units.retain(|unit| !matches!(unit.entry, Entry::ByHand(_)));
+        Ok(self)
+    }
+
     /// How often each case is visited.
     pub fn visits(&self) -> Visits {
         let (processes_min, processes_max) = match self.effort {
@@ -243,6 +269,7 @@ fn cases(entry: &Entry, host: &Host, sizes: &fathom_probes::Plan) -> Vec<Case> {
             let free = |params: Params| Case { params, cost_ns: 0.0 };
             derived.cases().into_iter().map(free).collect()
         }
+        Entry::ByHand(_) => Vec::new(),
     }
 }
 

@@ -156,7 +156,14 @@ fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> 
     })
 }
 
-fn fill(record: &mut Record, about: &About, samples: &[Sample], is_difference: bool, read_ns: f64) {
+/// What the samples of a case amount to, with the verdict on them.
+pub(crate) fn fill(
+    record: &mut Record,
+    about: &About,
+    samples: &[Sample],
+    is_difference: bool,
+    read_ns: f64,
+) {
     let Some(mut summary) = statistics::summarise(samples) else {
         record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process gave a value");
         return;
@@ -221,7 +228,8 @@ fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
     }
 }
 
-fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) {
+/// What a case should give, and how what it gave stands to that.
+pub(crate) fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) {
     match prediction {
         Err(none) => record.no_model = Some(none),
         Ok(prediction) => {

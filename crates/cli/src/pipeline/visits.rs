@@ -34,7 +34,7 @@ impl<'p> Visited<'p> {
         let wanted = plan.visits().processes_min;
         let measured = |index: &usize| match plan.units[*index].entry {
             Entry::Probe(probe) => Some(Self::new(&plan.units[*index], *probe, wanted)),
-            Entry::Derived(_) => None,
+            Entry::Derived(_) | Entry::ByHand(_) => None,
         };
         block.iter().filter_map(measured).collect()
     }

@@ -1,0 +1,317 @@
+//! `fathom file read`: block by block, as often as asked.
+
+use std::sync::atomic::Ordering;
+
+use fathom_fileio::read::{Bypass, Outcome, Request, Way};
+use fathom_fileio::residency::Residency;
+use fathom_fileio::{Source, Sum};
+use fathom_record::{Cause, Check, Disturbance, Params, Reason, State, Verdict};
+use fathom_report::quantity;
+
+use super::session::{Measured, Session, refuse, size};
+use super::state;
+use crate::arguments::file::{ReadArguments, StateName, WayName};
+use crate::exit::Status;
+
+/// Reads of a ring that are under way at once.
+const DEPTH: u32 = 16;
+/// So many passes are told one by one.
+const TOLD: usize = 10;
+const MIB: f64 = 1_048_576.0;
+
+/// How one pass went.
+struct Pass {
+    before: Residency,
+    outcome: Outcome,
+    device_bytes: Option<u64>,
+}
+
+impl Pass {
+    fn rate(&self) -> f64 {
+        1e9 * self.outcome.sum.bytes as f64 / self.outcome.ns
+    }
+}
+
+pub(super) fn read(arguments: &ReadArguments) -> anyhow::Result<Status> {
+    let source = Source::open(&arguments.file).map_err(refuse)?;
+    let (state, way) = state_and_way(arguments, &source)?;
+    let asked = format!("file read {}", super::session::shown(&arguments.file));
+    let mut session = Session::begin(&arguments.common, asked)?;
+    session.recall(super::MODEL_INPUTS);
+    let mut passes: Vec<Pass> = Vec::new();
+    let mut disturbance: Option<Disturbance> = None;
+    let limit = session.stop().after(arguments.time_limit);
+    for _ in 0..arguments.repeat {
+        if session.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
+            break;
+        }
+        let (pass, counted) = pass(&session, arguments, &source, state, way)?;
+        disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+        let goes_on = pass.outcome.faults.is_empty() && !pass.outcome.stopped;
+        passes.push(pass);
+        if !goes_on {
+            break;
+        }
+    }
+    drop(limit);
+    let record = session.record(measured(
+        arguments,
+        &source,
+        (state, way),
+        &passes,
+        disturbance.unwrap_or_default(),
+    ));
+    say(&mut session, &source, arguments, way, &passes);
+    session.say_standing(&record);
+    let faulty = passes.iter().any(|pass| !pass.outcome.faults.is_empty());
+    match session.end()? {
+        Status::Done if faulty => Ok(Status::Failed),
+        status => Ok(status),
+    }
+}
+
+/// What was asked for, in terms of each other.
+fn state_and_way(arguments: &ReadArguments, source: &Source) -> anyhow::Result<(StateName, Way)> {
+    let bytes = (arguments.block as u128) * u128::from(arguments.count.unwrap_or(0));
+    if bytes > 1 << 63 {
+        let (block, count) = (arguments.block, arguments.count.unwrap_or(0));
+        return Err(refuse(format!(
+            "{count} blocks of {block} bytes are {bytes} bytes, above 2^63; give fewer"
+        )));
+    }
+    let past_cache = matches!(arguments.way, Some(WayName::Direct | WayName::Ring));
+    let state = match (arguments.state, past_cache) {
+        (StateName::AsIs, true) => StateName::Direct,
+        (StateName::Cold | StateName::Warm, true) => {
+            let text = "--way direct and ring read past the page cache: there is no cold or warm \
+                        of them; leave --state away";
+            return Err(refuse(text));
+        }
+        (state, _) => state,
+    };
+    let count = arguments.count;
+    let way = match (arguments.way, state, arguments.threads) {
+        (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
+        (Some(WayName::Ring), ..) => Way::Ring { depth: DEPTH },
+        (Some(_), StateName::Direct, _) => {
+            let text = "--state direct reads past the page cache: give --way direct or ring, or \
+                        none";
+            return Err(refuse(text));
+        }
+        (Some(WayName::Mmap), ..) => Way::Map,
+        (Some(WayName::Pread), ..) => Way::Pread,
+        (Some(WayName::Read), _, 2..) => {
+            return Err(refuse("--way read is one call after another: give --threads 1, or pread"));
+        }
+        (None, _, 2..) => Way::Pread,
+        (Some(WayName::Read) | None, ..) => Way::Calls { count },
+    };
+    if count.is_none() && source.subject().kind == fathom_fileio::subject::Kind::Character {
+        let path = super::session::shown(&arguments.file);
+        return Err(refuse(format!("{path} has no end: say how many blocks, as --count 1000")));
+    }
+    Ok((state, way))
+}
+
+fn pass(
+    session: &Session,
+    arguments: &ReadArguments,
+    source: &Source,
+    state: StateName,
+    way: Way,
+) -> anyhow::Result<(Pass, Disturbance)> {
+    let stop = session.stop().now();
+    let before = state::prepare(source, state, arguments.drop_caches, stop)?;
+    let range = match (way, arguments.count) {
+        (Way::Calls { .. }, _) | (_, None) => None,
+        (_, Some(count)) => Some(0..arguments.block as u64 * count),
+    };
+    let request = Request {
+        way,
+        range,
+        block: arguments.block,
+        threads: usize::from(arguments.threads),
+        keep_going: arguments.keep_going,
+        stop,
+    };
+    let device = state::device_bytes();
+    let (outcome, counted) = session.observed(|clock| fathom_fileio::read(source, &request, clock));
+    let outcome = outcome
+        .map_err(|error| refuse(format!("read {}: {error}", source.subject().path.display())))?;
+    let device_bytes =
+        device.zip(state::device_bytes()).map(|(before, after)| after.saturating_sub(before));
+    Ok((Pass { before, outcome, device_bytes }, counted))
+}
+
+fn measured(
+    arguments: &ReadArguments,
+    source: &Source,
+    (state, way): (StateName, Way),
+    passes: &[Pass],
+    disturbance: Disturbance,
+) -> Measured {
+    let last = &passes[passes.len() - 1];
+    let word = match state {
+        StateName::Direct => "direct",
+        _ => state::word(passes[0].before.state),
+    };
+    let params = Params::one("block", arguments.block as i64)
+        .and("state", word)
+        .and("threads", i64::from(arguments.threads))
+        .and("way", name_of(way))
+        .and("file_bytes", last.outcome.sum.bytes as i64);
+    let verdict = faults(passes)
+        .or_else(|| passes.iter().find_map(|one| state::not_as_asked(source, state, &one.before)))
+        .or_else(|| bypassed(passes))
+        .or_else(|| super::nothing_done(last.outcome.sum.bytes));
+    let values = match last.outcome.sum.bytes {
+        0 => Vec::new(),
+        _ => passes.iter().map(Pass::rate).collect(),
+    };
+    let mut doubts = state::doubts(source, state, &passes[0].before);
+    doubts.extend(passes.iter().find_map(changed));
+    if passes.iter().any(|pass| pass.outcome.sum.xor != passes[0].outcome.sum.xor)
+        && !passes.iter().any(|pass| pass.outcome.stopped)
+    {
+        let text = "the passes read different content";
+        doubts.push(Reason::new(Cause::WrongWork, text));
+    }
+    Measured {
+        metric: "file.read.throughput",
+        params,
+        values,
+        disturbance,
+        checks: checks(source, last),
+        verdict,
+        doubts,
+        notes: Vec::new(),
+    }
+}
+
+fn checks(source: &Source, last: &Pass) -> Vec<Check> {
+    let Sum { xor, position, bytes } = last.outcome.sum;
+    let mut facts = vec![
+        ("file", state::place(source)),
+        ("XOR-32", format!("{xor:08x}")),
+        ("position sum", format!("{position:016x}")),
+        ("bytes", bytes.to_string()),
+        ("calls", last.outcome.calls.to_string()),
+        ("in memory before", state::told(&last.before)),
+    ];
+    facts.extend(last.device_bytes.map(|bytes| ("bytes from devices", bytes.to_string())));
+    super::session::checked(facts)
+}
+
+/// What a place that could not be read does to the number.
+fn faults(passes: &[Pass]) -> Option<Verdict> {
+    let faults = passes.iter().flat_map(|pass| &pass.outcome.faults);
+    let words: Vec<String> = faults
+        .map(|fault| {
+            let error = std::io::Error::from_raw_os_error(fault.error);
+            format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at)
+        })
+        .collect();
+    let text = match words.as_slice() {
+        [] => return None,
+        [first] => format!("could not be read: {first}"),
+        [first, rest @ ..] => {
+            format!("could not be read: {first}; and {} more places", rest.len())
+        }
+    };
+    Some(Verdict::because(State::Invalid, Cause::WrongWork, text))
+}
+
+fn bypassed(passes: &[Pass]) -> Option<Verdict> {
+    let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
+    let text = "the file system took direct reads, and read by way of the page cache";
+    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, text);
+    passes.iter().any(buffered).then(verdict)
+}
+
+fn changed(pass: &Pass) -> Option<Reason> {
+    let change = pass.outcome.changed?;
+    let text = match change.size {
+        (then, now) if then != now => {
+            format!("the file changed while it was read: from {then} to {now} bytes")
+        }
+        _ if change.modified => "the file's content changed while it was read".to_owned(),
+        _ => return None,
+    };
+    Some(Reason::new(Cause::NotAsAsked, text))
+}
+
+/// A way in one word, as records and `--way` have it.
+pub(super) fn name_of(way: Way) -> &'static str {
+    match way {
+        Way::Pread => "pread",
+        Way::Map => "mmap",
+        Way::Direct => "direct",
+        Way::Ring { .. } => "ring",
+        Way::Calls { .. } => "read",
+    }
+}
+
+fn say(
+    session: &mut Session,
+    source: &Source,
+    arguments: &ReadArguments,
+    way: Way,
+    passes: &[Pass],
+) {
+    let last = &passes[passes.len() - 1];
+    let Outcome { sum, ns, calls, fallbacks, .. } = &last.outcome;
+    let (bytes, seconds) = (sum.bytes, ns / 1e9);
+    let threads = match arguments.threads {
+        1 => "1 thread".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    let blocks = bytes.div_ceil(arguments.block as u64);
+    let mut facts = vec![
+        ("file", state::place(source)),
+        (
+            "read",
+            format!(
+                "{blocks} blocks of {} bytes: {bytes} bytes = {:.3} MiB; by {}, {threads}",
+                arguments.block,
+                bytes as f64 / MIB,
+                name_of(way)
+            ),
+        ),
+    ];
+    if passes.len() > 1 && passes.len() <= TOLD {
+        for (number, pass) in (1..).zip(passes) {
+            let rate = quantity(pass.rate(), fathom_record::Unit::BytesPerSecond);
+            let word = state::word(pass.before.state).to_uppercase();
+            let text = format!("pass {number}: {word}, {:.6} s, {rate}", pass.outcome.ns / 1e9);
+            facts.push(("", text));
+        }
+    }
+    facts.push(("before", state::told(&last.before)));
+    facts.push(("time", format!("{seconds:.6} s")));
+    if bytes > 0 {
+        let rate = bytes as f64 / seconds;
+        let (mib, per_second) = (rate / MIB, *calls as f64 / seconds);
+        let speed = format!("{rate:.0} B/s = {mib:.1} MiB/s; {per_second:.0} calls/s");
+        facts.push(("speed", speed));
+    }
+    facts.push(("XOR-32", format!("{:08x}", sum.xor)));
+    facts.push(("position sum", format!("{:016x}", sum.position)));
+    if let Some(bytes) = last.device_bytes {
+        facts.push(("from devices", format!("{bytes} bytes = {}", size(bytes))));
+    }
+    if *fallbacks > 0 {
+        facts.push(("beside", format!("{fallbacks} of {calls} calls of another kind")));
+    }
+    for fault in &last.outcome.faults {
+        let error = std::io::Error::from_raw_os_error(fault.error);
+        let text = format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at);
+        facts.push(("unreadable", text));
+    }
+    if let Some(at) = last.outcome.ended_at {
+        facts.push(("ended", format!("the file ends at byte {at}")));
+    }
+    if last.outcome.stopped {
+        facts.push(("stopped", format!("after {bytes} bytes")));
+    }
+    session.say_facts(&facts);
+}

@@ -1,0 +1,4 @@
+//! Files: what it takes to read and to write them.
+
+pub mod read_throughput;
+pub mod write_throughput;

@@ -1,0 +1,80 @@
+//! What a command by hand prints: names with their facts, and how a number stands.
+
+use fathom_record::{Agreement, Record};
+
+use crate::counts::cause_words;
+use crate::quantity::{percent, quantity, range};
+use crate::remarks::meaning;
+use crate::wrap::{glued, width_of, wrapped};
+
+/// The least width of the names.
+const NAMES: usize = 14;
+
+/// Names and what they stand for, one under the other, each line ended by a newline.
+pub fn facts(facts: &[(&str, String)], width: usize) -> String {
+    let names = facts.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).max(NAMES) + 2;
+    let line = |(name, fact): &(&str, String)| {
+        let first = format!("{name}{}", " ".repeat(names - width_of(name)));
+        wrapped(fact, width, &first, &" ".repeat(names))
+    };
+    facts.iter().map(line).collect()
+}
+
+/// What was predicted of a number, and the verdict on both.
+pub fn standing(record: &Record, width: usize) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    if let Some(interval) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
+        if let (Some([low, high]), Some(level)) = (interval.ci95, interval.ci_level) {
+            let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
+            let level = glued(&percent(level));
+            let text = format!("{low} to {high} ({level}, within this run)");
+            lines.push(("interval", text));
+        }
+    }
+    match (&record.prediction, &record.no_model) {
+        (Some(prediction), _) => {
+            let word = match record.agreement {
+                Some(Agreement::Agrees) => ": agrees",
+                Some(Agreement::Differs) => ": differs",
+                Some(Agreement::Undecided) => match inside(record) {
+                    Some(true) => ": lies within",
+                    Some(false) => ": lies outside",
+                    None => ": cannot tell",
+                },
+                None => "",
+            };
+            let range = glued(&range(prediction.low, prediction.high, record.unit));
+            lines.push(("predicted", format!("{range}{word}")));
+            lines.push(("", prediction.formula.clone()));
+            if let Some(meaning) = meaning(record) {
+                lines.push(("", meaning.to_owned()));
+            }
+        }
+        (None, Some(none)) => lines.push(("predicted", format!("no model: {}", none.0))),
+        (None, None) => {}
+    }
+    let state = record.verdict.state.word();
+    match record.verdict.reasons.as_slice() {
+        [] => lines.push(("verdict", state.to_owned())),
+        reasons => {
+            for reason in reasons {
+                let next = match reason.next.as_str() {
+                    "" => String::new(),
+                    next => format!("; {next}"),
+                };
+                let cause = cause_words(reason.cause);
+                lines.push(("verdict", format!("{state} ({cause}): {}{next}", reason.text)));
+            }
+        }
+    }
+    facts(&lines, width)
+}
+
+/// Whether a number without an interval lies within what was predicted.
+fn inside(record: &Record) -> Option<bool> {
+    let value = record.summary.as_ref()?;
+    let prediction = record.prediction.as_ref()?;
+    let low = prediction.low.is_none_or(|low| value.median >= low);
+    let high = prediction.high.is_none_or(|high| value.median <= high);
+    value.ci95.is_none().then_some(low && high)
+}
