@@ -143,7 +143,7 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
     Ok(written)
 }
 
-const FOUND: &str = "the file exists; allow that it is overwritten, or give another name";
+const FOUND: &str = "the file exists; replace it by force (--force), or give another name";
 
 fn in_use(path: &Path, what: &'static str) -> WriteError {
     WriteError::InUse { path: path.to_owned(), what }
@@ -160,6 +160,9 @@ fn check(path: &Path, request: &Request<'_>) -> Result<(), WriteError> {
         return Err(WriteError::Invalid(text));
     }
     match lstat(path) {
+        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
+            Err(in_use(path, "it is a directory; name a file in it"))
+        }
         Ok(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
             Err(in_use(path, "something else than a regular file has the name; give another"))
         }

@@ -120,7 +120,7 @@ pub struct ReadArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Passes; from 6 on the result has an interval.
+    /// Passes; from 12 on the result has an interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: u32,
@@ -179,7 +179,7 @@ pub struct WriteArguments {
     /// Which data: the same seed gives the same bytes.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = super::seed)]
     pub seed: u64,
-    /// Passes, each writing it anew; from 6 on the result has an interval.
+    /// Passes, each writing it anew; from 12 on the result has an interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: u32,

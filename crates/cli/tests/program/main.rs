@@ -3,6 +3,8 @@
 mod bad_input;
 mod doctor;
 mod endings;
+mod file_read;
+mod file_write;
 mod forbidden;
 mod group;
 mod laboratory;

@@ -207,6 +207,10 @@ impl Session {
             ..Sample::default()
         };
         let samples = vec![sample];
+        // Also where there is no value: what was counted then tells why.
+        for check in &samples[0].checks {
+            record.checks.insert(check.name.clone(), check.detail.clone());
+        }
         pipeline::fill(&mut record, about, &samples, false, self.run.clock.read_ns);
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;

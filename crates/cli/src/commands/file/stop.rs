@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 /// Told to stop, and by whom.
@@ -29,6 +29,8 @@ impl Stop {
             flag::register(signal, Arc::clone(&by_person))?;
             flag::register(signal, Arc::clone(&now))?;
         }
+        // Heard and forgotten: the write beyond a limit on files then fails, and can be told.
+        flag::register(SIGXFSZ, Arc::default())?;
         Ok(Self { now, by_person })
     }
 

@@ -5,6 +5,8 @@ use std::sync::atomic::Ordering;
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_record::{Disturbance, Params};
 
+use rustix::io::Errno;
+
 use super::session::{Measured, Session, checked, refuse, shown};
 use crate::arguments::file::{SyncName, WriteArguments};
 use crate::exit::Status;
@@ -56,6 +58,10 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
             Err(error @ (WriteError::Invalid(_) | WriteError::InUse { .. })) => {
                 return Err(refuse(error));
             }
+            Err(WriteError::Failed { path, error, .. }) if is_of_the_place(error) => {
+                let path = shown(&path);
+                return Err(refuse(format!("write {path}: {error}; name a place to write to")));
+            }
             Err(error) => return Err(error.into()),
         }
         disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
@@ -64,6 +70,12 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
     say(&mut session, arguments, &passes[passes.len() - 1]);
     session.say_standing(&record);
     session.end()
+}
+
+/// Whether it is the place that cannot be written to, whatever is written.
+fn is_of_the_place(error: Errno) -> bool {
+    use Errno as E;
+    [E::NOENT, E::NOTDIR, E::ACCESS, E::PERM, E::ROFS, E::NAMETOOLONG, E::LOOP].contains(&error)
 }
 
 fn total_ns(written: &Written) -> f64 {

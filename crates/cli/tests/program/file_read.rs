@@ -1,0 +1,371 @@
+//! `fathom file read` as a person uses it: checksums, states and their proof, and what it says of
+//! what is no plain file.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fathom_fileio::Generator;
+use fathom_lab::disk::{Disk, Faults};
+use fathom_lab::fuse::Mount;
+use fathom_lab::mounts;
+use fathom_record::{Document, Record, State};
+
+use crate::group::skipped;
+use crate::{Place, is_refused, text};
+
+/// A file of data that nothing else has.
+fn made(place: &Place, name: &str, length: usize) -> PathBuf {
+    let mut bytes = vec![0; length];
+    Generator::new(5).fill(0, &mut bytes);
+    written(place, name, &bytes)
+}
+
+fn written(place: &Place, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = place.path().join(name);
+    fs::write(&path, bytes).expect("a file");
+    File::open(&path).expect("it is there").sync_all().expect("synced");
+    path
+}
+
+/// What reading gives as a document.
+fn document(place: &Place, path: &Path, more: &[&str]) -> Document {
+    let path = path.to_str().expect("a name in UTF-8");
+    let output = place.run(&[&["file", "read", path, "--json"], more].concat());
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+/// The one record of reading.
+fn record(place: &Place, path: &Path, more: &[&str]) -> Record {
+    let mut records = document(place, path, more).records;
+    assert_eq!(records.len(), 1);
+    records.remove(0)
+}
+
+fn check<'r>(record: &'r Record, name: &str) -> &'r str {
+    record.checks.get(name).unwrap_or_else(|| panic!("no {name}: {:?}", record.checks))
+}
+
+fn sums(record: &Record) -> (&str, &str, &str) {
+    (check(record, "XOR-32"), check(record, "position sum"), check(record, "bytes"))
+}
+
+/// Whether files here lie on a device, from which alone one can be cold.
+fn is_on_device(place: &Place) -> bool {
+    fathom_fileio::look(place.path()).is_ok_and(|at| at.is_on_device() == Some(true))
+}
+
+#[test]
+fn known_content_has_its_known_sum() {
+    let place = Place::new();
+    let zeroes = vec![0; 10_001];
+    let cases: [(&[u8], &str); 5] = [
+        (b"abcd", "64636261"),
+        (b"abcde", "64636204"),
+        (&zeroes, "00000000"),
+        (b"x", "00000078"),
+        (b"", "00000000"),
+    ];
+    for (bytes, xor) in cases {
+        let path = written(&place, "known", bytes);
+        let record = record(&place, &path, &["--block", "3"]);
+        assert_eq!(check(&record, "XOR-32"), xor);
+        assert_eq!(check(&record, "bytes"), bytes.len().to_string());
+    }
+}
+
+#[test]
+fn no_block_way_or_number_of_threads_changes_a_sum() {
+    let place = Place::new();
+    let path = made(&place, "data", 3_000_001);
+    let first = record(&place, &path, &["--block", "1000000"]);
+    let others: [&[&str]; 7] = [
+        &["--block", "7"],
+        &["--block", "4K", "--way", "pread"],
+        &["--block", "64K", "--threads", "3"],
+        &["--block", "1M", "--way", "mmap", "--threads", "2"],
+        &["--block", "5M"],
+        &["--block", "64K", "--state", "warm", "--repeat", "2"],
+        &["--block", "512K", "--state", "cold"],
+    ];
+    for more in others {
+        let other = record(&place, &path, more);
+        assert_eq!(sums(&other), sums(&first), "{more:?}");
+    }
+    let part = record(&place, &path, &["--block", "1000", "--count", "5"]);
+    let same = record(&place, &path, &["--block", "2500", "--count", "2", "--way", "pread"]);
+    assert_eq!(sums(&part), sums(&same));
+    assert_eq!(check(&part, "bytes"), "5000");
+}
+
+#[test]
+fn direct_reads_give_the_same_sum_of_a_file_of_any_size() {
+    let place = Place::new();
+    let path = made(&place, "data", 1_000_003);
+    let through = record(&place, &path, &["--block", "64K"]);
+    for way in ["direct", "ring"] {
+        let path = path.to_str().expect("a name in UTF-8");
+        let output = place.run(&["file", "read", path, "--block", "64K", "--way", way, "--json"]);
+        if output.status.code() == Some(2) {
+            skipped(text(&output.stderr).trim());
+            continue;
+        }
+        let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+        assert_eq!(sums(&document.records[0]), sums(&through), "{way}");
+        assert_eq!(document.records[0].params.text("state"), Some("direct"));
+    }
+}
+
+#[test]
+fn cold_is_proved_and_comes_from_the_device() {
+    let place = Place::new();
+    if !is_on_device(&place) {
+        return skipped("files for temporary use lie on no device here");
+    }
+    let path = made(&place, "data", 8 << 20);
+    let cold = record(&place, &path, &["--block", "64K", "--state", "cold"]);
+    assert_eq!(cold.params.text("state"), Some("cold"));
+    assert!(check(&cold, "in memory before").starts_with("COLD"), "{:?}", cold.checks);
+    let fetched: u64 = check(&cold, "bytes from devices").parse().expect("a number");
+    assert!(fetched >= 8 << 20, "{fetched}");
+    let warm = record(&place, &path, &["--block", "64K", "--state", "warm"]);
+    assert!(check(&warm, "in memory before").starts_with("WARM"), "{:?}", warm.checks);
+    assert_eq!(check(&warm, "bytes from devices"), "0");
+    assert!(warm.verdict.shows_number());
+}
+
+#[test]
+fn what_lives_in_memory_cannot_be_cold_and_gives_no_number() {
+    let place = Place::new();
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return skipped("there is no /dev/shm to write to");
+    };
+    let path = folder.path().join("data");
+    fs::write(&path, vec![1; 1 << 20]).expect("a file");
+    if fathom_fileio::look(&path).is_ok_and(|at| at.file_system.name != "tmpfs") {
+        return skipped("/dev/shm is no tmpfs here");
+    }
+    let cold = record(&place, &path, &["--block", "64K", "--state", "cold"]);
+    assert_eq!(cold.verdict.state, State::Invalid);
+    let reason = &cold.verdict.reasons[0].text;
+    assert!(reason.contains("100 % cached") && reason.contains("tmpfs"), "{reason}");
+    let warm = record(&place, &path, &["--block", "64K"]);
+    assert!(warm.verdict.shows_number(), "{:?}", warm.verdict);
+}
+
+#[test]
+fn pages_that_another_holds_are_not_cold() {
+    let place = Place::new();
+    if !is_on_device(&place) {
+        return skipped("files for temporary use lie on no device here");
+    }
+    let path = made(&place, "data", 1 << 20);
+    let file = File::open(&path).expect("it is there");
+    // SAFETY: a new mapping of a file that nobody changes; it is only held.
+    let held = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            1 << 19,
+            libc::PROT_READ,
+            libc::MAP_SHARED | libc::MAP_POPULATE,
+            std::os::fd::AsRawFd::as_raw_fd(&file),
+            0,
+        )
+    };
+    assert_ne!(held, libc::MAP_FAILED);
+    let cold = record(&place, &path, &["--block", "64K", "--state", "cold"]);
+    assert_eq!(cold.verdict.state, State::Invalid);
+    let reason = &cold.verdict.reasons[0].text;
+    assert!(reason.contains("asked for cold, but ") && reason.contains("cached"), "{reason}");
+    // SAFETY: the mapping was made above, and nothing refers to it.
+    unsafe { libc::munmap(held, 1 << 19) };
+}
+
+#[test]
+fn holes_are_told_beside_a_cold_number() {
+    let place = Place::new();
+    if !is_on_device(&place) {
+        return skipped("files for temporary use lie on no device here");
+    }
+    let path = place.path().join("sparse");
+    let file = File::create(&path).expect("a file");
+    file.write_all_at(&[7; 1 << 20], 3 << 20).expect("written");
+    file.sync_all().expect("synced");
+    let cold = record(&place, &path, &["--block", "64K", "--state", "cold"]);
+    assert_eq!(cold.verdict.state, State::Noisy);
+    let reason = &cold.verdict.reasons[0].text;
+    assert!(reason.contains("only 25 % of the file is data"), "{reason}");
+    assert!(check(&cold, "file").contains("25 % data"), "{:?}", cold.checks);
+}
+
+#[test]
+fn a_result_is_kept_and_shown_again() {
+    let place = Place::new();
+    let path = made(&place, "data", 1 << 20);
+    let output = place.run(&["file", "read", path.to_str().expect("a name"), "--block", "4K"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for part in
+        ["256 blocks of 4096 bytes", "1.000 MiB", "XOR-32", "position sum", "calls/s", "B/s"]
+    {
+        assert!(said.contains(part), "`{part}` is missing: {said}");
+    }
+    let kept = place.latest();
+    assert_eq!(kept.records.len(), 1);
+    assert_eq!(kept.records[0].metric.as_str(), "file.read.throughput");
+    assert!(said.contains(check(&kept.records[0], "XOR-32")), "{said}");
+    assert!(kept.records[0].is_intact());
+    let history = place.run(&["history", "file.read.throughput"]);
+    assert!(text(&history.stdout).contains("file.read.throughput"), "{}", text(&history.stdout));
+}
+
+#[test]
+fn repeated_passes_are_all_kept_and_agree_on_the_content() {
+    let place = Place::new();
+    let path = made(&place, "data", 1 << 20);
+    let record = record(&place, &path, &["--block", "64K", "--repeat", "14", "--samples"]);
+    let summary = record.summary.expect("a summary");
+    assert_eq!(summary.n, 14);
+    assert_eq!(record.samples.expect("raw values")[0].values.len(), 14);
+}
+
+#[test]
+fn mistakes_are_one_line_with_what_helps() {
+    let place = Place::new();
+    let path = made(&place, "data", 5000);
+    let name = path.to_str().expect("a name");
+    let folder = place.path().to_str().expect("a name");
+    let fifo = place.path().join("fifo");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).expect("a fifo");
+    let fifo = fifo.to_str().expect("a name");
+    let cases: [(&[&str], &[&str]); 14] = [
+        (&["missing", "--block", "1"], &["missing", "No such file"]),
+        (&[folder, "--block", "1"], &["directory", "name a regular file"]),
+        (&[fifo, "--block", "1"], &["FIFO"]),
+        (&[name, "--block", "0"], &["0 bytes", "1 to"]),
+        (&[name, "--block", "2GiB"], &["too large", "1GiB"]),
+        (&[name, "--block", "99999999999G"], &["2^64"]),
+        (&[name, "--block", "4X"], &["no size", "64KiB"]),
+        (&[name, "--block", "1G", "--count", "9000000000000000000"], &["2^63", "fewer"]),
+        (&[name, "--blok", "1"], &["--block"]),
+        (&[name], &["--block"]),
+        (&[name, "--block", "4K", "--way", "ring", "--state", "cold"], &["--state"]),
+        (&[name, "--block", "4K", "--way", "read", "--threads", "2"], &["--threads 1"]),
+        (&[name, "--block", "1000", "--state", "direct"], &["multiple of"]),
+        (&["/dev/zero", "--block", "4K"], &["no end", "--count"]),
+    ];
+    for (arguments, parts) in cases {
+        let output = place.run(&[&["file", "read"], arguments].concat());
+        is_refused(&output, parts);
+    }
+}
+
+#[test]
+fn a_file_that_one_may_not_read_is_refused() {
+    let place = Place::new();
+    let path = made(&place, "secret", 5000);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    let mut command =
+        place.fathom(&["file", "read", path.to_str().expect("a name"), "--block", "1"]);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65_534).gid(65_534);
+    }
+    match command.output() {
+        Ok(output) => is_refused(&output, &["secret", "Permission denied"]),
+        Err(error) => skipped(&format!("another user cannot start the program here: {error}")),
+    }
+}
+
+#[test]
+fn devices_and_files_of_the_kernel_have_an_answer() {
+    let place = Place::new();
+    let zero = record(&place, Path::new("/dev/zero"), &["--block", "4K", "--count", "10"]);
+    assert_eq!(sums(&zero), ("00000000", "0000000000000000", "40960"));
+    let version = fs::read("/proc/version").expect("a kernel");
+    let record = record(&place, Path::new("/proc/version"), &["--block", "10"]);
+    assert_eq!(check(&record, "bytes"), version.len().to_string());
+    let copy = written(&place, "copy", &version);
+    let of_copy = self::record(&place, &copy, &["--block", "10"]);
+    assert_eq!(sums(&of_copy), sums(&record));
+}
+
+#[test]
+fn a_symbolic_link_is_followed_and_said() {
+    let place = Place::new();
+    let path = made(&place, "data", 5000);
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).expect("a link");
+    let record = record(&place, &link, &["--block", "1K"]);
+    assert!(check(&record, "file").contains("symbolic link"), "{:?}", record.checks);
+    assert_eq!(check(&record, "bytes"), "5000");
+}
+
+#[test]
+fn a_limit_of_time_ends_the_read_and_tells_what_was_read() {
+    let place = Place::new();
+    let arguments = ["file", "read", "/dev/zero", "--block", "1M", "--count", "100000000"];
+    let output = place.run(&[&arguments[..], &["--time-limit", "200ms"]].concat());
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("stopped"), "{said}");
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_read() {
+    let place = Place::new();
+    let arguments = ["file", "read", "/dev/zero", "--block", "1M", "--count", "100000000"];
+    let mut command = place.fathom(&arguments);
+    command.stdout(std::process::Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(700));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(text(&output.stdout).contains("stopped"), "{}", text(&output.stdout));
+    let kept = place.latest();
+    assert_eq!(kept.run.state, fathom_record::RunState::Interrupted);
+    assert_eq!(kept.records[0].verdict.state, State::Noisy);
+}
+
+#[test]
+fn a_place_that_cannot_be_read_is_told_with_its_offset() {
+    let test = "file_read::a_place_that_cannot_be_read_is_told_with_its_offset";
+    if !mounts::inside(test, skipped_or_said) {
+        return;
+    }
+    let place = Place::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::new();
+    let _mount = Mount::new(&disk, folder.path()).expect("a mount");
+    let path = folder.path().join("data");
+    let mut bytes = vec![0; 1 << 20];
+    Generator::new(5).fill(0, &mut bytes);
+    fs::write(&path, &bytes).expect("a file");
+    let bad = 40_960..45_056;
+    let unreadable = Some(("data".to_owned(), bad.clone()));
+    disk.misbehave(Faults { unreadable, uncached: true, ..Faults::default() });
+    let name = path.to_str().expect("a name");
+    let stopped = place.run(&["file", "read", name, "--block", "64K"]);
+    let said = text(&stopped.stdout);
+    assert_eq!(stopped.status.code(), Some(1), "{said}");
+    assert!(said.contains("from byte 40960 on") && said.contains("invalid"), "{said}");
+    let arguments = ["file", "read", name, "--block", "64K", "--keep-going", "--json"];
+    let output = place.run(&arguments);
+    assert_eq!(output.status.code(), Some(1));
+    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let record = &document.records[0];
+    assert_eq!(record.verdict.state, State::Invalid);
+    assert!(record.verdict.reasons[0].text.contains("4096 bytes from byte 40960 on"));
+    // The rest was read: as a file that has nothing in that place.
+    bytes[bad.start as usize..bad.end as usize].fill(0);
+    assert_eq!(check(record, "XOR-32"), format!("{:08x}", fathom_fileio::Sum::of(&bytes).xor));
+}
+
+fn skipped_or_said(what: &str) {
+    skipped(what.strip_prefix("skipped: ").unwrap_or(what));
+}
