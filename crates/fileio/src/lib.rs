@@ -5,7 +5,7 @@
 //!   write.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
 //!   is in memory, and the way to cold and warm.
-//! - [`read`]: the ways of reading; [`write`]: the way of writing; [`scratch`]: files that leave
+//! - [`read`]: the ways of reading; [`fast`]: the quickest of them for each part of a file; [`write`]: the way of writing; [`scratch`]: files that leave
 //!   nothing behind.
 //!
 //! All `unsafe` that these need is here: `kernel`, `memory`, and the two ways of reading by mapped
@@ -13,6 +13,7 @@
 //! prints.
 
 pub mod extents;
+pub mod fast;
 pub mod filesystem;
 pub mod generate;
 mod kernel;

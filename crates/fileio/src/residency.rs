@@ -8,6 +8,7 @@
 use std::fmt;
 use std::fs::File;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -169,6 +170,34 @@ pub fn of(file: &File) -> Residency {
         }
         why => Residency::unknown(bytes, why),
     }
+}
+
+/// Pieces of a file, front to back, that are mostly in memory (true) or mostly not, cut at whole
+/// multiples of `grain` bytes. None where it cannot be told.
+pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
+    let whole = of(file);
+    let by_mincore = match whole.witness {
+        Witness::Nobody => return None,
+        Witness::Mincore => true,
+        Witness::Both | Witness::Cachestat => false,
+    };
+    let mut pieces: Vec<(Range<u64>, bool)> = Vec::new();
+    let mut at = 0;
+    while at < whole.bytes {
+        let end = at.saturating_add(grain).min(whole.bytes);
+        let window = [(at, end - at)];
+        let pages = match by_mincore {
+            true => mincore(file, &window).ok()?,
+            false => cachestat(file, &window).ok()?,
+        };
+        let is_in_memory = 2 * pages * page() as u64 >= end - at;
+        match pieces.last_mut() {
+            Some((last, same)) if *same == is_in_memory => last.end = end,
+            _ => pieces.push((at..end, is_in_memory)),
+        }
+        at = end;
+    }
+    Some(pieces)
 }
 
 /// One look by both ways.

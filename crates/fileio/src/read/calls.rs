@@ -111,7 +111,7 @@ fn fill(
     tally.calls += made;
     position.left -= made;
     let short = if let Met::Short(read) = met { read } else { 0 };
-    tally.sum.add(position.at - job.range.start, &buffer[..filled + short]);
+    tally.sum.add(job.place(position.at), &buffer[..filled + short]);
     position.at += (filled + short) as u64;
     match met {
         Met::Nothing => true,
@@ -159,7 +159,7 @@ fn complete(
                 break;
             }
             Ok(read) => {
-                tally.sum.add(position.at - job.range.start, &rest[..read]);
+                tally.sum.add(job.place(position.at), &rest[..read]);
                 position.at += read as u64;
                 rest = &mut rest[read..];
             }

@@ -80,7 +80,7 @@ fn read_shares(
             tally.calls += 1;
             match rustix::io::pread(direct, &mut worker.buffer[..length], at) {
                 Ok(read) if read == length => {
-                    tally.sum.add(at - job.range.start, &worker.buffer[..read]);
+                    tally.sum.add(job.place(at), &worker.buffer[..read]);
                 }
                 // Short, interrupted or failed: the careful way tells what is the matter.
                 _ => {

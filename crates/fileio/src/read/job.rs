@@ -19,8 +19,10 @@ const PLACE: u64 = 4096;
 /// What is to be read, shared by all threads.
 pub(super) struct Job<'a> {
     pub(super) file: &'a File,
-    /// The whole range. Sums count from its start.
+    /// The whole range.
     pub(super) range: Range<u64>,
+    /// Sums count from here.
+    origin: u64,
     pub(super) block: usize,
     keep_going: bool,
     stop: &'a AtomicBool,
@@ -31,7 +33,13 @@ pub(super) struct Job<'a> {
 impl<'a> Job<'a> {
     pub(super) fn new(file: &'a File, range: Range<u64>, request: &Request<'a>) -> Self {
         let (keep_going, stop) = (request.keep_going, request.stop);
-        Self { file, range, block: request.block, keep_going, stop, over: AtomicBool::new(false) }
+        let (block, origin) = (request.block, request.origin.unwrap_or(range.start));
+        Self { file, range, origin, block, keep_going, stop, over: AtomicBool::new(false) }
+    }
+
+    /// Where a byte of the file stands in the sums.
+    pub(super) fn place(&self, at: u64) -> u64 {
+        at - self.origin
     }
 
     /// Parts of a range to be taken by the threads in turn: whole blocks, about `wanted` bytes.
@@ -130,7 +138,7 @@ impl Tally {
                     return false;
                 }
                 Ok(read) => {
-                    self.sum.add(at - job.range.start, &buffer[..read]);
+                    self.sum.add(job.place(at), &buffer[..read]);
                     at += read as u64;
                 }
                 Err(Errno::INTR) => {}

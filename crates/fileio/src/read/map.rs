@@ -104,7 +104,7 @@ fn read_window(
             *populates = window.populate(from, length + page_part) != Err(Errno::INVAL);
         }
         let mut sum = Sum::default();
-        sum.add(at - job.range.start, &window.bytes()[from..from + length]);
+        sum.add(job.place(at), &window.bytes()[from..from + length]);
         if window.is_broken() {
             return Some(at);
         }

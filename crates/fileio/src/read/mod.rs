@@ -61,6 +61,9 @@ pub struct Request<'a> {
     pub way: Way,
     /// These bytes; none: all.
     pub range: Option<Range<u64>>,
+    /// Sums count from this byte, at or before the range: those of parts can then be merged; none:
+    /// from the start of the range.
+    pub origin: Option<u64>,
     /// Bytes of a block: exactly these, never rounded.
     pub block: usize,
     /// How many threads.
@@ -77,7 +80,8 @@ pub static NEVER: AtomicBool = AtomicBool::new(false);
 impl Request<'_> {
     /// The whole file in one way, by one thread, in blocks of [`BLOCK`].
     pub fn whole(way: Way) -> Self {
-        Self { way, range: None, block: BLOCK, threads: 1, keep_going: false, stop: &NEVER }
+        let (range, origin) = (None, None);
+        Self { way, range, origin, block: BLOCK, threads: 1, keep_going: false, stop: &NEVER }
     }
 }
 
@@ -249,7 +253,7 @@ fn check(kind: Kind, request: &Request<'_>) -> Result<(), ReadError> {
         return invalid("a device without offsets is read by calls one after another".to_owned());
     }
     if let Some(range) = &request.range
-        && range.start > range.end
+        && (range.start > range.end || request.origin.is_some_and(|origin| origin > range.start))
     {
         return invalid(format!("a range from {} to {}", range.start, range.end));
     }

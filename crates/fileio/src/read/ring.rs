@@ -198,7 +198,7 @@ impl<'j> Reader<'j> {
         self.free.push(number);
         if usize::try_from(result) == Ok(length) {
             let from = number * self.job.block;
-            tally.sum.add(at - self.job.range.start, &rings.buffers[from..from + length]);
+            tally.sum.add(self.job.place(at), &rings.buffers[from..from + length]);
         } else {
             let calls = tally.calls;
             let Worker { file, buffer } = &mut rings.worker;

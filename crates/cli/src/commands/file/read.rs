@@ -129,6 +129,7 @@ fn pass(
     let request = Request {
         way,
         range,
+        origin: None,
         block: arguments.block,
         threads: usize::from(arguments.threads),
         keep_going: arguments.keep_going,
