@@ -14,7 +14,7 @@ use fathom_measure::Clock;
 use crate::extents;
 use crate::filesystem::Class;
 use crate::read::{BLOCK, Change, Fault, Outcome, ReadError, Request, Way, read};
-use crate::residency::{self, State};
+use crate::residency::{self, Residency, State};
 use crate::subject::{Direct, Source};
 use crate::sum::Sum;
 
@@ -115,6 +115,8 @@ pub struct Fast {
     pub stopped: bool,
     /// What changed meanwhile.
     pub changed: Option<Change>,
+    /// What of it was in memory before.
+    pub before: Option<Residency>,
 }
 
 /// Reads a whole file. `progress` is told of every stretch how many bytes it had.
@@ -128,8 +130,10 @@ pub fn fast(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Fast, ReadError> {
     let begin = clock.start();
-    let mut reader = Reader { source, options, clock, progress, done: Fast::default() };
-    for (range, from) in pieces(source) {
+    let before = residency::of(source.file());
+    let done = Fast { before: Some(before), ..Fast::default() };
+    let mut reader = Reader { source, options, clock, progress, done };
+    for (range, from) in pieces(source, &before) {
         let mut choices = choices(source, options, from);
         if reader.piece(range, from, &mut choices)? {
             break;
@@ -141,11 +145,11 @@ pub fn fast(
 }
 
 /// The file in pieces by where they are. Bytes that were never written come from memory anyhow.
-fn pieces(source: &Source) -> Vec<(Range<u64>, From)> {
+fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, From)> {
     let Some(size) = source.subject().size else { return vec![(0..u64::MAX, From::Unknown)] };
     let whole = |from| vec![(0..size, from)];
     let file: &File = source.file();
-    match residency::of(file).state {
+    match before.state {
         State::Warm => whole(From::Memory),
         State::Cold if extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) => {
             whole(From::Unknown)
@@ -179,8 +183,11 @@ fn choices(source: &Source, options: &Options<'_>, from: From) -> Vec<Choice> {
     if source.subject().size.is_none() {
         return vec![with(Way::Calls { count: None })];
     }
-    if let Some(way) = options.way {
-        return vec![with(way)];
+    match options.way {
+        // Past the cache without a ring is past the cache still.
+        Some(way @ Way::Ring { .. }) => return vec![with(way), with(Way::Direct)],
+        Some(way) => return vec![with(way)],
+        None => {}
     }
     let buffered = [with(Way::Pread), with(Way::Map)];
     let subject = source.subject();

@@ -95,6 +95,7 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&memory::munmap::Munmap),
     Entry::Probe(&memory::core_to_core::CoreToCore),
     Entry::ByHand(&file::read_throughput::ReadThroughput),
+    Entry::ByHand(&file::fast::Fast),
     Entry::ByHand(&file::write_throughput::WriteThroughput),
 ];
 

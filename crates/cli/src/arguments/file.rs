@@ -10,6 +10,7 @@ use super::{StoreArguments, block, count, time};
 const FILE_EXAMPLES: &str = "\
 Examples:
   fathom file read FILE --block 64K     block by block, with its XOR-32 and its speed
+  fathom file fast FILE                 read and check it as fast as this machine can
   fathom file write FILE --block 1M --count 1000 --sync data
 
 Blocks are exactly as large as they are said to be, and no block size changes a checksum. Sizes are
@@ -29,6 +30,8 @@ pub struct FileArguments {
 pub enum FileCommand {
     /// Read a file block by block, add it up, and say how fast, from where, and whether it should.
     Read(ReadArguments),
+    /// Read and check whole files as fast as this machine can.
+    Fast(FastArguments),
     /// Write a file of generated data, and say what data, sync and close took.
     Write(WriteArguments),
 }
@@ -183,6 +186,60 @@ pub struct WriteArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: u32,
+    /// Output and store.
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// A path that `file fast` can be told to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PathName {
+    /// pread(2) into a buffer of each thread's.
+    Pread,
+    /// Mapped pages.
+    Mmap,
+    /// Past the page cache: io_uring, or pread(2) where there is none.
+    Direct,
+}
+
+const FAST_EXAMPLES: &str = "\
+Examples:
+  fathom file fast FILE                 read and check it as fast as this machine can
+  fathom file fast FOLDER '*.iso'       every regular file of a folder, and those of a pattern
+  fathom file fast FILE --repeat 12     with an interval
+  fathom file fast FILE --path pread --threads 1
+
+What is in memory is read from there by the quickest way, which is found out on the file itself; the
+rest is read past the page cache, which leaves memory as it was. Symbolic links in folders are not
+followed; what is no regular file is counted and left out.";
+
+/// `fathom file fast`.
+#[derive(Debug, Args)]
+#[command(after_help = FAST_EXAMPLES)]
+pub struct FastArguments {
+    /// Files, folders, block devices or patterns.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Take this path, whatever is in memory.
+    #[arg(long, value_enum)]
+    pub path: Option<PathName>,
+    /// Threads [default: a thread for each CPU].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Bytes of a block [default: by the path].
+    #[arg(long, short, value_name = "SIZE", value_parser = block)]
+    pub block: Option<usize>,
+    /// Passes; from 12 on the result has an interval.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub repeat: u32,
+    /// What all cores read of memory in a second, as 50GB [default: of the last `fathom run
+    /// memory.bandwidth`].
+    #[arg(long, value_name = "SIZE", value_parser = super::bytes)]
+    pub ceiling: Option<u64>,
+    /// Go on behind a place, or a file, that cannot be read, and tell every such place.
+    #[arg(long)]
+    pub keep_going: bool,
     /// Output and store.
     #[command(flatten)]
     pub common: Common,

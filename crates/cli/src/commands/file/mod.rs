@@ -1,11 +1,14 @@
 //! `fathom file`: one file, by hand. One file per command, and the session they share.
 
+mod fast;
+mod found;
 mod read;
 mod session;
 mod state;
 mod stop;
 mod write;
 
+use fathom_fileio::read::Fault;
 use fathom_record::{Cause, State, Verdict};
 
 use crate::arguments::file::{FileArguments, FileCommand};
@@ -22,7 +25,25 @@ fn nothing_done(bytes: u64) -> Option<Verdict> {
 
 pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
     match &arguments.command {
+        FileCommand::Fast(fast) => fast::fast(fast),
         FileCommand::Read(read) => read::read(read),
         FileCommand::Write(write) => write::write(write),
     }
+}
+
+/// A place that could not be read, in words.
+fn fault_told(fault: &Fault) -> String {
+    let error = std::io::Error::from_raw_os_error(fault.error);
+    format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at)
+}
+
+/// What places that could not be read do to a number.
+fn unreadable<'f>(faults: impl Iterator<Item = &'f Fault>) -> Option<Verdict> {
+    let words: Vec<String> = faults.map(fault_told).collect();
+    let text = match words.as_slice() {
+        [] => return None,
+        [first] => format!("could not be read: {first}"),
+        [first, rest @ ..] => format!("could not be read: {first}; and {} more places", rest.len()),
+    };
+    Some(Verdict::because(State::Invalid, Cause::WrongWork, text))
 }

@@ -14,7 +14,7 @@ use crate::arguments::file::{ReadArguments, StateName, WayName};
 use crate::exit::Status;
 
 /// Reads of a ring that are under way at once.
-const DEPTH: u32 = 16;
+pub(super) const DEPTH: u32 = 16;
 /// So many passes are told one by one.
 const TOLD: usize = 10;
 const MIB: f64 = 1_048_576.0;
@@ -161,7 +161,7 @@ fn measured(
         .and("threads", i64::from(arguments.threads))
         .and("way", name_of(way))
         .and("file_bytes", last.outcome.sum.bytes as i64);
-    let verdict = faults(passes)
+    let verdict = super::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults))
         .or_else(|| passes.iter().find_map(|one| state::not_as_asked(source, state, &one.before)))
         .or_else(|| bypassed(passes))
         .or_else(|| super::nothing_done(last.outcome.sum.bytes));
@@ -201,25 +201,6 @@ fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     ];
     facts.extend(last.device_bytes.map(|bytes| ("bytes from devices", bytes.to_string())));
     super::session::checked(facts)
-}
-
-/// What a place that could not be read does to the number.
-fn faults(passes: &[Pass]) -> Option<Verdict> {
-    let faults = passes.iter().flat_map(|pass| &pass.outcome.faults);
-    let words: Vec<String> = faults
-        .map(|fault| {
-            let error = std::io::Error::from_raw_os_error(fault.error);
-            format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at)
-        })
-        .collect();
-    let text = match words.as_slice() {
-        [] => return None,
-        [first] => format!("could not be read: {first}"),
-        [first, rest @ ..] => {
-            format!("could not be read: {first}; and {} more places", rest.len())
-        }
-    };
-    Some(Verdict::because(State::Invalid, Cause::WrongWork, text))
 }
 
 fn bypassed(passes: &[Pass]) -> Option<Verdict> {
@@ -303,11 +284,7 @@ fn say(
     if *fallbacks > 0 {
         facts.push(("beside", format!("{fallbacks} of {calls} calls of another kind")));
     }
-    for fault in &last.outcome.faults {
-        let error = std::io::Error::from_raw_os_error(fault.error);
-        let text = format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at);
-        facts.push(("unreadable", text));
-    }
+    facts.extend(last.outcome.faults.iter().map(|fault| ("unreadable", super::fault_told(fault))));
     if let Some(at) = last.outcome.ended_at {
         facts.push(("ended", format!("the file ends at byte {at}")));
     }

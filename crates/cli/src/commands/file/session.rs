@@ -224,6 +224,12 @@ impl Session {
             record.verdict.state = State::Noisy;
             record.verdict.reasons.insert(0, reason);
         }
+        for reason in &mut record.verdict.reasons {
+            // By hand no CPU can be chosen.
+            if reason.next.contains("--cpu") {
+                reason.next = "stop them, and measure again".to_owned();
+            }
+        }
         record.notes.extend(measured.notes);
         let known = self.known();
         let known = Known::new(&known).under(&self.run.clock).on(&self.host);

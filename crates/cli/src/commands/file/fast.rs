@@ -1,0 +1,430 @@
+//! `fathom file fast`: whole files, read and checked as fast as this machine can.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fathom_fileio::fast::{Fast, From, Options, Part, fast as read_fast};
+use fathom_fileio::read::{Fault, Way};
+use fathom_fileio::{Source, Sum};
+use fathom_measure::affinity;
+use fathom_probes::Known;
+use fathom_record::{Disturbance, Params, Unit};
+use fathom_report::{percent, quantity};
+use indicatif::ProgressBar;
+
+use super::found::Found;
+use super::read::{DEPTH, name_of};
+use super::session::{Measured, Session, checked, refuse, shown, size};
+use super::state;
+use crate::arguments::file::{FastArguments, PathName};
+use crate::exit::Status;
+use crate::terminal;
+
+/// Files below this size are read by one thread each, several at a time.
+const SMALL: u64 = 16 << 20;
+/// So many files are told one by one.
+const TOLD: usize = 1000;
+const MIB: f64 = 1_048_576.0;
+
+/// What came of one file.
+struct One {
+    number: usize,
+    state: &'static str,
+    told: String,
+    fast: Fast,
+}
+
+impl One {
+    fn new(number: usize, fast: Fast) -> Self {
+        let told = fast.before.as_ref().map_or_else(String::new, state::told);
+        let state = fast.before.map_or("unknown", |before| state::word(before.state));
+        Self { number, state, told, fast }
+    }
+}
+
+/// What came of one pass over all of them.
+#[derive(Default)]
+struct Pass {
+    ones: Vec<One>,
+    ns: f64,
+    /// Files that could not be opened or begun.
+    failed: Vec<String>,
+}
+
+impl Pass {
+    fn sum(&self) -> Sum {
+        self.ones.iter().fold(Sum::default(), |mut sum, one| {
+            sum.xor ^= one.fast.sum.xor;
+            sum.position = sum.position.wrapping_add(one.fast.sum.position);
+            sum.bytes += one.fast.sum.bytes;
+            sum
+        })
+    }
+
+    fn rate(&self) -> f64 {
+        1e9 * self.sum().bytes as f64 / self.ns
+    }
+
+    fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.ones.iter().flat_map(|one| &one.fast.faults)
+    }
+
+    /// In one word, what of the files was in memory.
+    fn state(&self) -> &'static str {
+        let mut words: Vec<&'static str> = self.ones.iter().map(|one| one.state).collect();
+        words.sort_unstable();
+        words.dedup();
+        match words.as_slice() {
+            [only] => only,
+            [] => "unknown",
+            words if words.contains(&"unknown") => "unknown",
+            _ => "mixed",
+        }
+    }
+}
+
+pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
+    let found = Found::of(&arguments.files)?;
+    let words: Vec<String> = arguments.files.iter().map(|word| shown(word)).collect();
+    let mut session = Session::begin(&arguments.common, format!("file fast {}", words.join(" ")))?;
+    session.recall(&["memory.bandwidth"]);
+    let mut passes: Vec<Pass> = Vec::new();
+    let mut disturbance: Option<Disturbance> = None;
+    for _ in 0..arguments.repeat {
+        if session.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
+            break;
+        }
+        let bar = session.bar(found.bytes());
+        let (pass, counted) = session.observed(|_| pass(&session, arguments, &found, &bar));
+        bar.finish_and_clear();
+        disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+        passes.push(pass?);
+    }
+    let last = &passes[passes.len() - 1];
+    let failed = !last.failed.is_empty() || last.faults().next().is_some();
+    for why in &last.failed {
+        terminal::warn(why);
+    }
+    let measured = measured(arguments, &found, &passes, disturbance.unwrap_or_default());
+    let record = session.record(measured);
+    say(&mut session, arguments, &found, &passes);
+    session.say_standing(&record);
+    match session.end()? {
+        Status::Done if failed => Ok(Status::Failed),
+        status => Ok(status),
+    }
+}
+
+fn options<'a>(session: &'a Session, arguments: &FastArguments) -> Options<'a> {
+    Options {
+        way: arguments.path.map(|path| match path {
+            PathName::Pread => Way::Pread,
+            PathName::Mmap => Way::Map,
+            PathName::Direct => Way::Ring { depth: DEPTH },
+        }),
+        threads: arguments.threads.map(usize::from),
+        cpus: affinity::allowed().len(),
+        block: arguments.block,
+        keep_going: arguments.keep_going,
+        stop: session.stop().now(),
+    }
+}
+
+/// All files once: large ones one after another by all threads, small ones side by side.
+fn pass(
+    session: &Session,
+    arguments: &FastArguments,
+    found: &Found,
+    bar: &ProgressBar,
+) -> anyhow::Result<Pass> {
+    let options = options(session, arguments);
+    let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
+    let all = 0..found.files.len();
+    let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
+    let clock = session.clock();
+    let mut pass = Pass::default();
+    let begin = clock.start();
+    for number in large {
+        let one = one(session, &found.files[number].0, number, &options, bar);
+        let is_alone = found.files.len() == 1;
+        match one {
+            Ok(one) => pass.ones.push(one),
+            Err(error) if arguments.keep_going && !is_alone => pass.failed.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    side_by_side(session, found, &small, &options, bar, &mut pass);
+    pass.ns = clock.ns(begin, clock.stop());
+    if let Some(first) = pass.failed.first().filter(|_| !arguments.keep_going) {
+        return Err(refuse(first));
+    }
+    if pass.ones.is_empty() {
+        return Err(refuse(pass.failed.first().map_or("nothing was read", String::as_str)));
+    }
+    pass.ones.sort_by_key(|one| one.number);
+    Ok(pass)
+}
+
+/// One file, with what of it was in memory before.
+fn one(
+    session: &Session,
+    path: &Path,
+    number: usize,
+    options: &Options<'_>,
+    bar: &ProgressBar,
+) -> anyhow::Result<One> {
+    let source = Source::open(path).map_err(refuse)?;
+    let fast = read_fast(&source, options, session.clock(), &mut |bytes| bar.inc(bytes))
+        .map_err(|error| refuse(format!("read {}: {error}", shown(path))))?;
+    Ok(One::new(number, fast))
+}
+
+fn side_by_side(
+    session: &Session,
+    found: &Found,
+    small: &[usize],
+    options: &Options<'_>,
+    bar: &ProgressBar,
+    pass: &mut Pass,
+) {
+    let next = AtomicUsize::new(0);
+    let threads = options.threads.unwrap_or(options.cpus).clamp(1, small.len().max(1));
+    // A file of a page or two is not worth a second thread, a ring or a trial.
+    let options = Options { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
+    let clock = session.clock().specification();
+    let (ones, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let work = || {
+        let clock = fathom_measure::Clock::from_specification(clock);
+        while let Some(number) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if options.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let (path, _) = &found.files[*number];
+            match small_one(path, *number, &options, &clock) {
+                Ok(one) => {
+                    bar.inc(one.fast.sum.bytes);
+                    ones.lock().unwrap_or_else(|held| held.into_inner()).push(one);
+                }
+                Err(why) => failed.lock().unwrap_or_else(|held| held.into_inner()).push(why),
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    pass.ones.extend(ones.into_inner().unwrap_or_else(|held| held.into_inner()));
+    pass.failed.extend(failed.into_inner().unwrap_or_else(|held| held.into_inner()));
+}
+
+fn small_one(
+    path: &Path,
+    number: usize,
+    options: &Options<'_>,
+    clock: &fathom_measure::Clock,
+) -> Result<One, String> {
+    let source = Source::open(path).map_err(|error| error.to_string())?;
+    let fast = read_fast(&source, options, clock, &mut |_| {})
+        .map_err(|error| format!("read {}: {error}", shown(path)))?;
+    Ok(One::new(number, fast))
+}
+
+fn measured(
+    arguments: &FastArguments,
+    found: &Found,
+    passes: &[Pass],
+    disturbance: Disturbance,
+) -> Measured {
+    let last = &passes[passes.len() - 1];
+    let sum = last.sum();
+    let params = Params::one("state", passes[0].state())
+        .and("files", found.files.len() as i64)
+        .and("file_bytes", sum.bytes as i64);
+    let mut facts = vec![
+        ("files", named(arguments)),
+        ("bytes", sum.bytes.to_string()),
+        ("XOR-32", format!("{:08x}", sum.xor)),
+    ];
+    if let [one] = last.ones.as_slice() {
+        facts.push(("position sum", format!("{:016x}", sum.position)));
+        facts.push(("in memory before", one.told.clone()));
+    }
+    let values = match sum.bytes {
+        0 => Vec::new(),
+        _ => passes.iter().map(Pass::rate).collect(),
+    };
+    let parts = parts(last).iter().map(part_told).collect();
+    Measured {
+        metric: "file.fast",
+        params,
+        values,
+        disturbance,
+        checks: checked(facts),
+        verdict: super::unreadable(passes.iter().flat_map(Pass::faults))
+            .or_else(|| super::nothing_done(sum.bytes)),
+        notes: parts,
+        ..Measured::default()
+    }
+}
+
+fn named(arguments: &FastArguments) -> String {
+    let names: Vec<String> = arguments.files.iter().map(|word| shown(word)).collect();
+    names.join(" ")
+}
+
+/// What was read by each way, over all files.
+fn parts(pass: &Pass) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for part in pass.ones.iter().flat_map(|one| &one.fast.parts) {
+        let same = |other: &&mut Part| {
+            other.from == part.from
+                && other.choice == part.choice
+                && other.is_trial == part.is_trial
+        };
+        match parts.iter_mut().find(same) {
+            Some(known) => {
+                known.bytes += part.bytes;
+                known.ns += part.ns;
+            }
+            None => parts.push(part.clone()),
+        }
+    }
+    parts
+}
+
+fn part_told(part: &Part) -> String {
+    let from = match part.from {
+        From::Memory => "from memory",
+        From::Device => "from the device",
+        From::Unknown => "from where it cannot be told",
+    };
+    let threads = match part.choice.threads {
+        1 => "1 thread".to_owned(),
+        threads => format!("{threads} threads"),
+    };
+    let (bytes, block) = (size(part.bytes), size(part.choice.block as u64));
+    let rate = quantity(part.rate(), Unit::BytesPerSecond);
+    let trial = if part.is_trial { " (tried)" } else { "" };
+    let way = name_of(part.choice.way);
+    format!("{bytes} {from} by {way}, {threads}, blocks of {block}: {rate}{trial}")
+}
+
+fn trial_told(part: &Part) -> String {
+    let from = if part.from == From::Device { "from the device" } else { "from memory" };
+    let (way, rate) = (name_of(part.choice.way), quantity(part.rate(), Unit::BytesPerSecond));
+    format!("{way} {rate} on {} {from}", size(part.bytes))
+}
+
+fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: &[Pass]) {
+    let last = &passes[passes.len() - 1];
+    let sum = last.sum();
+    if let [one] = last.ones.as_slice() {
+        let path = &found.files[one.number].0;
+        let mut facts = vec![("file", shown(path)), ("before", one.told.clone())];
+        facts.extend(last.ones[0].fast.ended_at.map(|at| ("ended", format!("at byte {at}"))));
+        session.say_facts(&facts);
+    } else {
+        let list = listed(last, found);
+        session.say(&list);
+    }
+    let mut facts = Vec::new();
+    if found.files.len() > 1 {
+        facts.push(("files", format!("{} read", last.ones.len())));
+    }
+    if found.left_out > 0 {
+        let example = found.example.clone().unwrap_or_default();
+        facts.push(("left out", format!("{}, such as: {example}", found.left_out)));
+    }
+    let (bytes, seconds) = (sum.bytes, last.ns / 1e9);
+    facts.push(("read", format!("{bytes} bytes = {:.3} MiB", bytes as f64 / MIB)));
+    let (tried, read): (Vec<Part>, Vec<Part>) =
+        parts(last).into_iter().partition(|part| part.is_trial);
+    for (number, part) in read.iter().enumerate() {
+        facts.push((if number == 0 { "by" } else { "" }, part_told(part)));
+    }
+    if !tried.is_empty() {
+        let words: Vec<String> = tried.iter().map(trial_told).collect();
+        facts.push(("tried", words.join("; ")));
+    }
+    let mut refused: Vec<&String> = last.ones.iter().flat_map(|one| &one.fast.refused).collect();
+    refused.sort_unstable();
+    refused.dedup();
+    facts.extend(refused.into_iter().map(|why| ("not", why.clone())));
+    if let Some(reason) = reason(arguments, last) {
+        facts.push(("because", reason));
+    }
+    facts.push(("time", format!("{seconds:.6} s")));
+    if bytes > 0 {
+        let rate = bytes as f64 / seconds;
+        facts.push(("speed", format!("{rate:.0} B/s = {:.1} MiB/s", rate / MIB)));
+        facts.extend(ceiling(session, arguments, last).map(|text| ("ceiling", text)));
+    }
+    if last.ones.len() == 1 {
+        facts.push(("XOR-32", format!("{:08x}", sum.xor)));
+        facts.push(("position sum", format!("{:016x}", sum.position)));
+    }
+    facts.extend(last.faults().map(|fault| ("unreadable", super::fault_told(fault))));
+    if last.ones.iter().any(|one| one.fast.stopped) {
+        facts.push(("stopped", format!("after {bytes} bytes")));
+    }
+    session.say_facts(&facts);
+}
+
+/// Why it was read in these ways.
+fn reason(arguments: &FastArguments, pass: &Pass) -> Option<String> {
+    if arguments.path.is_some() {
+        return Some("--path fixes the way".to_owned());
+    }
+    let parts = parts(pass);
+    let is_of = |from: From| parts.iter().any(|part| part.from == from && !part.is_trial);
+    let tried = parts.iter().any(|part| part.is_trial);
+    let mut why = Vec::new();
+    if is_of(From::Memory) {
+        why.push("what is in memory is quickest from there");
+    }
+    if is_of(From::Device) {
+        why.push("what is not is read past the page cache, which spares a copy");
+    }
+    if tried {
+        why.push("of the ways tried on the file itself the quickest read the rest");
+    }
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+/// How near it came to what all cores read of memory.
+fn ceiling(session: &Session, arguments: &FastArguments, pass: &Pass) -> Option<String> {
+    let known = session.known();
+    let (most, origin) = match arguments.ceiling {
+        Some(most) => (most as f64, "--ceiling".to_owned()),
+        None => {
+            let best = fathom_probes::file::bandwidth::all_cores(&Known::new(&known));
+            let Some((name, most)) = best else {
+                let text =
+                    "not known: `fathom run memory.bandwidth` measures it, or give --ceiling";
+                return Some(text.to_owned());
+            };
+            (most.value, name)
+        }
+    };
+    let of = quantity(most, Unit::BytesPerSecond);
+    Some(format!("{} of {of} ({origin})", percent(pass.rate() / most)))
+}
+
+/// A line for each file, as checking programs write them: sums first, name last.
+fn listed(pass: &Pass, found: &Found) -> String {
+    let line = |one: &One| {
+        let path = shown(&found.files[one.number].0);
+        let Sum { xor, position, bytes } = one.fast.sum;
+        let state = one.state.to_uppercase();
+        format!("{xor:08x} {position:016x} {bytes:>14} {state:<7} {path}\n")
+    };
+    let mut text: String = pass.ones.iter().take(TOLD).map(line).collect();
+    if pass.ones.len() > TOLD {
+        let more = pass.ones.len() - TOLD;
+        text += &format!("… and {more} more files: --json has the sum of all\n");
+    }
+    text
+}

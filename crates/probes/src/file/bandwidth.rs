@@ -1,0 +1,30 @@
+//! How fast memory is, as the models of files use it.
+
+use fathom_record::{NoModel, Prediction, Unit};
+
+use crate::{Known, Quantity};
+
+/// The best that all cores together read of memory, by an earlier result: the record's name, and
+/// its value.
+pub fn all_cores(known: &Known<'_>) -> Option<(String, Quantity)> {
+    let cases = known.cases_of("memory.bandwidth").filter(|(params, _)| {
+        params.text("op") == Some("read") && params.text("level") == Some("dram")
+    });
+    let quantities = cases.filter_map(|(params, _)| {
+        let quantity = known.quantity("memory.bandwidth", params)?;
+        Some((format!("memory.bandwidth{params}"), quantity))
+    });
+    quantities.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+}
+
+/// No more than that.
+pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let missing =
+        || NoModel("memory.bandwidth has no result here: `fathom run memory.bandwidth`".to_owned());
+    let (name, most) = all_cores(known).ok_or_else(missing)?;
+    let source = "each byte of the page cache passes from memory to a core at least once";
+    let claim = Prediction::at_most(most.value, &format!("≤ {name}"), source)
+        .within(most.low, most.high)
+        .if_above("the file lay in the cores' caches, or the other result was spoilt");
+    Ok(claim.with_quantity(&name, most.value, Unit::BytesPerSecond, &format!("earlier: {name}")))
+}
