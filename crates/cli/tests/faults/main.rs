@@ -12,6 +12,7 @@
 mod calls;
 mod coverage;
 mod disk;
+mod file_write;
 mod judge;
 mod kept;
 mod kills;
