@@ -4,7 +4,7 @@
 //! stop, an error when it is closed, nothing is left of it.
 
 use std::fs::File;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{AsFd, IntoRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,8 @@ use rustix::fs::{FileType, fdatasync, lstat};
 use rustix::io::Errno;
 
 use crate::generate::Generator;
-use crate::memory::Pages;
+use crate::kernel::cachestat;
+use crate::memory::{Pages, page};
 use crate::read::{BLOCK, BLOCK_MAX, NEVER};
 use crate::scratch::Scratch;
 use crate::sum::Sum;
@@ -64,6 +65,10 @@ pub struct Written {
     pub data_ns: f64,
     /// The syncs.
     pub sync_ns: f64,
+    /// How many there were.
+    pub syncs: u64,
+    /// Bytes that were not on the device before the first sync, by cachestat, where that tells.
+    pub unsynced: Option<u64>,
     /// The close.
     pub close_ns: f64,
     /// Making and adding up the data, which is in none of the others.
@@ -260,6 +265,13 @@ fn write_all(file: &File, mut block: &[u8], written: &mut Written) -> Result<(),
 }
 
 fn sync(file: &File, clock: &Clock, written: &mut Written) -> Result<(), Met> {
+    // A look at every sync of a block would cost as much as the block.
+    if written.syncs == 0 {
+        let found = cachestat(file.as_fd(), 0, 0).ok();
+        let bytes = |pages: u64| pages * page() as u64;
+        written.unsynced = found.map(|found| bytes(found.dirty + found.writeback));
+    }
+    written.syncs += 1;
     let begin = clock.start();
     let synced = fdatasync(file);
     written.sync_ns += clock.ns(begin, clock.stop());

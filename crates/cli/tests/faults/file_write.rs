@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fathom_fileio::{Generator, Sum};
 use fathom_lab::processes;
+use fathom_lab::seeded::Seeded;
 use fathom_lab::strace::{self, Fault, Injection};
 
 use crate::place::Place;
@@ -182,4 +183,29 @@ fn report(told: &[(Form, Tampering, Result<&'static str, String>)]) {
     tell("6-file-write", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n\n"));
     assert!(counts.contains_key("told, nothing left") && counts.contains_key("killed"), "{page}");
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_the_whole_file_or_none() {
+    let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut delays = Seeded(7);
+    for number in 0..amount(50, 200) {
+        let form = FORMS[number % FORMS.len()];
+        let place = form.place();
+        let mut command = form.command(&place);
+        let said = place.said_to(&mut command);
+        let mut child = command.spawn().expect("it starts");
+        // Calibrating the clock alone takes 50 ms.
+        std::thread::sleep(std::time::Duration::from_micros(delays.below(160_000)));
+        child.kill().expect("a signal");
+        let status = child.wait().expect("it ends");
+        let said = std::fs::read(said).expect("what it said");
+        let kill = Injection::once("", 0, Fault::Kill);
+        judge(form, &place, Some(status), &kill, &String::from_utf8_lossy(&said))
+            .unwrap_or_else(|why| panic!("{form:?}: {why}"));
+        let is_whole = std::fs::read(place.file("out/data")).is_ok_and(|found| found == data());
+        *ends.entry(if is_whole { "whole" } else { "none" }).or_default() += 1;
+    }
+    println!("killed at {} moments: {ends:?}", amount(50, 200));
+    assert!(ends.contains_key("none"), "no kill came before the end: {ends:?}");
 }

@@ -366,6 +366,30 @@ fn a_place_that_cannot_be_read_is_told_with_its_offset() {
     assert_eq!(check(record, "XOR-32"), format!("{:08x}", fathom_fileio::Sum::of(&bytes).xor));
 }
 
+#[test]
+fn a_disk_that_takes_5_ms_a_read_is_found_to_take_5_ms() {
+    let test = "file_read::a_disk_that_takes_5_ms_a_read_is_found_to_take_5_ms";
+    if !mounts::inside(test, skipped_or_said) {
+        return;
+    }
+    let place = Place::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Disk::new();
+    let _mount = Mount::new(&disk, folder.path()).expect("a mount");
+    let path = folder.path().join("data");
+    fs::write(&path, vec![1; 160 << 10]).expect("a file");
+    let read_delay = Duration::from_millis(5);
+    disk.misbehave(Faults { read_delay, uncached: true, ..Faults::default() });
+    let more = ["--block", "4K", "--repeat", "5", "--samples"];
+    let record = record(&place, &path, &more);
+    assert!(record.verdict.shows_number(), "{:?}", record.verdict);
+    let samples = record.samples.expect("raw values");
+    // The least disturbed pass: others of this machine can only make it slower.
+    let rate = samples[0].values.iter().copied().fold(0.0, f64::max);
+    let ms = 1e3 * 4096.0 / rate;
+    assert!((5.0..5.2).contains(&ms), "{ms} ms a read");
+}
+
 fn skipped_or_said(what: &str) {
     skipped(what.strip_prefix("skipped: ").unwrap_or(what));
 }

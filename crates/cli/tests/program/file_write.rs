@@ -72,6 +72,22 @@ fn data_sync_and_close_are_told_apart_and_the_headline_is_all_of_them() {
 }
 
 #[test]
+fn a_sync_where_no_device_is_cannot_be_believed_without_a_word() {
+    let place = Place::new();
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return skipped("there is no /dev/shm to write to");
+    };
+    let path = folder.path().join("data");
+    if fathom_fileio::look(folder.path()).is_ok_and(|at| at.file_system.name != "tmpfs") {
+        return skipped("/dev/shm is no tmpfs here");
+    }
+    let path = path.to_str().expect("a name");
+    let arguments = ["file", "write", path, "--block", "64K", "--count", "4", "--sync", "data"];
+    let said = text(&place.run(&arguments).stdout);
+    assert!(said.contains("noisy") && said.contains("tmpfs is no device"), "{said}");
+}
+
+#[test]
 fn what_is_there_is_replaced_only_by_force() {
     let place = Place::new();
     let path = place.path().join("there");

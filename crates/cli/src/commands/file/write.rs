@@ -3,14 +3,22 @@
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
-use fathom_record::{Disturbance, Params};
+use fathom_record::{Cause, Disturbance, Params, Reason, Unit};
+use fathom_report::quantity;
 
 use rustix::io::Errno;
 
-use super::session::{Measured, Session, checked, refuse, shown};
+use super::session::{Measured, Session, checked, refuse, shown, size};
 use crate::arguments::file::{SyncName, WriteArguments};
 use crate::exit::Status;
 
+/// No sync of dirty data is quicker: a write to flash memory with a buffer that survives a loss of
+/// power takes some 10 µs.
+const QUICKEST_NS: f64 = 5_000.0;
+/// Bytes a nanosecond that no single device reaches today.
+const FASTEST: f64 = 30.0;
+/// From so many bytes on a rate of syncing means something.
+const MUCH: u64 = 1 << 20;
 const MIB: f64 = 1_048_576.0;
 
 pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
@@ -78,6 +86,44 @@ fn is_of_the_place(error: Errno) -> bool {
     [E::NOENT, E::NOTDIR, E::ACCESS, E::PERM, E::ROFS, E::NAMETOOLONG, E::LOOP].contains(&error)
 }
 
+/// What speaks against a sync: that there is no device behind it, or that it was quicker than any.
+fn doubts(arguments: &WriteArguments, passes: &[Written]) -> Vec<Reason> {
+    if arguments.sync == SyncName::None {
+        return Vec::new();
+    }
+    let mut doubts = Vec::new();
+    let place = fathom_fileio::look(&arguments.file).ok();
+    if let Some(place) = place.filter(|place| place.is_on_device() != Some(true)) {
+        let name = place.file_system.name;
+        let text = match place.is_on_device() {
+            Some(_) => format!("{name} is no device of this machine: a sync there is none"),
+            None => format!("whether a sync on {name} reaches a device cannot be told"),
+        };
+        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    } else if let Some(text) = passes.iter().find_map(implausible) {
+        let next = "the file system, the host or the device drops syncs: a loss of power would \
+                    lose what is called written";
+        doubts.push(Reason::new(Cause::NotAsAsked, text).with_next(next));
+    }
+    doubts
+}
+
+/// A sync that no device can have made, in words.
+fn implausible(written: &Written) -> Option<String> {
+    let each_ns = written.sync_ns / written.syncs.max(1) as f64;
+    if written.syncs > 0 && written.unsynced.is_some_and(|bytes| bytes > 0) && each_ns < QUICKEST_NS
+    {
+        let us = each_ns / 1e3;
+        return Some(format!("a sync took {us:.1} µs: no device writes in so little time"));
+    }
+    let bytes = written.unsynced.filter(|_| written.syncs == 1)?;
+    let rate = bytes as f64 / written.sync_ns;
+    (bytes >= MUCH && rate > FASTEST).then(|| {
+        let rate = quantity(1e9 * rate, Unit::BytesPerSecond);
+        format!("{} were synced at {rate}: no device writes so fast", size(bytes))
+    })
+}
+
 fn total_ns(written: &Written) -> f64 {
     written.data_ns + written.sync_ns + written.close_ns
 }
@@ -118,6 +164,7 @@ fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturb
         disturbance,
         checks: checked(facts),
         verdict: super::nothing_done(sum.bytes),
+        doubts: doubts(arguments, passes),
         ..Measured::default()
     }
 }
@@ -159,4 +206,26 @@ fn say(session: &mut Session, arguments: &WriteArguments, written: &Written) {
     facts.push(("XOR-32", format!("{:08x}", written.sum.xor)));
     facts.push(("position sum", format!("{:016x}", written.sum.position)));
     session.say_facts(&facts);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sync_that_no_device_can_have_made_is_implausible() {
+        let synced = |bytes, syncs, sync_ns| Written {
+            unsynced: Some(bytes),
+            syncs,
+            sync_ns,
+            ..Written::default()
+        };
+        assert_eq!(implausible(&synced(64 << 20, 1, 60e6)), None, "1.1 GB/s");
+        assert!(implausible(&synced(64 << 20, 1, 1e6)).is_some(), "67 GB/s");
+        assert!(implausible(&synced(4096, 1, 900.0)).is_some());
+        assert_eq!(implausible(&synced(4096, 1, 50e3)), None);
+        assert!(implausible(&synced(4096, 1000, 1e6)).is_some(), "1 µs each");
+        assert_eq!(implausible(&synced(0, 1, 900.0)), None, "all was written back before");
+        assert_eq!(implausible(&Written::default()), None);
+    }
 }
