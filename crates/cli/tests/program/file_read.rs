@@ -380,14 +380,22 @@ fn a_disk_that_takes_5_ms_a_read_is_found_to_take_5_ms() {
     fs::write(&path, vec![1; 160 << 10]).expect("a file");
     let read_delay = Duration::from_millis(5);
     disk.misbehave(Faults { read_delay, uncached: true, ..Faults::default() });
-    let more = ["--block", "4K", "--repeat", "5", "--samples"];
-    let record = record(&place, &path, &more);
-    assert!(record.verdict.shows_number(), "{:?}", record.verdict);
-    let samples = record.samples.expect("raw values");
-    // The least disturbed pass: others of this machine can only make it slower.
-    let rate = samples[0].values.iter().copied().fold(0.0, f64::max);
-    let ms = 1e3 * 4096.0 / rate;
-    assert!((5.0..5.2).contains(&ms), "{ms} ms a read");
+    let more = ["--block", "4K", "--count", "40", "--repeat", "3", "--samples"];
+    // Others of this machine can only make it slower: of some tries the best counts.
+    let mut best = f64::INFINITY;
+    for _ in 0..8 {
+        let record = record(&place, &path, &more);
+        assert!(record.verdict.shows_number(), "{:?}", record.verdict);
+        let samples = record.samples.expect("raw values");
+        let rate = samples[0].values.iter().copied().fold(0.0, f64::max);
+        let ms = 1e3 * 4096.0 / rate;
+        assert!(ms >= 5.0, "{ms} ms a read are too few");
+        best = best.min(ms);
+        if best < 5.2 {
+            return;
+        }
+    }
+    panic!("{best} ms a read");
 }
 
 fn skipped_or_said(what: &str) {
