@@ -89,6 +89,10 @@ pub enum Command {
     Compare(CompareArguments),
     /// A metric over time: its value in every kept run, and since when it is another.
     History(HistoryArguments),
+    /// Print kept runs for other programs: JSON lines, CSV, or OpenMetrics.
+    Export(ExportArguments),
+    /// Keep runs that were made elsewhere.
+    Import(ImportArguments),
     /// Print a completion script for a shell.
     Completions(CompletionsArguments),
     /// Write the man pages into a folder.
@@ -355,6 +359,69 @@ pub struct HistoryArguments {
     /// Print as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  fathom export --format csv --all > runs.csv      a row for each record of each kept run
+  fathom export latest --samples -o run.jsonl      a whole run, for `fathom import` elsewhere
+  fathom export --format openmetrics -o fathom.prom  for a text collector of monitoring
+
+CSV has values in base units (ns, bytes, bytes/s); what must not be believed has no number there.";
+
+/// How runs are exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatName {
+    /// A whole run in each line: what `fathom import` reads.
+    Jsonl,
+    /// One tidy table: a row for each record.
+    Csv,
+    /// Gauges with labels and times.
+    Openmetrics,
+}
+
+/// `fathom export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub struct ExportArguments {
+    /// Runs: ids, `latest`, `latest~N` or JSON files; the latest where none is named.
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<String>,
+    /// All kept runs.
+    #[arg(long, conflicts_with = "runs")]
+    pub all: bool,
+    /// The format.
+    #[arg(long, value_enum, default_value_t = FormatName::Jsonl)]
+    pub format: FormatName,
+    /// With the raw values (JSON lines only).
+    #[arg(long)]
+    pub samples: bool,
+    /// Write to this file, whole or not at all, in place of standard output.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  fathom import run.jsonl                        runs of `fathom export` or `fathom run --json`
+  ssh other fathom export --all | fathom import -
+
+Every file is read and checked whole before anything is kept. A run that is there already is left as
+it is.";
+
+/// `fathom import`.
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_EXAMPLES)]
+pub struct ImportArguments {
+    /// Files; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,

@@ -13,6 +13,7 @@
 
 pub mod by_hand;
 pub mod compare;
+pub mod export;
 pub mod history;
 
 mod account;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_record::{Host, Record, Run, Tool};
+use fathom_record::{Document, Host, Record, Run, Tool};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, ffi, params};
 use serde_json::Error as JsonError;
 
@@ -21,42 +21,38 @@ impl Store {
     /// # Errors
     /// [`StoreError::RunExists`] where the store has the id already; where writing fails.
     pub fn begin(&mut self, tool: &Tool, run: &Run, host: &Host) -> Result<(), StoreError> {
-        let texts = RunTexts {
-            tool: same_again(run, "the tool", tool)?,
-            body: same_again(run, "the run", run)?,
-            host: same_again(run, "the host", host)?,
-        };
-        let owner = Owner::current(Path::new(PROC));
+        let row = RunRow::of(tool, run, host)?;
+        self.write(|transaction, failed| row.insert(transaction, failed))
+    }
+
+    /// Stores a whole run that was made elsewhere, in one transaction: all of it, or nothing. False
+    /// where the store has that run already, which is left as it is.
+    ///
+    /// # Errors
+    /// As [`Store::begin`] and [`Store::add`]; where writing fails.
+    pub fn import(&mut self, document: &Document) -> Result<bool, StoreError> {
+        let run = &document.run;
+        let row = RunRow::of(&document.tool, run, &document.host)?;
+        let texts: Result<Vec<RecordTexts>, StoreError> =
+            document.records.iter().map(|record| RecordTexts::of(&run.id, record)).collect();
+        let texts = texts?;
         self.write(|transaction, failed| {
-            let done = transaction.execute(
-                "INSERT INTO run (id, started, ended, state, effort, host_name, kernel, cpu_model,
-                    pid, pid_start_ticks, boot_id, tool, body, host, crc)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
-                params![
-                    run.id,
-                    run.started,
-                    run.ended,
-                    state_word(run.state),
-                    run.effort.word(),
-                    host.name,
-                    host.kernel,
-                    host.cpu.model,
-                    owner.pid,
-                    owner.start_ticks,
-                    owner.boot_id,
-                    texts.tool,
-                    texts.body,
-                    texts.host,
-                    texts.crc(),
-                ],
-            );
-            match done {
-                Ok(_) => Ok(()),
-                Err(error) if is_there_already(&error) => {
-                    Err(StoreError::RunExists { run: run.id.clone() })
-                }
-                Err(error) => Err(failed(error)),
+            match row.insert(transaction, failed) {
+                Err(StoreError::RunExists { .. }) => return Ok(false),
+                done => done?,
             }
+            let number = transaction.last_insert_rowid();
+            for (record, texts) in document.records.iter().zip(&texts) {
+                insert(transaction, number, record, texts).map_err(
+                    |error| match is_there_already(&error) {
+                        true => {
+                            StoreError::Duplicate { run: run.id.clone(), record: record.name() }
+                        }
+                        false => failed(error),
+                    },
+                )?;
+            }
+            Ok(true)
         })
     }
 
@@ -145,6 +141,58 @@ impl Store {
             transaction.commit().map_err(failed)?;
             Ok(done)
         })
+    }
+}
+
+/// All of a run's row.
+struct RunRow<'r> {
+    run: &'r Run,
+    host: &'r Host,
+    texts: RunTexts,
+    owner: Owner,
+}
+
+impl<'r> RunRow<'r> {
+    fn of(tool: &Tool, run: &'r Run, host: &'r Host) -> Result<Self, StoreError> {
+        let texts = RunTexts {
+            tool: same_again(run, "the tool", tool)?,
+            body: same_again(run, "the run", run)?,
+            host: same_again(run, "the host", host)?,
+        };
+        Ok(Self { run, host, texts, owner: Owner::current(Path::new(PROC)) })
+    }
+
+    fn insert(&self, transaction: &Transaction<'_>, failed: ToError<'_>) -> Result<(), StoreError> {
+        let Self { run, host, texts, owner } = self;
+        let done = transaction.execute(
+            "INSERT INTO run (id, started, ended, state, effort, host_name, kernel, cpu_model,
+                pid, pid_start_ticks, boot_id, tool, body, host, crc)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+            params![
+                run.id,
+                run.started,
+                run.ended,
+                state_word(run.state),
+                run.effort.word(),
+                host.name,
+                host.kernel,
+                host.cpu.model,
+                owner.pid,
+                owner.start_ticks,
+                owner.boot_id,
+                texts.tool,
+                texts.body,
+                texts.host,
+                texts.crc(),
+            ],
+        );
+        match done {
+            Ok(_) => Ok(()),
+            Err(error) if is_there_already(&error) => {
+                Err(StoreError::RunExists { run: run.id.clone() })
+            }
+            Err(error) => Err(failed(error)),
+        }
     }
 }
 

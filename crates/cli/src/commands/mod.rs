@@ -4,8 +4,10 @@ mod compare;
 mod completions;
 mod doctor;
 mod explain;
+mod export;
 mod file;
 mod history;
+mod import;
 mod list;
 mod man;
 mod run;
@@ -30,6 +32,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Show(show) => show::show(show),
         Command::Compare(compare) => compare::compare(compare),
         Command::History(history) => history::history(history),
+        Command::Export(export) => export::export(export),
+        Command::Import(import) => import::import(import),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
         Command::Worker => pipeline::worker::serve().map(|()| Status::Done),

@@ -3,6 +3,7 @@
 mod bad_input;
 mod doctor;
 mod endings;
+mod exchange;
 mod file_fast;
 mod file_read;
 mod file_write;
