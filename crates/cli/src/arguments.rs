@@ -170,6 +170,15 @@ pub struct RunArguments {
     pub store: StoreArguments,
 }
 
+/// `5%` as 0.05.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    match number {
+        Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent / 100.0),
+        _ => Err(format!("`{text}` is no share; write as 5%")),
+    }
+}
+
 fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "a seed is a whole number from 0 to 2^64 − 1".to_owned())
 }
@@ -314,18 +323,28 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   fathom compare latest~1 latest       what changed since the run before
   fathom compare 0195c3 0195d0         two runs by the beginnings of their ids
-  fathom compare before.json latest    a JSON document against a kept run";
+  fathom compare before.json latest    a JSON document against a kept run
+  fathom compare db1 db2               the newest runs of two hosts, by their names
+  fathom compare before.json latest --fail-on 5%   for scripts: status 3 where something is worse
+
+A change is one where its interval excludes 1, and where it is above 1 % and above what kept runs of
+the same host and configuration differ by.";
 
 /// `fathom compare`.
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArguments {
-    /// The run to compare against: an id, `latest`, `latest~N`, or a JSON file.
+    /// The run to compare against: an id, `latest`, `latest~N`, a host's name (its newest run), or
+    /// a JSON file.
     #[arg(value_name = "A")]
     pub a: String,
     /// The run to compare.
     #[arg(value_name = "B")]
     pub b: String,
+    /// Exit with status 3 where a metric is worse by more than this, and that remains when the
+    /// number of metrics is allowed for.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub fail_on: Option<f64>,
     /// Seed of the bootstrap.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = seed)]
     pub seed: u64,

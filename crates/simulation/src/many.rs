@@ -6,7 +6,7 @@ use fathom_record::{
     Better, Document, Effort, Host, MetricId, Params, Protocol, Record, Run, RunState, Tool, Unit,
     Verdict, statistics,
 };
-use fathom_report::compare::{Word, compare};
+use fathom_report::compare::{Noise, Word, compare};
 
 use crate::chance::Rate;
 use crate::coverage::PROCESSES;
@@ -52,7 +52,7 @@ impl Figure {
 
     fn note(&mut self, a: &Document, b: &Document, changed: i64, seed: u64) {
         let (mut false_ones, mut all) = (0, 0);
-        for row in compare(a, b, seed).rows {
+        for row in compare(a, b, &Noise::default(), seed).rows {
             let really = row.params.integer("case").is_some_and(|case| case < changed);
             let called = matches!(row.word, Word::Worse | Word::Better | Word::Changed);
             all += u32::from(called);

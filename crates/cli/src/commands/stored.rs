@@ -39,8 +39,18 @@ pub(super) fn document(
         return from_file(Path::new(name));
     }
     let store = open(arguments)?;
-    let id = store.resolve(name).map_err(|error| Usage(error.to_string()))?;
+    let id = match store.resolve(name) {
+        Ok(id) => id,
+        Err(error) => newest_of(&store, name).ok_or_else(|| Usage(error.to_string()))?,
+    };
     store.document(&id, samples).with_context(|| format!("read run {id}"))
+}
+
+/// The newest run with a result of the host of this name.
+fn newest_of(store: &Store, host: &str) -> Option<String> {
+    let runs = store.runs().ok()?;
+    let row = runs.into_iter().find(|row| row.host_name == host && row.counts.total() > 0)?;
+    Some(row.id)
 }
 
 fn from_file(path: &Path) -> anyhow::Result<Document> {

@@ -1,6 +1,7 @@
 //! The program as a person uses it, and misuses it.
 
 mod bad_input;
+mod comparing;
 mod doctor;
 mod endings;
 mod exchange;

@@ -6,10 +6,12 @@
 
 mod differences;
 mod families;
+mod noise;
 mod render;
 mod weigh;
 
 pub use differences::{Difference, differences};
+pub use noise::Noise;
 pub use render::render;
 
 use std::collections::BTreeMap;
@@ -32,6 +34,8 @@ pub struct Comparison {
     pub b: Side,
     /// Seed of every bootstrap.
     pub seed: u64,
+    /// Kept runs like the second one, from which the noise between runs was learnt.
+    pub noise_runs: usize,
     /// In what the machines and the runs themselves differ.
     pub differences: Vec<Difference>,
     /// What could be compared: by weight of the word, then by size of the change.
@@ -45,11 +49,14 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Changes for the worse that remain when the number of cases compared is allowed for.
-    pub fn regressions(&self) -> impl Iterator<Item = &Compared> {
-        self.rows.iter().filter(|row| {
+    /// Changes for the worse above a share (0.05 for 5 %) that remain when the number of cases
+    /// compared is allowed for.
+    pub fn regressions(&self, above: f64) -> impl Iterator<Item = &Compared> {
+        self.rows.iter().filter(move |row| {
             let q = row.p_adjusted;
-            row.word == Word::Worse && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
+            row.word == Word::Worse
+                && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
+                && row.size().exp_m1() > above
         })
     }
 }
@@ -105,6 +112,9 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The same, allowing for the number of cases compared (Benjamini and Hochberg).
     pub p_adjusted: Option<f64>,
+    /// How far runs of this case lie apart where nothing was changed, as a share, where enough kept
+    /// runs tell it: a smaller change is none.
+    pub noise: Option<f64>,
     /// What it amounts to.
     pub word: Word,
 }
@@ -164,8 +174,8 @@ impl Word {
     }
 }
 
-/// Holds run `b` against run `a`. The same documents and seed give the same comparison.
-pub fn compare(a: &Document, b: &Document, seed: u64) -> Comparison {
+/// Holds run `b` against run `a`. The same documents, noise and seed give the same comparison.
+pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
     let (in_a, in_b) = (by_case(a), by_case(b));
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
@@ -177,7 +187,10 @@ pub fn compare(a: &Document, b: &Document, seed: u64) -> Comparison {
                 params: record_a.params.clone(),
                 reason,
             }),
-            None => rows.extend(weigh::weigh(record_a, record_b, seed)),
+            None => {
+                let noise = noise.of(&record_a.metric, &record_a.params);
+                rows.extend(weigh::weigh(record_a, record_b, noise, seed));
+            }
         }
     }
     weigh::adjust(&mut rows);
@@ -186,6 +199,7 @@ pub fn compare(a: &Document, b: &Document, seed: u64) -> Comparison {
         a: side(a),
         b: side(b),
         seed,
+        noise_runs: noise.runs(),
         differences: differences(a, b),
         rows,
         not_comparable,

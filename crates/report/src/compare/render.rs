@@ -222,6 +222,12 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
     if columns.test.is_some() {
         notes.push("p: Mann–Whitney on process medians".to_owned());
     }
+    if comparison.rows.iter().any(|row| row.noise.is_some()) {
+        let runs = comparison.noise_runs;
+        notes.push(format!(
+            "a change below what one pair in twenty of {runs} kept runs like B differs by is none"
+        ));
+    }
     if has(Word::CannotTell) {
         notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
     }
@@ -248,7 +254,7 @@ fn summary(comparison: &Comparison) -> String {
     };
     let mut text = format!("{cases} compared: {}.", parts.join(", "));
     let worse = comparison.rows.iter().filter(|row| row.word == Word::Worse).count();
-    let remain = comparison.regressions().count();
+    let remain = comparison.regressions(0.0).count();
     if worse > 0 {
         text += &format!(
             " Of the {worse} worse, {remain} remain when the number of cases is allowed for \

@@ -11,7 +11,9 @@ const PROCESSES_MIN: usize = 8;
 const EFFECT_MIN: f64 = 0.01;
 
 /// Compares two records whose numbers stand and have one unit. `None` where one has no median.
-pub(super) fn weigh(a: &Record, b: &Record, seed: u64) -> Option<Compared> {
+///
+/// `noise` is the share by which runs of this case lie apart where nothing was changed.
+pub(super) fn weigh(a: &Record, b: &Record, noise: Option<f64>, seed: u64) -> Option<Compared> {
     let (in_a, in_b) = (medians(a.summary.as_ref()?), medians(b.summary.as_ref()?));
     let ratio = ratio_of_medians(&in_a, &in_b, seed);
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
@@ -19,7 +21,8 @@ pub(super) fn weigh(a: &Record, b: &Record, seed: u64) -> Option<Compared> {
         None => Word::CannotTell,
         Some(ratio) => {
             let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
-            let changed = excludes_one && (ratio.ratio - 1.0).abs() > EFFECT_MIN;
+            let effect = ratio.ratio.ln().abs().exp_m1();
+            let changed = excludes_one && effect > noise.unwrap_or(0.0).max(EFFECT_MIN);
             match (changed, few) {
                 (true, _) => changed_word(ratio.ratio > 1.0, few, b),
                 (false, true) => Word::CannotTell,
@@ -42,6 +45,7 @@ pub(super) fn weigh(a: &Record, b: &Record, seed: u64) -> Option<Compared> {
         interval: ratio.map(|ratio| [ratio.low, ratio.high]),
         p: mann_whitney(&in_a, &in_b).map(|test| test.p),
         p_adjusted: None,
+        noise,
         word,
     })
 }

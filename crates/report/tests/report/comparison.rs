@@ -3,7 +3,7 @@
 use crate::fixture::{Build, document, measured, plain};
 use fathom_record::{Better, Cause, Document, Params, Reason, Record, State, Unit};
 use fathom_report::Layout;
-use fathom_report::compare::{Compared, Word, compare, render};
+use fathom_report::compare::{Compared, Noise, Word, compare, render};
 
 /// A record of `count` processes around `median`.
 fn of(metric: &str, unit: Unit, median: f64, count: usize) -> Record {
@@ -23,7 +23,7 @@ fn documents(a: Vec<Record>, b: Vec<Record>) -> (Document, Document) {
 
 fn compared(a: Record, b: Record) -> Compared {
     let (a, b) = documents(vec![a], vec![b]);
-    compare(&a, &b, 7).rows.remove(0)
+    compare(&a, &b, &Noise::default(), 7).rows.remove(0)
 }
 
 #[test]
@@ -72,17 +72,17 @@ fn sizes_do_not_become_faster() {
 #[test]
 fn a_run_compared_with_itself_changes_nothing() {
     let document = document();
-    let comparison = compare(&document, &document, 7);
+    let comparison = compare(&document, &document, &Noise::default(), 7);
     assert!(comparison.differences.is_empty());
     assert!(comparison.only_a.is_empty() && comparison.only_b.is_empty());
     assert!(comparison.rows.iter().all(|row| row.word >= Word::NoChange));
-    assert_eq!(comparison.regressions().count(), 0);
+    assert_eq!(comparison.regressions(0.0).count(), 0);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_comparison() {
     let (a, b) = before_and_after();
-    assert_eq!(compare(&a, &b, 7), compare(&a, &b, 7));
+    assert_eq!(compare(&a, &b, &Noise::default(), 7), compare(&a, &b, &Noise::default(), 7));
 }
 
 #[test]
@@ -99,9 +99,9 @@ fn chance_among_many_cases_is_no_regression() {
             .collect()
     };
     let (a, b) = documents(many(100.0), many(150.0));
-    let comparison = compare(&a, &b, 7);
-    let row = comparison.regressions().next().unwrap();
-    assert!(row.p_adjusted > row.p && comparison.regressions().count() == 1, "{row:?}");
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    let row = comparison.regressions(0.0).next().unwrap();
+    assert!(row.p_adjusted > row.p && comparison.regressions(0.0).count() == 1, "{row:?}");
 }
 
 /// Every kind of row, and of what cannot be one.
@@ -161,7 +161,7 @@ fn before_and_after() -> (Document, Document) {
 #[test]
 fn a_comparison_at_60_80_and_120_columns() {
     let (a, b) = before_and_after();
-    let comparison = compare(&a, &b, 7);
+    let comparison = compare(&a, &b, &Noise::default(), 7);
     let text: Vec<String> = [60, 80, 120]
         .into_iter()
         .map(|width| {

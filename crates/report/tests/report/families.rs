@@ -3,7 +3,7 @@
 use crate::fixture::{Build, FORBIDDEN, document, measured, plain};
 use fathom_record::host::Cache;
 use fathom_record::{Cause, Document, Params, Prediction, Reason, Record, State, Unit};
-use fathom_report::compare::{compare, render};
+use fathom_report::compare::{Noise, compare, render};
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
 use unicode_width::UnicodeWidthStr;
 
@@ -275,7 +275,7 @@ fn unchanged_cases_of_a_curve_are_one_line_and_a_changed_one_is_its_own() {
     records[4] = point("4K", 4, 2.0);
     let mut b = with(records);
     for width in [60, 80, 120] {
-        let text = plain(&render(&compare(&a, &b, 1), &layout(width)));
+        let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(width)));
         assert!(text.contains("pattern=random set 1 KiB…128 MiB"), "{text}");
         assert!(text.contains(" 17 cases ") && text.contains(" 28 cases "), "{text}");
         assert!(text.contains("set=16 KiB") && text.contains("looks slower"), "{text}");
@@ -283,7 +283,7 @@ fn unchanged_cases_of_a_curve_are_one_line_and_a_changed_one_is_its_own() {
         assert!(text.lines().all(|line| line.width() <= width), "{text}");
     }
     b.records.retain(|record| record.metric.as_str() != "memory.latency");
-    let text = plain(&render(&compare(&a, &b, 1), &layout(140)));
+    let text = plain(&render(&compare(&a, &b, &Noise::default(), 1), &layout(140)));
     assert!(text.contains("set 1 KiB…128 MiB (18 cases)"), "{text}");
 }
 
@@ -304,7 +304,7 @@ fn values_of_two_units_keep_both_and_push_the_name_aside() {
 #[test]
 fn every_changed_case_has_its_row_however_many_there_are() {
     let of = |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
-    let text = plain(&render(&compare(&of(1.0), &of(1.5), 1), &layout(120)));
+    let text = plain(&render(&compare(&of(1.0), &of(1.5), &Noise::default(), 1), &layout(120)));
     assert_eq!(text.matches("looks slower").count(), 18 + 1, "with the summary: {text}");
     assert!(!text.contains("cases: of one family"), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Build, document, forbidden, measured, plain};
 use fathom_record::{Cause, Document, Params, Protocol, Reason, Record, State, Unit};
-use fathom_report::compare::{compare, render};
+use fathom_report::compare::{Noise, compare, render};
 use fathom_report::{Layout, Table, closing, document_json, opening, record_line, show};
 use unicode_width::UnicodeWidthStr;
 
@@ -69,7 +69,7 @@ fn assert_fits(text: &str, layout: &Layout, view: &str) {
 #[test]
 fn no_line_of_any_view_is_wider_than_its_layout() {
     let (document, other) = (strained(), document());
-    let comparison = compare(&document, &other, 1);
+    let comparison = compare(&document, &other, &Noise::default(), 1);
     for layout in layouts() {
         assert_fits(&show(&document, &layout), &layout, "show");
         assert_fits(&render(&comparison, &layout), &layout, "compare");
@@ -98,7 +98,7 @@ fn a_record_that_must_not_be_believed_never_shows_its_number() {
             let rows = plain(&table.rows(std::slice::from_ref(&record)));
             assert!(!rows.contains(|letter: char| letter.is_ascii_digit()), "{rows}");
             assert!(rows.contains(state.word()) && rows.contains("why"), "{rows}");
-            let comparison = compare(&document, &document, 1);
+            let comparison = compare(&document, &document, &Noise::default(), 1);
             assert!(!digits(&render(&comparison, &layout)).contains(LEAK));
             assert!(!digits(&serde_json::to_string(&comparison).unwrap()).contains(LEAK));
         }

@@ -1,0 +1,94 @@
+//! `fathom compare` for scripts: what fails, what is noise, and which run a name means.
+
+use std::path::PathBuf;
+
+use fathom_record::{Document, Verdict};
+
+use crate::{Place, is_refused, text};
+
+/// A run of one metric on ten processes around a headline, with the spread of a quiet machine; the
+/// number tells runs apart.
+fn run(place: &Place, number: usize, headline: f64) -> Document {
+    let mut document = place.latest();
+    document.run.id = format!("{number:012x}abcd");
+    document.run.verdict = Verdict::default();
+    document.records.truncate(1);
+    let record = &mut document.records[0];
+    record.samples = None;
+    record.verdict = Verdict::default();
+    let summary = record.summary.as_mut().expect("a summary");
+    summary.median = headline;
+    summary.process_medians =
+        (0..10).map(|at| headline * (1.0 + 0.001 * (f64::from(at) - 4.5))).collect();
+    document.records = document.records.into_iter().map(fathom_record::Record::sealed).collect();
+    document
+}
+
+fn written(place: &Place, document: &Document) -> String {
+    let path: PathBuf = place.path().join(format!("{}.json", document.run.id));
+    std::fs::write(&path, serde_json::to_vec(document).expect("JSON")).expect("a file");
+    path.to_str().expect("a name").to_owned()
+}
+
+/// A place with one metric whose smaller value is better.
+fn place() -> Place {
+    let place = Place::new();
+    let output = place.run(&["run", "--quick", "--only", "cpu.clock.read"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    place
+}
+
+#[test]
+fn a_metric_that_is_worse_by_more_than_the_limit_fails() {
+    let place = place();
+    let before = written(&place, &run(&place, 1, 100.0));
+    for (headline, limit, status) in
+        [(110.0, "5%", 3), (110.0, "15%", 0), (90.0, "5%", 0), (100.2, "0%", 0), (103.0, "5%", 0)]
+    {
+        let after = written(&place, &run(&place, 2, headline));
+        let output = place.run(&["compare", &before, &after, "--fail-on", limit]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{headline} {limit}: {said}");
+        assert_eq!(said.contains("worse by more than"), status == 3, "{said}");
+    }
+    let output = place.run(&["compare", &before, &before, "--fail-on", "much"]);
+    is_refused(&output, &["much", "5%"]);
+}
+
+#[test]
+fn a_change_that_runs_show_without_any_is_none() {
+    let (place, keeper) = (place(), Place::new());
+    let (before, after) = (run(&place, 1, 100.0), run(&place, 2, 104.0));
+    let names = [written(&place, &before), written(&place, &after)];
+    let compared = || {
+        let output = keeper.run(&["compare", &names[0], &names[1], "--fail-on", "1%", "--json"]);
+        let comparison: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), comparison["rows"][0].clone())
+    };
+    let (status, row) = compared();
+    assert_eq!((status, row["word"].as_str()), (Some(3), Some("worse")), "{row}");
+    // Runs of this host that go up and down by 6 % while nothing changes.
+    for number in 0..8 {
+        let like = run(&place, 10 + number, if number % 2 == 0 { 100.0 } else { 106.0 });
+        let path = written(&place, &like);
+        let output = keeper.run(&["import", &path]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let (status, row) = compared();
+    assert_eq!((status, row["word"].as_str()), (Some(0), Some("no_change")), "{row}");
+    let noise = row["noise"].as_f64().expect("a noise");
+    assert!((noise - 0.06).abs() < 1e-6, "{noise}");
+}
+
+#[test]
+fn a_host_s_name_means_its_newest_run() {
+    let place = place();
+    let mut other = run(&place, 1, 100.0);
+    other.host.name = "elsewhere".to_owned();
+    let path = written(&place, &other);
+    assert!(place.run(&["import", &path]).status.success());
+    let output = place.run(&["compare", "elsewhere", "latest"]);
+    let said = text(&output.stdout);
+    assert!(said.contains("elsewhere") && said.contains("host: elsewhere →"), "{said}");
+    is_refused(&place.run(&["compare", "nowhere", "latest"]), &["nowhere"]);
+}
