@@ -43,8 +43,8 @@ pub(super) fn run(
     })
 }
 
-/// Reads a share through as many windows of `bytes` as it takes: behind a place that was gone a new one is
-/// made. False: the thread is to end.
+/// Reads a share through as many windows of `bytes` as it takes: behind a place that was gone a
+/// new one is made. False: the thread is to end.
 fn read_share(
     job: &Job<'_>,
     mut share: Range<u64>,
