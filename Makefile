@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench bench-memory repeatability simulate lab soak install clean needs
+.PHONY: run build test docs bench bench-memory bench-file repeatability simulate lab soak install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -22,6 +22,10 @@ bench: build ## figures side by side with trusted tools, in turn
 
 bench-memory: build ## memory side by side with programs of lab/peers, in turn
 	lab/bench-memory.sh $(FATHOM)
+
+bench-file: build ## reading a file side by side with dd, xxhsum, b3sum, fio, in turn
+	$(CARGO) build --release --locked --quiet --package fathom-fileio --example compare
+	lab/bench-file.sh $(FATHOM)
 
 repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \

@@ -11,27 +11,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export FATHOM_STORE=$folder/fathom.db
 
-# "name value" of each case from lines of the same, one file for each run: round, place, who.
-ratios() { # file of lines: round who name value
-  awk '{ log_of[$3, $1, $2] += log($4) / 2; names[$3]; rounds[$1] } END {
-    for (name in names) { n = 0
-      for (round in rounds) { r = exp(log_of[name, round, "ours"] - log_of[name, round, "peer"]); v[++n] = r }
-      for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
-      m = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
-      printf "%-44s ratio %.3f (%.3f to %.3f) of %d rounds A B B A\n", name, m, v[1], v[n], n }
-  }' "$1" | sort
-}
-
-in_turn() { # ours, peer: each prints lines "name value"
-  local log=$folder/log round who
-  : > "$log"
-  for ((round = 1; round <= rounds; round++)); do
-    for who in ours peer peer ours; do
-      if [ "$who" = ours ]; then $1; else $2; fi | sed "s/^/$round $who /" >> "$log"
-    done
-  done
-  ratios "$log"
-}
+# shellcheck source=lab/in-turn.sh
+. "$here/in-turn.sh"
 
 # memory.latency against lab/peers/chase.c: a set clearly in each level, by small and huge pages.
 cache_bytes() { numfmt --from=iec < "/sys/devices/system/cpu/cpu$cpu/cache/index$1/size"; }
@@ -66,11 +47,6 @@ compare_chase
 # memory.bandwidth against tools of the distribution, one file each. By default each runs once for
 # a round; sizes are such that no cache holds them, and the bytes those that the tool really moves.
 cores=$(nproc)
-has() { # program, Debian package
-  command -v "$1" >/dev/null && return
-  echo "skipped: $1 is missing; install with: sudo apt-get install $2"
-  return 1
-}
 on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
 bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
   "$fathom" run --quick --only --jsonl --cpu "$cpu" "memory.bandwidth{level=dram}" 2>/dev/null |

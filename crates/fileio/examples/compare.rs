@@ -1,5 +1,6 @@
 //! Reads a file in memory by every way, and prints how fast: to be held against other programs.
-//! `compare sums` and `compare calls FILE B N` look at single parts. Nobody installs it.
+//! `make` writes that file, `fast` reads it once as a whole process would, `cold` from the device;
+//! `sums` and `calls` look at single parts. Nobody installs it.
 
 use std::hint::black_box;
 use std::io::Write;
@@ -8,33 +9,86 @@ use std::path::Path;
 use fathom_fileio::memory::Pages;
 use fathom_fileio::read::{BLOCK, Request, Way};
 use fathom_fileio::sum::Kernel;
-use fathom_fileio::{Generator, Source, Sum, read, residency};
+use fathom_fileio::{Generator, Source, Sum, read, residency, write};
 use fathom_measure::Clock;
-use fathom_measure::clock::Watch;
+use fathom_measure::clock::{Source as Counter, Specification, Watch};
 
 type Failed = Box<dyn std::error::Error>;
 
+const USAGE: &str = "usage: compare FILE [WAY THREADS BLOCK] | make FILE BYTES | fast FILE \
+                     | cold FILE WAY THREADS BLOCK DEPTH | sums | calls FILE BLOCK COUNT";
 /// How often each is tried; the best is printed.
 const TRIES: usize = 5;
 
 fn main() -> Result<(), Failed> {
-    let watch = Watch::begin(&fathom_measure::host::read())?;
-    let clock = watch.clock();
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    // A checked clock takes longer to get than some of these take.
+    match words.as_slice() {
+        ["make", path, bytes] => return make(path, bytes.parse()?),
+        ["fast", path] => return once(path, Way::Map, cpus()?, BLOCK),
+        ["cold", path, way, threads, block, depth] => {
+            let way = way_of(way, depth.parse()?)?;
+            residency::evict(Source::open(Path::new(path))?.file())?;
+            return once(path, way, threads.parse()?, block.parse()?);
+        }
+        _ => {}
+    }
+    let watch = Watch::begin(&fathom_measure::host::read())?;
+    let clock = watch.clock();
     match words.as_slice() {
         ["sums"] => sums(clock),
         ["calls", path, block, count] => calls(clock, path, block.parse()?, count.parse()?),
         [path] => ways(clock, path),
         [path, way, threads, block] => {
-            let way = match *way {
-                "map" => Way::Map,
-                _ => Way::Pread,
-            };
-            one(clock, path, way, threads.parse()?, block.parse()?)
+            one(clock, path, way_of(way, 16)?, threads.parse()?, block.parse()?)
         }
-        _ => Err("usage: compare FILE | sums | calls FILE BLOCK COUNT".into()),
+        _ => Err(USAGE.into()),
     }
+}
+
+fn way_of(name: &str, depth: u32) -> Result<Way, Failed> {
+    Ok(match name {
+        "map" => Way::Map,
+        "pread" => Way::Pread,
+        "direct" => Way::Direct,
+        "ring" => Way::Ring { depth },
+        _ => return Err(USAGE.into()),
+    })
+}
+
+fn cpus() -> Result<usize, Failed> {
+    Ok(std::thread::available_parallelism()?.get())
+}
+
+/// The clock of the kernel: good enough for a whole read, and there at once.
+fn plain_clock() -> Clock {
+    let source = Counter::MonotonicRaw;
+    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
+}
+
+/// A file on the device and in memory, written by blocks that the cache can keep as huge pages.
+fn make(path: &str, bytes: u64) -> Result<(), Failed> {
+    if !bytes.is_multiple_of(BLOCK as u64) {
+        return Err(format!("{bytes} bytes; give a multiple of {BLOCK}").into());
+    }
+    let sync = write::Sync::Data;
+    let request = write::Request { sync, ..write::Request::new(BLOCK, bytes / BLOCK as u64) };
+    let written = fathom_fileio::write(Path::new(path), &request, &plain_clock())?;
+    say(&format!("{} bytes  {}", written.sum.bytes, written.sum))
+}
+
+/// One read, and nothing else.
+fn once(path: &str, way: Way, threads: usize, block: usize) -> Result<(), Failed> {
+    let source = Source::open(Path::new(path))?;
+    let request = Request { threads, block, ..Request::whole(way) };
+    let outcome = read(&source, &request, &plain_clock())?;
+    let (bytes, sum) = (outcome.sum.bytes, outcome.sum);
+    let speed = bytes as f64 / outcome.ns;
+    if let Some(fault) = outcome.faults.first() {
+        return Err(format!("{fault:?}").into());
+    }
+    say(&format!("{way:?} threads {threads} block {block}: {speed:.3} GB/s  {bytes} bytes  {sum}"))
 }
 
 fn say(line: &str) -> Result<(), Failed> {
@@ -43,9 +97,8 @@ fn say(line: &str) -> Result<(), Failed> {
 
 fn ways(clock: &Clock, path: &str) -> Result<(), Failed> {
     for way in [Way::Pread, Way::Map, Way::Direct, Way::Ring { depth: 16 }] {
-        let block = if way == Way::Pread || way == Way::Map { BLOCK } else { 1 << 20 };
         for threads in [1, 2] {
-            one(clock, path, way, threads, block)?;
+            one(clock, path, way, threads, BLOCK)?;
         }
     }
     one(clock, path, Way::Calls { count: None }, 1, BLOCK)

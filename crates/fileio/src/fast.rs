@@ -31,7 +31,7 @@ const STRETCH: u64 = 1 << 30;
 /// Bytes of a block past the page cache: above what most devices take at once.
 const BLOCK_DEVICE: usize = 1 << 20;
 /// Reads of a ring that are under way at once.
-const DEPTH: u32 = 16;
+pub const DEPTH: u32 = 16;
 /// Threads that wait for a device, where there is no ring: as many reads under way.
 const WAITING: usize = 8;
 

@@ -15,9 +15,12 @@ use rustix::io::Errno;
 use crate::generate::Generator;
 use crate::kernel::cachestat;
 use crate::memory::{Pages, page};
-use crate::read::{BLOCK, BLOCK_MAX, NEVER};
+use crate::read::{BLOCK_MAX, NEVER};
 use crate::scratch::Scratch;
 use crate::sum::Sum;
+
+/// Half of the smallest second-level cache of today: the data is given away before it leaves it.
+const BUFFER: usize = 256 << 10;
 
 /// When what is written is to be on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,7 +192,7 @@ fn fill(
     written: &mut Written,
 ) -> Result<(), Met> {
     let block = request.block;
-    let mut buffer = Pages::new((BLOCK / block).max(1) * block)
+    let mut buffer = Pages::new((BUFFER / block).max(1) * block)
         .map_err(|error| Met::Error("get memory for", error))?;
     let generator = Generator::new(request.seed);
     let total = block as u64 * request.count;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_fileio::read::{Bypass, Change, Outcome, ReadError, Request, Way};
+use fathom_fileio::read::{BLOCK, Bypass, Change, Outcome, ReadError, Request, Way};
 use fathom_fileio::{Generator, Source, Sum, read, residency};
 use fathom_measure::Clock;
 use fathom_measure::clock::{Source as Counter, Specification};
@@ -269,4 +269,27 @@ fn a_read_past_the_cache_leaves_a_cold_file_cold() {
         let outcome = tried(file.path(), &Request::whole(way)).unwrap();
         assert_eq!(outcome.bypass, Some(Bypass::Unknown), "it was warm");
     }
+}
+
+#[test]
+fn a_stop_is_seen_between_two_small_calls() {
+    let source = Source::open(Path::new("/dev/zero")).unwrap();
+    let way = Way::Calls { count: Some(u64::MAX) };
+    let calls = loop {
+        let stop = AtomicBool::new(false);
+        let request = Request { block: 1, stop: &stop, ..Request::whole(way) };
+        let outcome = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                stop.store(true, Ordering::Relaxed);
+            });
+            read(&source, &request, &clock()).unwrap()
+        });
+        if outcome.calls > 0 {
+            assert!(outcome.stopped);
+            break outcome.calls;
+        }
+    };
+    // A buffer that was filled to its end would be a multiple of this.
+    assert!(!calls.is_multiple_of(BLOCK as u64), "{calls} calls");
 }

@@ -123,6 +123,10 @@ pub struct ReadArguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
+    /// Reads of each thread that are under way at once, with `--way ring`.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub depth: u32,
     /// Passes; from 12 on the result has an interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -8,7 +8,7 @@ use fathom_record::{Document, RunState, SCHEMA_VERSION};
 use fathom_store::{Store, StoreError};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-use super::{start, stored};
+use super::start;
 use crate::arguments::ImportArguments;
 use crate::exit::{Status, Usage};
 use crate::terminal::Output;

@@ -9,28 +9,33 @@ use rustix::io::Errno;
 use super::job::{Job, Tally};
 use super::pread::Worker;
 use super::window::Window;
-use super::{ReadError, Request, crew};
+use super::{BLOCK, ReadError, Request, crew};
 use crate::memory::page;
 use crate::sum::Sum;
 
-/// Bytes of a window: so many that making one costs nothing beside reading it, and few enough that
-/// the page tables of a large file do not pile up.
+/// Bytes of a window: so many that making one costs nothing beside reading it.
 const WINDOW: u64 = 64 << 20;
+/// Bytes of the windows of all threads: the pages in them count as memory of this program.
+const WINDOWS: u64 = 128 << 20;
+/// No window is smaller, and each is a multiple, so that none cuts a huge page.
+const HUGE: u64 = 2 << 20;
 
 pub(super) fn run(
     job: &Job<'_>,
     request: &Request<'_>,
     clock: &Clock,
 ) -> Result<(Tally, f64), ReadError> {
-    let workers = Worker::many(job.file, job.block, request.threads)?;
-    let length = job.range.end - job.range.start;
+    // The buffer is only for what cannot be mapped.
+    let workers = Worker::many(job.file, job.block.min(BLOCK), request.threads)?;
+    let (threads, length) = (request.threads as u64, job.range.end - job.range.start);
+    let window = (WINDOWS / threads).clamp(HUGE, WINDOW) / HUGE * HUGE;
     // No thread is left without a share, even of a small file.
-    let shares = job.shares(job.range.clone(), WINDOW.min(length / request.threads as u64));
+    let shares = job.shares(job.range.clone(), window.min(length / threads));
     crew::work(workers, clock, |mut worker| {
         let mut tally = Tally::default();
         let mut populates = true;
         while let Some(share) = shares.take() {
-            if !read_share(job, share, &mut worker, &mut populates, &mut tally) {
+            if !read_share(job, share, window, &mut worker, &mut populates, &mut tally) {
                 break;
             }
         }
@@ -38,11 +43,12 @@ pub(super) fn run(
     })
 }
 
-/// Reads a share through as many windows as it takes: behind a place that was gone a new one is
-/// made. False: the thread is to end.
+/// Reads a share through as many windows of `bytes` as it takes: behind a place that was gone a
+/// new one is made. False: the thread is to end.
 fn read_share(
     job: &Job<'_>,
     mut share: Range<u64>,
+    bytes: u64,
     worker: &mut Worker,
     populates: &mut bool,
     tally: &mut Tally,
@@ -50,7 +56,7 @@ fn read_share(
     while !share.is_empty() {
         let first = share.start / page() as u64 * page() as u64;
         // A share of one huge block is still read through small windows.
-        let last = share.end.min(first + WINDOW.max(job.block as u64));
+        let last = share.end.min(first + bytes);
         let window = Window::new(&worker.file, first, (last - first) as usize);
         let broke_at = match &window {
             Ok(window) => {

@@ -26,8 +26,9 @@ use crate::subject::{Direct, Kind, Source, size_of};
 use crate::sum::Sum;
 use job::{Job, Tally};
 
-/// Half of the smallest second-level cache of today: the copy is summed before it leaves it.
-pub const BLOCK: usize = 256 << 10;
+/// A huge page: mapped with one entry where the cache has one. A copy is quickest into memory that
+/// the third level of cache holds, but not the second: processors then copy past the latter.
+pub const BLOCK: usize = 2 << 20;
 /// No block is larger.
 pub const BLOCK_MAX: usize = 1 << 30;
 /// All buffers of a read together are not larger.
@@ -70,7 +71,7 @@ pub struct Request<'a> {
     pub threads: usize,
     /// Whether to read on behind a place that cannot be read.
     pub keep_going: bool,
-    /// Looked at between blocks; true ends the read early.
+    /// Looked at before every call; true ends the read early.
     pub stop: &'a AtomicBool,
 }
 

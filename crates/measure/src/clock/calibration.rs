@@ -94,13 +94,28 @@ impl Watch {
     /// # Errors
     /// When the counter stands still although the CPU and the kernel trust it.
     pub fn begin(host: &Host) -> Result<Self, CalibrationError> {
-        let steps = Arc::new(Steps::listen());
         let cpus = host.cpu.allowed.clone();
-        let chosen = refusal::choose(host).and_then(|source| in_order(source, &cpus));
-        let (source, refusal) = match chosen {
-            Ok(source) => (source, None),
-            Err(refusal) => (Source::MonotonicRaw, Some(refusal)),
-        };
+        match refusal::choose(host).and_then(|source| in_order(source, &cpus)) {
+            Ok(source) => Self::with(source, None, cpus),
+            Err(refusal) => Self::with(Source::MonotonicRaw, Some(refusal), cpus),
+        }
+    }
+
+    /// The kernel's clock, which needs no calibration: for what lasts so long that its cost is
+    /// nothing, and so short that 50 ms are not.
+    ///
+    /// # Errors
+    /// As [`Watch::begin`].
+    pub fn of_kernel() -> Result<Self, CalibrationError> {
+        Self::with(Source::MonotonicRaw, Some(Refusal::NotNeeded), Vec::new())
+    }
+
+    fn with(
+        source: Source,
+        refusal: Option<Refusal>,
+        cpus: Vec<u32>,
+    ) -> Result<Self, CalibrationError> {
+        let steps = Arc::new(Steps::listen());
         let raw = uncalibrated(source);
         let uncalibrated = Clock::from_specification(raw);
         let first = End::take(&uncalibrated);

@@ -24,6 +24,8 @@ pub enum Refusal {
     OutOfOrder(u64),
     /// The person asked for the kernel's clock.
     Asked,
+    /// Nothing is timed that the kernel's clock could not.
+    NotNeeded,
 }
 
 impl fmt::Display for Refusal {
@@ -38,6 +40,7 @@ impl fmt::Display for Refusal {
                 write!(f, "stamps of different CPUs are out of order by up to {ticks} ticks")
             }
             Self::Asked => f.write_str("FATHOM_CLOCK=monotonic_raw was set"),
+            Self::NotNeeded => f.write_str("not needed: what is timed lasts for milliseconds"),
         }
     }
 }

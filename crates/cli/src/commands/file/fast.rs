@@ -14,7 +14,7 @@ use fathom_report::{percent, quantity};
 use indicatif::ProgressBar;
 
 use super::found::Found;
-use super::read::{DEPTH, name_of};
+use super::read::name_of;
 use super::session::{Measured, Session, checked, refuse, shown, size};
 use super::state;
 use crate::arguments::file::{FastArguments, PathName};
@@ -121,7 +121,7 @@ fn options<'a>(session: &'a Session, arguments: &FastArguments) -> Options<'a> {
         way: arguments.path.map(|path| match path {
             PathName::Pread => Way::Pread,
             PathName::Mmap => Way::Map,
-            PathName::Direct => Way::Ring { depth: DEPTH },
+            PathName::Direct => Way::Ring { depth: fathom_fileio::fast::DEPTH },
         }),
         threads: arguments.threads.map(usize::from),
         cpus: affinity::allowed().len(),

@@ -13,8 +13,6 @@ use super::state;
 use crate::arguments::file::{ReadArguments, StateName, WayName};
 use crate::exit::Status;
 
-/// Reads of a ring that are under way at once.
-pub(super) const DEPTH: u32 = 16;
 /// So many passes are told one by one.
 const TOLD: usize = 10;
 const MIB: f64 = 1_048_576.0;
@@ -92,7 +90,7 @@ fn state_and_way(arguments: &ReadArguments, source: &Source) -> anyhow::Result<(
     let count = arguments.count;
     let way = match (arguments.way, state, arguments.threads) {
         (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
-        (Some(WayName::Ring), ..) => Way::Ring { depth: DEPTH },
+        (Some(WayName::Ring), ..) => Way::Ring { depth: arguments.depth },
         (Some(_), StateName::Direct, _) => {
             let text = "--state direct reads past the page cache: give --way direct or ring, or \
                         none";
@@ -161,6 +159,10 @@ fn measured(
         .and("threads", i64::from(arguments.threads))
         .and("way", name_of(way))
         .and("file_bytes", last.outcome.sum.bytes as i64);
+    let params = match way {
+        Way::Ring { depth } => params.and("depth", i64::from(depth)),
+        _ => params,
+    };
     let verdict = super::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults))
         .or_else(|| passes.iter().find_map(|one| state::not_as_asked(source, state, &one.before)))
         .or_else(|| bypassed(passes))

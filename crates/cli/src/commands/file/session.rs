@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use fathom_measure::clock::{self, Clock, Watch};
+use fathom_measure::clock::{self, CalibrationError, Clock, Watch};
 use fathom_measure::sampler::{KernelCounters, Observer};
 use fathom_measure::{affinity, host};
 use fathom_probes::{About, Entry, Known};
@@ -68,6 +68,19 @@ pub(super) struct Measured {
 impl Session {
     /// Begins. `asked` is the command as it was typed, without the program.
     pub(super) fn begin(common: &Common, asked: String) -> anyhow::Result<Self> {
+        Self::with(common, asked, Watch::begin)
+    }
+
+    /// Begins without calibrating: for a command that lasts about as long as that would.
+    pub(super) fn at_once(common: &Common, asked: String) -> anyhow::Result<Self> {
+        Self::with(common, asked, |_| Watch::of_kernel())
+    }
+
+    fn with(
+        common: &Common,
+        asked: String,
+        watch: impl FnOnce(&Host) -> Result<Watch, CalibrationError>,
+    ) -> anyhow::Result<Self> {
         let begun_ns = clock::monotonic_raw_ns();
         let stop = Stop::listen().context("listen to signals")?;
         let mut host = host::read();
@@ -76,7 +89,7 @@ impl Session {
             Ok(store) => (Some(store), None),
             Err(why) => (None, Some(why)),
         };
-        let watch = Watch::begin(&host).context("calibrate the clock")?;
+        let watch = watch(&host).context("calibrate the clock")?;
         start::note_counter_rate(&mut host, &watch);
         let run = Run {
             id: start::run_id(),

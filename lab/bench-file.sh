@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Reading a file side by side with other programs, in turn (A B B A): warm as whole processes, warm
+# beside the bandwidth of memory, in small blocks, and cold. Prints the ratio of the two with its
+# interval: smallest to largest of the rounds. All are speeds, above 1 where ours is the quicker;
+# that of the small blocks is what a call takes, below 1 where it is.
+# Usage: bench-file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
+# of FOLDER, default /var/tmp) is removed at the end. 5 rounds are an interval of 93.8 %.
+set -euo pipefail
+fathom=${1:-target/release/fathom} rounds=${2:-5} bytes=$((${4:-4} << 30))
+here=$(dirname "$0")
+cpu=$(($(nproc) - 1))
+folder=$(mktemp -d -p "${3:-/var/tmp}")
+trap 'rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM HUP
+export FATHOM_STORE=$folder/fathom.db
+file=$folder/data
+# shellcheck source=lab/in-turn.sh
+. "$here/in-turn.sh"
+
+"$fathom" file write "$file" --block 2M --count $((bytes >> 21)) --sync data > /dev/null
+fast=("$fathom" file fast)
+# The value of the one record of a command by hand.
+value() { sed -n 's/^ *"median": \([0-9.e+-]*\),$/\1/p' | head -n 1; }
+
+# Whole processes, from before the fork to after the end: GB/s, by a clock that costs nothing.
+whole() { # name, command …
+  local name=$1 begin=$EPOCHREALTIME end
+  "${@:2}" > /dev/null 2>&1
+  end=$EPOCHREALTIME
+  awk -v name="$name" -v bytes="$bytes" -v us=$((${end/./} - ${begin/./})) \
+    'BEGIN { print name, bytes / us / 1000 }'
+}
+beside() { # name, command …: what reads the file in memory
+  name="file.warm{process,$1}" peer=("${@:2}")
+  ours() { whole "$name" "${fast[@]}" "$file"; }
+  theirs() { whole "$name" "${peer[@]}"; }
+  in_turn ours theirs
+}
+"${fast[@]}" "$file" | sed -n '/^by\|^tried\|^speed/s/^/once: /p'
+if has xxhsum xxhash; then beside xxhsum-H3 xxhsum -H3 "$file"; fi
+if has b3sum b3sum; then beside b3sum b3sum "$file"; fi
+beside dd-1M dd if="$file" of=/dev/null bs=1M
+
+# The read alone beside the bandwidth of memory: the same number of threads, pages of no file.
+warm_ours() { # the median of five, as the other is one of many: a read may lose its CPU to others
+  for _ in 1 2 3 4 5; do "${fast[@]}" "$file" --json | value; done | sort -g |
+    awk 'NR == 3 { print "file.warm{read,memory.bandwidth}", $1 / 1e9 }'
+}
+memory_peer() {
+  "$fathom" run --quick --only --jsonl "memory.bandwidth{level=dram,op=read}" 2> /dev/null |
+    sed -n "s/.*\"threads\":$(nproc)}.*\"summary\":{[^}]*\"median\":\([0-9.e+-]*\).*/\1/p" |
+    awk '{ print "file.warm{read,memory.bandwidth}", $1 / 1e9 }'
+}
+in_turn warm_ours memory_peer
+
+# What a call takes, in blocks of a byte and of a page.
+calls_ours() {
+  for block in 1 4096; do
+    "${on[@]}" "$fathom" file read "$file" --block $block --count 500000 --json | value |
+      awk -v b=$block '{ print "file.calls{ns," b "}", 1e9 * b / $1 }'
+  done
+}
+calls_peer() {
+  for block in 1 4096; do
+    "${on[@]}" "$folder/calls" "$file" $block 500000 | awk -v b=$block '{ print "file.calls{ns," b "}", $1 }'
+  done
+}
+if has cc build-essential; then
+  cc -O2 -o "$folder/calls" "$here/peers/calls.c"
+  on=(taskset -c "$cpu")
+  in_turn calls_ours calls_peer
+fi
+
+# Cold: each side takes the best cell of a sweep, and both are measured anew.
+cold_cell() { # way threads block depth
+  "$fathom" file read "$file" --way "$1" --threads "$2" --block "$3" --depth "$4" --json | value |
+    awk '{ print $1 / 1e9 }'
+}
+fio_cell() { # block depth [bytes]
+  fio --name=cold --filename="$file" --rw=read --direct=1 --ioengine=io_uring --fixedbufs=1 \
+    --bs="$1" --iodepth="$2" --size="${3:-$bytes}" --readonly --minimal 2> /dev/null |
+    awk -F';' '{ print $7 * 1024 / 1e9 }'
+}
+best_of() { # lines "speed cell", each cell twice: the slower of the two counts, as luck is quick
+  sort -n | awk '{ speed = $1; $1 = ""; if (!seen[$0]++) print speed $0 }' |
+    sort -rn | head -n 1 | cut -d ' ' -f 2-
+}
+fio_sweep() {
+  for _ in 1 2; do
+    for block in 262144 524288 1048576 2097152 4194304; do
+      for depth in 2 4 8 16 32; do
+        echo "$(fio_cell $block $depth $((1 << 30))) $block $depth"
+      done
+    done
+  done | best_of
+}
+sweep_of() { # way, depths …
+  for _ in 1 2; do
+    for threads in 1 2; do
+      for block in 262144 1048576 4194304; do
+        for depth in "${@:2}"; do
+          # No more memory than a reader may take.
+          if ((threads * block * depth <= 128 << 20)); then
+            echo "$(cold_cell "$1" $threads $block "$depth") $1 $threads $block $depth"
+          fi
+        done
+      done
+    done
+  done | best_of
+}
+cold_ours() { echo "file.cold{${our_cell[0]},fio} $(cold_cell "${our_cell[@]}")"; }
+cold_peer() { echo "file.cold{${our_cell[0]},fio} $(fio_cell "${fio_best[@]}")"; }
+if has fio fio; then
+  read -ra fio_best < <(fio_sweep)
+  for way in ring direct; do
+    depths=(1)
+    if [ $way = ring ]; then depths=(4 16 32); fi
+    read -ra our_cell < <(sweep_of $way "${depths[@]}")
+    echo "cold: fio block depth ${fio_best[*]}; ours way threads block depth ${our_cell[*]}"
+    in_turn cold_ours cold_peer
+  done
+fi

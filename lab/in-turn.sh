@@ -1,0 +1,29 @@
+# Two programs in turn (A B B A), for the scripts beside this one, which set `folder` and `rounds`.
+
+# "name value" of each case from lines of the same, one file for each run: round, place, who.
+ratios() { # file of lines: round who name value
+  awk '{ log_of[$3, $1, $2] += log($4) / 2; names[$3]; rounds[$1] } END {
+    for (name in names) { n = 0
+      for (round in rounds) { r = exp(log_of[name, round, "ours"] - log_of[name, round, "peer"]); v[++n] = r }
+      for (i = 1; i <= n; i++) for (j = i + 1; j <= n; j++) if (v[j] < v[i]) { t = v[i]; v[i] = v[j]; v[j] = t }
+      m = n % 2 ? v[(n + 1) / 2] : (v[n / 2] + v[n / 2 + 1]) / 2
+      printf "%-44s ratio %.3f (%.3f to %.3f) of %d rounds A B B A\n", name, m, v[1], v[n], n }
+  }' "$1" | sort
+}
+
+in_turn() { # ours, peer: each prints lines "name value"
+  local log=$folder/log round who
+  : > "$log"
+  for ((round = 1; round <= rounds; round++)); do
+    for who in ours peer peer ours; do
+      if [ "$who" = ours ]; then $1; else $2; fi | sed "s/^/$round $who /" >> "$log"
+    done
+  done
+  ratios "$log"
+}
+
+has() { # program, Debian package
+  command -v "$1" >/dev/null && return
+  echo "skipped: $1 is missing; install with: sudo apt-get install $2"
+  return 1
+}
