@@ -24,7 +24,6 @@ bench-memory: build ## memory side by side with programs of lab/peers, in turn
 	lab/bench-memory.sh $(FATHOM)
 
 bench-file: build ## reading a file side by side with dd, xxhsum, b3sum, fio, in turn
-	$(CARGO) build --release --locked --quiet --package fathom-fileio --example compare
 	lab/bench-file.sh $(FATHOM)
 
 repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md

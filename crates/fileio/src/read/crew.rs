@@ -4,6 +4,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use fathom_measure::Clock;
+use fathom_measure::clock::Stamp;
 use rustix::io::Errno;
 
 use super::job::Tally;
@@ -30,14 +31,17 @@ impl Gate {
         }
     }
 
-    /// Opens when so many threads wait, or sends them home at once.
-    fn open(&self, go: bool, threads: usize) {
+    /// Opens when so many threads wait, or sends them home at once. The stamp is from before: whom
+    /// the opening wakes may take the CPU of the caller, and be done before it looks at a clock.
+    fn open(&self, go: bool, threads: usize, clock: &Clock) -> Stamp {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while go && state.0 < threads {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        let begin = clock.start();
         state.1 = Some(go);
         self.changed.notify_all();
+        begin
     }
 }
 
@@ -59,14 +63,13 @@ pub(super) fn work<W: Send>(
             match begun {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    gate.open(false, others);
+                    gate.open(false, others, clock);
                     let error = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
                     return Err(failed("make a thread", error));
                 }
             }
         }
-        gate.open(true, others);
-        let begin = clock.start();
+        let begin = gate.open(true, others, clock);
         let mut all = work(own);
         for thread in threads {
             match thread.join() {
@@ -76,4 +79,35 @@ pub(super) fn work<W: Send>(
         }
         Ok((all, clock.ns(begin, clock.stop())))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use fathom_measure::clock::{Source, Specification};
+
+    use super::*;
+
+    #[test]
+    fn work_that_is_done_before_the_opener_runs_on_is_timed_whole() {
+        let source = Source::MonotonicRaw;
+        let clock = Clock::from_specification(Specification {
+            source,
+            hz: 1e9,
+            resolution_ns: 1.0,
+            read_ns: 50.0,
+        });
+        // The one that waits at the gate works; the one that opens it has nothing to do.
+        let work = |sleeps: bool| {
+            if sleeps {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Tally::default()
+        };
+        for _ in 0..20 {
+            let (_, ns) = super::work(vec![true, false], &clock, work).expect("threads");
+            assert!(ns >= 20e6, "{ns} ns");
+        }
+    }
 }
