@@ -281,6 +281,29 @@ fn a_file_that_one_may_not_read_is_refused() {
 }
 
 #[test]
+fn caches_of_the_machine_are_dropped_for_root_alone() {
+    let place = Place::new();
+    if !rustix::process::geteuid().is_root() {
+        return skipped("dropping caches of the machine needs root");
+    }
+    if !is_on_device(&place) {
+        return skipped("files for temporary use lie on no device here");
+    }
+    let path = made(&place, "data", 1 << 20);
+    let more = ["--block", "64K", "--drop-caches", "pagecache"];
+    let record = record(&place, &path, &more);
+    assert_eq!(record.params.text("state"), Some("cold"), "{:?}", record.checks);
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    let name = path.to_str().expect("a name");
+    let mut command = place.fathom(&[&["file", "read", name], &more[..]].concat());
+    command.uid(65_534).gid(65_534).env("FATHOM_STORE", place.path().join("other.db"));
+    match command.output() {
+        Ok(output) => is_refused(&output, &["--drop-caches", "run as root", "--state cold"]),
+        Err(error) => skipped(&format!("another user cannot start the program here: {error}")),
+    }
+}
+
+#[test]
 fn devices_and_files_of_the_kernel_have_an_answer() {
     let place = Place::new();
     let zero = record(&place, Path::new("/dev/zero"), &["--block", "4K", "--count", "10"]);
