@@ -5,8 +5,8 @@
 //!   write.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
 //!   is in memory, and the way to cold and warm.
-//! - [`read`]: the ways of reading; [`write`]: the way of writing; [`scratch`]: files that leave
-//!   nothing behind.
+//! - [`read`]: the ways of reading; [`write`]: the way of writing; [`loops`]: bare calls over and
+//!   over; [`scratch`]: files that leave nothing behind.
 //!
 //! All `unsafe` that these need is here: `kernel`, `memory`, and the two ways of reading by mapped
 //! pages and by io_uring. Deliberately absent: any verdict on the numbers, and anything that
@@ -16,6 +16,7 @@ pub mod extents;
 pub mod filesystem;
 pub mod generate;
 mod kernel;
+pub mod loops;
 pub mod memory;
 pub mod read;
 pub mod residency;
