@@ -3,6 +3,7 @@
 //!
 //! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
 //!   write.
+//! - [`caps`]: how fast this process may be with it.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
 //!   is in memory, and the way to cold and warm.
 //! - [`read`]: the ways of reading; [`write`]: the way of writing; [`loops`]: bare calls over and
@@ -12,6 +13,7 @@
 //! pages and by io_uring. Deliberately absent: any verdict on the numbers, and anything that
 //! prints.
 
+pub mod caps;
 pub mod extents;
 pub mod filesystem;
 pub mod generate;

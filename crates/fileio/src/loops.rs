@@ -12,8 +12,8 @@ use std::io::{BufReader, Read as _};
 use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
 
-/// What a C library's stream holds of a file on most file systems.
-pub const STREAM: usize = 4096;
+/// What the stream of a program holds of a file: that of Rust and of Java; others hold 4 KiB.
+pub const STREAM: usize = 8192;
 
 /// read(2) of a block, from where the file stands; at its end it is wound back, which is no call
 /// of those asked for. Returns how many calls gave a whole block.
@@ -79,7 +79,7 @@ pub fn fstat_of(file: &File, calls: u64) -> Result<u64, Errno> {
     Ok(done)
 }
 
-/// A byte at a time by way of a buffer of [`STREAM`] bytes in this process, as a C library's
+/// A byte at a time by way of a buffer of [`STREAM`] bytes in this process, as
 /// streams do it: one read(2) for each buffer. Returns how many bytes came.
 ///
 /// # Errors
