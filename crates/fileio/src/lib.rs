@@ -5,7 +5,7 @@
 //!   write.
 //! - [`caps`]: how fast this process may be with it.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
-//!   is in memory, and the way to cold and warm.
+//!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it.
 //! - [`read`]: the ways of reading; [`write`]: the way of writing; [`loops`]: bare calls over and
 //!   over; [`scratch`]: files that leave nothing behind.
 //!
@@ -22,6 +22,7 @@ pub mod loops;
 pub mod memory;
 pub mod read;
 pub mod residency;
+pub mod room;
 pub mod scratch;
 pub mod subject;
 pub mod sum;
