@@ -1,9 +1,17 @@
 //! The command line of `fathom file`.
 
+mod calls;
+mod capacity;
+mod contend;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+pub use calls::CallsArguments;
+pub use capacity::CapacityArguments;
+pub use contend::{ContendArguments, ContenderArguments};
 
 use super::{StoreArguments, block, count, time};
 
@@ -31,6 +39,15 @@ pub enum FileCommand {
     Read(ReadArguments),
     /// Write a file of generated data, and say what data, sync and close took.
     Write(WriteArguments),
+    /// What a call on a cached file costs, by itself and by the number of calls.
+    Calls(CallsArguments),
+    /// What reading costs while other processes read files of their own from the same device.
+    Contend(ContendArguments),
+    /// One of the processes that contend.
+    #[command(hide = true)]
+    Contender(ContenderArguments),
+    /// How large a file stays in memory, found by reading ever larger ones twice.
+    Capacity(CapacityArguments),
 }
 
 /// What all commands on files have in common.

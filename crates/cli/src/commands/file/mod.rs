@@ -1,5 +1,11 @@
 //! `fathom file`: one file, by hand. One file per command, and the session they share.
 
+mod calls;
+mod cap;
+mod capacity;
+mod contend;
+mod contender;
+mod place;
 mod read;
 mod session;
 mod state;
@@ -24,5 +30,9 @@ pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
     match &arguments.command {
         FileCommand::Read(read) => read::read(read),
         FileCommand::Write(write) => write::write(write),
+        FileCommand::Calls(calls) => calls::calls(calls),
+        FileCommand::Contend(contend) => contend::contend(contend),
+        FileCommand::Contender(contender) => contender::contender(contender),
+        FileCommand::Capacity(capacity) => capacity::capacity(capacity),
     }
 }

@@ -12,8 +12,8 @@ use fathom_measure::sampler::{KernelCounters, Observer};
 use fathom_measure::{affinity, host};
 use fathom_probes::{About, Entry, Known};
 use fathom_record::{
-    Cause, Check, Disturbance, Document, Effort, Host, MetricId, Params, Protocol, Reason, Record,
-    Run, RunState, SCHEMA_VERSION, Sample, State, Verdict,
+    Cause, Check, Disturbance, Document, Effort, Host, MetricId, Params, Prediction, Protocol,
+    Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Verdict,
 };
 use fathom_report::by_hand;
 use fathom_store::Store;
@@ -61,8 +61,13 @@ pub(super) struct Measured {
     pub(super) verdict: Option<Verdict>,
     /// What speaks against the number though it stands.
     pub(super) doubts: Vec<Reason>,
+    /// What held the number where it is, though nothing speaks against it.
+    pub(super) remarks: Vec<Reason>,
     /// Facts beside the number.
     pub(super) notes: Vec<String>,
+    /// What was predicted beforehand, where that rests on what is so at the moment; the metric's
+    /// own model otherwise.
+    pub(super) prediction: Option<Prediction>,
 }
 
 impl Session {
@@ -220,10 +225,14 @@ impl Session {
             record.verdict.state = State::Noisy;
             record.verdict.reasons.insert(0, reason);
         }
+        if record.verdict.shows_number() {
+            record.verdict.reasons.extend(measured.remarks);
+        }
         record.notes.extend(measured.notes);
         let known = self.known();
         let known = Known::new(&known).under(&self.run.clock).on(&self.host);
-        let prediction = entry.predict(&record.params, &self.host, &known);
+        let predicted = || entry.predict(&record.params, &self.host, &known);
+        let prediction = measured.prediction.map_or_else(predicted, Ok);
         pipeline::set_prediction(&mut record, prediction);
         record.samples = Some(samples);
         record

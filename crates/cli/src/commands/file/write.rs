@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_record::{Disturbance, Params};
 
+use super::cap::Cap;
 use super::session::{Measured, Session, checked, refuse, shown};
 use crate::arguments::file::{SyncName, WriteArguments};
 use crate::exit::Status;
@@ -60,8 +61,14 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
         }
         disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
     }
-    let record = session.record(measured(arguments, &passes, disturbance.unwrap_or_default()));
+    // Without a sync it is memory that is written.
+    let is_synced = arguments.sync != SyncName::None;
+    let file = std::fs::File::open(&arguments.file).ok().filter(|_| is_synced);
+    let cap = file.and_then(|file| Cap::on_writes(&file));
+    let disturbance = disturbance.unwrap_or_default();
+    let record = session.record(measured(arguments, &passes, cap.as_ref(), disturbance));
     say(&mut session, arguments, &passes[passes.len() - 1]);
+    cap.iter().for_each(|cap| session.say_facts(&cap.facts()));
     session.say_standing(&record);
     session.end()
 }
@@ -78,7 +85,12 @@ fn word(sync: SyncName) -> &'static str {
     }
 }
 
-fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturbance) -> Measured {
+fn measured(
+    arguments: &WriteArguments,
+    passes: &[Written],
+    cap: Option<&Cap>,
+    disturbance: Disturbance,
+) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum;
     let params = Params::one("block", arguments.block as i64)
@@ -95,10 +107,11 @@ fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturb
         ("sync", format!("{:.0} ns", last.sync_ns)),
         ("close", format!("{:.0} ns", last.close_ns)),
     ];
-    let values = match sum.bytes {
+    let values: Vec<f64> = match sum.bytes {
         0 => Vec::new(),
         _ => passes.iter().map(rate).collect(),
     };
+    let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
     Measured {
         metric: "file.write.throughput",
         params,
@@ -106,6 +119,8 @@ fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturb
         disturbance,
         checks: checked(facts),
         verdict: super::nothing_done(sum.bytes),
+        remarks,
+        notes: cap.map(|cap| cap.told.clone()).unwrap_or_default(),
         ..Measured::default()
     }
 }
