@@ -22,7 +22,7 @@ const BYTES: u64 = 16 << 20;
 /// Calls between two looks at who wants to stop.
 const SLICE: u64 = 100_000;
 /// A pass over blocks has no more calls, however large the file is.
-const PASS_MAX: u64 = 1_000_000;
+const PASS_MAX: u64 = 100_000;
 const BLOCK: u64 = 4096;
 
 /// The calls, as records have them.

@@ -112,8 +112,9 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> anyhow::Result<Status> 
 fn search(arguments: &CapacityArguments, folder: &Path, room: &Room) -> anyhow::Result<Search> {
     let free = place::free(folder)?;
     let wanted = arguments.max.unwrap_or(room.limit);
-    let step = (room.bytes / PARTS).min(STEP) / GRAIN * GRAIN;
-    let search = Search { step: step.max(GRAIN), most: wanted.min(free), grain: GRAIN };
+    let most = wanted.min(free);
+    let step = (room.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
+    let search = Search { step: step.max(GRAIN), most, grain: GRAIN };
     if search.most < search.grain {
         return Err(refuse(format!(
             "a file of {} at least is needed, and {} may be written in {} (--max {}); give more, \

@@ -269,6 +269,7 @@ fn tell(session: &mut Session, files: &Files, rows: &[Row], disturbance: &Distur
             metric: "file.contention",
             params: Params::one("processes", row.processes as i64).and("state", files.state()),
             values: row.values.clone(),
+            in_fresh_processes: true,
             disturbance: disturbance.clone(),
             checks: checked(vec![
                 ("file", state::place(&files.sources[0])),
@@ -290,6 +291,7 @@ fn tell(session: &mut Session, files: &Files, rows: &[Row], disturbance: &Distur
             metric: "file.contention.per_process",
             params: Params::one("state", files.state()),
             values: slopes.clone(),
+            in_fresh_processes: true,
             disturbance: disturbance.clone(),
             verdict: files.wrong.clone(),
             notes: vec![fit],

@@ -53,6 +53,8 @@ pub(super) struct Measured {
     pub(super) params: Params,
     /// A value for each pass, in the metric's unit.
     pub(super) values: Vec<f64>,
+    /// Whether each value comes from processes of its own, and not all from this one.
+    pub(super) in_fresh_processes: bool,
     /// What the counters say of all passes.
     pub(super) disturbance: Disturbance,
     /// What was verified of the work.
@@ -200,18 +202,10 @@ impl Session {
     fn made(&self, entry: &Entry, measured: Measured) -> Record {
         let about: &About = entry.about();
         let metric = MetricId::new(about.id);
+        let samples = samples(&measured, self.run.cpu);
         let mut record =
             Record::new(metric, measured.params, about.title, about.unit, about.better);
         record.visit = format!("{}/{}", self.run.id, record.name());
-        let sample = Sample {
-            cpu: self.run.cpu,
-            batch: 1,
-            values: measured.values,
-            disturbance: measured.disturbance,
-            checks: measured.checks,
-            ..Sample::default()
-        };
-        let samples = vec![sample];
         pipeline::fill(&mut record, about, &samples, false, self.run.clock.read_ns);
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
@@ -287,6 +281,25 @@ impl Session {
             status => Ok(status),
         }
     }
+}
+
+/// The values as those of one process, or of as many as there are.
+fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
+    let whole = measured.values.len().max(1);
+    let share = if measured.in_fresh_processes { 1 } else { whole };
+    let mut values = measured.values.chunks(share);
+    let sample = |process: usize| Sample {
+        process: process as u32,
+        cpu,
+        batch: 1,
+        values: values.next().unwrap_or_default().to_vec(),
+        ..Sample::default()
+    };
+    let mut samples: Vec<Sample> = (0..whole.div_ceil(share)).map(sample).collect();
+    // Counted over all of them.
+    samples[0].disturbance = measured.disturbance.clone();
+    samples[0].checks = measured.checks.clone();
+    samples
 }
 
 fn keep(store: &mut Store, document: &Document) -> Result<(), fathom_store::StoreError> {

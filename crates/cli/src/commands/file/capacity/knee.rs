@@ -1,6 +1,8 @@
 //! The search for the largest size that stays in memory: up in steps until one does not, then by
 //! halves between.
 
+use std::convert::Infallible;
+
 /// What a look at one size showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
@@ -75,19 +77,24 @@ impl Search {
         Ok(Knee::Found { stays, leaves })
     }
 
-    /// Bytes that are read at most, twice for each look.
+    /// Bytes that are read at most, twice for each look: by going through the searches of all
+    /// knees just above a step, where all between is looked at twice.
     pub(super) fn reads(&self) -> u64 {
-        let sizes = (self.most / self.step.max(1)).saturating_add(1);
-        // The steps, and what is looked at between the last two of them.
-        let steps = sizes.saturating_mul(self.most + self.step) / 2;
-        2 * steps.saturating_add(12 * self.most)
+        let steps = self.most / self.step.max(1);
+        let read = |knee: u64| {
+            let mut read = 0;
+            let _ = self.knee(|size| {
+                read += 2 * size;
+                Ok::<_, Infallible>(if size <= knee { Look::Stays } else { Look::Leaves })
+            });
+            read
+        };
+        (0..=steps).map(|step| read(step * self.step)).max().unwrap_or(0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::convert::Infallible;
-
     use super::*;
 
     const SEARCH: Search = Search { step: 1000, most: 20_000, grain: 1 };
