@@ -26,7 +26,7 @@ pub struct Caps {
     /// Who sets them: the files of the groups, with commas between.
     pub source: String,
     /// Who sets each, in the order of [`Kind`].
-    by: [String; 4],
+    pub by: [String; 4],
 }
 
 /// Which of the limits.

@@ -3,6 +3,9 @@
 mod bad_input;
 mod doctor;
 mod endings;
+mod file_calls;
+mod file_capacity;
+mod file_caps;
 mod forbidden;
 mod group;
 mod laboratory;

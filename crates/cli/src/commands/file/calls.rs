@@ -74,27 +74,21 @@ pub(super) fn calls(arguments: &CallsArguments) -> anyhow::Result<Status> {
         Some(file) => format!("file calls {}", shown(file)),
         None => "file calls".to_owned(),
     };
-    let given = arguments.file.as_deref().map(Source::open).transpose().map_err(refuse)?;
-    let folder = place::folder(arguments.folder.as_deref());
+    let largest = arguments.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
+    // What was named, or the folder for what was not: both are looked at before anything is kept.
+    let given = match &arguments.file {
+        Some(path) => Ok(large_enough(Source::open(path).map_err(refuse)?, largest)?),
+        None => Err(place::folder(arguments.folder.as_deref())?),
+    };
     let mut session = Session::begin(&arguments.common, asked)?;
     session.recall(super::MODEL_INPUTS);
-    let source = match given {
-        Some(source) => source,
-        None => match temporary(&folder?, session.stop().now())? {
-            Some(source) => source,
-            None => return Ok(Status::Interrupted),
-        },
+    let made = match given {
+        Ok(source) => Some(source),
+        Err(folder) => temporary(&folder, BYTES.max(largest), session.stop().now())?,
     };
-    let end = source.subject().size.unwrap_or(0);
-    let largest = arguments.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
-    if end < largest {
-        let path = shown(&source.subject().path);
-        return Err(refuse(format!(
-            "{path} has {end} bytes, and blocks of {largest} are read of it: name a larger file, \
-             or none for a temporary one"
-        )));
-    }
+    let Some(source) = made else { return Ok(Status::Interrupted) };
     let before = residency::warm(source.file(), session.stop().now())?;
+    session.say_facts(&[("file", state::place(&source)), ("before", state::told(&before))]);
     let (timed, disturbance) = session.observed(|clock| {
         let rows = rows(arguments, &source, clock, session.stop().now())?;
         let pairs = pairs(arguments, &source, clock, session.stop().now())?;
@@ -103,7 +97,7 @@ pub(super) fn calls(arguments: &CallsArguments) -> anyhow::Result<Status> {
     let (rows, pairs) = timed.map_err(|error: Errno| {
         anyhow::anyhow!("read {}: {error}", source.subject().path.display())
     })?;
-    say(&mut session, &source, &before, &rows, &pairs);
+    say(&mut session, &rows, &pairs);
     for call in CALLS {
         let Some(measured) = measured(call, &source, &before, &rows, &pairs) else { continue };
         let measured = Measured { disturbance: disturbance.clone(), ..measured };
@@ -114,11 +108,24 @@ pub(super) fn calls(arguments: &CallsArguments) -> anyhow::Result<Status> {
     session.end()
 }
 
-/// A file in a folder, read into memory; none where it was told to stop.
-fn temporary(folder: &Path, stop: &AtomicBool) -> anyhow::Result<Option<Source>> {
-    place::check_space(folder, BYTES)?;
+/// The file, if it has a block of such a size.
+fn large_enough(source: Source, block: u64) -> anyhow::Result<Source> {
+    let bytes = source.subject().size.unwrap_or(0);
+    if bytes >= block {
+        return Ok(source);
+    }
+    let path = shown(&source.subject().path);
+    Err(refuse(format!(
+        "{path} has {bytes} bytes, and blocks of {block} are read of it: name a larger file, or \
+         none for a temporary one"
+    )))
+}
+
+/// A file in a folder; none where it was told to stop.
+fn temporary(folder: &Path, bytes: u64, stop: &AtomicBool) -> anyhow::Result<Option<Source>> {
+    place::check_space(folder, bytes)?;
     let mut file = Growing::new(folder)?;
-    if !file.grow(BYTES, stop)? {
+    if !file.grow(bytes, stop)? {
         return Ok(None);
     }
     let name = folder.join("(temporary)");
@@ -260,8 +267,7 @@ fn rate(ns: f64) -> String {
     format!("{:.0} calls/s, {} each", 1e9 / ns, time(ns))
 }
 
-fn say(session: &mut Session, source: &Source, before: &Residency, rows: &[Row], pairs: &[Pair]) {
-    session.say_facts(&[("file", state::place(source)), ("before", state::told(before))]);
+fn say(session: &mut Session, rows: &[Row], pairs: &[Pair]) {
     let mut text = format!("\n{:<16}{:>12}{:>14}{:>14}\n", "call", "calls", "calls/s", "each");
     for call in CALLS {
         for row in rows.iter().filter(|row| row.call == call) {

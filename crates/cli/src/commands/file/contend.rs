@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use fathom_fileio::residency::{self, State};
 use fathom_fileio::{Source, read};
 use fathom_record::statistics::{self, Line};
-use fathom_record::{Cause, Disturbance, Params, Unit, Verdict};
+use fathom_record::{Cause, Disturbance, Params, Reason, Unit, Verdict};
 use fathom_report::quantity;
 
 use super::cap::Cap;
@@ -30,6 +30,10 @@ use crate::pipeline::worker;
 const BYTES_MIN: u64 = 1 << 20;
 /// More than a share of time could read.
 const BYTES_MAX: u64 = 64 << 30;
+/// Less that all of them read together tells nothing: blocks, on average.
+const TOGETHER_MIN: usize = 8;
+/// A round in which one was done before another had begun is tried again.
+const TRIES: u32 = 5;
 /// A file that is in memory by more than this share was not read past it.
 const CACHED_MAX: f64 = 0.25;
 
@@ -45,10 +49,25 @@ struct Files {
     wrong: Option<Verdict>,
 }
 
-/// All rounds with so many processes: nanoseconds that a block took.
+/// All rounds with so many processes: nanoseconds that a block took, in each.
 struct Row {
     processes: u64,
-    values: Vec<f64>,
+    rounds: Vec<Option<f64>>,
+}
+
+impl Row {
+    fn values(&self) -> Vec<f64> {
+        self.rounds.iter().copied().flatten().collect()
+    }
+
+    /// That some rounds gave nothing.
+    fn doubt(&self) -> Option<Reason> {
+        let lost = self.rounds.iter().filter(|round| round.is_none()).count();
+        let all = self.rounds.len();
+        let text = format!("in {lost} of {all} rounds not all processes read at the same time");
+        let reason = || Reason::new(Cause::MissingInput, text).with_next("give more --bytes");
+        (lost > 0).then(reason)
+    }
 }
 
 pub(super) fn contend(arguments: &ContendArguments) -> anyhow::Result<Status> {
@@ -65,7 +84,7 @@ pub(super) fn contend(arguments: &ContendArguments) -> anyhow::Result<Status> {
     let Some(mut files) = files(&mut session, arguments, &folder, most, bytes)? else {
         return Ok(Status::Interrupted);
     };
-    let row = |&processes: &u64| Row { processes, values: Vec::new() };
+    let row = |&processes: &u64| Row { processes, rounds: Vec::new() };
     let mut rows: Vec<Row> = arguments.processes.0.iter().map(row).collect();
     let (done, disturbance) =
         session.observed(|_| rounds(&session, arguments, &mut files, &mut rows));
@@ -125,8 +144,14 @@ fn rounds(
             if session.stop().now().load(Ordering::Relaxed) {
                 break;
             }
-            let stamps = files.round(&program, row.processes)?;
-            row.values.extend(overlap(&stamps));
+            let mut block = None;
+            for _ in 0..TRIES {
+                block = block.or(overlap(&files.round(&program, row.processes)?));
+                if block.is_some() {
+                    break;
+                }
+            }
+            row.rounds.push(block);
             bar.inc(1);
         }
     }
@@ -233,18 +258,18 @@ fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
     let within = |one: &Vec<u64>| one[1..].iter().filter(|&&at| at > from && at <= to).count();
     let blocks: usize = stamps.iter().map(within).sum();
     let time = to.checked_sub(from)? as f64;
-    (blocks > 0).then(|| stamps.len() as f64 * time / blocks as f64)
+    (blocks >= TOGETHER_MIN * stamps.len()).then(|| stamps.len() as f64 * time / blocks as f64)
 }
 
 /// The line through the medians, and the slope of each round.
 fn fitted(rows: &[Row]) -> Option<(Line, Vec<f64>)> {
-    let median = |row: &Row| Some((row.processes as f64, statistics::median(&row.values)?));
+    let median = |row: &Row| Some((row.processes as f64, statistics::median(&row.values())?));
     let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(median).unzip();
     let whole = statistics::line(&x, &y)?;
-    let rounds = rows.iter().map(|row| row.values.len()).min()?;
+    let rounds = rows.iter().map(|row| row.rounds.len()).min()?;
     let slope = |round: usize| {
-        let point = |row: &Row| (row.processes as f64, row.values[round]);
-        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().map(point).unzip();
+        let point = |row: &Row| Some((row.processes as f64, row.rounds[round]?));
+        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(point).unzip();
         statistics::line(&x, &y).map(|line| line.slope)
     };
     Some((whole, (0..rounds).filter_map(slope).collect()))
@@ -259,16 +284,17 @@ fn tell(session: &mut Session, files: &Files, rows: &[Row], disturbance: &Distur
     let all = |row: &Row, ns: &f64| 1e9 * row.processes as f64 * BLOCK as f64 / ns;
     let mut text = format!("\n{:>9}{:>16}{:>22}\n", "processes", "a block takes", "all together");
     let mut records = Vec::new();
-    for row in rows.iter().filter(|row| !row.values.is_empty()) {
-        let rates: Vec<f64> = row.values.iter().map(|ns| all(row, ns)).collect();
-        let ns = statistics::median(&row.values).unwrap_or(f64::NAN);
+    for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
+        let values = row.values();
+        let rates: Vec<f64> = values.iter().map(|ns| all(row, ns)).collect();
+        let ns = statistics::median(&values).unwrap_or(f64::NAN);
         let (time, rate) = (quantity(ns, Unit::Nanoseconds), all(row, &ns));
         let rate = quantity(rate, Unit::BytesPerSecond);
         text += &format!("{:>9}{time:>16}{rate:>22}\n", row.processes);
         records.push(session.record(Measured {
             metric: "file.contention",
             params: Params::one("processes", row.processes as i64).and("state", files.state()),
-            values: row.values.clone(),
+            values,
             in_fresh_processes: true,
             disturbance: disturbance.clone(),
             checks: checked(vec![
@@ -276,6 +302,7 @@ fn tell(session: &mut Session, files: &Files, rows: &[Row], disturbance: &Distur
                 ("block", BLOCK.to_string()),
             ]),
             verdict: files.wrong.clone(),
+            doubts: row.doubt().into_iter().collect(),
             remarks: cap.iter().filter_map(|cap| cap.reached(&rates)).collect(),
             notes: told.clone(),
             ..Measured::default()
@@ -312,28 +339,42 @@ fn time(ns: f64) -> String {
 mod tests {
     use super::*;
 
+    /// Moments from one on, so far apart.
+    fn moments(from: u64, apart: u64, blocks: u64) -> Vec<u64> {
+        (0..=blocks).map(|block| from + apart * block).collect()
+    }
+
     #[test]
     fn only_what_all_of_them_read_together_counts() {
-        let alone = vec![100, 200, 300, 400];
+        let alone = moments(100, 100, 40);
         assert_eq!(overlap(&[alone.clone()]), Some(100.0));
-        // From 150, when the second began, to 400, when the first was done: 3 and 2 blocks.
-        assert_eq!(overlap(&[alone.clone(), vec![150, 250, 350, 450, 550]]), Some(100.0));
-        assert_eq!(overlap(&[alone.clone(), vec![400, 500]]), None, "one after the other");
+        // From 1100, when the second began, to 4100, when the first was done: 30 and 10 blocks.
+        let slower = moments(1100, 300, 40);
+        assert_eq!(overlap(&[alone.clone(), slower]), Some(2.0 * 3000.0 / 40.0));
+        assert_eq!(overlap(&[alone.clone(), moments(4100, 100, 40)]), None, "one after the other");
+        assert_eq!(overlap(&[alone.clone(), moments(3500, 100, 40)]), None, "hardly together");
         assert_eq!(overlap(&[alone, vec![100]]), None);
         assert_eq!(overlap(&[]), None);
     }
 
     #[test]
     fn the_slope_is_that_of_each_round_and_the_line_that_of_the_medians() {
-        let row = |processes, values: [f64; 3]| Row { processes, values: values.to_vec() };
-        let rows =
-            [row(1, [10.0, 11.0, 12.0]), row(2, [20.0, 22.0, 24.0]), row(4, [40.0, 44.0, 48.0])];
-        let (line, slopes) = fitted(&rows).expect("three points");
-        assert!((line.slope - 11.0).abs() < 1e-9 && line.intercept.abs() < 1e-9);
-        assert_eq!(
-            slopes.iter().map(|slope| slope.round()).collect::<Vec<_>>(),
-            [10.0, 11.0, 12.0]
-        );
+        let row = |processes, values: [f64; 3]| Row { processes, rounds: values.map(Some).into() };
+        let mut rows = [
+            row(1, [10.0, 11.0, 12.0]),
+            row(2, [20.0, 22.0, 24.0]),
+            row(4, [40.0, 44.0, 48.0]),
+            row(8, [80.0, 88.0, 96.0]),
+        ];
+        let slopes = |rows: &[Row]| {
+            let (line, slopes) = fitted(rows).expect("enough points");
+            (line.slope.round(), slopes.iter().map(|slope| slope.round()).collect::<Vec<_>>())
+        };
+        assert_eq!(slopes(&rows), (11.0, vec![10.0, 11.0, 12.0]));
+        rows[1].rounds[0] = None;
+        assert_eq!(slopes(&rows).1, [10.0, 11.0, 12.0], "a round has a line without one of them");
+        assert!(rows[1].doubt().is_some_and(|doubt| doubt.text.contains("1 of 3 rounds")));
+        assert_eq!(rows[0].doubt(), None);
         assert!(fitted(&rows[..2]).is_none(), "two points make no line");
     }
 }
