@@ -19,6 +19,9 @@ const FILE_EXAMPLES: &str = "\
 Examples:
   fathom file read FILE --block 64K     block by block, with its XOR-32 and its speed
   fathom file write FILE --block 1M --count 1000 --sync data
+  fathom file calls                     what a call on a cached file costs
+  fathom file contend                   what a block costs while other processes read as well
+  fathom file capacity                  how large a file stays in memory
 
 Blocks are exactly as large as they are said to be, and no block size changes a checksum. Sizes are
 bytes, or as 64KiB (64K) and 1MB.";

@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn only_what_all_of_them_read_together_counts() {
         let alone = moments(100, 100, 40);
-        assert_eq!(overlap(&[alone.clone()]), Some(100.0));
+        assert_eq!(overlap(std::slice::from_ref(&alone)), Some(100.0));
         // From 1100, when the second began, to 4100, when the first was done: 30 and 10 blocks.
         let slower = moments(1100, 300, 40);
         assert_eq!(overlap(&[alone.clone(), slower]), Some(2.0 * 3000.0 / 40.0));

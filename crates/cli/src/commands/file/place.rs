@@ -137,7 +137,7 @@ impl Growing {
             generator.fill(self.bytes, piece);
             self.file().write_all_at(piece, self.bytes).map_err(failed)?;
             self.bytes += length;
-            if self.bytes % UNWRITTEN == 0 || self.bytes == bytes {
+            if self.bytes.is_multiple_of(UNWRITTEN) || self.bytes == bytes {
                 self.file().sync_data().map_err(failed)?;
             }
         }
