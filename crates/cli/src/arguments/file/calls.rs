@@ -29,8 +29,8 @@ pub struct CallsArguments {
     #[arg(long, value_name = "SIZES", default_value = "1,4,4K", value_delimiter = ',')]
     #[arg(value_parser = block)]
     pub blocks: Vec<usize>,
-    /// Passes; from 12 on the results have intervals.
-    #[arg(long, value_name = "N", default_value_t = 12)]
+    /// Passes. Each 100,000 calls of them give a value, and 12 values an interval.
+    #[arg(long, value_name = "N", default_value_t = 3)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Where a temporary file may lie [default: /var/tmp, or the current folder].

@@ -19,7 +19,7 @@ use crate::exit::Status;
 
 /// Bytes of the temporary file: some times a second-level cache, and soon made.
 const BYTES: u64 = 16 << 20;
-/// Calls between two looks at who wants to stop.
+/// Calls that give a value, and lie between two looks at who wants to stop.
 const SLICE: u64 = 100_000;
 /// A pass over blocks has no more calls, however large the file is.
 const PASS_MAX: u64 = 100_000;
@@ -29,13 +29,14 @@ const BLOCK: u64 = 4096;
 const CALLS: [&str; 6] = ["read1", "read4", "pread4k", "lseek", "fstat", "buffered_read1"];
 
 /// One pass.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Pass {
-    asked: u64,
     made: u64,
     /// Those that did what they were to do.
     done: u64,
     ns: f64,
+    /// What a call took in each slice.
+    slices: Vec<f64>,
 }
 
 impl Pass {
@@ -52,13 +53,13 @@ struct Row {
 }
 
 impl Row {
-    fn values(&self) -> Vec<f64> {
-        self.passes.iter().map(Pass::each).collect()
-    }
-
     fn median(&self) -> Option<f64> {
-        statistics::median(&self.values())
+        median(&self.passes)
     }
+}
+
+fn median(passes: &[Pass]) -> Option<f64> {
+    statistics::median(&passes.iter().map(Pass::each).collect::<Vec<_>>())
 }
 
 /// A pass that reads beside one that only seeks, in blocks of one size: their medians.
@@ -173,15 +174,17 @@ fn pass(
     stop: &AtomicBool,
     mut calls: impl FnMut(u64) -> Result<u64, Errno>,
 ) -> Result<Option<Pass>, Errno> {
-    let (mut made, mut done) = (0, 0);
-    let begin = clock.start();
-    while made < asked && !stop.load(Ordering::Relaxed) {
-        let slice = (asked - made).min(SLICE);
-        done += calls(slice)?;
-        made += slice;
+    let mut pass = Pass::default();
+    while pass.made < asked && !stop.load(Ordering::Relaxed) {
+        let slice = (asked - pass.made).min(SLICE);
+        let begin = clock.start();
+        pass.done += calls(slice)?;
+        let ns = clock.ns(begin, clock.stop());
+        pass.made += slice;
+        pass.ns += ns;
+        pass.slices.push(ns / slice as f64);
     }
-    let ns = clock.ns(begin, clock.stop());
-    Ok((made > 0).then_some(Pass { asked, made, done, ns }))
+    Ok((pass.made > 0).then_some(pass))
 }
 
 /// For each block a pass that reads the file against one that only seeks in it.
@@ -203,9 +206,6 @@ fn pairs(
             reads.extend(pass(clock, calls, stop, |calls| loops::read(file, &mut buffer, calls))?);
             seeks.extend(pass(clock, calls, stop, |calls| loops::lseek(file, block, end, calls))?);
         }
-        let median = |passes: &[Pass]| {
-            statistics::median(&passes.iter().map(Pass::each).collect::<Vec<_>>())
-        };
         if let Some((read, seek)) = median(&reads).zip(median(&seeks)) {
             pairs.push(Pair { block, calls, read, seek });
         }
@@ -242,7 +242,7 @@ fn measured(
     Some(Measured {
         metric: "file.call",
         params: Params::one("call", call),
-        values: most.values(),
+        values: most.passes.iter().flat_map(|pass| pass.slices.iter().copied()).collect(),
         disturbance: Disturbance::default(),
         checks: checked(vec![
             ("file", state::place(source)),

@@ -318,6 +318,7 @@ fn tell(session: &mut Session, files: &Files, rows: &[Row], disturbance: &Distur
             metric: "file.contention.per_process",
             params: Params::one("state", files.state()),
             values: slopes.clone(),
+            is_difference: true,
             in_fresh_processes: true,
             disturbance: disturbance.clone(),
             verdict: files.wrong.clone(),
@@ -325,9 +326,13 @@ fn tell(session: &mut Session, files: &Files, rows: &[Row], disturbance: &Distur
             ..Measured::default()
         }));
     }
-    for record in records {
-        session.say(&format!("\n{}\n", record.name()));
-        session.say_standing(&record);
+    // Those between the first and the last say nothing of their own.
+    let between = 1..records.len().saturating_sub(if fitted.is_some() { 2 } else { 1 });
+    for (index, record) in records.iter().enumerate() {
+        if !between.contains(&index) {
+            session.say(&format!("\n{}\n", record.name()));
+            session.say_standing(record);
+        }
     }
 }
 

@@ -55,6 +55,8 @@ pub(super) struct Measured {
     pub(super) values: Vec<f64>,
     /// Whether each value comes from processes of its own, and not all from this one.
     pub(super) in_fresh_processes: bool,
+    /// Whether the values are slopes or differences, which may lie around nothing.
+    pub(super) is_difference: bool,
     /// What the counters say of all passes.
     pub(super) disturbance: Disturbance,
     /// What was verified of the work.
@@ -206,7 +208,13 @@ impl Session {
         let mut record =
             Record::new(metric, measured.params, about.title, about.unit, about.better);
         record.visit = format!("{}/{}", self.run.id, record.name());
-        pipeline::fill(&mut record, about, &samples, false, self.run.clock.read_ns);
+        pipeline::fill(
+            &mut record,
+            about,
+            &samples,
+            measured.is_difference,
+            self.run.clock.read_ns,
+        );
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
         }
