@@ -18,6 +18,8 @@ use super::session::{refuse, shown, size};
 const USUAL: [&str; 2] = ["/var/tmp", "."];
 /// Bytes that are made and written at a time.
 const PIECE: usize = 1 << 20;
+/// A twentieth of the disk is left free, or so much.
+const RESERVE: u64 = 4 << 30;
 /// So much may be waiting to be written: a control group counts it as its memory.
 const UNWRITTEN: u64 = 16 << 20;
 
@@ -60,7 +62,8 @@ pub(super) fn free(folder: &Path) -> anyhow::Result<u64> {
     let told = rustix::fs::statvfs(folder)
         .map_err(|error| anyhow::anyhow!("ask {} for its space: {error}", shown(folder)))?;
     let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
-    Ok(bytes(told.f_bavail).saturating_sub(bytes(told.f_blocks) / 20))
+    let reserve = (bytes(told.f_blocks) / 20).min(RESERVE);
+    Ok(bytes(told.f_bavail).saturating_sub(reserve))
 }
 
 /// Refuses what there is no space for.
@@ -73,11 +76,12 @@ pub(super) fn check_space(folder: &Path, bytes: u64) -> anyhow::Result<()> {
         return Ok(());
     }
     Err(refuse(format!(
-        "{} are needed in {}, where {} may be taken (a twentieth of the disk is left free); give \
-         less, or another --folder",
+        "{} are needed in {}, where {} may be taken (a twentieth of the disk, or {}, is left \
+         free); give less, or another --folder",
         size(bytes),
         shown(folder),
-        size(free)
+        size(free),
+        size(RESERVE)
     )))
 }
 
