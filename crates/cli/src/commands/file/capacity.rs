@@ -10,7 +10,7 @@ use fathom_fileio::residency;
 use fathom_fileio::room::{self, Room};
 use fathom_measure::Clock;
 use fathom_probes::file::capacity::prediction;
-use fathom_record::{Cause, Disturbance, Params, State, Unit, Verdict, statistics};
+use fathom_record::{Cause, Params, State, Unit, Verdict, statistics};
 use fathom_report::{percent, quantity};
 use rustix::fs::{Advice, fadvise};
 
@@ -70,38 +70,34 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> anyhow::Result<Status> 
     let folder = place::folder(arguments.folder.as_deref())?;
     let room = room::now().ok_or_else(|| anyhow::anyhow!("/proc/meminfo tells no memory"))?;
     let search = search(arguments, &folder, &room)?;
-    let mut session = Session::begin(&arguments.common, "file capacity".to_owned())?;
     let (most, reads) = (size(search.most), size(search.reads()));
     let folder_shown = shown(&folder);
     let what = format!("writes {most} at most to {folder_shown}, and reads {reads} at most");
-    session.say_facts(&[
-        ("predicted", format!("{} ({})", size(room.bytes), room.source)),
-        ("temporary", what.clone()),
-    ]);
+    // Before signals are listened to, so that Ctrl-C is an answer too.
     if !arguments.yes && !place::may(&what) {
         crate::terminal::warn("not done, as was answered");
         return Ok(Status::Interrupted);
     }
+    let mut session = Session::begin(&arguments.common, "file capacity".to_owned())?;
+    session.say_facts(&[
+        ("predicted", format!("{} ({})", size(room.bytes), room.source)),
+        ("temporary", what),
+    ]);
     let mut file = Growing::new(&folder)?;
     let mut points = Vec::new();
-    let mut disturbance: Option<Disturbance> = None;
     let knee = search.knee(|bytes| -> anyhow::Result<Look> {
         let stop = session.stop().now();
-        let (point, counted) = session.observed(|clock| look(&mut file, bytes, clock, stop));
-        disturbance = Some(disturbance.take().map_or(counted.clone(), |sum| sum.plus(&counted)));
-        let Some(point) = point? else { return Ok(Look::Stopped) };
+        let point = look(&mut file, bytes, session.clock(), stop)?;
+        let Some(point) = point else { return Ok(Look::Stopped) };
         session.say(&format!("{}\n", point.told()));
         let seen = if point.stays() { Look::Stays } else { Look::Leaves };
         points.push(point);
         Ok(seen)
     })?;
-    let found = measured(knee, &search, &room, &points, disturbance.unwrap_or_default());
-    let record = session.record(found);
-    let text = match (knee, record.verdict.shows_number()) {
-        (Knee::Found { stays, leaves }, _) => {
-            format!("{} stay, {} do not", size(stays), size(leaves))
-        }
-        (Knee::Above(bytes) | Knee::Stopped(bytes), _) => format!("at least {}", size(bytes)),
+    let record = session.record(measured(knee, &search, &room, &points));
+    let text = match knee {
+        Knee::Found { stays, leaves } => format!("{} stay, {} do not", size(stays), size(leaves)),
+        Knee::Above(bytes) | Knee::Stopped(bytes) => format!("at least {}", size(bytes)),
     };
     session.say_facts(&[("capacity", text)]);
     session.say_standing(&record);
@@ -179,13 +175,7 @@ fn pass(
     Ok(Some(times))
 }
 
-fn measured(
-    knee: Knee,
-    search: &Search,
-    room: &Room,
-    points: &[Point],
-    disturbance: Disturbance,
-) -> Measured {
+fn measured(knee: Knee, search: &Search, room: &Room, points: &[Point]) -> Measured {
     let (values, verdict) = match knee {
         Knee::Found { stays, .. } => (vec![stays as f64], None),
         // What is known by then is a lower limit, and said to be stopped.
@@ -208,7 +198,7 @@ fn measured(
         metric: "file.capacity",
         params: Params::none(),
         values,
-        disturbance,
+        // Who takes time from this process takes no memory from the file: nothing is counted.
         checks: checked(vec![
             ("sizes looked at", points.len().to_string()),
             ("room beforehand", format!("{} ({})", room.bytes, room.source)),
