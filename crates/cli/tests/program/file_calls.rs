@@ -69,6 +69,12 @@ pub(crate) fn send(child: &Child, signal: Signal) {
     kill_process(pid, signal).expect("it is there");
 }
 
+/// Asserts that a command that was told to stop does so, and says so.
+pub(crate) fn is_interrupted(mut child: Child) {
+    let status = processes::ended_within(&mut child, 30).expect("it goes on for half a minute");
+    assert_eq!(status.code(), Some(130), "{status}");
+}
+
 /// Kills a command in the middle of what it does: no process and no file is left.
 pub(crate) fn killed_leaves_nothing(arguments: &[&str], sign: &str) {
     let disk = match Disk::new() {
@@ -178,8 +184,7 @@ fn ctrl_c_keeps_the_calls_that_were_made() {
     let child = started(&place, &["file", "calls", name, "--calls", "1e10"], "before");
     std::thread::sleep(Duration::from_millis(500));
     send(&child, Signal::INT);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    is_interrupted(child);
     let document = place.latest();
     assert_eq!(document.run.state, RunState::Interrupted);
     let record = &document.records[0];
@@ -222,8 +227,7 @@ fn ctrl_c_ends_all_processes_that_contend() {
     let child = started(&place, &asked, "temporary");
     std::thread::sleep(Duration::from_millis(700));
     send(&child, Signal::TERM);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    is_interrupted(child);
     let marker = format!("FATHOM_TEST_PLACE={}", place.path().display());
     assert_eq!(processes::left_after(&marker, 10), [0_u32; 0]);
     assert!(disk.is_empty());

@@ -7,7 +7,9 @@ use std::time::Duration;
 use fathom_record::{RunState, State};
 use rustix::process::Signal;
 
-use crate::file_calls::{Disk, document, killed_leaves_nothing, send, started, value};
+use crate::file_calls::{
+    Disk, document, is_interrupted, killed_leaves_nothing, send, started, value,
+};
 use crate::group::{Group, skipped};
 use crate::{Place, is_refused, text};
 
@@ -87,8 +89,7 @@ fn ctrl_c_tells_how_far_it_came_and_leaves_nothing() {
     let child = started(&place, &asked, "128 MiB: 4 KiB take");
     std::thread::sleep(Duration::from_millis(50));
     send(&child, Signal::INT);
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    is_interrupted(child);
     let document = place.latest();
     assert_eq!(document.run.state, RunState::Interrupted);
     let record = &document.records[0];

@@ -102,6 +102,7 @@ fn direct_reads_are_as_many_as_a_limit_of_1000_a_second_lets_be() {
 
 #[test]
 fn what_is_read_from_memory_names_no_limit() {
+    // No rate is near nought: it is read as often as may be.
     match read_under(("read_bps", 1e6), 0.0, 4 << 20, &["--block", "1M", "--state", "as-is"]) {
         Ok(record) => {
             assert!(record.notes.is_empty(), "{:?}", record.notes);
