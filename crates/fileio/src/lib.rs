@@ -3,23 +3,28 @@
 //!
 //! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
 //!   write.
+//! - [`caps`]: how fast this process may be with it.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
-//!   is in memory, and the way to cold and warm.
-//! - [`read`]: the ways of reading; [`fast`]: the quickest of them for each part of a file; [`write`]: the way of writing; [`scratch`]: files that leave
-//!   nothing behind.
+//!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it.
+//! - [`read`]: the ways of reading; [`fast`]: the quickest of them for each part of a file;
+//!   [`write`]: the way of writing; [`loops`]: bare calls over and over; [`scratch`]: files that
+//!   leave nothing behind.
 //!
 //! All `unsafe` that these need is here: `kernel`, `memory`, and the two ways of reading by mapped
 //! pages and by io_uring. Deliberately absent: any verdict on the numbers, and anything that
 //! prints.
 
+pub mod caps;
 pub mod extents;
 pub mod fast;
 pub mod filesystem;
 pub mod generate;
 mod kernel;
+pub mod loops;
 pub mod memory;
 pub mod read;
 pub mod residency;
+pub mod room;
 pub mod scratch;
 pub mod subject;
 pub mod sum;

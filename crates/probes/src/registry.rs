@@ -97,6 +97,10 @@ pub static REGISTRY: &[Entry] = &[
     Entry::ByHand(&file::read_throughput::ReadThroughput),
     Entry::ByHand(&file::fast::Fast),
     Entry::ByHand(&file::write_throughput::WriteThroughput),
+    Entry::ByHand(&file::call::Call),
+    Entry::ByHand(&file::contention::Contention),
+    Entry::ByHand(&file::contention::PerProcess),
+    Entry::ByHand(&file::capacity::Capacity),
 ];
 
 /// The metric with this id.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Verdict {
     /// The state.
     pub state: State,
-    /// Its reasons, the weightiest first; empty only when the state is `valid`.
+    /// Its reasons, the weightiest first; some only when the state is `valid`: what held the number
+    /// where it is, such as a cap.
     pub reasons: Vec<Reason>,
 }
 
@@ -128,6 +129,8 @@ impl Reason {
 pub enum Cause {
     /// The CPU cgroup's quota stopped the worker.
     Throttled,
+    /// The control group's limit on a device held it back.
+    Capped,
     /// The hypervisor ran another guest on the pinned CPU.
     Steal,
     /// Another process of this machine ran on the pinned CPU.

@@ -49,6 +49,7 @@ pub(crate) fn causes(records: &[Record], state: State) -> Vec<(Cause, usize)> {
 pub(crate) fn cause_words(cause: Cause) -> &'static str {
     match cause {
         Cause::Throttled => "the CPU quota",
+        Cause::Capped => "the cap on the device",
         Cause::Steal => "steal by the hypervisor",
         Cause::Contention => "contention for the CPU",
         Cause::NotRunning => "time in which it did not run",

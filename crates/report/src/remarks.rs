@@ -60,8 +60,9 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
         say(format!("clock floor {floor}: timed singly, and too short to be free of it"));
     }
     let lines = paint_lines(FAINT, &lines);
-    let noisy = record.verdict.state == State::Noisy && !repeated;
-    if noisy { lines + &reasons(record, width) } else { lines }
+    // A number that stands may have been held at a cap, which is then said of it too.
+    let said = record.verdict.reasons.is_empty() || repeated;
+    if said { lines } else { lines + &reasons(record, width) }
 }
 
 /// Whether a reader who has just read the one verdict learns nothing from the other: the same

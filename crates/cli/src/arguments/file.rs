@@ -1,9 +1,17 @@
 //! The command line of `fathom file`.
 
+mod calls;
+mod capacity;
+mod contend;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+
+pub use calls::CallsArguments;
+pub use capacity::CapacityArguments;
+pub use contend::{ContendArguments, ContenderArguments};
 
 use super::{StoreArguments, block, count, time};
 
@@ -12,6 +20,9 @@ Examples:
   fathom file read FILE --block 64K     block by block, with its XOR-32 and its speed
   fathom file fast FILE                 read and check it as fast as this machine can
   fathom file write FILE --block 1M --count 1000 --sync data
+  fathom file calls                     what a call on a cached file costs
+  fathom file contend                   what a block costs while other processes read as well
+  fathom file capacity                  how large a file stays in memory
 
 Blocks are exactly as large as they are said to be, and no block size changes a checksum. Sizes are
 bytes, or as 64KiB (64K) and 1MB.";
@@ -34,6 +45,15 @@ pub enum FileCommand {
     Fast(FastArguments),
     /// Write a file of generated data, and say what data, sync and close took.
     Write(WriteArguments),
+    /// What a call on a cached file costs, by itself and by the number of calls.
+    Calls(CallsArguments),
+    /// What reading costs while other processes read files of their own from the same device.
+    Contend(ContendArguments),
+    /// One of the processes that contend.
+    #[command(hide = true)]
+    Contender(ContenderArguments),
+    /// How large a file stays in memory, found by reading ever larger ones twice.
+    Capacity(CapacityArguments),
 }
 
 /// What all commands on files have in common.

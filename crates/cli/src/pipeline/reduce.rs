@@ -260,6 +260,7 @@ fn is_disturbances_doing(record: &Record, prediction: &Prediction) -> bool {
         matches!(
             reason.cause,
             Cause::Throttled
+                | Cause::Capped
                 | Cause::Steal
                 | Cause::Contention
                 | Cause::NotRunning

@@ -50,22 +50,6 @@ impl Workers {
         Ok(Self { program, arguments: vec!["worker".to_owned()], grace_ns: GRACE_NS })
     }
 
-    /// Starts a worker that is tied to this process before it is a program: one that is stopped
-    /// while it starts would do nothing about it, and stay. A sandbox may forbid what the library
-    /// needs to run anything before exec (a pair of sockets); then the worker ties itself later.
-    fn start(&self) -> std::io::Result<Child> {
-        let coordinator = rustix::process::getpid();
-        let mut command = self.command();
-        // SAFETY: two bare system calls between fork and exec; no lock, no heap.
-        unsafe { command.pre_exec(move || Ok(end_with(coordinator)?)) };
-        match command.spawn() {
-            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-                self.command().spawn()
-            }
-            outcome => outcome,
-        }
-    }
-
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -82,7 +66,7 @@ impl Workers {
     /// readable when the person wants the run to end.
     pub fn visit(&self, request: &VisitRequest, stop: &impl std::os::fd::AsFd) -> Outcome {
         let failed = |cause, text: String| Outcome::Failed(Reason::new(cause, text));
-        let child = match self.start() {
+        let child = match start_tied(|| Ok(self.command())) {
             Ok(child) => child,
             Err(error) => return failed(Cause::Crashed, format!("start a worker: {error}")),
         };
@@ -109,6 +93,20 @@ impl Workers {
             }
             Ending::Stopped => Outcome::Interrupted,
         }
+    }
+}
+
+/// Starts a process that is tied to this one before it is a program: one that is stopped while it
+/// starts would do nothing about it, and stay. A sandbox may forbid what the library needs to run
+/// anything before exec (a pair of sockets); then the process ties itself later.
+pub(crate) fn start_tied(command: impl Fn() -> std::io::Result<Command>) -> std::io::Result<Child> {
+    let coordinator = rustix::process::getpid();
+    let mut tied = command()?;
+    // SAFETY: two bare system calls between fork and exec; no lock, no heap.
+    unsafe { tied.pre_exec(move || Ok(end_with(coordinator)?)) };
+    match tied.spawn() {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => command()?.spawn(),
+        outcome => outcome,
     }
 }
 
@@ -275,7 +273,7 @@ pub fn serve() -> anyhow::Result<()> {
 }
 
 /// No worker outlives its coordinator: the kernel kills it when the thread that started it ends.
-fn end_with(coordinator: Pid) -> Result<(), Errno> {
+pub(crate) fn end_with(coordinator: Pid) -> Result<(), Errno> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have ended before the line above.
     match rustix::process::getppid() {

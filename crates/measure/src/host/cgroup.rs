@@ -22,11 +22,22 @@ const LEVELS_MAX: usize = 256;
 
 /// Where a controller's files are for this process.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Controller {
+pub struct Controller {
     /// 1 or 2.
-    pub(crate) version: u32,
+    pub version: u32,
     /// Folders from the process's own group up to the highest that can be seen.
-    pub(crate) levels: Vec<String>,
+    pub levels: Vec<String>,
+}
+
+impl Controller {
+    /// The name of the group that a folder of [`Controller::levels`] is, such as `/web`.
+    pub fn group<'a>(&self, level: &'a str) -> &'a str {
+        let top = self.levels.last().map_or("", String::as_str);
+        match level.strip_prefix(top) {
+            Some("") | None => "/",
+            Some(group) => group,
+        }
+    }
 }
 
 pub(super) fn read(tree: &Tree, host: &mut Host) {

@@ -28,6 +28,7 @@ use std::path::PathBuf;
 
 use fathom_record::Host;
 
+pub use self::cgroup::Controller;
 use self::cpuid::Cpuid;
 use self::cpuinfo::CpuInfo;
 use self::tree::Tree;
@@ -62,6 +63,22 @@ impl Reader {
     /// system call about this one.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { tree: Tree::at(root), live: false }
+    }
+
+    /// Where the files of a cgroup controller are for this process, such as `blkio`; none where it
+    /// cannot be seen.
+    pub fn controller(&self, name: &str) -> Option<Controller> {
+        cgroup::controller(&self.tree, name)
+    }
+
+    /// The text of a file by its path on a live machine; none where there is none to read.
+    pub fn text(&self, path: &str) -> Option<String> {
+        self.tree.text(path)
+    }
+
+    /// The names in a folder, in order; none where it cannot be read.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        self.tree.names(path)
     }
 
     /// The facts. Takes a few milliseconds on a small machine: once a run, never while measuring.

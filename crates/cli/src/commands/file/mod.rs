@@ -1,7 +1,13 @@
 //! `fathom file`: one file, by hand. One file per command, and the session they share.
 
+mod calls;
+mod cap;
+mod capacity;
+mod contend;
+mod contender;
 mod fast;
 mod found;
+mod place;
 mod read;
 mod session;
 mod state;
@@ -28,6 +34,10 @@ pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
         FileCommand::Fast(fast) => fast::fast(fast),
         FileCommand::Read(read) => read::read(read),
         FileCommand::Write(write) => write::write(write),
+        FileCommand::Calls(calls) => calls::calls(calls),
+        FileCommand::Contend(contend) => contend::contend(contend),
+        FileCommand::Contender(contender) => contender::contender(contender),
+        FileCommand::Capacity(capacity) => capacity::capacity(capacity),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::read::{Bypass, Outcome, Request, Way};
-use fathom_fileio::residency::Residency;
+use fathom_fileio::residency::{self, Residency};
 use fathom_fileio::{Source, Sum};
 use fathom_record::{Cause, Check, Disturbance, Params, Reason, State, Verdict};
 use fathom_report::quantity;
 
+use super::cap::Cap;
 use super::session::{Measured, Session, refuse, size};
 use super::state;
 use crate::arguments::file::{ReadArguments, StateName, WayName};
@@ -52,14 +53,17 @@ pub(super) fn read(arguments: &ReadArguments) -> anyhow::Result<Status> {
         }
     }
     drop(limit);
+    let cap = cap(arguments, &source, way, &passes);
     let record = session.record(measured(
         arguments,
         &source,
         (state, way),
         &passes,
+        cap.as_ref(),
         disturbance.unwrap_or_default(),
     ));
     say(&mut session, &source, arguments, way, &passes);
+    cap.iter().for_each(|cap| session.say_facts(&cap.facts()));
     session.say_standing(&record);
     let faulty = passes.iter().any(|pass| !pass.outcome.faults.is_empty());
     match session.end()? {
@@ -142,11 +146,22 @@ fn pass(
     Ok((Pass { before, outcome, device_bytes }, counted))
 }
 
+/// What the control group allows, where the passes went to the device at all.
+fn cap(arguments: &ReadArguments, source: &Source, way: Way, passes: &[Pass]) -> Option<Cap> {
+    let is_past_cache = matches!(way, Way::Direct | Way::Ring { .. });
+    let is_warm = |pass: &Pass| pass.before.state == residency::State::Warm;
+    if !is_past_cache && passes.iter().all(is_warm) {
+        return None;
+    }
+    Cap::on_reads(source.file(), is_past_cache.then_some(arguments.block))
+}
+
 fn measured(
     arguments: &ReadArguments,
     source: &Source,
     (state, way): (StateName, Way),
     passes: &[Pass],
+    cap: Option<&Cap>,
     disturbance: Disturbance,
 ) -> Measured {
     let last = &passes[passes.len() - 1];
@@ -167,10 +182,11 @@ fn measured(
         .or_else(|| passes.iter().find_map(|one| state::not_as_asked(source, state, &one.before)))
         .or_else(|| bypassed(passes))
         .or_else(|| super::nothing_done(last.outcome.sum.bytes));
-    let values = match last.outcome.sum.bytes {
+    let values: Vec<f64> = match last.outcome.sum.bytes {
         0 => Vec::new(),
         _ => passes.iter().map(Pass::rate).collect(),
     };
+    let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
     let mut doubts = state::doubts(source, state, &passes[0].before);
     doubts.extend(passes.iter().find_map(changed));
     if passes.iter().any(|pass| pass.outcome.sum.xor != passes[0].outcome.sum.xor)
@@ -187,7 +203,9 @@ fn measured(
         checks: checks(source, last),
         verdict,
         doubts,
-        notes: Vec::new(),
+        remarks,
+        notes: cap.map(|cap| cap.told.clone()).unwrap_or_default(),
+        ..Measured::default()
     }
 }
 

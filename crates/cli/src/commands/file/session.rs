@@ -12,8 +12,8 @@ use fathom_measure::sampler::{KernelCounters, Observer};
 use fathom_measure::{affinity, host};
 use fathom_probes::{About, Entry, Known};
 use fathom_record::{
-    Cause, Check, Disturbance, Document, Effort, Host, MetricId, Params, Protocol, Reason, Record,
-    Run, RunState, SCHEMA_VERSION, Sample, State, Verdict,
+    Cause, Check, Disturbance, Document, Effort, Host, MetricId, Params, Prediction, Protocol,
+    Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Verdict,
 };
 use fathom_report::by_hand;
 use fathom_store::Store;
@@ -53,6 +53,10 @@ pub(super) struct Measured {
     pub(super) params: Params,
     /// A value for each pass, in the metric's unit.
     pub(super) values: Vec<f64>,
+    /// Whether each value comes from processes of its own, and not all from this one.
+    pub(super) in_fresh_processes: bool,
+    /// Whether the values are slopes or differences, which may lie around nothing.
+    pub(super) is_difference: bool,
     /// What the counters say of all passes.
     pub(super) disturbance: Disturbance,
     /// What was verified of the work.
@@ -61,8 +65,13 @@ pub(super) struct Measured {
     pub(super) verdict: Option<Verdict>,
     /// What speaks against the number though it stands.
     pub(super) doubts: Vec<Reason>,
+    /// What held the number where it is, though nothing speaks against it.
+    pub(super) remarks: Vec<Reason>,
     /// Facts beside the number.
     pub(super) notes: Vec<String>,
+    /// What was predicted beforehand, where that rests on what is so at the moment; the metric's
+    /// own model otherwise.
+    pub(super) prediction: Option<Prediction>,
 }
 
 impl Session {
@@ -208,23 +217,21 @@ impl Session {
     fn made(&self, entry: &Entry, measured: Measured) -> Record {
         let about: &About = entry.about();
         let metric = MetricId::new(about.id);
+        let samples = samples(&measured, self.run.cpu);
         let mut record =
             Record::new(metric, measured.params, about.title, about.unit, about.better);
         record.visit = format!("{}/{}", self.run.id, record.name());
-        let sample = Sample {
-            cpu: self.run.cpu,
-            batch: 1,
-            values: measured.values,
-            disturbance: measured.disturbance,
-            checks: measured.checks,
-            ..Sample::default()
-        };
-        let samples = vec![sample];
         // Also where there is no value: what was counted then tells why.
-        for check in &samples[0].checks {
+        for check in samples.iter().flat_map(|sample| &sample.checks) {
             record.checks.insert(check.name.clone(), check.detail.clone());
         }
-        pipeline::fill(&mut record, about, &samples, false, self.run.clock.read_ns);
+        pipeline::fill(
+            &mut record,
+            about,
+            &samples,
+            measured.is_difference,
+            self.run.clock.read_ns,
+        );
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
         }
@@ -243,10 +250,14 @@ impl Session {
                 reason.next = "stop them, and measure again".to_owned();
             }
         }
+        if record.verdict.shows_number() {
+            record.verdict.reasons.extend(measured.remarks);
+        }
         record.notes.extend(measured.notes);
         let known = self.known();
         let known = Known::new(&known).under(&self.run.clock).on(&self.host);
-        let prediction = entry.predict(&record.params, &self.host, &known);
+        let predicted = || entry.predict(&record.params, &self.host, &known);
+        let prediction = measured.prediction.map_or_else(predicted, Ok);
         pipeline::set_prediction(&mut record, prediction);
         record.samples = Some(samples);
         record
@@ -301,6 +312,25 @@ impl Session {
             status => Ok(status),
         }
     }
+}
+
+/// The values as those of one process, or of as many as there are.
+fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
+    let whole = measured.values.len().max(1);
+    let share = if measured.in_fresh_processes { 1 } else { whole };
+    let mut values = measured.values.chunks(share);
+    let sample = |process: usize| Sample {
+        process: process as u32,
+        cpu,
+        batch: 1,
+        values: values.next().unwrap_or_default().to_vec(),
+        ..Sample::default()
+    };
+    let mut samples: Vec<Sample> = (0..whole.div_ceil(share)).map(sample).collect();
+    // Counted over all of them.
+    samples[0].disturbance = measured.disturbance.clone();
+    samples[0].checks = measured.checks.clone();
+    samples
 }
 
 fn keep(store: &mut Store, document: &Document) -> Result<(), fathom_store::StoreError> {

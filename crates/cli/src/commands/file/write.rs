@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_record::{Cause, Disturbance, Params, Reason, Unit};
 use fathom_report::quantity;
-
 use rustix::io::Errno;
 
+use super::cap::Cap;
 use super::session::{Measured, Session, checked, refuse, shown, size};
 use crate::arguments::file::{SyncName, WriteArguments};
 use crate::exit::Status;
@@ -74,8 +74,14 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
         }
         disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
     }
-    let record = session.record(measured(arguments, &passes, disturbance.unwrap_or_default()));
+    // Without a sync it is memory that is written.
+    let is_synced = arguments.sync != SyncName::None;
+    let file = std::fs::File::open(&arguments.file).ok().filter(|_| is_synced);
+    let cap = file.and_then(|file| Cap::on_writes(&file));
+    let disturbance = disturbance.unwrap_or_default();
+    let record = session.record(measured(arguments, &passes, cap.as_ref(), disturbance));
     say(&mut session, arguments, &passes[passes.len() - 1]);
+    cap.iter().for_each(|cap| session.say_facts(&cap.facts()));
     session.say_standing(&record);
     session.end()
 }
@@ -136,7 +142,12 @@ fn word(sync: SyncName) -> &'static str {
     }
 }
 
-fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturbance) -> Measured {
+fn measured(
+    arguments: &WriteArguments,
+    passes: &[Written],
+    cap: Option<&Cap>,
+    disturbance: Disturbance,
+) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum;
     let params = Params::one("block", arguments.block as i64)
@@ -153,10 +164,11 @@ fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturb
         ("sync", format!("{:.0} ns", last.sync_ns)),
         ("close", format!("{:.0} ns", last.close_ns)),
     ];
-    let values = match sum.bytes {
+    let values: Vec<f64> = match sum.bytes {
         0 => Vec::new(),
         _ => passes.iter().map(rate).collect(),
     };
+    let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
     Measured {
         metric: "file.write.throughput",
         params,
@@ -165,6 +177,8 @@ fn measured(arguments: &WriteArguments, passes: &[Written], disturbance: Disturb
         checks: checked(facts),
         verdict: super::nothing_done(sum.bytes),
         doubts: doubts(arguments, passes),
+        remarks,
+        notes: cap.map(|cap| cap.told.clone()).unwrap_or_default(),
         ..Measured::default()
     }
 }

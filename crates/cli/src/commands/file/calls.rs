@@ -1,0 +1,289 @@
+//! `fathom file calls`: what a call on a cached file costs, where nobody looks at the bytes.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fathom_fileio::residency::{self, Residency};
+use fathom_fileio::{Source, loops};
+use fathom_measure::Clock;
+use fathom_record::{Cause, Disturbance, Params, State, Unit, Verdict, statistics};
+use fathom_report::quantity;
+use rustix::io::Errno;
+
+use super::place::{self, Growing};
+use super::session::{Measured, Session, checked, refuse, shown};
+use super::state;
+use crate::arguments::file::{CallsArguments, StateName};
+use crate::exit::Status;
+
+/// Bytes of the temporary file: some times a second-level cache, and soon made.
+const BYTES: u64 = 16 << 20;
+/// Calls that give a value, and lie between two looks at who wants to stop.
+const SLICE: u64 = 100_000;
+/// A pass over blocks has no more calls, however large the file is.
+const PASS_MAX: u64 = 100_000;
+const BLOCK: u64 = 4096;
+
+/// The calls, as records have them.
+const CALLS: [&str; 6] = ["read1", "read4", "pread4k", "lseek", "fstat", "buffered_read1"];
+
+/// One pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Pass {
+    made: u64,
+    /// Those that did what they were to do.
+    done: u64,
+    ns: f64,
+    /// What a call took in each slice.
+    slices: Vec<f64>,
+}
+
+impl Pass {
+    fn each(&self) -> f64 {
+        self.ns / self.made as f64
+    }
+}
+
+/// All passes of one call with one count.
+struct Row {
+    call: &'static str,
+    count: u64,
+    passes: Vec<Pass>,
+}
+
+impl Row {
+    fn median(&self) -> Option<f64> {
+        median(&self.passes)
+    }
+}
+
+fn median(passes: &[Pass]) -> Option<f64> {
+    statistics::median(&passes.iter().map(Pass::each).collect::<Vec<_>>())
+}
+
+/// A pass that reads beside one that only seeks, in blocks of one size: their medians.
+struct Pair {
+    block: u64,
+    calls: u64,
+    read: f64,
+    seek: f64,
+}
+
+pub(super) fn calls(arguments: &CallsArguments) -> anyhow::Result<Status> {
+    let asked = match &arguments.file {
+        Some(file) => format!("file calls {}", shown(file)),
+        None => "file calls".to_owned(),
+    };
+    let largest = arguments.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
+    // What was named, or the folder for what was not: both are looked at before anything is kept.
+    let given = match &arguments.file {
+        Some(path) => Ok(large_enough(Source::open(path).map_err(refuse)?, largest)?),
+        None => Err(place::folder(arguments.folder.as_deref())?),
+    };
+    let mut session = Session::begin(&arguments.common, asked)?;
+    session.recall(super::MODEL_INPUTS);
+    let made = match given {
+        Ok(source) => Some(source),
+        Err(folder) => temporary(&folder, BYTES.max(largest), session.stop().now())?,
+    };
+    let Some(source) = made else { return Ok(Status::Interrupted) };
+    let before = residency::warm(source.file(), session.stop().now())?;
+    session.say_facts(&[("file", state::place(&source)), ("before", state::told(&before))]);
+    let (timed, disturbance) = session.observed(|clock| {
+        let rows = rows(arguments, &source, clock, session.stop().now())?;
+        let pairs = pairs(arguments, &source, clock, session.stop().now())?;
+        Ok((rows, pairs))
+    });
+    let (rows, pairs) = timed.map_err(|error: Errno| {
+        anyhow::anyhow!("read {}: {error}", source.subject().path.display())
+    })?;
+    say(&mut session, &rows, &pairs);
+    for call in CALLS {
+        let Some(measured) = measured(call, &source, &before, &rows, &pairs) else { continue };
+        let measured = Measured { disturbance: disturbance.clone(), ..measured };
+        let record = session.record(measured);
+        session.say(&format!("\n{}\n", record.name()));
+        session.say_standing(&record);
+    }
+    session.end()
+}
+
+/// The file, if it has a block of such a size.
+fn large_enough(source: Source, block: u64) -> anyhow::Result<Source> {
+    let bytes = source.subject().size.unwrap_or(0);
+    if bytes >= block {
+        return Ok(source);
+    }
+    let path = shown(&source.subject().path);
+    Err(refuse(format!(
+        "{path} has {bytes} bytes, and blocks of {block} are read of it: name a larger file, or \
+         none for a temporary one"
+    )))
+}
+
+/// A file in a folder; none where it was told to stop.
+fn temporary(folder: &Path, bytes: u64, stop: &AtomicBool) -> anyhow::Result<Option<Source>> {
+    place::check_space(folder, bytes)?;
+    let mut file = Growing::new(folder)?;
+    if !file.grow(bytes, stop)? {
+        return Ok(None);
+    }
+    let name = folder.join("(temporary)");
+    Ok(Some(Source::of(file.file().try_clone()?, &name)?))
+}
+
+/// All passes, each round over all counts and calls, so that a slow moment falls on all alike.
+fn rows(
+    arguments: &CallsArguments,
+    source: &Source,
+    clock: &Clock,
+    stop: &AtomicBool,
+) -> Result<Vec<Row>, Errno> {
+    let row = |(count, call)| Row { call, count, passes: Vec::new() };
+    let cases = arguments.calls.0.iter().flat_map(|&count| CALLS.map(|call| (count, call)));
+    let mut rows: Vec<Row> = cases.map(row).collect();
+    let end = source.subject().size.unwrap_or(0);
+    for _ in 0..arguments.repeat {
+        for row in &mut rows {
+            let (call, file) = (row.call, source.file());
+            loops::rewind(file)?;
+            let pass = pass(clock, row.count, stop, |calls| one(call, file, end, calls))?;
+            row.passes.extend(pass);
+        }
+    }
+    Ok(rows)
+}
+
+/// A number of calls of one kind; how many did what they were to do.
+fn one(call: &str, file: &File, end: u64, calls: u64) -> Result<u64, Errno> {
+    match call {
+        "read1" => loops::read(file, &mut [0; 1], calls),
+        "read4" => loops::read(file, &mut [0; 4], calls),
+        "pread4k" => loops::pread(file, &mut [0; BLOCK as usize], end, calls),
+        "lseek" => loops::lseek(file, BLOCK, end, calls),
+        "fstat" => loops::fstat_of(file, calls),
+        _ => loops::buffered_read1(file, calls),
+    }
+}
+
+/// Times calls; none where it was told to stop before the first.
+fn pass(
+    clock: &Clock,
+    asked: u64,
+    stop: &AtomicBool,
+    mut calls: impl FnMut(u64) -> Result<u64, Errno>,
+) -> Result<Option<Pass>, Errno> {
+    let mut pass = Pass::default();
+    while pass.made < asked && !stop.load(Ordering::Relaxed) {
+        let slice = (asked - pass.made).min(SLICE);
+        let begin = clock.start();
+        pass.done += calls(slice)?;
+        let ns = clock.ns(begin, clock.stop());
+        pass.made += slice;
+        pass.ns += ns;
+        pass.slices.push(ns / slice as f64);
+    }
+    Ok((pass.made > 0).then_some(pass))
+}
+
+/// For each block a pass that reads the file against one that only seeks in it.
+fn pairs(
+    arguments: &CallsArguments,
+    source: &Source,
+    clock: &Clock,
+    stop: &AtomicBool,
+) -> Result<Vec<Pair>, Errno> {
+    let (file, end) = (source.file(), source.subject().size.unwrap_or(0));
+    let mut pairs = Vec::new();
+    for &block in &arguments.blocks {
+        let mut buffer = vec![0; block];
+        let block = block as u64;
+        let calls = (end / block).min(PASS_MAX);
+        let (mut reads, mut seeks) = (Vec::new(), Vec::new());
+        for _ in 0..arguments.repeat {
+            loops::rewind(file)?;
+            reads.extend(pass(clock, calls, stop, |calls| loops::read(file, &mut buffer, calls))?);
+            seeks.extend(pass(clock, calls, stop, |calls| loops::lseek(file, block, end, calls))?);
+        }
+        if let Some((read, seek)) = median(&reads).zip(median(&seeks)) {
+            pairs.push(Pair { block, calls, read, seek });
+        }
+    }
+    Ok(pairs)
+}
+
+/// What became of one call, by the passes with the most calls; none where none was made.
+fn measured(
+    call: &'static str,
+    source: &Source,
+    before: &Residency,
+    rows: &[Row],
+    pairs: &[Pair],
+) -> Option<Measured> {
+    let of_call: Vec<&Row> = rows.iter().filter(|row| row.call == call).collect();
+    let most = of_call.iter().rfind(|row| !row.passes.is_empty())?;
+    let passes = of_call.iter().flat_map(|row| &row.passes);
+    let (made, done) = passes.fold((0, 0), |sum, pass| (sum.0 + pass.made, sum.1 + pass.done));
+    let wrong = || {
+        let text = format!("{} of {made} calls did not do what they were to do", made - done);
+        Verdict::because(State::Invalid, Cause::WrongWork, text)
+    };
+    let each = |row: &&Row| Some(format!("{} calls: {}", row.count, rate(row.median()?)));
+    let mut notes: Vec<String> = of_call.iter().filter_map(each).collect();
+    if call == "lseek" {
+        notes.extend(pairs.iter().map(|pair| {
+            let (read, seek) = (time(pair.read), time(pair.seek));
+            let ratio = pair.seek / pair.read;
+            let (block, calls) = (pair.block, pair.calls);
+            format!("{calls} blocks of {block} bytes: read {read}, lseek {seek}, ratio {ratio:.2}")
+        }));
+    }
+    Some(Measured {
+        metric: "file.call",
+        params: Params::one("call", call),
+        values: most.passes.iter().flat_map(|pass| pass.slices.iter().copied()).collect(),
+        disturbance: Disturbance::default(),
+        checks: checked(vec![
+            ("file", state::place(source)),
+            ("calls", format!("{done} of {made}")),
+            ("calls in a pass", most.count.to_string()),
+            ("in memory before", state::told(before)),
+        ]),
+        verdict: (done != made)
+            .then(wrong)
+            .or_else(|| state::not_as_asked(source, StateName::Warm, before)),
+        doubts: state::doubts(source, StateName::Warm, before),
+        notes,
+        ..Measured::default()
+    })
+}
+
+fn time(ns: f64) -> String {
+    quantity(ns, Unit::Nanoseconds)
+}
+
+fn rate(ns: f64) -> String {
+    format!("{:.0} calls/s, {} each", 1e9 / ns, time(ns))
+}
+
+fn say(session: &mut Session, rows: &[Row], pairs: &[Pair]) {
+    let mut text = format!("\n{:<16}{:>12}{:>14}{:>14}\n", "call", "calls", "calls/s", "each");
+    for call in CALLS {
+        for row in rows.iter().filter(|row| row.call == call) {
+            let Some(ns) = row.median() else { continue };
+            let (count, rate) = (row.count, format!("{:.0}", 1e9 / ns));
+            text += &format!("{call:<16}{count:>12}{rate:>14}{:>14}\n", time(ns));
+        }
+    }
+    let heads = ["block", "blocks", "read", "lseek", "lseek ÷ read"];
+    let [block, blocks, read, seek, ratio] = heads;
+    text += &format!("\n{block:<16}{blocks:>12}{read:>14}{seek:>14}{ratio:>16}\n");
+    for pair in pairs {
+        let (read, seek) = (time(pair.read), time(pair.seek));
+        let ratio = format!("{:.3}", pair.seek / pair.read);
+        let (block, calls) = (pair.block, pair.calls);
+        text += &format!("{block:<16}{calls:>12}{read:>14}{seek:>14}{ratio:>16}\n");
+    }
+    session.say(&text);
+}

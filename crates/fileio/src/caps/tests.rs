@@ -1,0 +1,107 @@
+//! Limits read from machines that were made up.
+
+use std::path::Path;
+
+use super::*;
+
+/// A machine with a disk 8:0, its partition 8:1, and a mapped device 252:0 on that.
+struct Machine(tempfile::TempDir);
+
+impl Machine {
+    fn new(membership: &str, mounts: &str) -> Self {
+        let machine = Self(tempfile::tempdir().unwrap());
+        machine.write("proc/self/cgroup", membership);
+        machine.write("proc/self/mountinfo", mounts);
+        machine.write("sys/devices/sda/dev", "8:0\n");
+        machine.write("sys/devices/sda/sda1/dev", "8:1\n");
+        machine.write("sys/devices/sda/sda1/partition", "1\n");
+        machine.write("sys/devices/dm-0/dev", "252:0\n");
+        machine.link("sys/devices/dm-0/slaves/sda1", "../../sda/sda1");
+        for (number, name) in [("8:0", "sda"), ("8:1", "sda/sda1"), ("252:0", "dm-0")] {
+            machine.link(&format!("sys/dev/block/{number}"), &format!("../../devices/{name}"));
+            let last = name.rsplit('/').next().unwrap();
+            machine.link(&format!("sys/class/block/{last}"), &format!("../../devices/{name}"));
+        }
+        machine
+    }
+
+    fn place(&self, path: &str) -> std::path::PathBuf {
+        let place = self.0.path().join(path);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        place
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        std::fs::write(self.place(path), text).unwrap();
+    }
+
+    fn link(&self, path: &str, to: &str) {
+        std::os::unix::fs::symlink(Path::new(to), self.place(path)).unwrap();
+    }
+
+    fn caps(&self, major: u32, minor: u32) -> Caps {
+        on(&Reader::at(self.0.path()), major, minor)
+    }
+}
+
+const MOUNT_1: &str = "35 30 0:31 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n";
+const MOUNT_2: &str = "35 30 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+
+#[test]
+fn version_1_holds_a_partition_to_what_its_own_group_may_with_the_whole_disk() {
+    let machine = Machine::new("7:blkio:/web/a\n", MOUNT_1);
+    let file =
+        |group: &str, name: &str| format!("sys/fs/cgroup/blkio/{group}blkio.throttle.{name}");
+    machine.write(&file("web/a/", "read_bps_device"), "9:0 1\n8:0 52428800\n");
+    machine.write(&file("web/a/", "write_iops_device"), "8:0 200\n");
+    // The kernel does not look above the group itself.
+    machine.write(&file("web/", "read_bps_device"), "8:0 1000\n");
+    machine.write(&file("web/", "read_iops_device"), "8:0 7\n");
+    for (major, minor) in [(8, 0), (8, 1), (252, 0)] {
+        let caps = machine.caps(major, minor);
+        assert_eq!((caps.read_bps, caps.write_bps), (Some(52_428_800), None), "{major}:{minor}");
+        assert_eq!((caps.read_iops, caps.write_iops), (None, Some(200)));
+        assert_eq!(caps.by(Kind::ReadBytes), "blkio.throttle.read_bps_device of /web/a");
+        assert_eq!(caps.by(Kind::WriteBytes), "");
+        assert!(caps.source.ends_with("of /web/a, blkio.throttle.write_iops_device of /web/a"));
+    }
+    assert_eq!(machine.caps(9, 9), Caps::default(), "a device that is not there");
+}
+
+#[test]
+fn version_2_holds_to_the_smallest_of_its_group_and_those_above() {
+    let machine = Machine::new("0::/web/a\n", MOUNT_2);
+    machine.write("sys/fs/cgroup/web/a/io.max", "8:0 rbps=2000 wbps=max riops=max wiops=120\n");
+    machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=1000 wbps=max riops=50 wiops=max\n");
+    let caps = machine.caps(8, 1);
+    assert_eq!((caps.read_bps, caps.by(Kind::ReadBytes)), (Some(1000), "io.max rbps of /web"));
+    assert_eq!((caps.read_iops, caps.by(Kind::Reads)), (Some(50), "io.max riops of /web"));
+    assert_eq!((caps.write_iops, caps.by(Kind::Writes)), (Some(120), "io.max wiops of /web/a"));
+    assert_eq!(caps.limit(Kind::WriteBytes), None);
+}
+
+#[test]
+fn a_mapped_device_is_held_to_its_own_limit_and_to_that_of_the_disk_below() {
+    let machine = Machine::new("0::/web\n", MOUNT_2);
+    let limits =
+        "252:0 rbps=max wbps=10 riops=max wiops=max\n8:0 rbps=99 wbps=20 riops=max wiops=max\n";
+    machine.write("sys/fs/cgroup/web/io.max", limits);
+    let caps = machine.caps(252, 0);
+    assert_eq!((caps.read_bps, caps.write_bps), (Some(99), Some(10)));
+    assert_eq!(machine.caps(8, 0).write_bps, Some(20));
+}
+
+#[test]
+fn a_file_system_with_numbers_of_its_own_is_found_by_its_mount() {
+    let mounts = format!("{MOUNT_2}40 1 0:45 /root / rw - btrfs /dev/sda1 rw,ssd\n");
+    let machine = Machine::new("0::/web\n", &mounts);
+    machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=99 wbps=max riops=max wiops=max\n");
+    assert_eq!(machine.caps(0, 45).read_bps, Some(99));
+    assert_eq!(machine.caps(0, 46), Caps::default());
+}
+
+#[test]
+fn where_no_group_can_be_seen_there_is_no_limit() {
+    assert_eq!(Machine::new("0::/web\n", "").caps(8, 0), Caps::default());
+    assert_eq!(Machine::new("", MOUNT_2).caps(8, 0), Caps::default());
+}
