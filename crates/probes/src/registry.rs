@@ -96,6 +96,7 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&memory::core_to_core::CoreToCore),
     Entry::ByHand(&file::read_throughput::ReadThroughput),
     Entry::ByHand(&file::write_throughput::WriteThroughput),
+    Entry::ByHand(&file::reasonable_size::ReasonableSize),
 ];
 
 /// The metric with this id.
