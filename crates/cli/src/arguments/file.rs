@@ -1,5 +1,9 @@
 //! The command line of `fathom file`.
 
+pub mod cache;
+pub mod size;
+pub mod sweep;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,6 +15,9 @@ const FILE_EXAMPLES: &str = "\
 Examples:
   fathom file read FILE --block 64K     block by block, with its XOR-32 and its speed
   fathom file write FILE --block 1M --count 1000 --sync data
+  fathom file sweep                     how speed depends on block, state and threads
+  fathom file cache FILE                what the page cache makes of it
+  fathom file size --block 16           which size takes a reasonable time
 
 Blocks are exactly as large as they are said to be, and no block size changes a checksum. Sizes are
 bytes, or as 64KiB (64K) and 1MB.";
@@ -31,6 +38,24 @@ pub enum FileCommand {
     Read(ReadArguments),
     /// Write a file of generated data, and say what data, sync and close took.
     Write(WriteArguments),
+    /// Find the size of a file whose reading takes a reasonable time.
+    Size(size::SizeArguments),
+    /// Read with many blocks, from memory and from the device, by one thread and by many.
+    Sweep(sweep::SweepArguments),
+    /// Read cold, a second and a third time: what the page cache makes of a file.
+    Cache(cache::CacheArguments),
+}
+
+/// Where temporary files lie.
+#[derive(Debug, Args)]
+pub struct TemporaryArguments {
+    /// The folder [default: /var/tmp, or the current one where that lies in memory]. They have no
+    /// name: nothing is left of them, whatever happens.
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Write without asking first.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// What all commands on files have in common.

@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn threads_pay_from_where_they_never_lose_again() {
         let one = [(KIB, 1.0), (4 * KIB, 3.0), (16 * KIB, 5.0), (64 * KIB, 6.0)];
-        let many = |rates: [f64; 4]| one.iter().zip(rates).map(|(p, r)| (p.0, r)).collect::<Vec<_>>();
+        let many =
+            |rates: [f64; 4]| one.iter().zip(rates).map(|(p, r)| (p.0, r)).collect::<Vec<_>>();
         assert_eq!(pays_from(&one, &many([1.0, 3.0, 8.0, 9.0])), Some(16 * KIB));
         assert_eq!(pays_from(&one, &many([2.0, 6.0, 5.0, 9.0])), Some(64 * KIB));
         assert_eq!(pays_from(&one, &many([2.0, 6.0, 9.0, 6.1])), None);

@@ -1,9 +1,16 @@
 //! `fathom file`: one file, by hand. One file per command, and the session they share.
 
+mod cache;
+mod curve;
 mod read;
+mod search;
+mod series;
 mod session;
+mod size;
 mod state;
 mod stop;
+mod sweep;
+mod temporary;
 mod write;
 
 use fathom_record::{Cause, State, Verdict};
@@ -24,5 +31,8 @@ pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
     match &arguments.command {
         FileCommand::Read(read) => read::read(read),
         FileCommand::Write(write) => write::write(write),
+        FileCommand::Size(size) => size::size_of(size),
+        FileCommand::Sweep(sweep) => sweep::sweep(sweep),
+        FileCommand::Cache(cache) => cache::cache(cache),
     }
 }

@@ -20,14 +20,15 @@ const TOLD: usize = 10;
 const MIB: f64 = 1_048_576.0;
 
 /// How one pass went.
-struct Pass {
-    before: Residency,
-    outcome: Outcome,
-    device_bytes: Option<u64>,
+#[derive(Clone, Debug)]
+pub(super) struct Pass {
+    pub(super) before: Residency,
+    pub(super) outcome: Outcome,
+    pub(super) device_bytes: Option<u64>,
 }
 
 impl Pass {
-    fn rate(&self) -> f64 {
+    pub(super) fn rate(&self) -> f64 {
         1e9 * self.outcome.sum.bytes as f64 / self.outcome.ns
     }
 }
@@ -188,7 +189,7 @@ fn measured(
     }
 }
 
-fn checks(source: &Source, last: &Pass) -> Vec<Check> {
+pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     let Sum { xor, position, bytes } = last.outcome.sum;
     let mut facts = vec![
         ("file", state::place(source)),
@@ -203,7 +204,7 @@ fn checks(source: &Source, last: &Pass) -> Vec<Check> {
 }
 
 /// What a place that could not be read does to the number.
-fn faults(passes: &[Pass]) -> Option<Verdict> {
+pub(super) fn faults(passes: &[Pass]) -> Option<Verdict> {
     let faults = passes.iter().flat_map(|pass| &pass.outcome.faults);
     let words: Vec<String> = faults
         .map(|fault| {
@@ -221,14 +222,14 @@ fn faults(passes: &[Pass]) -> Option<Verdict> {
     Some(Verdict::because(State::Invalid, Cause::WrongWork, text))
 }
 
-fn bypassed(passes: &[Pass]) -> Option<Verdict> {
+pub(super) fn bypassed(passes: &[Pass]) -> Option<Verdict> {
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
     let text = "the file system took direct reads, and read by way of the page cache";
     let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, text);
     passes.iter().any(buffered).then(verdict)
 }
 
-fn changed(pass: &Pass) -> Option<Reason> {
+pub(super) fn changed(pass: &Pass) -> Option<Reason> {
     let change = pass.outcome.changed?;
     let text = match change.size {
         (then, now) if then != now => {

@@ -27,10 +27,7 @@ pub(super) enum Found {
     /// Even the smallest takes too long.
     TooSlow(Try),
     /// One is read too quickly, one a little larger takes too long: between them the time leaps.
-    Leaps {
-        below: Try,
-        above: Try,
-    },
+    Leaps { below: Try, above: Try },
     /// A person stopped it.
     Stopped,
 }
