@@ -30,7 +30,7 @@ pub struct CacheArguments {
     /// Blocks.
     #[arg(long, value_name = "LIST", default_value = "4K,64K,1M", value_parser = BlockList::parse)]
     pub blocks: BlockList,
-    /// Rounds; from 6 on ratios have an interval.
+    /// Rounds; the interval of a ratio takes 5 at least.
     #[arg(long, value_name = "N", default_value_t = 6)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub rounds: u32,

@@ -55,7 +55,7 @@ pub struct SweepArguments {
     /// About how long each pass of a point is to take.
     #[arg(long, value_name = "TIME", default_value = "60ms", value_parser = time)]
     pub each: Duration,
-    /// Passes over each point; from 6 on it has an interval.
+    /// Passes over each point; an interval takes 6 at least.
     #[arg(long, value_name = "N", default_value_t = 4)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub passes: u32,

@@ -86,8 +86,10 @@ struct Block {
 /// One file with all blocks; false where a person stopped it.
 fn one(session: &mut Session, source: &Source, arguments: &CacheArguments) -> anyhow::Result<bool> {
     session.say_facts(&[("file", state::place(source))]);
-    let head =
-        format!("\n{:>10}{:>10}{:>12}{:>12}  {}\n", "block", "read", "MiB/s", "seconds", "before");
+    let head = format!(
+        "\n{:>10}{:>10}{:>12}{:>12}  {}\n",
+        "block", "read", "MiB/s", "seconds", "in memory before"
+    );
     session.say(&head);
     let mut blocks = Vec::new();
     let mut goes_on = true;
@@ -146,12 +148,8 @@ fn lines(taken: &Block) -> String {
     let mut text = String::new();
     for (name, series) in ["first", "second", "third"].into_iter().zip(&taken.reads) {
         let record = if name == "first" { &taken.cold } else { &taken.warm };
-        let seconds = series.seconds().filter(|_| record.verdict.shows_number());
-        let (rate, seconds) = match seconds {
-            Some(seconds) => {
-                let rate = series.bytes() as f64 / seconds / MIB;
-                (format!("{rate:.0}"), format!("{seconds:.6}"))
-            }
+        let (rate, seconds) = match series.middle().filter(|_| record.verdict.shows_number()) {
+            Some(pass) => (format!("{:.0}", pass.rate() / MIB), format!("{:.6}", pass.seconds())),
             None => ("–".to_owned(), record.verdict.state.word().to_owned()),
         };
         let block = if name == "first" { binary_size(taken.block as i64) } else { String::new() };
@@ -165,12 +163,10 @@ fn lines(taken: &Block) -> String {
 fn proof(passes: &[Pass]) -> String {
     let Some(last) = passes.last() else { return String::new() };
     let word = |pass: &Pass| state::word(pass.before.state);
-    let others = passes.iter().filter(|pass| word(pass) != word(last)).count();
-    match others {
-        0 => state::told(&last.before),
-        some => {
-            format!("{}; in {some} of {} rounds another", state::told(&last.before), passes.len())
-        }
+    let briefly = state::briefly(&last.before);
+    match passes.iter().filter(|pass| word(pass) != word(last)).count() {
+        0 => briefly,
+        some => format!("{briefly}; another in {some} of {}", passes.len()),
     }
 }
 
@@ -244,7 +240,7 @@ fn thought(session: &Session, source: &Source, one: &Block) -> Option<f64> {
     let bandwidth = known.quantity("memory.bandwidth", &dram)?.value;
     let bytes = source.subject().size? as f64;
     let warm_ns = bytes / one.block as f64 * call + 1e9 * bytes / bandwidth;
-    Some(1e9 * one.reads[0].seconds()? / warm_ns)
+    Some(1e9 * one.reads[0].middle()?.seconds() / warm_ns)
 }
 
 #[cfg(test)]

@@ -76,14 +76,15 @@ pub(super) fn knee(curve: &[Point]) -> Option<(u64, u64)> {
 }
 
 /// Which points dip: below 0.8 × the geometric mean of their two neighbours, the right one of
-/// which lies above them. The geometric, because the curve rises by ratios; the two ends have no
-/// two neighbours.
-pub(super) fn dips(curve: &[Point]) -> Vec<u64> {
-    let dips = |three: &&[Point]| {
-        let [left, here, right] = [three[0].1, three[1].1, three[2].1];
+/// which lies above them, and so with their quickest passes too. The geometric, because the curve
+/// rises by ratios; the two ends have no two neighbours.
+pub(super) fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
+    let dips = |(three, quickest): &(&[Point], &f64)| {
+        let [left, here, right] = [three[0].1, three[1].1.max(**quickest), three[2].1];
         here < DIP * (left * right).sqrt() && right > RECOVERS * here
     };
-    curve.windows(3).filter(dips).map(|three| three[1].0).collect()
+    let quickest = quickest.iter().skip(1);
+    curve.windows(3).zip(quickest).filter(dips).map(|(three, _)| three[1].0).collect()
 }
 
 /// The block from which on threads pay, at it and at all larger ones that both curves have.
@@ -164,6 +165,7 @@ mod tests {
 
     #[test]
     fn a_dip_is_told_and_a_slope_a_plateau_and_a_step_are_not() {
+        let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
         assert_eq!(dips(&powers()), [0; 0]);
         let mut dipped = powers();
         dipped[3].1 *= 0.7;
@@ -173,6 +175,13 @@ mod tests {
         let step = [(1, 10.0), (2, 10.0), (4, 5.0), (8, 5.0)];
         assert_eq!(dips(&step), [0; 0]);
         assert_eq!(dips(&[(1, 10.0), (2, 1.0)]), [0; 0]);
+    }
+
+    #[test]
+    fn a_point_that_one_pass_found_where_it_belongs_does_not_dip() {
+        let curve = [(1, 10.0), (2, 6.0), (4, 10.0)];
+        assert_eq!(dips(&curve, &[10.0, 7.0, 10.0]), [2]);
+        assert_eq!(dips(&curve, &[10.0, 9.5, 10.0]), [0; 0]);
     }
 
     #[test]

@@ -31,6 +31,14 @@ impl Pass {
     pub(super) fn rate(&self) -> f64 {
         1e9 * self.outcome.sum.bytes as f64 / self.outcome.ns
     }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.outcome.sum.bytes
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.outcome.ns / 1e9
+    }
 }
 
 pub(super) fn read(arguments: &ReadArguments) -> anyhow::Result<Status> {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use fathom_fileio::Source;
 use fathom_fileio::read::{Request, Way};
-use fathom_fileio::residency::{self, State};
-use fathom_record::{Disturbance, Params, Record, Verdict, statistics};
+use fathom_record::{Disturbance, Params, Record, Verdict};
 
 use super::read::{self, Pass};
 use super::session::{Measured, Session, refuse};
@@ -79,11 +78,7 @@ impl Series {
     ) -> anyhow::Result<bool> {
         let Manner { block, state, threads, ref range } = self.manner;
         let stop = session.stop().now();
-        // A file that is warm is left alone: to read it anew would only cost time.
-        let before = match (state, residency::of(source.file())) {
-            (StateName::Warm, found) if found.state == State::Warm => found,
-            _ => state::prepare(source, state, None, stop)?,
-        };
+        let before = state::prepare_again(source, state, stop)?;
         if session.stop().is_by_person() && !self.passes.is_empty() {
             return Ok(false);
         }
@@ -123,15 +118,16 @@ impl Series {
         Self { manner, passes, disturbance: disturbance.map(|(one, two)| one.plus(two)) }
     }
 
-    /// Bytes of a pass; of the last where they differ.
-    pub(super) fn bytes(&self) -> u64 {
-        self.passes.last().map_or(0, |pass| pass.outcome.sum.bytes)
+    /// The pass of the middle speed: its bytes and its seconds belong together.
+    pub(super) fn middle(&self) -> Option<&Pass> {
+        let mut by_rate: Vec<&Pass> = self.passes.iter().collect();
+        by_rate.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
+        by_rate.get(by_rate.len() / 2).copied()
     }
 
-    /// Seconds of a pass: the median.
-    pub(super) fn seconds(&self) -> Option<f64> {
-        let seconds: Vec<f64> = self.passes.iter().map(|pass| pass.outcome.ns / 1e9).collect();
-        statistics::median(&seconds)
+    /// The speed of the quickest pass.
+    pub(super) fn quickest(&self) -> f64 {
+        self.passes.iter().map(Pass::rate).fold(0.0, f64::max)
     }
 
     /// Why none of its numbers counts, where that is so.

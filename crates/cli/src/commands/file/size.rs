@@ -150,21 +150,18 @@ pub(super) fn find(
     let most = sought.most.bytes / block;
     let found = search(sought.blocks(first), 1..=most, sought.window, |blocks| {
         let series = attempt(session, &mut file, sought, blocks * block)?;
-        let seconds = series.as_ref().and_then(Series::seconds);
-        if let (Some(series), Some(seconds)) = (series, seconds) {
-            let (bytes, all) = (series.bytes(), blocks * block);
-            let rate = quantity(bytes as f64 / seconds, Unit::BytesPerSecond);
-            let over = if bytes < all {
-                format!(", of which {} were read", size(bytes))
-            } else {
-                String::new()
-            };
-            let text = format!("{}{over}: {seconds:.3} s, {rate}", size(all));
-            session.say_facts(&[("tried", text.clone())]);
-            tries.push(text);
-            last = Some(series);
-        }
-        Ok::<_, anyhow::Error>(seconds)
+        let Some(pass) = series.as_ref().and_then(Series::middle) else { return Ok(None) };
+        let (bytes, all, seconds) = (pass.bytes(), blocks * block, pass.seconds());
+        let rate = quantity(pass.rate(), Unit::BytesPerSecond);
+        let over = match bytes < all {
+            true => format!(", of which {} were read", size(bytes)),
+            false => String::new(),
+        };
+        let text = format!("{}{over}: {seconds:.3} s, {rate}", size(all));
+        session.say_facts(&[("tried", text.clone())]);
+        tries.push(text);
+        last = series;
+        Ok::<_, anyhow::Error>(Some(seconds))
     })?;
     if let (Found::Stopped, None) = (found, &last) {
         return Ok((found, file));

@@ -49,7 +49,7 @@ impl Dd {
         source: &Source,
         manner: &Manner,
     ) -> anyhow::Result<f64> {
-        state::prepare(source, manner.state, None, session.stop().now())?;
+        state::prepare_again(source, manner.state, session.stop().now())?;
         let file = source.subject().size.unwrap_or(0);
         let bytes = manner.range.as_ref().map_or(file, |range| range.end);
         let block = manner.block as u64;

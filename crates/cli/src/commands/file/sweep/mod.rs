@@ -77,7 +77,7 @@ pub(super) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Status> {
         }
         (Some(folder), false) => {
             let largest = *sizes.last().expect("a list has a member");
-            let what = format!("and reads {} states of {} files", plan.states.len(), sizes.len());
+            let what = format!("and reads {}", plan.told(sizes.len()));
             let yes = arguments.temporary.yes;
             if let Some(status) = announce(&mut session, folder, largest, &what, yes) {
                 return Ok(status);

@@ -32,6 +32,15 @@ pub(super) struct Plan {
     pub(super) passes: u32,
 }
 
+impl Plan {
+    /// How much it is, for so many files.
+    pub(super) fn told(&self, files: usize) -> String {
+        let points = files * self.blocks.len() * self.states.len() * self.threads.len();
+        let ms = self.each.as_millis();
+        format!("{points} points, each {} times for about {ms} ms", self.passes)
+    }
+}
+
 /// One point.
 pub(super) struct Point {
     pub(super) series: Series,

@@ -64,58 +64,91 @@ pub(super) fn draw(session: &mut Session, states: &[State]) {
     session.say(&text);
 }
 
+/// Which columns a table has besides.
+#[derive(Clone, Copy)]
+struct Columns {
+    width: bool,
+    dd: bool,
+    predicted: bool,
+}
+
 /// One curve: a line for each block.
 fn table(name: StateName, threads: u16, points: &[&Point]) -> String {
     let way = points.first().map_or("", |point| name_of(point.series.manner.way()));
     let plural = if threads == 1 { "" } else { "s" };
     let mut text = format!("\n{}, {threads} thread{plural}, by {way}\n", word(name));
-    let has_dd = points.iter().any(|point| !point.dd.is_empty());
-    let is_predicted = points.iter().any(|point| point.record.prediction.is_some());
-    let mut head =
-        format!("{:>10}{:>12}{:>8}{:>12}{:>14}", "block", "MiB/s", "±", "seconds", "bytes");
-    if has_dd {
-        head += &format!("{:>12}{:>10}", "dd MiB/s", "ours/dd");
+    let columns = Columns {
+        width: points.iter().any(|point| half_width(&point.record).is_some()),
+        dd: points.iter().any(|point| !point.dd.is_empty()),
+        predicted: points.iter().any(|point| point.record.prediction.is_some()),
+    };
+    let mut head = format!("{:>10}{:>12}", "block", "MiB/s");
+    if columns.width {
+        head += &format!("{:>8}", "±");
     }
-    if is_predicted {
+    head += &format!("{:>12}{:>14}", "seconds", "bytes");
+    if columns.dd {
+        head += &format!("{:>12}{:>10}", "dd MiB/s", "ours ÷ dd");
+    }
+    if columns.predicted {
         head += "  predicted";
     }
     text += &(head + "\n");
-    let dips = curve::dips(&places(points));
+    let believed: Vec<&Point> =
+        points.iter().copied().filter(|point| number(&point.record).is_some()).collect();
+    let quickest: Vec<f64> = believed.iter().map(|point| point.series.quickest()).collect();
+    let dips = curve::dips(&places(points), &quickest);
     for point in points {
-        text += line(point, &dips, has_dd, is_predicted).trim_end();
+        text += line(point, &dips, columns).trim_end();
         text.push('\n');
     }
-    if !is_predicted && let Some(none) = points.iter().find_map(|one| one.record.no_model.as_ref())
-    {
+    text + &remarks(points, columns)
+}
+
+/// What is said beneath a table: why points are noisy, and why nothing was predicted.
+fn remarks(points: &[&Point], columns: Columns) -> String {
+    let mut text = String::new();
+    let noisy: Vec<&Record> =
+        points.iter().map(|point| &point.record).filter(|one| is_noisy(one)).collect();
+    if let Some(reason) = noisy.first().and_then(|record| record.verdict.reasons.first()) {
+        text += &format!("~ noisy, {} of {}: {}\n", noisy.len(), points.len(), reason.text);
+    }
+    let none = points.iter().find_map(|point| point.record.no_model.as_ref());
+    if let Some(none) = none.filter(|_| !columns.predicted) {
         text += &format!("no model: {}\n", none.0);
     }
     text
 }
 
-fn line(point: &Point, dips: &[u64], has_dd: bool, is_predicted: bool) -> String {
+fn is_noisy(record: &Record) -> bool {
+    record.verdict.state == fathom_record::State::Noisy
+}
+
+fn half_width(record: &Record) -> Option<f64> {
+    record.summary.as_ref().and_then(|summary| summary.relative_half_width())
+}
+
+fn line(point: &Point, dips: &[u64], columns: Columns) -> String {
     let block = point.series.manner.block as u64;
     let record = &point.record;
     let mut text = format!("{:>10}", binary_size(block as i64));
-    let Some(rate) = number(record) else {
+    let Some((rate, pass)) = number(record).zip(point.series.middle()) else {
         let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
         return format!("{text}{:>12}  {}: {why}", "–", record.verdict.state.word());
     };
-    let noisy = if record.verdict.state == fathom_record::State::Noisy { "~" } else { "" };
-    let width = record.summary.as_ref().and_then(|summary| summary.relative_half_width());
-    text += &format!(
-        "{:>12}{:>8}{:>12.6}{:>14}",
-        format!("{noisy}{}", figure(rate / MIB)),
-        width.map_or("–".to_owned(), percent),
-        point.series.seconds().unwrap_or_default(),
-        point.series.bytes()
-    );
-    if has_dd {
+    let mark = if is_noisy(record) { "~" } else { "" };
+    text += &format!("{:>12}", format!("{mark}{}", figure(rate / MIB)));
+    if columns.width {
+        text += &format!("{:>8}", half_width(record).map_or("–".to_owned(), percent));
+    }
+    text += &format!("{:>12.6}{:>14}", pass.seconds(), pass.bytes());
+    if columns.dd {
         text += &match statistics::median(&point.dd) {
             Some(dd) => format!("{:>12}{:>10.2}", figure(dd / MIB), rate / dd),
             None => format!("{:>12}{:>10}", "–", "–"),
         };
     }
-    if is_predicted && let Some(prediction) = &record.prediction {
+    if let Some(prediction) = &record.prediction {
         let word = match record.agreement {
             Some(Agreement::Agrees) => ", agrees",
             Some(Agreement::Differs) => ", differs",
