@@ -22,6 +22,8 @@ const FIRST: u64 = 100 << 20;
 /// The file that is read to foretell it.
 const CALIBRATION: u64 = 16 << 20;
 const CALIBRATION_TIME: Duration = Duration::from_millis(200);
+/// Getting the largest buffer takes less.
+const BUFFERS: Duration = Duration::from_secs(1);
 
 pub(super) fn size_of(arguments: &SizeArguments) -> anyhow::Result<Status> {
     let folder = Folder::choose(arguments.temporary.folder.as_deref())?;
@@ -82,6 +84,11 @@ impl Sought {
         if state == StateName::AsIs {
             return Err(refuse("--state as-is of a new file: give warm, cold or direct"));
         }
+        if sought.between.0 < Duration::from_millis(1) {
+            return Err(refuse(
+                "--between: a time below 1ms is none to wait for; give 1ms or more",
+            ));
+        }
         let asked = sought.max.map(|bytes| Limit { bytes, of: "what --max allows".to_owned() });
         let memory = memory(session.host()).filter(|_| state == StateName::Warm);
         let limits = [Some(folder.room()?), memory, asked].into_iter().flatten();
@@ -101,7 +108,7 @@ impl Sought {
         yes: bool,
     ) -> Option<Status> {
         let (from, to) = self.window;
-        let what = format!("and reads it until that takes {from} to {to} s");
+        let what = format!("and reads it until that takes {} to {}", time(from), time(to));
         announce(session, folder, self.most.bytes, &what, yes)
     }
 
@@ -119,6 +126,12 @@ impl Sought {
             StateName::Direct => "direct",
             StateName::Warm | StateName::AsIs => "warm",
         }
+    }
+
+    /// Longer than it may take, by what getting buffers may cost: then it has taken too long,
+    /// beyond doubt.
+    fn limit(&self) -> Duration {
+        Duration::from_secs_f64(self.window.1) + BUFFERS
     }
 
     /// Blocks of a size, at least one.
@@ -151,13 +164,16 @@ pub(super) fn find(
     let found = search(sought.blocks(first), 1..=most, sought.window, |blocks| {
         let series = attempt(session, &mut file, sought, blocks * block)?;
         let Some(pass) = series.as_ref().and_then(Series::middle) else { return Ok(None) };
-        let (bytes, all, seconds) = (pass.bytes(), blocks * block, pass.seconds());
+        let (bytes, all) = (pass.bytes(), blocks * block);
+        // What its limit ended had taken too long, however little it had read by then.
+        let least = if pass.outcome.stopped { sought.limit().as_secs_f64() } else { 0.0 };
+        let seconds = pass.seconds().max(least);
         let rate = quantity(pass.rate(), Unit::BytesPerSecond);
         let over = match bytes < all {
             true => format!(", of which {} were read", size(bytes)),
             false => String::new(),
         };
-        let text = format!("{}{over}: {seconds:.3} s, {rate}", size(all));
+        let text = format!("{}{over}: {}, {rate}", size(all), time(seconds));
         session.say_facts(&[("tried", text.clone())]);
         tries.push(text);
         last = series;
@@ -169,7 +185,7 @@ pub(super) fn find(
     let record = session.record(measured(sought, found, &tries, last.as_ref(), &file));
     if let Found::Fits(fits) = found {
         let bytes = fits.size * block;
-        let text = format!("{} = {bytes} bytes: {:.3} s", size(bytes), fits.seconds);
+        let text = format!("{} = {bytes} bytes: {}", size(bytes), time(fits.seconds));
         session.say_facts(&[("found", text)]);
     }
     session.say_standing(&record);
@@ -215,9 +231,7 @@ fn attempt(
         return Ok(None);
     }
     let mut series = Series::new(Manner::whole(sought.block, sought.state));
-    // A little longer than it may take: then it has taken too long, beyond doubt.
-    let limit = Duration::from_secs_f64(sought.window.1 * 1.02);
-    let is_read = series.pass(session, file.source(), Some(limit))?;
+    let is_read = series.pass(session, file.source(), Some(sought.limit()))?;
     Ok(is_read.then_some(series))
 }
 
@@ -258,35 +272,39 @@ fn no_size(sought: &Sought, found: Found) -> Verdict {
     let bytes = |blocks: u64| blocks * sought.block as u64;
     let text = match found {
         Found::TooQuick(Try { size: blocks, seconds }) => {
-            let (most, limit) = (size(bytes(blocks)), &sought.most.of);
             let rate = bytes(blocks) as f64 / seconds;
-            let (rate_told, wanted) =
-                (quantity(rate, Unit::BytesPerSecond), size((rate * from) as u64));
             format!(
-                "no size fits: {most}, {limit}, is read in {seconds:.3} s; at {rate_told}, {from} s \
-                 would need {wanted}"
+                "no size fits: {}, {}, is read in {}; at {}, {} would need {}",
+                size(bytes(blocks)),
+                sought.most.of,
+                time(seconds),
+                quantity(rate, Unit::BytesPerSecond),
+                time(from),
+                size((rate * from) as u64)
             )
         }
-        Found::TooSlow(Try { seconds, .. }) => {
-            let block = size(sought.block as u64);
-            format!(
-                "no size fits: even one block of {block} takes more than {to} s ({seconds:.3} s)"
-            )
-        }
+        Found::TooSlow(Try { seconds, .. }) => format!(
+            "no size fits: even one block of {} takes {}, more than {}",
+            size(sought.block as u64),
+            time(seconds),
+            time(to)
+        ),
         Found::Leaps { below, above } => format!(
-            "no size fits: {} is read in {:.3} s, and {} in more than {:.3} s",
+            "no size fits: {} is read in {}, and {} in {} at least",
             size(bytes(below.size)),
-            below.seconds,
+            time(below.seconds),
             size(bytes(above.size)),
-            above.seconds
+            time(above.seconds)
         ),
         Found::Stopped | Found::Fits(_) => {
-            return Verdict::because(
-                State::Unavailable,
-                Cause::Interrupted,
-                "stopped before its end",
-            );
+            let text = "stopped before its end";
+            return Verdict::because(State::Unavailable, Cause::Interrupted, text);
         }
     };
     Verdict::because(State::Unavailable, Cause::Missing, text)
+}
+
+/// A time in the unit that suits it.
+fn time(seconds: f64) -> String {
+    quantity(1e9 * seconds, Unit::Nanoseconds)
 }
