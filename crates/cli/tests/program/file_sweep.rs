@@ -1,7 +1,7 @@
 //! `fathom file size`, `sweep` and `cache`: what they print and keep, what they refuse, and that
 //! nothing is left of their files, however they end.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -80,6 +80,33 @@ fn a_size_is_found_recorded_and_held_against_what_was_foretold() {
     assert!(is_empty(folder.path()));
     let history = place.run(&["history", "file.reasonable_size"]);
     assert!(text(&history.stdout).contains("file.reasonable_size"), "{}", text(&history.stderr));
+}
+
+#[test]
+fn on_a_terminal_much_is_written_only_after_a_yes() {
+    let (place, folder) = (Place::new(), folder());
+    let asked = |answer: &str, more: &str| {
+        let size = "file size --block 64K --max 2GiB --between 1ms..1000s";
+        let line = format!("{} {size} {more}", env!("CARGO_BIN_EXE_fathom"));
+        let mut terminal = Command::new("script");
+        terminal.args(["-qec", &line, "/dev/null"]).env("FATHOM_STORE", place.store());
+        terminal.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = terminal.spawn().ok()?;
+        child.stdin.take().expect("a pipe").write_all(answer.as_bytes()).expect("it listens");
+        let output = child.wait_with_output().expect("it ends");
+        Some((output.status.code(), text(&output.stdout)))
+    };
+    let Some((status, said)) = asked("n\n", "") else {
+        return skipped("a terminal needs script of util-linux");
+    };
+    assert!(said.contains("Go on? [y/N]") && said.contains("not done"), "{said}");
+    assert_eq!(status, Some(130));
+    let (status, said) = asked("y\n", "").expect("it was there");
+    assert!(said.contains("Go on? [y/N]") && said.contains("found"), "{said}");
+    assert_eq!(status, Some(0));
+    let (status, said) = asked("", "--yes").expect("it was there");
+    assert!(!said.contains("Go on?") && said.contains("found"), "{said}");
+    assert_eq!(status, Some(0));
 }
 
 #[test]
@@ -264,7 +291,7 @@ fn curves_are_tables_and_drawn_where_there_is_room() {
 #[test]
 fn dd_is_run_on_the_same_points_and_named_with_its_package_where_it_is_not() {
     let (place, folder) = (Place::new(), folder());
-    let path = file(folder.path(), "data", 1 << 20);
+    let path = file(folder.path(), "data", 32 << 20);
     let arguments = [
         "file",
         "sweep",
@@ -276,7 +303,7 @@ fn dd_is_run_on_the_same_points_and_named_with_its_package_where_it_is_not() {
         "--state",
         "warm",
         "--each",
-        "2ms",
+        "20ms",
         "--with-dd",
     ];
     let output = place.run(&arguments);

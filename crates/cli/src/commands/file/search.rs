@@ -143,6 +143,7 @@ mod tests {
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), tried.len(), "a size was tried twice: {tried:?}");
+        assert!(tried.len() <= 2 + BETWEEN_MAX as usize, "{tried:?}");
         assert_eq!(by(1, 1..=2, |size| if size == 1 { 1.0 } else { 100.0 }).1, [1, 2]);
     }
 

@@ -19,6 +19,7 @@ use fathom_record::{
 use fathom_report::by_hand;
 use fathom_store::Store;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::stop::Stop;
 use crate::arguments::file::Common;
@@ -250,14 +251,17 @@ impl Session {
     /// Whether a person, asked on the terminal, lets this go on; without a terminal nobody is
     /// asked.
     pub(super) fn may_go_on(&self, text: &str) -> bool {
-        let mut answer = String::new();
-        if !(std::io::stdin().is_terminal() && terminal::shows_progress()) {
+        let stdin = std::io::stdin();
+        if !(stdin.is_terminal() && terminal::shows_progress()) {
             return true;
         }
         terminal::warn(&format!("{text}. Go on? [y/N]"));
-        // What cannot be read is no yes.
-        let _ = std::io::stdin().read_line(&mut answer);
-        matches!(answer.trim(), "y" | "Y" | "yes")
+        let mut answer = String::new();
+        // A signal ends the wait, where it would not end the read. What cannot be read is no yes.
+        let is_there = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None).is_ok();
+        is_there
+            && stdin.read_line(&mut answer).is_ok()
+            && matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
     /// Prints what was predicted of a result, and the verdict on it.

@@ -228,6 +228,16 @@ mod tests {
     }
 
     #[test]
+    fn a_stop_ends_the_writing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = Folder::choose(Some(folder.path())).expect("a folder");
+        let mut file = Temporary::new(&folder).expect("a file");
+        let stopped = AtomicBool::new(true);
+        let is_made = file.resize(1 << 40, &stopped, &ProgressBar::hidden());
+        assert!(!is_made.expect("nothing is written"));
+    }
+
+    #[test]
     fn a_file_grows_and_shrinks_and_holds_the_same_data_throughout() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = Folder::choose(Some(folder.path())).expect("a folder");

@@ -1,6 +1,7 @@
 //! dd on the same points, in turn: another program's word on the same file.
 
 use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use fathom_fileio::Source;
@@ -40,6 +41,7 @@ impl Dd {
     }
 
     /// Bytes a second of dd in this manner: of its whole process, less one that reads nothing.
+    /// None where too little is left of it to be told from that.
     ///
     /// # Errors
     /// Where the file cannot be brought into its state, or dd fails.
@@ -48,7 +50,7 @@ impl Dd {
         session: &Session,
         source: &Source,
         manner: &Manner,
-    ) -> anyhow::Result<f64> {
+    ) -> anyhow::Result<Option<f64>> {
         state::prepare_again(source, manner.state, session.stop().now())?;
         let file = source.subject().size.unwrap_or(0);
         let bytes = manner.range.as_ref().map_or(file, |range| range.end);
@@ -62,13 +64,15 @@ impl Dd {
             dd.arg("iflag=direct");
         }
         let ns = run(session.clock(), &mut dd)?;
-        Ok(1e9 * bytes as f64 / (ns - self.empty_ns).max(1.0))
+        let reading_ns = ns - self.empty_ns;
+        Ok((reading_ns > self.empty_ns / 2.0).then(|| 1e9 * bytes as f64 / reading_ns))
     }
 
     /// What is to be known of its figures.
     pub(super) fn told(&self) -> String {
         format!(
-            "whole processes of dd if=FILE of=/dev/null, less {:.2} ms of one that reads nothing",
+            "whole processes of dd if=FILE of=/dev/null, less {:.2} ms of one that reads nothing; \
+             none where less than half of that is left",
             self.empty_ns / 1e6
         )
     }
@@ -77,6 +81,8 @@ impl Dd {
 /// The nanoseconds of a process from its start to its end.
 fn run(clock: &Clock, command: &mut Command) -> std::io::Result<f64> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // A person's Ctrl-C is for this program: dd comes to its end by itself.
+    command.process_group(0);
     let begin = clock.start();
     let output = command.output()?;
     let ns = clock.ns(begin, clock.stop());

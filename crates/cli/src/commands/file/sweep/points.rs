@@ -198,7 +198,7 @@ fn passes(
                 return Ok(false);
             }
             if let Some(dd) = dd.filter(|_| series.manner.threads == 1) {
-                of_dd.push(dd.read(session, source, &series.manner)?);
+                of_dd.extend(dd.read(session, source, &series.manner)?);
             }
             bar.inc(1);
         }
