@@ -169,7 +169,7 @@ fn a_sweep_reads_each_point_in_its_state_and_keeps_all_of_them() {
         "--state",
         "warm,cold",
         "--each",
-        "2ms",
+        "10ms",
         "--passes",
         "6",
         "--json",
@@ -355,6 +355,21 @@ fn what_lies_in_memory_is_never_cold() {
     let said = text(&output.expect("it starts").stdout);
     let row = said.lines().find(|line| line.trim_start().starts_with("4 KiB")).expect("a row");
     assert!(row.contains("–  invalid: asked for cold"), "{said}");
+}
+
+#[test]
+fn a_file_that_no_memory_holds_is_not_warmed() {
+    let (place, folder) = (Place::new(), folder());
+    let path = folder.path().join("large");
+    let large = std::fs::File::create(&path).expect("a file");
+    if large.set_len(1 << 43).is_err() {
+        return skipped("no file of 8 TiB can be had here");
+    }
+    let sweep = ["file", "sweep", name(&path), "--state", "warm", "--blocks", "64K"];
+    let output = place.run(&sweep);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    let said = unwrapped(&output);
+    assert!(said.contains("left out: 8 TiB are more than the available memory"), "{said}");
 }
 
 #[test]

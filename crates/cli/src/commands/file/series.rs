@@ -66,7 +66,7 @@ impl Series {
     }
 
     /// Brings the file into its state and reads it once more, for so long at most. A pass that a
-    /// person stops is none, unless it is the first. False where it was stopped.
+    /// person stops is none, unless it is the first and had begun. False where it was stopped.
     ///
     /// # Errors
     /// Where it cannot be read in this way at all.
@@ -79,7 +79,7 @@ impl Series {
         let Manner { block, state, threads, ref range } = self.manner;
         let stop = session.stop().now();
         let before = state::prepare_again(source, state, stop)?;
-        if session.stop().is_by_person() && !self.passes.is_empty() {
+        if session.stop().is_by_person() {
             return Ok(false);
         }
         let request = Request {
@@ -101,7 +101,7 @@ impl Series {
             refuse(format!("read {}: {error}", source.subject().path.display()))
         })?;
         let is_stopped = session.stop().is_by_person();
-        if !is_stopped || self.passes.is_empty() {
+        if !is_stopped || (self.passes.is_empty() && outcome.sum.bytes > 0) {
             self.passes.push(Pass { before, outcome, device_bytes });
             self.disturbance =
                 Some(self.disturbance.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));

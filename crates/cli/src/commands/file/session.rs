@@ -243,6 +243,11 @@ impl Session {
         entry.predict(params, &self.host, &known)
     }
 
+    /// Whether nothing was recorded so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Keeps something that was found of several results together.
     pub(super) fn note(&mut self, text: String) {
         self.run.notes.push(text);

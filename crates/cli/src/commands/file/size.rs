@@ -211,8 +211,9 @@ fn calibrate(session: &mut Session, file: &mut Temporary, sought: &Sought) -> an
         return Ok(());
     }
     let mut series = Series::new(Manner::whole(sought.block, sought.state));
-    series.pass(session, file.source(), Some(CALIBRATION_TIME))?;
-    series.record(session, file.source(), &Params::none());
+    if series.pass(session, file.source(), Some(CALIBRATION_TIME))? {
+        series.record(session, file.source(), &Params::none());
+    }
     Ok(())
 }
 

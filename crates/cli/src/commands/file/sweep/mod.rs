@@ -85,6 +85,8 @@ pub(super) fn sweep(arguments: &SweepArguments) -> anyhow::Result<Status> {
             of_sizes(&mut session, folder, &sizes, &plan, dd.as_ref())?;
         }
     }
+    // All that was asked for was left out, and why was said.
+    is_found &= !session.is_empty();
     match session.end()? {
         Status::Done if !is_found => Ok(Status::Incomplete),
         status => Ok(status),

@@ -7,8 +7,9 @@ use fathom_fileio::Source;
 use fathom_fileio::subject::Direct;
 use fathom_record::{Params, Record};
 
+use super::super::read::Pass;
 use super::super::series::{Manner, Series};
-use super::super::session::Session;
+use super::super::session::{Session, size};
 use super::super::state;
 use super::dd::Dd;
 use crate::arguments::file::StateName;
@@ -18,8 +19,10 @@ const LARGE: usize = 1 << 20;
 const LARGE_BYTES: u64 = 16 << 20;
 /// Calls from which the cost of a call is told.
 const CALLS: u64 = 4096;
-/// A pass may take so many times what it should, and is ended then.
+/// A pass may take so many times what it should, and what getting buffers and threads takes on a
+/// busy machine; then it is ended.
 const PATIENCE: u32 = 10;
+const BEGINNING: Duration = Duration::from_millis(250);
 /// What direct reads ask for where nobody says.
 const ALIGNMENT: usize = 4096;
 
@@ -38,6 +41,11 @@ impl Plan {
         let points = files * self.blocks.len() * self.states.len() * self.threads.len();
         let ms = self.each.as_millis();
         format!("{points} points, each {} times for about {ms} ms", self.passes)
+    }
+
+    /// The longest that a pass may take.
+    fn limit(&self) -> Duration {
+        self.each * PATIENCE + BEGINNING
     }
 }
 
@@ -157,6 +165,14 @@ fn begin(
     let Some(small) = blocks.first().copied() else {
         return Ok(Err("no block is left".to_owned()));
     };
+    let bytes = source.subject().size.unwrap_or(0);
+    if let Some(available) = session.host().memory.available_bytes
+        && name == StateName::Warm
+        && bytes > available
+    {
+        let (bytes, available) = (size(bytes), size(available));
+        return Ok(Err(format!("{bytes} are more than the available memory, {available}")));
+    }
     if name == StateName::Warm {
         // A file that does not stay in memory would be read anew for each point, for nothing.
         let found = state::prepare(source, name, None, session.stop().now())?;
@@ -167,13 +183,16 @@ fn begin(
     let file = source.subject().size.unwrap_or(u64::MAX);
     let call_ns = |block: usize, bytes: u64| {
         let mut series = Series::new(Manner::whole(block, name).bounded(bytes, file));
-        series.pass(session, source, Some(plan.each * PATIENCE))?;
-        let outcome = &series.passes[0].outcome;
-        Ok::<_, anyhow::Error>((block, outcome.ns / (outcome.calls.max(1)) as f64))
+        series.pass(session, source, Some(plan.limit()))?;
+        let ns = |pass: &Pass| pass.outcome.ns / pass.outcome.calls.max(1) as f64;
+        Ok::<_, anyhow::Error>(series.passes.first().map(|pass| (block, ns(pass))))
     };
     let of_small = call_ns(small, small as u64 * CALLS)?;
     let of_large = call_ns(LARGE.max(small), LARGE_BYTES)?;
-    Ok(Ok(Cost::of(of_small, of_large)))
+    match of_small.zip(of_large) {
+        Some((of_small, of_large)) => Ok(Ok(Cost::of(of_small, of_large))),
+        None => Ok(Err("stopped before its first pass".to_owned())),
+    }
 }
 
 /// Forth and back through the points, as often as asked; false where a person stopped it.
@@ -185,7 +204,7 @@ fn passes(
     taken: &mut [(Series, Vec<f64>)],
 ) -> anyhow::Result<bool> {
     let bar = session.bar(u64::from(plan.passes) * taken.len() as u64);
-    let limit = Some(plan.each * PATIENCE);
+    let limit = Some(plan.limit());
     for number in 0..plan.passes {
         let mut order: Vec<usize> = (0..taken.len()).collect();
         if number % 2 == 1 {
