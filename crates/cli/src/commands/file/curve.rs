@@ -66,13 +66,14 @@ pub(super) fn best(curve: &[Point]) -> Option<Point> {
     curve.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// From which block on one has 95 % of the best, and up to which.
+/// From which block on one has 95 % of the best, and up to which: the blocks around the best one.
 pub(super) fn knee(curve: &[Point]) -> Option<(u64, u64)> {
-    let (_, most) = best(curve)?;
+    let (block, most) = best(curve)?;
     let is_good = |point: &&Point| point.1 >= AS_GOOD * most;
-    let from = curve.iter().position(|point| is_good(&point))?;
-    let run = curve[from..].iter().take_while(is_good);
-    Some((curve[from].0, run.last()?.0))
+    let at = curve.iter().position(|point| point.0 == block)?;
+    let from = curve[..=at].iter().rev().take_while(is_good).last()?;
+    let to = curve[at..].iter().take_while(is_good).last()?;
+    Some((from.0, to.0))
 }
 
 /// Which points dip: below 0.8 × the geometric mean of their two neighbours, the right one of
@@ -159,6 +160,8 @@ mod tests {
         let points = [(1, 1.0), (4, 4.0), (16, 9.4), (64, 9.6), (256, 10.0), (1024, 7.0)];
         assert_eq!(best(&points), Some((256, 10.0)));
         assert_eq!(knee(&points), Some((64, 256)));
+        let lonely = [(1, 9.6), (4, 8.0), (16, 9.7), (64, 10.0)];
+        assert_eq!(knee(&lonely), Some((16, 64)), "what lies apart from the best is no knee");
         assert_eq!(knee(&[(4, 2.0)]), Some((4, 4)));
         assert_eq!((knee(&[]), best(&[])), (None, None));
     }
