@@ -10,7 +10,8 @@ pub enum Status {
     Done,
     /// It failed; the reason was printed.
     Failed,
-    /// Under `--strict`: some numbers are missing or must not be believed.
+    /// Under `--strict`: some numbers are missing or must not be believed. What was sought is not
+    /// there: no size fits.
     Incomplete,
     /// `fathom doctor`: numbers will be noisier than they could be, or different.
     Warned,

@@ -101,6 +101,7 @@ pub static REGISTRY: &[Entry] = &[
     Entry::ByHand(&file::contention::Contention),
     Entry::ByHand(&file::contention::PerProcess),
     Entry::ByHand(&file::capacity::Capacity),
+    Entry::ByHand(&file::reasonable_size::ReasonableSize),
 ];
 
 /// The metric with this id.

@@ -1,8 +1,11 @@
 //! What a command by hand prints: names with their facts, and how a number stands.
 
-use fathom_record::{Agreement, Record};
+use fathom_record::{Agreement, Host, Params, Record};
 
+use crate::cells::Setting;
 use crate::counts::cause_words;
+use crate::family::{self, Caches};
+use crate::layout::{Columns, Layout};
 use crate::quantity::{percent, quantity, range};
 use crate::remarks::meaning;
 use crate::wrap::{glued, width_of, wrapped};
@@ -23,13 +26,11 @@ pub fn facts(facts: &[(&str, String)], width: usize) -> String {
 /// What was predicted of a number, and the verdict on both.
 pub fn standing(record: &Record, width: usize) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
-    if let Some(interval) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
-        if let (Some([low, high]), Some(level)) = (interval.ci95, interval.ci_level) {
-            let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
-            let level = glued(&percent(level));
-            let text = format!("{low} to {high} ({level}, within this run)");
-            lines.push(("interval", text));
-        }
+    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    if let Some((Some([low, high]), Some(level))) = summary.map(|one| (one.ci95, one.ci_level)) {
+        let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
+        let level = glued(&percent(level));
+        lines.push(("interval", format!("{low} to {high} ({level}, within this run)")));
     }
     match (&record.prediction, &record.no_model) {
         (Some(prediction), _) => {
@@ -68,6 +69,18 @@ pub fn standing(record: &Record, width: usize) -> String {
         }
     }
     facts(&lines, width)
+}
+
+/// The curves among these results of one metric as a drawing, as [`crate::Table`] has it; empty
+/// where the line is too narrow for it, or a curve has too few points.
+pub fn drawing(records: &[Record], host: &Host, width: usize) -> String {
+    let layout = Layout { width, ..Layout::default() };
+    let columns = Columns::of(&layout);
+    let setting = Setting { columns: &columns, protocol: layout.protocol, hz: None };
+    let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
+    let curves = family::curves(&cases);
+    let curves: Vec<&family::Curve> = curves.iter().collect();
+    family::chart(&curves, records, &Caches::of(host), &setting)
 }
 
 /// Whether a number without an interval lies within what was predicted.

@@ -1,8 +1,11 @@
 //! The command line of `fathom file`.
 
+pub mod cache;
 mod calls;
 mod capacity;
 mod contend;
+pub mod size;
+pub mod sweep;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -23,6 +26,9 @@ Examples:
   fathom file calls                     what a call on a cached file costs
   fathom file contend                   what a block costs while other processes read as well
   fathom file capacity                  how large a file stays in memory
+  fathom file sweep                     how speed depends on block, state and threads
+  fathom file cache FILE                what the page cache makes of it
+  fathom file size --block 16           which size takes a reasonable time
 
 Blocks are exactly as large as they are said to be, and no block size changes a checksum. Sizes are
 bytes, or as 64KiB (64K) and 1MB.";
@@ -54,6 +60,24 @@ pub enum FileCommand {
     Contender(ContenderArguments),
     /// How large a file stays in memory, found by reading ever larger ones twice.
     Capacity(CapacityArguments),
+    /// Find the size of a file whose reading takes a reasonable time.
+    Size(size::SizeArguments),
+    /// Read with many blocks, from memory and from the device, by one thread and by many.
+    Sweep(sweep::SweepArguments),
+    /// Read cold, a second and a third time: what the page cache makes of a file.
+    Cache(cache::CacheArguments),
+}
+
+/// Where temporary files lie.
+#[derive(Debug, Args)]
+pub struct TemporaryArguments {
+    /// The folder [default: /var/tmp, or the current one where that lies in memory]. They have no
+    /// name: nothing is left of them, whatever happens.
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Write without asking first.
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// What all commands on files have in common.

@@ -6,4 +6,5 @@ pub mod capacity;
 pub mod contention;
 pub mod fast;
 pub mod read_throughput;
+pub mod reasonable_size;
 pub mod write_throughput;

@@ -133,9 +133,9 @@ fn without(params: &Params, axis: &str) -> Params {
     rest
 }
 
-/// The name of a size without its unit; `bytes` alone stays.
+/// The name of a size without its unit; `bytes` alone stays, and a `block` is one of bytes.
 pub(crate) fn size_name(name: &str) -> Option<&str> {
-    if name == "bytes" { Some(name) } else { name.strip_suffix("_bytes") }
+    if matches!(name, "bytes" | "block") { Some(name) } else { name.strip_suffix("_bytes") }
 }
 
 /// The axis as a reader knows it from the other rows: `set` of `set_bytes`.

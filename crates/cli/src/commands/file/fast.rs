@@ -87,7 +87,8 @@ impl Pass {
 pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
     let found = Found::of(&arguments.files)?;
     let words: Vec<String> = arguments.files.iter().map(|word| shown(word)).collect();
-    let mut session = Session::at_once(&arguments.common, format!("file fast {}", words.join(" ")))?;
+    let mut session =
+        Session::at_once(&arguments.common, format!("file fast {}", words.join(" ")))?;
     session.recall(&["memory.bandwidth"]);
     let mut passes: Vec<Pass> = Vec::new();
     let mut disturbance: Option<Disturbance> = None;

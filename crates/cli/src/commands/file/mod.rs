@@ -1,17 +1,24 @@
 //! `fathom file`: one file, by hand. One file per command, and the session they share.
 
+mod cache;
 mod calls;
 mod cap;
 mod capacity;
 mod contend;
 mod contender;
+mod curve;
 mod fast;
 mod found;
 mod place;
 mod read;
+mod search;
+mod series;
 mod session;
+mod size;
 mod state;
 mod stop;
+mod sweep;
+mod temporary;
 mod write;
 
 use fathom_fileio::read::Fault;
@@ -38,6 +45,9 @@ pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
         FileCommand::Contend(contend) => contend::contend(contend),
         FileCommand::Contender(contender) => contender::contender(contender),
         FileCommand::Capacity(capacity) => capacity::capacity(capacity),
+        FileCommand::Size(size) => size::size_of(size),
+        FileCommand::Sweep(sweep) => sweep::sweep(sweep),
+        FileCommand::Cache(cache) => cache::cache(cache),
     }
 }
 

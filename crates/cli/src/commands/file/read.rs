@@ -19,15 +19,24 @@ const TOLD: usize = 10;
 const MIB: f64 = 1_048_576.0;
 
 /// How one pass went.
-struct Pass {
-    before: Residency,
-    outcome: Outcome,
-    device_bytes: Option<u64>,
+#[derive(Clone, Debug)]
+pub(super) struct Pass {
+    pub(super) before: Residency,
+    pub(super) outcome: Outcome,
+    pub(super) device_bytes: Option<u64>,
 }
 
 impl Pass {
-    fn rate(&self) -> f64 {
+    pub(super) fn rate(&self) -> f64 {
         1e9 * self.outcome.sum.bytes as f64 / self.outcome.ns
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.outcome.sum.bytes
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.outcome.ns / 1e9
     }
 }
 
@@ -209,7 +218,7 @@ fn measured(
     }
 }
 
-fn checks(source: &Source, last: &Pass) -> Vec<Check> {
+pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     let Sum { xor, position, bytes } = last.outcome.sum;
     let mut facts = vec![
         ("file", state::place(source)),
@@ -223,14 +232,14 @@ fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     super::session::checked(facts)
 }
 
-fn bypassed(passes: &[Pass]) -> Option<Verdict> {
+pub(super) fn bypassed(passes: &[Pass]) -> Option<Verdict> {
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
     let text = "the file system took direct reads, and read by way of the page cache";
     let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, text);
     passes.iter().any(buffered).then(verdict)
 }
 
-fn changed(pass: &Pass) -> Option<Reason> {
+pub(super) fn changed(pass: &Pass) -> Option<Reason> {
     let change = pass.outcome.changed?;
     let text = match change.size {
         (then, now) if then != now => {

@@ -4,6 +4,7 @@
 //! No workers and no pinning: a command by hand runs as any program does, and costs what it
 //! measures. Everything is kept at the end, so that the store's writes fall between no two reads.
 
+use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::Context;
@@ -12,12 +13,13 @@ use fathom_measure::sampler::{KernelCounters, Observer};
 use fathom_measure::{affinity, host};
 use fathom_probes::{About, Entry, Known};
 use fathom_record::{
-    Cause, Check, Disturbance, Document, Effort, Host, MetricId, Params, Prediction, Protocol,
-    Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Verdict,
+    Cause, Check, Disturbance, Document, Effort, Host, MetricId, NoModel, Params, Prediction,
+    Protocol, Reason, Record, Run, RunState, SCHEMA_VERSION, Sample, State, Verdict,
 };
 use fathom_report::by_hand;
 use fathom_store::Store;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::stop::Stop;
 use crate::arguments::file::Common;
@@ -254,13 +256,51 @@ impl Session {
             record.verdict.reasons.extend(measured.remarks);
         }
         record.notes.extend(measured.notes);
-        let known = self.known();
-        let known = Known::new(&known).under(&self.run.clock).on(&self.host);
-        let predicted = || entry.predict(&record.params, &self.host, &known);
+        let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
         pipeline::set_prediction(&mut record, prediction);
         record.samples = Some(samples);
         record
+    }
+
+    /// What a case should give, by what is known so far.
+    ///
+    /// # Errors
+    /// Why there is no model.
+    ///
+    /// # Panics
+    /// For a metric that is not registered: a mistake in this program.
+    pub(super) fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel> {
+        let entry = fathom_probes::find(metric).expect("a registered metric");
+        let known = self.known();
+        let known = Known::new(&known).under(&self.run.clock).on(&self.host);
+        entry.predict(params, &self.host, &known)
+    }
+
+    /// Whether nothing was recorded so far.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Keeps something that was found of several results together.
+    pub(super) fn note(&mut self, text: String) {
+        self.run.notes.push(text);
+    }
+
+    /// Whether a person, asked on the terminal, lets this go on; without a terminal nobody is
+    /// asked.
+    pub(super) fn may_go_on(&self, text: &str) -> bool {
+        let stdin = std::io::stdin();
+        if !(stdin.is_terminal() && terminal::shows_progress()) {
+            return true;
+        }
+        terminal::warn(&format!("{text}. Go on? [y/N]"));
+        let mut answer = String::new();
+        // A signal ends the wait, where it would not end the read. What cannot be read is no yes.
+        let is_there = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None).is_ok();
+        is_there
+            && stdin.read_line(&mut answer).is_ok()
+            && matches!(answer.trim(), "y" | "Y" | "yes")
     }
 
     /// Prints what was predicted of a result, and the verdict on it.

@@ -10,6 +10,19 @@ use fathom_report::percent;
 use super::session::{refuse, size};
 use crate::arguments::file::{DropName, StateName};
 
+/// As [`prepare`], but leaves a file alone that is warm already: to read it anew for each of many
+/// passes would take longer than they do.
+pub(super) fn prepare_again(
+    source: &Source,
+    asked: StateName,
+    stop: &AtomicBool,
+) -> anyhow::Result<Residency> {
+    match (asked, residency::of(source.file())) {
+        (StateName::Warm, found) if found.state == State::Warm => Ok(found),
+        _ => prepare(source, asked, None, stop),
+    }
+}
+
 /// Brings a file into a state, and says what of it is in memory then.
 pub(super) fn prepare(
     source: &Source,
@@ -76,6 +89,15 @@ pub(super) fn told(residency: &Residency) -> String {
             format!("{word}: {} of {all} in memory{dirty}, {cached} ({by})", percent(share))
         }
         _ => format!("{word}: {cached} of {all} in memory{dirty} ({by})"),
+    }
+}
+
+/// The state with its proof, as short as a table has room for.
+pub(super) fn briefly(residency: &Residency) -> String {
+    let word = word(residency.state).to_uppercase();
+    match residency.state {
+        State::Unknown { why } => format!("{word}: {why}"),
+        _ => format!("{word}: {} of {}", size(residency.cached), size(residency.bytes)),
     }
 }
 

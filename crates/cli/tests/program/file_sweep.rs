@@ -1,0 +1,537 @@
+//! `fathom file size`, `sweep` and `cache`: what they print and keep, what they refuse, and that
+//! nothing is left of their files, however they end.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use fathom_record::{Document, Record, RunState, State};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::forbidden::within;
+use crate::group::skipped;
+use crate::{Place, is_refused, text};
+
+/// A folder that lies on a device, for temporary files.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/var/tmp").expect("a folder")
+}
+
+fn name(path: &Path) -> &str {
+    path.to_str().expect("a plain name")
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).expect("a folder").next().is_none()
+}
+
+/// A file of so many bytes, none of them alike.
+fn file(folder: &Path, called: &str, bytes: u64) -> PathBuf {
+    let path = folder.join(called);
+    let content: Vec<u8> =
+        (0..bytes).map(|at| (at.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
+    std::fs::write(&path, content).expect("a file");
+    path
+}
+
+/// What was printed, without its breaks of lines.
+fn unwrapped(output: &Output) -> String {
+    text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn document(output: &Output) -> Document {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
+}
+
+fn of_metric<'d>(document: &'d Document, metric: &str) -> Vec<&'d Record> {
+    document.records.iter().filter(|record| record.metric.as_str() == metric).collect()
+}
+
+fn reads(document: &Document) -> Vec<&Record> {
+    of_metric(document, "file.read.throughput")
+}
+
+fn median(record: &Record) -> f64 {
+    record.summary.as_ref().expect("a summary").median
+}
+
+#[test]
+fn a_size_is_found_recorded_and_held_against_what_was_foretold() {
+    let (place, folder) = (Place::new(), folder());
+    let arguments = ["file", "size", "--block", "256", "--between", "20ms..400ms", "--json"];
+    let mut command = place.fathom(&arguments);
+    let output = command.args(["--folder", name(folder.path())]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = document(&output);
+    let [found] = of_metric(&document, "file.reasonable_size")[..] else {
+        panic!("{:?}", document.records)
+    };
+    assert!(found.verdict.shows_number(), "{:?}", found.verdict);
+    assert_eq!(median(found) % 256.0, 0.0, "whole blocks");
+    assert_eq!(found.params.integer("from_ms"), Some(20));
+    // Nothing was known before: a short read was made, and from it the size foretold.
+    let calibration = reads(&document)[0];
+    let prediction = found.prediction.as_ref().expect("a prediction");
+    let wanted = median(calibration) * (0.02 * 0.4_f64).sqrt();
+    assert!((prediction.value.expect("a value") / wanted - 1.0).abs() < 1e-9, "{prediction:?}");
+    assert!(found.checks["tried"].contains("iB/s"), "{:?}", found.checks);
+    assert!(is_empty(folder.path()));
+    let history = place.run(&["history", "file.reasonable_size"]);
+    assert!(text(&history.stdout).contains("file.reasonable_size"), "{}", text(&history.stderr));
+}
+
+#[test]
+fn on_a_terminal_much_is_written_only_after_a_yes() {
+    let (place, folder) = (Place::new(), folder());
+    let asked = |answer: &str, more: &str| {
+        let size = "file size --block 64K --max 2GiB --between 1ms..1000s";
+        let line = format!("{} {size} {more}", env!("CARGO_BIN_EXE_fathom"));
+        let mut terminal = Command::new("script");
+        terminal.args(["-qec", &line, "/dev/null"]).env("FATHOM_STORE", place.store());
+        terminal.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = terminal.spawn().ok()?;
+        child.stdin.take().expect("a pipe").write_all(answer.as_bytes()).expect("it listens");
+        let output = child.wait_with_output().expect("it ends");
+        Some((output.status.code(), text(&output.stdout)))
+    };
+    let Some((status, said)) = asked("n\n", "") else {
+        return skipped("a terminal needs script of util-linux");
+    };
+    assert!(said.contains("Go on? [y/N]") && said.contains("not done"), "{said}");
+    assert_eq!(status, Some(130));
+    let (status, said) = asked("y\n", "").expect("it was there");
+    assert!(said.contains("Go on? [y/N]") && said.contains("found"), "{said}");
+    assert_eq!(status, Some(0));
+    let (status, said) = asked("", "--yes").expect("it was there");
+    assert!(!said.contains("Go on?") && said.contains("found"), "{said}");
+    assert_eq!(status, Some(0));
+}
+
+#[test]
+fn that_no_size_fits_is_an_answer_with_its_figures() {
+    let (place, folder) = (Place::new(), folder());
+    let arguments = ["file", "size", "--block", "64K", "--max", "300K", "--between", "5s..15s"];
+    let mut command = place.fathom(&arguments);
+    let output = command.args(["--folder", name(folder.path())]).output().expect("it starts");
+    let said = unwrapped(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
+    for part in ["writes 300 KiB at most", "no size fits: 256 KiB, what --max allows", "would need"]
+    {
+        assert!(said.contains(part), "`{part}` is missing: {said}");
+    }
+    let document = place.latest();
+    let [none] = of_metric(&document, "file.reasonable_size")[..] else { panic!("{said}") };
+    assert_eq!(none.verdict.state, State::Unavailable);
+    // Even a block takes too long.
+    let slow = ["file", "size", "--block", "64M", "--between", "1ms..2ms", "--max", "64M"];
+    let output = place.run(&slow);
+    let said = unwrapped(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
+    assert!(said.contains("even one block of 64 MiB"), "{said}");
+}
+
+#[test]
+fn the_file_that_is_found_may_be_kept_and_replaces_none() {
+    let (place, folder) = (Place::new(), folder());
+    let run = || {
+        let arguments =
+            ["file", "size", "--block", "4K", "--between", "1ms..10s", "--keep", "kept"];
+        place
+            .fathom(&arguments)
+            .args(["--folder", name(folder.path())])
+            .output()
+            .expect("it starts")
+    };
+    let output = run();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let kept = std::fs::metadata(folder.path().join("kept")).expect("the file").len();
+    let document = place.latest();
+    assert_eq!(kept as f64, median(of_metric(&document, "file.reasonable_size")[0]));
+    is_refused(&run(), &["kept exists"]);
+    let elsewhere = place.run(&["file", "size", "--block", "4K", "--keep", "a/b"]);
+    is_refused(&elsewhere, &["--keep a/b", "--folder"]);
+}
+
+#[test]
+fn a_sweep_reads_each_point_in_its_state_and_keeps_all_of_them() {
+    let (place, folder) = (Place::new(), folder());
+    let path = file(folder.path(), "data", 3_000_000);
+    let output = place.run(&[
+        "file",
+        "sweep",
+        name(&path),
+        "--blocks",
+        "512,4K,64K,8M",
+        "--threads",
+        "1,2",
+        "--state",
+        "warm,cold",
+        "--each",
+        "10ms",
+        "--passes",
+        "6",
+        "--json",
+        "--samples",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = document(&output);
+    let reads = reads(&document);
+    assert_eq!(reads.len(), 4 * 2 * 2, "blocks, threads and states");
+    for record in &reads {
+        assert!(record.verdict.shows_number(), "{}: {:?}", record.name(), record.verdict);
+        assert_eq!(record.params.integer("file_bytes"), Some(3_000_000));
+        let threads = record.params.integer("threads");
+        let way = if threads == Some(1) { "read" } else { "pread" };
+        assert_eq!(record.params.text("way"), Some(way));
+        let word = record.params.text("state").expect("a state").to_uppercase();
+        let proof = &record.checks["in memory before"];
+        assert!(proof.starts_with(&word), "{}: {proof}", record.name());
+        let samples = record.samples.as_ref().expect("they were asked for");
+        assert_eq!(samples[0].values.len(), 6, "a value for each pass");
+    }
+    // What reads all of the file reads the same, whatever the block, the state and the threads.
+    let whole = |record: &&&Record| record.checks["bytes"] == "3000000";
+    let sums: Vec<&String> =
+        reads.iter().filter(whole).map(|record| &record.checks["XOR-32"]).collect();
+    assert!(sums.len() >= 4 && sums.iter().all(|sum| *sum == sums[0]), "{sums:?}");
+    let notes = document.run.notes.join("\n");
+    assert!(notes.contains("one has 95 % of it") && notes.contains("2 threads"), "{notes}");
+}
+
+#[test]
+fn files_of_one_size_and_temporary_files_of_many_are_all_kept() {
+    let (place, folder) = (Place::new(), folder());
+    let [a, b] = ["a", "b"].map(|called| file(folder.path(), called, 100_000));
+    let quick = ["--blocks", "4K", "--threads", "1", "--state", "warm", "--each", "1ms", "--json"];
+    let output = place.fathom(&["file", "sweep", name(&a), name(&b)]).args(quick).output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!(reads(&document(&output)).len(), 2);
+    let emptied = tempfile::tempdir_in("/var/tmp").expect("a folder");
+    let sizes = ["file", "sweep", "--sizes", "100K..400K", "--folder", name(emptied.path())];
+    let output = place.fathom(&sizes).args(quick).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = document(&output);
+    let sizes =
+        reads(&document).into_iter().map(|one| one.params.integer("file_bytes").unwrap_or(0));
+    assert_eq!(sizes.collect::<Vec<i64>>(), [100 << 10, 200 << 10, 400 << 10]);
+    assert!(is_empty(emptied.path()));
+}
+
+#[test]
+fn a_sized_sweep_finds_its_file_first() {
+    let (place, folder) = (Place::new(), folder());
+    let output = place.run(&[
+        "file",
+        "sweep",
+        "--sized",
+        "--block",
+        "1000",
+        "--between",
+        "10ms..500ms",
+        "--blocks",
+        "100,4K",
+        "--state",
+        "warm",
+        "--threads",
+        "1",
+        "--each",
+        "1ms",
+        "--json",
+        "--folder",
+        name(folder.path()),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let document = document(&output);
+    let found = median(of_metric(&document, "file.reasonable_size")[0]) as i64;
+    let of_file = |record: &&&Record| record.params.integer("file_bytes") == Some(found);
+    let blocks = reads(&document);
+    let blocks: Vec<i64> =
+        blocks.iter().filter(of_file).filter_map(|one| one.params.integer("block")).collect();
+    assert!(blocks.ends_with(&[100, 1000, 4096]), "{blocks:?}");
+}
+
+#[test]
+fn curves_are_tables_and_drawn_where_there_is_room() {
+    let (place, folder) = (Place::new(), folder());
+    let path = file(folder.path(), "data", 1 << 20);
+    let sweep = |columns: &str| {
+        let arguments = [
+            "file",
+            "sweep",
+            name(&path),
+            "--blocks",
+            "512..64K",
+            "--threads",
+            "1",
+            "--state",
+            "warm",
+            "--each",
+            "1ms",
+        ];
+        let output = place.fathom(&arguments).env("COLUMNS", columns).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let (narrow, wide) = (sweep("80"), sweep("120"));
+    for said in [&narrow, &wide] {
+        let rows = said.lines().filter(|line| line.starts_with("    ") && line.contains("iB  "));
+        assert!(rows.count() >= 6, "{said}");
+        assert!(
+            said.contains("warm, 1 thread, by read") && said.contains("t = calls × "),
+            "{said}"
+        );
+    }
+    assert!(!narrow.contains("both by powers of two"), "{narrow}");
+    assert!(wide.contains("file.read.throughput in ") && wide.contains(" over block"), "{wide}");
+}
+
+#[test]
+fn dd_is_run_on_the_same_points_and_named_with_its_package_where_it_is_not() {
+    let (place, folder) = (Place::new(), folder());
+    let path = file(folder.path(), "data", 32 << 20);
+    let arguments = [
+        "file",
+        "sweep",
+        name(&path),
+        "--blocks",
+        "4K,64K",
+        "--threads",
+        "1",
+        "--state",
+        "warm",
+        "--each",
+        "20ms",
+        "--with-dd",
+    ];
+    let output = place.run(&arguments);
+    let said = text(&output.stdout);
+    assert!(said.contains("ours ÷ dd"), "{said}{}", text(&output.stderr));
+    let row = said.lines().find(|line| line.trim_start().starts_with("64 KiB")).expect("a row");
+    let ratio: f64 = row.split_whitespace().nth(6).and_then(|it| it.parse().ok()).expect("a ratio");
+    assert!(ratio > 0.01 && ratio < 100.0, "{row}");
+    let output = place.fathom(&arguments).env("PATH", "/nowhere").output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("coreutils"), "{}", text(&output.stderr));
+    assert!(!text(&output.stdout).contains("ours ÷ dd"));
+}
+
+#[test]
+fn the_cache_is_told_by_reads_one_after_the_other_each_with_its_proof() {
+    let (place, folder) = (Place::new(), folder());
+    let path = file(folder.path(), "data", 4 << 20);
+    let arguments = ["file", "cache", name(&path), "--blocks", "4K,1M", "--rounds", "6"];
+    let output = place.run(&arguments);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let proofs = |word: &str| said.lines().filter(|line| line.contains(word)).count();
+    assert_eq!((proofs("first"), proofs(" COLD: 0 B of 4 MiB")), (2 + 1, 2), "{said}");
+    assert_eq!(proofs(" WARM: 4 MiB of 4 MiB"), 4, "{said}");
+    assert!(said.contains("cold ÷ warm") && said.contains("matter"), "{said}");
+    let document = place.latest();
+    let values = |record: &Record| record.samples.as_ref().expect("kept")[0].values.len();
+    let states: Vec<(Option<&str>, usize)> =
+        reads(&document).iter().map(|one| (one.params.text("state"), values(one))).collect();
+    let [cold, warm] = [(Some("cold"), 6), (Some("warm"), 12)];
+    assert_eq!(states, [cold, warm, cold, warm]);
+}
+
+#[test]
+fn what_lies_in_memory_is_never_cold() {
+    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
+        return skipped("there is no /dev/shm");
+    };
+    let path = file(memory.path(), "data", 100_000);
+    let place = Place::new();
+    let output = place.run(&["file", "cache", name(&path), "--blocks", "4K", "--json"]);
+    let document = document(&output);
+    let cold = reads(&document)[0];
+    assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
+    assert!(cold.verdict.reasons[0].text.contains("on no device"), "{:?}", cold.verdict);
+    let mut sweep = place.fathom(&["file", "sweep", name(&path), "--state", "cold"]);
+    let output = sweep.args(["--blocks", "4K", "--threads", "1", "--each", "1ms"]).output();
+    let said = text(&output.expect("it starts").stdout);
+    let row = said.lines().find(|line| line.trim_start().starts_with("4 KiB")).expect("a row");
+    assert!(row.contains("–  invalid: asked for cold"), "{said}");
+}
+
+#[test]
+fn a_file_that_no_memory_holds_is_not_warmed() {
+    let (place, folder) = (Place::new(), folder());
+    let path = folder.path().join("large");
+    let large = std::fs::File::create(&path).expect("a file");
+    if large.set_len(1 << 43).is_err() {
+        return skipped("no file of 8 TiB can be had here");
+    }
+    let sweep = ["file", "sweep", name(&path), "--state", "warm", "--blocks", "64K"];
+    let mut child = place.fathom(&sweep).stdout(Stdio::piped()).spawn().expect("it starts");
+    // To read it all would take the better part of an hour.
+    let status = fathom_lab::processes::ended_within(&mut child, 30).expect("it ends at once");
+    let output = child.wait_with_output().expect("it has ended");
+    assert_eq!(status.code(), Some(3));
+    let said = unwrapped(&output);
+    assert!(said.contains("left out: 8 TiB are more than the available memory"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_line() {
+    let (place, folder) = (Place::new(), folder());
+    let empty = file(folder.path(), "empty", 0);
+    let data = file(folder.path(), "data", 1000);
+    let (data, empty, here) = (name(&data), name(&empty), name(folder.path()));
+    let gone = format!("{here}/gone");
+    for (arguments, parts) in [
+        (vec!["sweep", gone.as_str()], vec!["gone", "No such file"]),
+        (vec!["sweep", here], vec!["a directory has no bytes"]),
+        (vec!["sweep", empty], vec!["is empty"]),
+        (vec!["sweep", "/dev/zero"], vec!["/dev/zero", "no end"]),
+        (vec!["sweep", data, "--blocks", "4K..1K"], vec!["`4K..1K` is no range"]),
+        (vec!["sweep", data, "--blocks", "4K,,8K"], vec!["no size"]),
+        (vec!["sweep", data, "--blocks", "0,4K"], vec!["a block of 0 bytes"]),
+        (vec!["sweep", data, "--blocks", "2GiB"], vec!["too large"]),
+        (vec!["sweep", data, "--state", "wram"], vec!["wram", "warm"]),
+        (vec!["sweep", data, "--threads", "0"], vec!["0 is not in 1..=1024"]),
+        (vec!["sweep", data, "--sizes", "1M"], vec!["cannot be used with"]),
+        (vec!["sweep", "--sizes", "0,1M"], vec!["a file of 0 bytes"]),
+        (vec!["sweep", "--sizes", "1000TiB"], vec!["half of what is free", "--folder"]),
+        (vec!["sweep", "--folder", data], vec!["--folder", "it is no folder"]),
+        (vec!["sweep", "--folder", gone.as_str()], vec!["gone", "No such file"]),
+        (vec!["cache"], vec!["required"]),
+        (vec!["cache", empty], vec!["empty", "none above 0"]),
+        (vec!["cache", gone.as_str()], vec!["No such file"]),
+        (vec!["cache", here], vec!["a directory has no bytes"]),
+        (vec!["cache", data, "--rounds", "0"], vec!["0 is not in"]),
+        (vec!["size"], vec!["--block"]),
+        (vec!["size", "--block", "4K", "--between", "5s..6s"], vec!["at least twice"]),
+        (vec!["size", "--block", "4K", "--between", "0.1ms..2ms"], vec!["below 1ms"]),
+        (vec!["size", "--block", "4K", "--max", "1K"], vec!["a block of 4 KiB", "--max allows"]),
+        (vec!["size", "--block", "4K", "--state", "as-is"], vec!["as-is of a new file"]),
+    ] {
+        let output = place.fathom(&["file"]).args(&arguments).output().expect("it starts");
+        is_refused(&output, &parts);
+    }
+}
+
+#[test]
+fn what_may_not_be_read_is_refused() {
+    let place = Place::new();
+    let folder = folder();
+    let path = file(folder.path(), "data", 1000);
+    let shut = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+    std::fs::set_permissions(&path, shut).expect("it is ours");
+    let mut command = place.fathom(&["file", "sweep", name(&path)]);
+    if rustix::process::geteuid().is_root() {
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(folder.path(), open).expect("it is ours");
+        command.uid(65534);
+    }
+    match command.output() {
+        Ok(output) => is_refused(&output, &["data", "Permission denied"]),
+        Err(error) => skipped(&format!("nobody may start the program here: {error}")),
+    }
+}
+
+/// A command that works on a temporary file by now.
+fn begun(place: &Place, folder: &Path, arguments: &[&str]) -> Child {
+    let mut command = place.fathom(arguments);
+    command.args(["--folder", name(folder)]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let stdout = child.stdout.as_mut().expect("a pipe");
+    let mut said = String::new();
+    let mut lines = BufReader::new(stdout);
+    while !said.contains("(temporary):") {
+        assert_ne!(lines.read_line(&mut said).expect("text"), 0, "it ended: {said}");
+    }
+    child
+}
+
+const LONG: [&str; 12] = [
+    "file", "sweep", "--sizes", "8MiB", "--blocks", "64..64K", "--state", "cold", "--each",
+    "200ms", "--passes", "1000",
+];
+
+fn signalled(mut child: Child, signal: Signal) -> std::process::ExitStatus {
+    kill_process(Pid::from_child(&child), signal).expect("it is there");
+    fathom_lab::processes::ended_within(&mut child, 20).expect("it ends")
+}
+
+#[test]
+fn ctrl_c_ends_a_sweep_keeps_what_was_read_and_leaves_no_file() {
+    let (place, folder) = (Place::new(), folder());
+    let child = begun(&place, folder.path(), &LONG);
+    // Until some points were read; all of them take minutes.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let status = signalled(child, Signal::INT);
+    assert_eq!(status.code(), Some(130));
+    assert!(is_empty(folder.path()));
+    let document = place.latest();
+    assert_eq!(document.run.state, RunState::Interrupted);
+    let kept = reads(&document);
+    assert!(!kept.is_empty(), "what was read is kept");
+    assert!(kept.iter().all(|record| record.verdict.state != State::Valid), "it is no whole sweep");
+}
+
+#[test]
+fn ctrl_c_ends_a_search_for_a_size_and_leaves_no_file() {
+    let (place, folder) = (Place::new(), folder());
+    let arguments = ["file", "size", "--block", "1", "--between", "100s..300s", "--folder"];
+    let mut command = place.fathom(&arguments);
+    command.arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
+    while !said.contains("foretold") {
+        assert_ne!(lines.read_line(&mut said).expect("text"), 0, "it ended: {said}");
+    }
+    assert_eq!(signalled(child, Signal::INT).code(), Some(130));
+    assert!(is_empty(folder.path()));
+}
+
+#[test]
+fn kill_leaves_no_file() {
+    let (place, folder) = (Place::new(), folder());
+    let child = begun(&place, folder.path(), &LONG);
+    let status = signalled(child, Signal::KILL);
+    assert_eq!(status.code(), None);
+    assert!(is_empty(folder.path()));
+}
+
+#[test]
+fn a_device_that_takes_no_more_is_told_and_nothing_is_left() {
+    let (place, folder) = (Place::new(), folder());
+    let plain =
+        place.fathom(&["file", "sweep", "--sizes", "8MiB", "--folder", name(folder.path())]);
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh"]);
+    limited.arg(plain.get_program()).args(plain.get_args()).env("FATHOM_STORE", place.store());
+    let output = limited.output().expect("a shell");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("write 8 MiB") && said.contains("nothing is left"), "{said}");
+    assert!(is_empty(folder.path()));
+}
+
+#[test]
+fn a_small_disk_is_never_filled() {
+    let (place, folder) = (Place::new(), folder());
+    let at = name(folder.path());
+    let mount = format!("mount -t tmpfs -o size=16m none {at}");
+    let size = ["file", "size", "--block", "64K", "--folder", at];
+    let Some(output) = within(&place, &mount, &size) else { return };
+    let said = unwrapped(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
+    assert!(said.contains("no size fits: 8 MiB, half of what is free in"), "{said}");
+    let sweep = ["file", "sweep", "--sizes", "9MiB", "--folder", at];
+    let Some(output) = within(&place, &mount, &sweep) else { return };
+    is_refused(&output, &["a file of 9 MiB", "half of what is free", "8 MiB"]);
+}
+
+#[test]
+fn where_all_usual_folders_lie_in_memory_one_must_be_named() {
+    let place = Place::new();
+    let mounts = "mount -t tmpfs none /var/tmp && cd /var/tmp";
+    let Some(output) = within(&place, mounts, &["file", "sweep"]) else { return };
+    is_refused(&output, &["/var/tmp is tmpfs", "--folder"]);
+}
