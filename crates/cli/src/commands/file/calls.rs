@@ -1,7 +1,6 @@
 //! `fathom file calls`: what a call on a cached file costs, where nobody looks at the bytes.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::residency::{self, Residency};
@@ -9,11 +8,12 @@ use fathom_fileio::{Source, loops};
 use fathom_measure::Clock;
 use fathom_record::{Cause, Disturbance, Params, State, Unit, Verdict, statistics};
 use fathom_report::quantity;
+use indicatif::ProgressBar;
 use rustix::io::Errno;
 
-use super::place::{self, Growing};
 use super::session::{Measured, Session, checked, refuse, shown};
 use super::state;
+use super::temporary::{Folder, Temporary};
 use crate::arguments::file::{CallsArguments, StateName};
 use crate::exit::Status;
 
@@ -79,7 +79,7 @@ pub(super) fn calls(arguments: &CallsArguments) -> anyhow::Result<Status> {
     // What was named, or the folder for what was not: both are looked at before anything is kept.
     let given = match &arguments.file {
         Some(path) => Ok(large_enough(Source::open(path).map_err(refuse)?, largest)?),
-        None => Err(place::folder(arguments.folder.as_deref())?),
+        None => Err(Folder::on_device(arguments.folder.as_deref())?),
     };
     let mut session = Session::begin(&arguments.common, asked)?;
     session.recall(super::MODEL_INPUTS);
@@ -123,14 +123,11 @@ fn large_enough(source: Source, block: u64) -> anyhow::Result<Source> {
 }
 
 /// A file in a folder; none where it was told to stop.
-fn temporary(folder: &Path, bytes: u64, stop: &AtomicBool) -> anyhow::Result<Option<Source>> {
-    place::check_space(folder, bytes)?;
-    let mut file = Growing::new(folder)?;
-    if !file.grow(bytes, stop)? {
-        return Ok(None);
-    }
-    let name = folder.join("(temporary)");
-    Ok(Some(Source::of(file.file().try_clone()?, &name)?))
+fn temporary(folder: &Folder, bytes: u64, stop: &AtomicBool) -> anyhow::Result<Option<Source>> {
+    folder.check(bytes)?;
+    let mut file = Temporary::new(folder)?;
+    let is_made = file.resize(bytes, stop, &ProgressBar::hidden())?;
+    Ok(is_made.then(|| file.into_source()))
 }
 
 /// All passes, each round over all counts and calls, so that a slow moment falls on all alike.

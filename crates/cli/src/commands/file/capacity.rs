@@ -2,7 +2,6 @@
 
 mod knee;
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::memory::Pages;
@@ -12,11 +11,12 @@ use fathom_measure::Clock;
 use fathom_probes::file::capacity::prediction;
 use fathom_record::{Cause, Params, State, Unit, Verdict, statistics};
 use fathom_report::{percent, quantity};
+use indicatif::ProgressBar;
 use rustix::fs::{Advice, fadvise};
 
-use super::place::{self, Growing};
-use super::session::{Measured, Session, checked, refuse, shown, size};
+use super::session::{Measured, Session, checked, refuse, size};
 use super::state;
+use super::temporary::{Folder, Temporary};
 use crate::arguments::file::CapacityArguments;
 use crate::exit::Status;
 use knee::{Knee, Look, Search};
@@ -67,23 +67,21 @@ impl Point {
 }
 
 pub(super) fn capacity(arguments: &CapacityArguments) -> anyhow::Result<Status> {
-    let folder = place::folder(arguments.folder.as_deref())?;
+    let folder = Folder::on_device(arguments.folder.as_deref())?;
     let room = room::now().ok_or_else(|| anyhow::anyhow!("/proc/meminfo tells no memory"))?;
     let search = search(arguments, &folder, &room)?;
     let (most, reads) = (size(search.most), size(search.reads()));
-    let folder_shown = shown(&folder);
-    let what = format!("writes {most} at most to {folder_shown}, and reads {reads} at most");
-    // Before signals are listened to, so that Ctrl-C is an answer too.
-    if !arguments.yes && !place::may(&what) {
-        crate::terminal::warn("not done, as was answered");
-        return Ok(Status::Interrupted);
-    }
+    let what = format!("writes {most} at most to {}, and reads {reads} at most", folder.told());
     let mut session = Session::begin(&arguments.common, "file capacity".to_owned())?;
     session.say_facts(&[
         ("predicted", format!("{} ({})", size(room.bytes), room.source)),
-        ("temporary", what),
+        ("temporary", what.clone()),
     ]);
-    let mut file = Growing::new(&folder)?;
+    if !arguments.yes && !session.may_go_on(&what) {
+        crate::terminal::warn("not done, as was answered");
+        return Ok(Status::Interrupted);
+    }
+    let mut file = Temporary::new(&folder)?;
     let mut points = Vec::new();
     let knee = search.knee(|bytes| -> anyhow::Result<Look> {
         let stop = session.stop().now();
@@ -105,8 +103,8 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> anyhow::Result<Status> 
 }
 
 /// How the search goes here.
-fn search(arguments: &CapacityArguments, folder: &Path, room: &Room) -> anyhow::Result<Search> {
-    let free = place::free(folder)?;
+fn search(arguments: &CapacityArguments, folder: &Folder, room: &Room) -> anyhow::Result<Search> {
+    let free = folder.free()?;
     let wanted = arguments.max.unwrap_or(room.limit);
     let most = wanted.min(free);
     let step = (room.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
@@ -117,7 +115,7 @@ fn search(arguments: &CapacityArguments, folder: &Path, room: &Room) -> anyhow::
              or another --folder",
             size(GRAIN),
             size(free),
-            shown(folder),
+            folder.told(),
             size(wanted)
         )));
     }
@@ -126,12 +124,13 @@ fn search(arguments: &CapacityArguments, folder: &Path, room: &Room) -> anyhow::
 
 /// Reads the first bytes of the file twice; none where it was told to stop.
 fn look(
-    file: &mut Growing,
+    file: &mut Temporary,
     bytes: u64,
     clock: &Clock,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<Point>> {
-    if !file.grow(bytes, stop)? {
+    // A size below one that was looked at is the beginning of the same file.
+    if bytes > file.bytes() && !file.resize(bytes, stop, &ProgressBar::hidden())? {
         return Ok(None);
     }
     let file = file.file();

@@ -16,12 +16,13 @@ use fathom_fileio::{Source, read};
 use fathom_record::statistics::{self, Line};
 use fathom_record::{Cause, Disturbance, Params, Reason, Unit, Verdict};
 use fathom_report::quantity;
+use indicatif::ProgressBar;
 
 use super::cap::Cap;
 use super::contender::{BLOCK, READY};
-use super::place::{self, Growing};
 use super::session::{Measured, Session, checked, refuse, size};
 use super::state;
+use super::temporary::{Folder, Temporary};
 use crate::arguments::file::{ContendArguments, StateName};
 use crate::exit::Status;
 use crate::pipeline::worker;
@@ -78,8 +79,8 @@ pub(super) fn contend(arguments: &ContendArguments) -> anyhow::Result<Status> {
         return Err(refuse(format!("--bytes {got}: a file of {least} to {most} is meant")));
     }
     let most = arguments.processes.0.iter().copied().max().unwrap_or(1);
-    let folder = place::folder(arguments.folder.as_deref())?;
-    place::check_space(&folder, most * bytes)?;
+    let folder = Folder::on_device(arguments.folder.as_deref())?;
+    folder.check(most * bytes)?;
     let mut session = Session::begin(&arguments.common, "file contend".to_owned())?;
     let Some(mut files) = files(&mut session, arguments, &folder, most, bytes)? else {
         return Ok(Status::Interrupted);
@@ -98,7 +99,7 @@ pub(super) fn contend(arguments: &ContendArguments) -> anyhow::Result<Status> {
 fn files(
     session: &mut Session,
     arguments: &ContendArguments,
-    folder: &Path,
+    folder: &Folder,
     most: u64,
     bytes: u64,
 ) -> anyhow::Result<Option<Files>> {
@@ -108,12 +109,12 @@ fn files(
     session.say_facts(&[("temporary", text)]);
     let mut sources = Vec::new();
     for _ in 0..most {
-        let mut file = Growing::new(folder)?;
-        if !file.grow(bytes, session.stop().now())? {
+        let mut file = Temporary::new(folder)?;
+        if !file.resize(bytes, session.stop().now(), &ProgressBar::hidden())? {
             return Ok(None);
         }
         residency::evict(file.file())?;
-        sources.push(Source::of(file.file().try_clone()?, &folder.join("(temporary)"))?);
+        sources.push(file.into_source());
     }
     let request =
         read::Request { range: Some(0..BLOCK as u64), ..read::Request::whole(read::Way::Direct) };

@@ -9,7 +9,6 @@ mod contender;
 mod curve;
 mod fast;
 mod found;
-mod place;
 mod read;
 mod search;
 mod series;

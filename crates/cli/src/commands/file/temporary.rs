@@ -2,6 +2,7 @@
 //! They have no name where the file system can do without, so that nothing is left of them
 //! whatever ends this program.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +14,7 @@ use fathom_fileio::subject::Kind;
 use fathom_fileio::{Generator, Source, look};
 use fathom_record::Host;
 use indicatif::ProgressBar;
+use rustix::fs::StatVfs;
 
 use super::session::{Session, refuse, shown, size};
 use crate::exit::Status;
@@ -21,6 +23,10 @@ use crate::exit::Status;
 const USUAL: &str = "/var/tmp";
 /// Bytes that are made and written at a time.
 const PIECE: usize = 1 << 20;
+/// A twentieth of the disk is left free, or so much.
+const RESERVE: u64 = 4 << 30;
+/// So much may be waiting to be written: a control group counts it as its memory.
+const UNWRITTEN: u64 = 16 << 20;
 /// From so much on, a person is asked first.
 const ASK: u64 = 1 << 30;
 
@@ -59,13 +65,44 @@ impl Folder {
         Err(refuse(format!("no folder on a device ({why}); name one by --folder")))
     }
 
+    /// The same, but on a device or where it cannot be told, also where one was named.
+    ///
+    /// # Errors
+    /// As [`Folder::choose`], and where it lies in memory.
+    pub(super) fn on_device(named: Option<&Path>) -> anyhow::Result<Self> {
+        let folder = Self::choose(named)?;
+        match look(&folder.path).map_err(refuse)?.is_on_device() {
+            Some(false) => Err(refuse(format!(
+                "--folder {}: {} keeps files in memory or elsewhere; name one on a disk",
+                shown(&folder.path),
+                folder.file_system
+            ))),
+            _ => Ok(folder),
+        }
+    }
+
+    /// Bytes that may be written there: what is free, but for a reserve that is left to others.
+    ///
+    /// # Errors
+    /// Where the file system does not say.
+    pub(super) fn free(&self) -> anyhow::Result<u64> {
+        let told = self.space()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
+        let reserve = (bytes(told.f_blocks) / 20).min(RESERVE);
+        Ok(bytes(told.f_bavail).saturating_sub(reserve))
+    }
+
+    fn space(&self) -> anyhow::Result<StatVfs> {
+        rustix::fs::statvfs(&self.path)
+            .map_err(|error| anyhow::anyhow!("ask {} for its space: {error}", shown(&self.path)))
+    }
+
     /// Half of what is free: the rest is for others.
     ///
     /// # Errors
     /// Where the file system does not say.
     pub(super) fn room(&self) -> anyhow::Result<Limit> {
-        let free = rustix::fs::statvfs(&self.path)
-            .map_err(|error| anyhow::anyhow!("ask {} for its space: {error}", shown(&self.path)))?;
+        let free = self.space()?;
         let bytes = free.f_bavail.saturating_mul(free.f_frsize) / 2;
         Ok(Limit { bytes, of: format!("half of what is free in {}", shown(&self.path)) })
     }
@@ -186,12 +223,30 @@ impl Temporary {
             file.write_all_at(&piece[..length], self.bytes).map_err(failed)?;
             self.bytes += length as u64;
             bar.set_position(self.bytes);
+            if self.bytes.is_multiple_of(UNWRITTEN) {
+                file.sync_data().map_err(failed)?;
+            }
         }
         // What is still being written would be in the way of what is read.
         file.sync_data().map_err(failed)?;
         // What it is by now: a file without bytes is another kind of source.
         self.source = Source::of(file.try_clone()?, &self.path)?;
         Ok(true)
+    }
+
+    /// How large it is.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The file itself.
+    pub(super) fn file(&self) -> &File {
+        self.scratch.file()
+    }
+
+    /// For reading, alone.
+    pub(super) fn into_source(self) -> Source {
+        self.source
     }
 
     /// For reading.
