@@ -4,7 +4,7 @@
 //! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
 //!   write.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
-//!   is in memory, and the way to cold and warm.
+//!   is in memory, and the way to cold and warm; [`traffic`]: what devices were asked for.
 //! - [`read`]: the ways of reading; [`write`]: the way of writing; [`scratch`]: files that leave
 //!   nothing behind.
 //!
@@ -22,6 +22,7 @@ pub mod residency;
 pub mod scratch;
 pub mod subject;
 pub mod sum;
+pub mod traffic;
 pub mod write;
 
 pub use generate::Generator;

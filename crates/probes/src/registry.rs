@@ -94,8 +94,13 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&memory::mmap_setup::MmapSetup),
     Entry::Probe(&memory::munmap::Munmap),
     Entry::Probe(&memory::core_to_core::CoreToCore),
-    Entry::ByHand(&file::read_throughput::ReadThroughput),
-    Entry::ByHand(&file::write_throughput::WriteThroughput),
+    Entry::Probe(&file::call::FileCall),
+    Entry::Probe(&file::read_throughput::ReadThroughput),
+    Entry::Probe(&file::read_latency::ReadLatency),
+    Entry::Probe(&file::write_throughput::WriteThroughput),
+    Entry::Probe(&file::create::Create),
+    Entry::Probe(&file::delete::Delete),
+    Entry::Probe(&file::fsync::Fsync),
 ];
 
 /// The metric with this id.

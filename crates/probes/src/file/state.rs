@@ -1,0 +1,101 @@
+//! The state in which a file is read: brought about outside the timer, and proved.
+
+use std::fs::File;
+use std::sync::atomic::AtomicBool;
+
+use fathom_fileio::residency::{self, Residency, State as InMemory, Witness};
+use fathom_measure::sampler::Fault;
+
+use super::failed;
+
+/// How often a file is read into memory, or a pass taken again, before it is given up: what other
+/// programs ask for may drive out a page.
+pub(super) const TRIES: u32 = 3;
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// From where a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// From memory: all of it is there before and after.
+    Warm,
+    /// From a device: none of it is in memory before.
+    Cold,
+    /// Past the page cache.
+    Direct,
+}
+
+impl State {
+    pub(super) const ALL: [Self; 3] = [Self::Warm, Self::Cold, Self::Direct];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Warm => "warm",
+            Self::Cold => "cold",
+            Self::Direct => "direct",
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == name)
+    }
+
+    /// Brings a file into this state. What is to be read past the page cache is taken out of it
+    /// too: else nothing would show that it went past.
+    ///
+    /// # Errors
+    /// `WrongWork` where it is in another state nevertheless.
+    pub(super) fn prepare(self, file: &File) -> Result<Residency, Fault> {
+        let is = match self {
+            Self::Cold | Self::Direct => {
+                residency::evict(file).map_err(|error| failed("write the file back", error))?
+            }
+            Self::Warm => warmed(file)?,
+        };
+        match (self, is.state) {
+            (_, InMemory::Unknown { why }) => Err(Fault::Unavailable(format!(
+                "what of the file is in memory cannot be told: {why}; name another --folder"
+            ))),
+            (Self::Warm, InMemory::Warm) | (Self::Cold | Self::Direct, InMemory::Cold) => Ok(is),
+            _ => Err(Fault::WrongWork(format!("asked for {}, but {}", self.name(), words(&is)))),
+        }
+    }
+
+    /// Whether a pass of it was what it should be, by how the file is afterwards.
+    pub(super) fn has_held(self, file: &File) -> bool {
+        let is = residency::of(file);
+        match self {
+            Self::Warm => is.state == InMemory::Warm,
+            Self::Cold => true,
+            // A pass reads some pages at least: none of them may be in memory.
+            Self::Direct => is.state == InMemory::Cold,
+        }
+    }
+}
+
+fn warmed(file: &File) -> Result<Residency, Fault> {
+    let mut is = residency::of(file);
+    for _ in 0..TRIES {
+        if is.state == InMemory::Warm {
+            break;
+        }
+        is = residency::warm(file, &NEVER).map_err(|error| failed("read the file", error))?;
+    }
+    Ok(is)
+}
+
+/// What of a file is in memory, and who says so.
+pub(super) fn words(is: &Residency) -> String {
+    let word = match is.state {
+        InMemory::Cold => "COLD",
+        InMemory::Mixed { .. } => "MIXED",
+        InMemory::Warm => "WARM",
+        InMemory::Unknown { .. } => "UNKNOWN",
+    };
+    let by = match is.witness {
+        Witness::Both => "cachestat and mincore agree",
+        Witness::Cachestat => "by cachestat",
+        Witness::Mincore => "by mincore",
+        Witness::Nobody => "by nobody",
+    };
+    format!("{word}: {} of {} bytes in memory ({by})", is.cached, is.bytes)
+}
