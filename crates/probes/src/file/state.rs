@@ -2,8 +2,9 @@
 
 use std::fs::File;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use fathom_fileio::residency::{self, Residency, State as InMemory, Witness};
+use fathom_fileio::residency::{self, Blind, Residency, State as InMemory, Witness};
 use fathom_measure::sampler::Fault;
 
 use super::failed;
@@ -11,6 +12,10 @@ use super::failed;
 /// How often a file is read into memory, or a pass taken again, before it is given up: what other
 /// programs ask for may drive out a page.
 pub(super) const TRIES: u32 = 3;
+/// Pages that are still on their way from the device, as what was read ahead and nobody wanted,
+/// cannot be dropped before they are there.
+const ON_THE_WAY: Duration = Duration::from_millis(1);
+const ON_THE_WAY_MAX: u32 = 1000;
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// From where a file is read.
@@ -46,9 +51,7 @@ impl State {
     /// `WrongWork` where it is in another state nevertheless.
     pub(super) fn prepare(self, file: &File) -> Result<Residency, Fault> {
         let is = match self {
-            Self::Cold | Self::Direct => {
-                residency::evict(file).map_err(|error| failed("write the file back", error))?
-            }
+            Self::Cold | Self::Direct => evicted(file)?,
             Self::Warm => warmed(file)?,
         };
         match (self, is.state) {
@@ -69,6 +72,27 @@ impl State {
             // A pass reads some pages at least: none of them may be in memory.
             Self::Direct => is.state == InMemory::Cold,
         }
+    }
+}
+
+fn evicted(file: &File) -> Result<Residency, Fault> {
+    let mut tries = 0;
+    loop {
+        let is = residency::evict(file).map_err(|error| failed("write the file back", error))?;
+        tries += 1;
+        if is.state == InMemory::Cold || !is_on_the_way(&is) || tries == ON_THE_WAY_MAX {
+            return Ok(is);
+        }
+        std::thread::sleep(ON_THE_WAY);
+    }
+}
+
+/// Whether pages may be under way: cachestat counts such, and mincore does not.
+fn is_on_the_way(is: &Residency) -> bool {
+    match is.state {
+        InMemory::Unknown { why: Blind::Disagreement { .. } } => true,
+        InMemory::Unknown { .. } => false,
+        _ => is.state != InMemory::Warm,
     }
 }
 

@@ -90,7 +90,7 @@ impl Probe for WriteThroughput {
         for (index, case) in cases.iter().enumerate() {
             match Kind::of(&case.params) {
                 Some(kind) => {
-                    let path = files.folder.join(format!("w-{}-{index}", std::process::id()));
+                    let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
                     let writing = Writing { path, kind, last: None };
                     writings.push((index, RefCell::new(writing)));
                 }
