@@ -80,6 +80,7 @@ const LARGE_BYTES: u64 = 1 << 20;
 pub(crate) struct Place {
     root: PathBuf,
     pub(crate) folder: PathBuf,
+    pub(crate) large: PathBuf,
 }
 
 /// A place for files; none, loudly, where no folder for temporary files lies on a device.
@@ -102,8 +103,8 @@ pub(crate) fn place() -> Option<Place> {
     fathom_fileio::Generator::new(seed).fill(0, &mut data);
     // By a name and not held open: descriptors of other tests are counted meanwhile.
     std::fs::write(&large, data).unwrap();
-    PLACE.set(Some(Files { folder: folder.clone(), large, seed }));
-    Some(Place { root, folder })
+    PLACE.set(Some(Files { folder: folder.clone(), large: large.clone(), seed }));
+    Some(Place { root, folder, large })
 }
 
 impl Drop for Place {

@@ -288,3 +288,32 @@ impl<'t> Buffered<'t> {
         good
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn bytes_by_a_buffer_are_those_of_the_file_and_then_of_its_beginning() {
+        let Some(place) = smoke::place() else { return };
+        let target = Target::of(held::written(&place.folder, FILE_BYTES, SEED).unwrap());
+        let mut expected = vec![0; FILE_BYTES as usize];
+        Generator::new(SEED).fill(0, &mut expected);
+        let mut reader = Buffered::of(&target).unwrap();
+        let found: Vec<u8> = (0..FILE_BYTES).map(|_| reader.byte().unwrap()).collect();
+        assert!(found == expected);
+        assert_eq!(reader.byte(), Some(expected[0]));
+    }
+
+    #[test]
+    fn calls_go_round_before_the_file_ends_and_a_call_beyond_it_does_not_count() {
+        let Some(place) = smoke::place() else { return };
+        let target = Target::of(held::written(&place.folder, FILE_BYTES, SEED).unwrap());
+        let call = target.call("read4").unwrap();
+        let calls = FILE_BYTES / 4 + 10;
+        assert_eq!(target.repeat(call, calls, 4), calls);
+        target.rewind();
+        assert_eq!(call.repeat(calls), FILE_BYTES / 4, "the end was met");
+    }
+}

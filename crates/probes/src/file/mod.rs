@@ -16,10 +16,10 @@ pub mod write_throughput;
 
 use fathom_measure::sampler::Fault;
 
-/// Bytes of the large file: four times the last-level cache of most machines, so that it is read
-/// from memory and not from a cache, and written in a fifth of a second by a disk of today. One
+/// Bytes of the large file: more than the last-level cache of most machines, so that it is read
+/// from memory and not from a cache, and written in a tenth of a second by a disk of today. One
 /// size for all efforts, for their results to be one history.
-pub const LARGE_BYTES: u64 = 128 << 20;
+pub const LARGE_BYTES: u64 = 64 << 20;
 /// Sizes of the files that are made, deleted and synced, as lmbench's `lat_fs` has them.
 const SMALL_BYTES: [i64; 4] = [0, 1 << 10, 4 << 10, 10 << 10];
 

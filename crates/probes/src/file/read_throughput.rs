@@ -23,7 +23,7 @@ pub(super) static ABOUT: About = About {
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
     timed: "reading a file, or the first so many blocks of it (in a run: the next 16 MiB of a file \
-            of 128 MiB), with the XOR-32 and the position sum of its content: from when all \
+            of 64 MiB), with the XOR-32 and the position sum of its content: from when all \
             threads are ready until the last has ended",
     not_timed: "opening the file, getting buffers, the look at what of it is in memory, and \
                 putting it there or out of there",
@@ -325,5 +325,22 @@ impl Spread {
 impl Drop for Spread {
     fn drop(&mut self) {
         let _ = affinity::pin(self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn threads_may_run_everywhere_and_the_pin_is_put_back() {
+        let all = affinity::allowed();
+        smoke::pinned(|cpu| {
+            let spread = Spread::over(&all, cpu);
+            assert_eq!(affinity::allowed(), all);
+            drop(spread);
+            assert_eq!(affinity::allowed(), [cpu]);
+        });
     }
 }
