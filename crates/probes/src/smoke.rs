@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_fileio::filesystem::Class;
+use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Fault, Files, Observer, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
 use fathom_record::{Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit};

@@ -3,6 +3,7 @@
 mod bad_input;
 mod doctor;
 mod endings;
+mod file_run;
 mod forbidden;
 mod group;
 mod laboratory;

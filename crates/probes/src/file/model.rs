@@ -35,7 +35,9 @@ pub(super) fn read(
 /// Reads that wait for a device. A throttle of the control group is to stand here, where there is
 /// one: it is what the device then gives.
 fn no_figure_of_the_device() -> NoModel {
-    NoModel("nobody tells what the device gives: no throttle of the control group, no figure".into())
+    NoModel(
+        "nobody tells what the device gives: no throttle of the control group, no figure".into(),
+    )
 }
 
 /// A rate of memory, on the pages that were measured.
@@ -86,8 +88,7 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
     let source = "Linux mm/filemap.c: filemap_read copies a page at a time; each page lies \
                   elsewhere and begins with a load that waits; then it is a copy, whose rate \
                   counts what is read and what is written; then the block is summed in the cache";
-    let claim =
-        Prediction::sum(size / (waits_s + moves_s), 0.0, TOLERANCE, &formula, source);
+    let claim = Prediction::sum(size / (waits_s + moves_s), 0.0, TOLERANCE, &formula, source);
     let claim = Prediction { hardware: None, software: None, ..claim };
     let of_run = |name: &str| format!("this run: {name}");
     let call_name = format!("{SYSCALL}{call}");

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, traffic};
+use fathom_fileio::{Generator, residency, traffic};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
@@ -15,7 +15,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::held::{self, Large};
-use super::state::State;
+use super::state::{State, words};
 use super::{LARGE_BYTES, failed};
 use crate::ordinal::Order;
 use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
@@ -149,9 +149,10 @@ impl Probe for ReadLatency {
             if works.is_empty() {
                 continue;
             }
+            let begun = traffic::fetched();
             sampler.run(works);
             for (index, reading) in readings {
-                if let Err(fault) = reading.into_inner().tell(index, sampler) {
+                if let Err(fault) = reading.into_inner().tell(begun, index, sampler) {
                     sampler.fault(index, fault);
                 }
             }
@@ -285,7 +286,7 @@ impl Reading {
     /// Reads each block once, from the device: nanoseconds a block.
     fn pass(&mut self, clock: &Clock) -> Result<f64, Fault> {
         self.prepare()?;
-        let fetched = traffic::fetched();
+        let begun = traffic::fetched();
         let mut good = 0;
         let start = clock.start();
         for (slot, at) in self.buffer.chunks_exact_mut(BLOCK).zip(&self.order) {
@@ -296,12 +297,12 @@ impl Reading {
         if good != blocks {
             return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read whole")));
         }
-        if !self.state.has_held(self.held.file()) {
+        let more = since(begun);
+        if !self.state.has_held(self.held.file(), more) {
             let text = "the file system took direct reads, and read by way of the page cache";
             return Err(Fault::WrongWork(text.to_owned()));
         }
         self.look_at_all()?;
-        let more = fetched.zip(traffic::fetched()).map(|(then, now)| now.saturating_sub(then));
         self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
         self.read += (blocks * BLOCK) as u64;
         self.passes += 1;
@@ -323,14 +324,28 @@ impl Reading {
     }
 
     /// Hands what was verified to the sampler.
-    fn tell(mut self, index: usize, sampler: &mut Sampler) -> Result<(), Fault> {
+    fn tell(
+        mut self,
+        begun: Option<u64>,
+        index: usize,
+        sampler: &mut Sampler,
+    ) -> Result<(), Fault> {
         if self.state == State::Warm {
-            let held = self.state.has_held(self.held.file());
-            sampler.check(index, "in memory", held, "WARM before, and looked at after");
+            let more = since(begun);
+            let held = self.state.has_held(self.held.file(), more);
+            let more = more.map_or("untold".to_owned(), |bytes| bytes.to_string());
+            let is = words(&residency::of(self.held.file()));
+            let text = format!("WARM before; {more} bytes from devices meanwhile; after: {is}");
+            sampler.check(index, "in memory", held, text);
             self.next = 0;
             let good = self.repeat(1);
             self.look_at_all()?;
-            sampler.check(index, "content", good == 1, "a block more, held against what is written");
+            sampler.check(
+                index,
+                "content",
+                good == 1,
+                "a block more, held against what is written",
+            );
             return Ok(());
         }
         let Self { passes, read, .. } = self;
@@ -341,6 +356,11 @@ impl Reading {
         sampler.check(index, "bytes", true, text);
         Ok(())
     }
+}
+
+/// Bytes that this process had devices fetch since then.
+fn since(then: Option<u64>) -> Option<u64> {
+    then.zip(traffic::fetched()).map(|(then, now)| now.saturating_sub(then))
 }
 
 /// The blocks of so many passes.

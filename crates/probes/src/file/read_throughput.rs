@@ -246,7 +246,7 @@ impl<'v> Pass<'v> {
             let more = fetched.zip(traffic::fetched()).map(|(then, now)| now.saturating_sub(then));
             self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
             self.bytes += outcome.sum.bytes;
-            if self.state.has_held(file) {
+            if self.state.has_held(file, more) {
                 return Ok(1e9 * outcome.sum.bytes as f64 / outcome.ns);
             }
             self.again += 1;

@@ -16,6 +16,8 @@ pub(super) const TRIES: u32 = 3;
 /// cannot be dropped before they are there.
 const ON_THE_WAY: Duration = Duration::from_millis(1);
 const ON_THE_WAY_MAX: u32 = 1000;
+/// What of a file may at least be in memory behind reads that no device had a part in.
+const NEARLY_ALL: f64 = 0.99;
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// From where a file is read.
@@ -63,16 +65,26 @@ impl State {
         }
     }
 
-    /// Whether a pass of it was what it should be, by how the file is afterwards.
-    pub(super) fn has_held(self, file: &File) -> bool {
-        let is = residency::of(file);
+    /// Whether what was done with a file in this state met it there: by how the file is afterwards,
+    /// and by the bytes that this process had devices fetch meanwhile.
+    pub(super) fn has_held(self, file: &File, fetched: Option<u64>) -> bool {
+        self.was_held(&residency::of(file), fetched)
+    }
+
+    fn was_held(self, is: &Residency, fetched: Option<u64>) -> bool {
         match self {
-            Self::Warm => is.state == InMemory::Warm,
+            Self::Warm => is.state == InMemory::Warm || (fetched == Some(0) && is_nearly_all(is)),
             Self::Cold => true,
             // A pass reads some pages at least: none of them may be in memory.
             Self::Direct => is.state == InMemory::Cold,
         }
     }
+}
+
+/// Whether only a few pages were driven out, as a machine does that has little memory free. Where
+/// nothing was fetched either, no read met one of them missing.
+fn is_nearly_all(is: &Residency) -> bool {
+    is.cached as f64 >= NEARLY_ALL * is.bytes as f64
 }
 
 fn evicted(file: &File) -> Result<Residency, Fault> {
@@ -122,4 +134,31 @@ pub(super) fn words(is: &Residency) -> String {
         Witness::Nobody => "by nobody",
     };
     format!("{word}: {} of {} bytes in memory ({by})", is.cached, is.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_missing_afterwards_is_forgiven_where_nothing_was_fetched() {
+        let of = |state, cached| Residency {
+            state,
+            bytes: 1000,
+            cached,
+            dirty: 0,
+            writeback: 0,
+            witness: Witness::Both,
+        };
+        let mixed = |cached| of(InMemory::Mixed { share: cached as f64 / 1000.0 }, cached);
+        let (warm, cold) = (of(InMemory::Warm, 1000), of(InMemory::Cold, 0));
+        assert!(State::Warm.was_held(&warm, Some(4096)) && State::Warm.was_held(&warm, None));
+        assert!(State::Warm.was_held(&mixed(990), Some(0)));
+        assert!(!State::Warm.was_held(&mixed(990), Some(4096)), "it was read again");
+        assert!(!State::Warm.was_held(&mixed(990), None), "nobody tells");
+        assert!(
+            !State::Warm.was_held(&mixed(980), Some(0)) && !State::Warm.was_held(&cold, Some(0))
+        );
+        assert!(State::Direct.was_held(&cold, None) && !State::Direct.was_held(&mixed(4), None));
+    }
 }

@@ -89,7 +89,7 @@ fn a_file_that_never_leaves_memory_is_not_called_cold() {
         assert!(told, "{outcome:?}");
     }
     assert!(State::Warm.prepare(&file).is_ok());
-    assert!(!State::Direct.has_held(&file), "its pages are in memory");
+    assert!(!State::Direct.has_held(&file, Some(0)), "its pages are in memory");
 }
 
 #[test]
@@ -97,12 +97,12 @@ fn a_file_that_was_driven_out_is_not_called_warm() {
     let Some(place) = smoke::place() else { return };
     let scratch = held::written(&place.folder, 1 << 20, 1).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
-    assert!(State::Warm.has_held(scratch.file()));
+    assert!(State::Warm.has_held(scratch.file(), Some(4096)));
     residency::evict(scratch.file()).unwrap();
-    assert!(!State::Warm.has_held(scratch.file()));
+    assert!(!State::Warm.has_held(scratch.file(), Some(0)));
     State::Cold.prepare(scratch.file()).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
-    assert!(State::Warm.has_held(scratch.file()));
+    assert!(State::Warm.has_held(scratch.file(), None));
 }
 
 #[test]

@@ -113,8 +113,7 @@ fn needed(plan: &Plan) -> Option<(Disk, bool)> {
         let Entry::Probe(probe) = unit.entry else { continue };
         let Some(disk) = probe.disk() else { continue };
         let (so_far, asked) = needed.unwrap_or((Disk::default(), false));
-        let most =
-            Disk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
+        let most = Disk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
         needed = Some((most, asked || !(unit.needed || plan.asked.is_empty())));
     }
     needed
@@ -283,8 +282,7 @@ fn remove(folder: &Path) {
 
 /// Whether a name is a prefix and numbers.
 fn is_own(name: &str, prefix: &str) -> bool {
-    let is_numbers =
-        |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_numbers = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && is_numbers(rest))
 }
 
