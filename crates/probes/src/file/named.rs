@@ -60,7 +60,7 @@ impl Named {
     /// Takes all away.
     pub(super) fn delete(&self) -> Result<(), Fault> {
         let mut paths = self.paths.iter();
-        paths.try_for_each(|path| unlink(path)).map_err(|error| failed("delete a file", error))
+        paths.try_for_each(unlink).map_err(|error| failed("delete a file", error))
     }
 
     /// How many there are just now that have all their bytes.
