@@ -303,7 +303,11 @@ fn fill(mut file: &File, bytes: u64, interrupt: &Interrupt) -> std::io::Result<(
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+    use fathom_record::{Effort, Host, Protocol};
+
     use super::*;
+    use crate::arguments::{Arguments, Command};
 
     fn left(folder: &Path) -> Vec<String> {
         let names = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
@@ -341,5 +345,39 @@ mod tests {
         assert_eq!(locked(&path).err(), Some(Errno::WOULDBLOCK));
         drop(folder);
         assert!(left(place.path()).is_empty());
+    }
+
+    fn prepared(words: &[&str], metrics: &[&str]) -> anyhow::Result<Place> {
+        let words = ["fathom", "run"].iter().chain(words);
+        let arguments = Arguments::try_parse_from(words).unwrap();
+        let Command::Run(arguments) = arguments.command else { panic!("it is a run") };
+        let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
+        let plan = Plan::new(metrics, Effort::Quick, Protocol::Median, 1, &Host::default());
+        Place::prepare(&arguments, &plan.unwrap(), &Interrupt::listen().unwrap())
+    }
+
+    #[test]
+    fn a_folder_that_does_not_do_ends_a_run_only_where_files_were_asked_for() {
+        let folder = ["--folder", "/proc"];
+        let plain = prepared(&folder, &[]).unwrap();
+        assert!(plain.files.unwrap_err().contains("proc keeps no files"));
+        assert!(plain.said.unwrap().starts_with("No files are measured: /proc"));
+        for metrics in [["file"], ["file.create"], ["file.call{call=read1}"]] {
+            assert!(prepared(&folder, &metrics).is_err(), "{metrics:?}");
+        }
+        let none = prepared(&folder, &["cpu.clock.resolution"]).unwrap();
+        assert_eq!(none.said, None, "nothing is written");
+    }
+
+    #[test]
+    fn room_is_asked_for_twice_over() {
+        let place = tempfile::tempdir().unwrap();
+        let found = statvfs(place.path()).unwrap();
+        let free = found.f_bavail * found.f_frsize;
+        let asked = |large| has_room(place.path(), Disk { large, own: 0 });
+        // Others write to the same disk meanwhile.
+        assert!(asked(free / 4).is_ok());
+        let Err(Obstacle::Without(text)) = asked(free / 4 * 3) else { panic!("it has no room") };
+        assert!(text.contains("needs") && text.contains("--folder"), "{text}");
     }
 }
