@@ -30,7 +30,8 @@ static ABOUT: About = About {
             fills again when it is empty",
     not_timed: "opening the file; going back to its beginning, once in a batch; any look at what \
                 was read",
-    model: "read1, pread4k and lseek: orders, ≥ os.syscall of the same kind (lseek: getppid); \
+    model: "read1, pread4k and lseek: orders, ≥ os.syscall{call=read1}, lseek: ≥ \
+            os.syscall{call=invalid}, which is entry and exit alone; \
             fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: an \
             order, ≥ file.call{call=read1} ÷ 8192",
     source: "Linux mm/filemap.c: filemap_read looks the page up and copies from it, where \
@@ -86,7 +87,10 @@ impl Probe for FileCall {
         let of_file = "the same entry and exit, and a page of a file to be looked up";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
-            Some("lseek") => (1.0, "os.syscall", "getppid", "the same entry and exit"),
+            Some("lseek") => {
+                let source = "entry and exit, and a position to be set: getppid looks up more";
+                (1.0, "os.syscall", "invalid", source)
+            }
             Some("read4") => {
                 let source = "three bytes more on the same way through the kernel";
                 return same(ABOUT.id, "read1", source, known);

@@ -172,7 +172,8 @@ fn records() -> Vec<Record> {
         smoke::record("memory.bandwidth", &params, rate, 1e6)
     };
     let call = |call: &str| smoke::record("os.syscall", &Params::one("call", call), 100.0, 1.0);
-    let mut records = ["read1", "write1", "getppid", "fstat", "open_close"].map(call).to_vec();
+    let mut records =
+        ["read1", "write1", "getppid", "invalid", "fstat", "open_close"].map(call).to_vec();
     records.push(smoke::record("memory.latency.dram", &Params::none(), 100.0, 1.0));
     records.extend([
         rate("copy", 1, "dram", 20e9),
