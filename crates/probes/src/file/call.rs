@@ -30,7 +30,7 @@ static ABOUT: About = About {
             fills again when it is empty",
     not_timed: "opening the file; going back to its beginning, once in a batch; any look at what \
                 was read",
-    model: "read1, pread4k and lseek: orders, ≥ os.syscall{call=read1}, lseek: ≥ \
+    model: "read1 and pread4k: orders, ≥ os.syscall{call=read1}; lseek: ≥ \
             os.syscall{call=invalid}, which is entry and exit alone; \
             fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: an \
             order, ≥ file.call{call=read1} ÷ 8192",
