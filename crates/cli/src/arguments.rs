@@ -165,6 +165,13 @@ pub struct RunArguments {
     /// the length of the run; all is put back afterwards.
     #[arg(long)]
     pub tune: bool,
+    /// Where metrics of files write: a folder on a device, left as it was found [default:
+    /// $FATHOM_FOLDER, or /var/tmp, or the current one].
+    #[arg(long, value_name = "PATH")]
+    pub folder: Option<PathBuf>,
+    /// Let `--folder` be one that keeps files in memory.
+    #[arg(long, requires = "folder")]
+    pub allow_memory: bool,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,

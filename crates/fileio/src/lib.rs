@@ -5,7 +5,8 @@
 //!   write.
 //! - [`caps`]: how fast this process may be with it.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
-//!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it.
+//!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it;
+//!   [`traffic`]: what devices were asked for.
 //! - [`read`]: the ways of reading; [`fast`]: the quickest of them for each part of a file;
 //!   [`write`]: the way of writing; [`loops`]: bare calls over and over; [`scratch`]: files that
 //!   leave nothing behind.
@@ -28,6 +29,7 @@ pub mod room;
 pub mod scratch;
 pub mod subject;
 pub mod sum;
+pub mod traffic;
 pub mod write;
 
 pub use generate::Generator;

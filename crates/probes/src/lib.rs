@@ -23,5 +23,5 @@ pub mod uarch;
 
 pub use about::{About, Parameter};
 pub use known::{Known, Quantity};
-pub use probe::{ByHand, Case, Derived, Estimate, Plan, Probe};
+pub use probe::{ByHand, Case, Derived, Disk, Estimate, Plan, Probe};
 pub use registry::{Entry, REGISTRY, find};

@@ -35,6 +35,15 @@ impl Case {
     }
 }
 
+/// What a probe takes of a folder on a device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Bytes of the large file that it reads; 0 where it reads none.
+    pub large: u64,
+    /// Bytes that one visit writes itself, at a time.
+    pub own: u64,
+}
+
 /// A thing that can be measured. Stateless; listed once in [`crate::REGISTRY`].
 pub trait Probe: Sync {
     /// What it is.
@@ -52,6 +61,10 @@ pub trait Probe: Sync {
     /// What the worker waits for in this case. Cases that differ in it must not share a visit.
     fn waits(&self, _: &Case) -> Waits {
         self.about().waits
+    }
+    /// What it takes of a folder on a device; none where it touches no file.
+    fn disk(&self) -> Option<Disk> {
+        None
     }
     /// The cases to take on this host.
     fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case>;

@@ -94,14 +94,18 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&memory::mmap_setup::MmapSetup),
     Entry::Probe(&memory::munmap::Munmap),
     Entry::Probe(&memory::core_to_core::CoreToCore),
-    Entry::ByHand(&file::read_throughput::ReadThroughput),
+    Entry::Probe(&file::call::FileCall),
+    Entry::Probe(&file::read_throughput::ReadThroughput),
+    Entry::Probe(&file::read_latency::ReadLatency),
+    Entry::Probe(&file::write_throughput::WriteThroughput),
+    Entry::Probe(&file::create::Create),
+    Entry::Probe(&file::delete::Delete),
+    Entry::Probe(&file::fsync::Fsync),
     Entry::ByHand(&file::fast::Fast),
-    Entry::ByHand(&file::write_throughput::WriteThroughput),
-    Entry::ByHand(&file::call::Call),
+    Entry::ByHand(&file::reasonable_size::ReasonableSize),
     Entry::ByHand(&file::contention::Contention),
     Entry::ByHand(&file::contention::PerProcess),
     Entry::ByHand(&file::capacity::Capacity),
-    Entry::ByHand(&file::reasonable_size::ReasonableSize),
 ];
 
 /// The metric with this id.

@@ -1,11 +1,15 @@
 //! Taking a probe in its smallest size, and seeing that it cleans up behind itself.
 
+use std::cell::RefCell;
 use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
-use fathom_measure::sampler::{Fault, Observer, RoundMark, Settings};
+use fathom_measure::sampler::{Fault, Files, Observer, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
 use fathom_record::{Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -63,6 +67,53 @@ pub(crate) fn other_than(cpu: u32) -> Option<u32> {
     (0..1024).find(|other| *other != cpu && set.is_set(*other as usize))
 }
 
+thread_local! {
+    /// Where this thread's visits may write.
+    static PLACE: RefCell<Option<Files>> = const { RefCell::new(None) };
+}
+
+/// Bytes of the large file.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// A folder on a device, with a large file that is small, for the visits of this thread. Both are
+/// gone when this is.
+pub(crate) struct Place {
+    root: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) large: PathBuf,
+}
+
+/// A place for files; none, loudly, where no folder for temporary files lies on a device.
+pub(crate) fn place() -> Option<Place> {
+    let is_on_device = |folder: &PathBuf| {
+        let class = fathom_fileio::look(folder).map(|found| found.file_system.class);
+        class.is_ok_and(|class| class != Class::Memory)
+    };
+    let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
+    let Some(parent) = folders.into_iter().find(is_on_device) else {
+        skipped("no folder for temporary files lies on a device");
+        return None;
+    };
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let root = parent.join(format!(".fathom-smoke-{}-{number}", std::process::id()));
+    let (folder, large, seed) = (root.join("run"), root.join("large"), 7);
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut data = vec![0; LARGE_BYTES as usize];
+    fathom_fileio::Generator::new(seed).fill(0, &mut data);
+    // By a name and not held open: descriptors of other tests are counted meanwhile.
+    std::fs::write(&large, data).unwrap();
+    PLACE.set(Some(Files { folder: folder.clone(), large: large.clone(), seed }));
+    Some(Place { root, folder, large })
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        PLACE.set(None);
+        std::fs::remove_dir_all(&self.root).unwrap();
+    }
+}
+
 /// A clock that needs no calibration.
 pub(crate) fn clock() -> Clock {
     let source = Source::MonotonicRaw;
@@ -92,7 +143,9 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         trials: false,
         injected: fathom_measure::sampler::Dose::default(),
     };
-    Sampler::new(clock, settings, cases, Box::new(Quiet))
+    let mut sampler = Sampler::new(clock, settings, cases, Box::new(Quiet));
+    sampler.may_write(PLACE.with_borrow(Option::clone).ok_or("no place".to_owned()));
+    sampler
 }
 
 /// Takes a visit of these cases, pinned to one CPU as a worker is.

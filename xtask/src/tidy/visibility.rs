@@ -10,7 +10,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("measure", &["record"]),
     ("fileio", &["measure", "record"]),
     ("service", &["fileio", "measure", "record"]),
-    ("probes", &["measure", "record"]),
+    ("probes", &["fileio", "measure", "record"]),
     ("load", &["fileio", "measure", "record", "service"]),
     ("peers", &["fileio", "measure", "record", "service"]),
     ("store", &["record"]),

@@ -23,8 +23,10 @@ use crate::terminal;
 use crate::tune::{self, Tuned};
 
 mod follower;
+mod place;
 
 use follower::Follower;
+use place::Place;
 
 /// How long the CPUs are watched to find a quiet one. The kernel counts in steps of 10 ms.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);
@@ -49,6 +51,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let plan = Plan { kept: arguments.keep, injected, ..plan };
     start::check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
+    let place = Place::prepare(arguments, &plan, &interrupt)?;
     let store = start::open_store(&arguments.store)?;
     store.as_ref().err().iter().for_each(|why| terminal::warn(&format!("not kept: {why}")));
     let watch = Watch::begin(&host).context("calibrate the clock")?;
@@ -80,13 +83,14 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         tuned: tuned.as_ref().map(|tuned| tuned.done.clone()).unwrap_or_default(),
         notes,
         priority: tuned.as_ref().is_some_and(|tuned| tuned.priority),
+        files: place.files.clone(),
         host,
     };
     let workers = Workers::of_this_program().context("find this program")?;
     let mut machine = LiveMachine::new(workers, watch, interrupt, begun_ns);
-    let mut follower = Follower::new(arguments, store);
+    let mut follower = Follower::new(arguments, store, place.said.clone());
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
-    drop((tuned, mark));
+    drop((tuned, mark, place));
     status(arguments, &document, &follower)
 }
 

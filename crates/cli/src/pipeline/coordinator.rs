@@ -2,6 +2,7 @@
 
 use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
+use fathom_measure::sampler::Files;
 use fathom_probes::Entry;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
@@ -60,6 +61,8 @@ pub struct RunSetup {
     pub notes: Vec<String>,
     /// Workers run at the highest ordinary priority.
     pub priority: bool,
+    /// Where files may lie, or why nowhere.
+    pub files: Result<Files, String>,
 }
 
 /// Runs a plan on a machine and tells an audience.
@@ -71,6 +74,7 @@ pub fn coordinate(
 ) -> Document {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let allowed = setup.host.cpu.allowed.clone();
+    let files = setup.files.clone();
     let facts = RequestFacts {
         seed: 0,
         injected: plan.injected.as_ref(),
@@ -78,6 +82,7 @@ pub fn coordinate(
         other_cpu: affinity::partner(&setup.host, setup.cpu),
         allowed: &allowed,
         priority: setup.priority,
+        files: &files,
     };
     let mut document = begin(plan, setup, machine);
     audience.begins(&document, plan, estimate_ns(plan));

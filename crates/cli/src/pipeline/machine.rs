@@ -1,7 +1,7 @@
 //! What the pipeline needs of a machine: someone who takes visits, and the time.
 
 use fathom_measure::clock::{Specification, WholeRun};
-use fathom_measure::sampler::{Fault, Settings};
+use fathom_measure::sampler::{Fault, Files, Settings};
 use fathom_record::{Params, Reason, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub struct VisitRequest {
     pub coordinator: u32,
     /// Run at the highest ordinary priority.
     pub priority: bool,
+    /// Where files may lie, or why nowhere.
+    pub files: Result<Files, String>,
 }
 
 /// What a worker answers: one line of JSON on its standard output.

@@ -1,6 +1,6 @@
 //! The visits of a block: in seeded random order, and as many as its cases need.
 
-use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Settings};
+use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Files, Settings};
 use fathom_probes::{Entry, Probe};
 use fathom_record::{Reason, Sample, judge, statistics};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -108,6 +108,7 @@ impl<'p> Visited<'p> {
             clock: machine.clock(),
             coordinator: std::process::id(),
             priority: request.priority,
+            files: request.files.clone(),
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
@@ -167,6 +168,7 @@ pub(super) struct RequestFacts<'s> {
     pub(super) allowed: &'s [u32],
     pub(super) priority: bool,
     pub(super) injected: Option<&'s InjectedSpin>,
+    pub(super) files: &'s Result<Files, String>,
 }
 
 /// The next probe to visit: one of those that want it, by chance; none when all are done.

@@ -309,6 +309,7 @@ fn take(request: &VisitRequest) -> VisitAnswer {
     let counters = KernelCounters::new(request.settings.cpu, waits);
     let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     sampler.may_use(request.allowed.clone());
+    sampler.may_write(request.files.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }

@@ -158,6 +158,7 @@ fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
         tuned: Vec::new(),
         notes: Vec::new(),
         priority: false,
+        files: Err("none in this test".to_owned()),
     };
     let document = coordinate(&plan, setup, machine, &mut keeper);
     assert!(document.records[0].verdict.shows_number(), "{:?}", document.records[0].verdict);

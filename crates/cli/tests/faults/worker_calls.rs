@@ -49,6 +49,7 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         clock,
         coordinator,
         priority: false,
+        files: Err("none in this test".to_owned()),
     }
 }
 

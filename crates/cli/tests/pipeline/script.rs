@@ -215,5 +215,6 @@ pub fn setup() -> RunSetup {
         tuned: Vec::new(),
         notes: Vec::new(),
         priority: false,
+        files: Err("none in this script".to_owned()),
     }
 }

@@ -30,13 +30,13 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 /// The processes whose parent is `pid`.
-fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let output = Command::new("pgrep").args(["-P", &pid.to_string()]).output().expect("pgrep");
     text(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect()
 }
 
 /// Waits, for ten seconds at most, until something is so.
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     // 5,000 times 2 ms.
     for patience in (0..5000).rev() {
         if is_so() {
@@ -47,7 +47,7 @@ fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn exists(pid: u32) -> bool {
+pub(crate) fn exists(pid: u32) -> bool {
     // A zombie is no running process; its parent may be slow to reap it.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")

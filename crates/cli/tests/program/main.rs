@@ -10,6 +10,7 @@ mod file_capacity;
 mod file_caps;
 mod file_fast;
 mod file_read;
+mod file_run;
 mod file_sweep;
 mod file_write;
 mod forbidden;

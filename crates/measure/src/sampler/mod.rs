@@ -7,6 +7,7 @@
 //! the first round (METHOD 9).
 
 mod batch;
+mod files;
 mod injected;
 mod single;
 mod spin;
@@ -20,6 +21,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+pub use files::Files;
 pub use injected::Dose;
 pub use spin::REFERENCE_ITERATIONS;
 pub use watch::{KernelCounters, Observer, RoundMark};
@@ -164,6 +166,7 @@ pub struct Sampler {
     slots: Vec<Slot>,
     spins: Vec<(u64, f64)>,
     cpus: Vec<u32>,
+    files: Result<Files, String>,
 }
 
 /// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
@@ -202,6 +205,7 @@ impl Sampler {
             slots: (0..cases).map(|_| slot()).collect(),
             spins: Vec::new(),
             cpus: [settings.cpu].into_iter().chain(settings.other_cpu).collect(),
+            files: files::none(),
         }
     }
 
@@ -215,6 +219,19 @@ impl Sampler {
     /// The CPUs that the visit may use: the kernel tells a pinned thread of one only.
     pub fn cpus(&self) -> &[u32] {
         &self.cpus
+    }
+
+    /// Says where the visit's files may lie, or why nowhere.
+    pub fn may_write(&mut self, files: Result<Files, String>) {
+        self.files = files;
+    }
+
+    /// Where the visit's files may lie.
+    ///
+    /// # Errors
+    /// `Unavailable`, with the reason why there is no such place.
+    pub fn files(&self) -> Result<Files, Fault> {
+        self.files.clone().map_err(Fault::Unavailable)
     }
 
     /// The clock, for operations that are timed singly.

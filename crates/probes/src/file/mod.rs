@@ -4,7 +4,37 @@ pub mod bandwidth;
 pub mod call;
 pub mod capacity;
 pub mod contention;
+pub mod create;
+pub mod delete;
 pub mod fast;
+pub mod fsync;
+mod held;
+mod model;
+mod named;
+pub mod read_latency;
 pub mod read_throughput;
 pub mod reasonable_size;
+mod state;
+#[cfg(test)]
+mod tests;
 pub mod write_throughput;
+
+use fathom_measure::sampler::Fault;
+
+/// Bytes of the large file: more than the last-level cache of most machines, so that it is read
+/// from memory and not from a cache, and written in a tenth of a second by a disk of today. One
+/// size for all efforts, for their results to be one history.
+pub const LARGE_BYTES: u64 = 64 << 20;
+/// Sizes of the files that are made, deleted and synced, as lmbench's `lat_fs` has them.
+const SMALL_BYTES: [i64; 4] = [0, 1 << 10, 4 << 10, 10 << 10];
+
+/// A file operation that failed; a full disk is a fact of the machine.
+fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {
+    let error = error.into();
+    match error.raw_os_error() {
+        Some(libc::ENOSPC | libc::EDQUOT | libc::EROFS) => {
+            Fault::Unavailable(format!("{what}: {error}; free space, or name another --folder"))
+        }
+        _ => Fault::system(what, error),
+    }
+}

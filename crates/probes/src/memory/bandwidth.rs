@@ -236,7 +236,7 @@ fn kinds(host: &Host, effort: Effort) -> Vec<Kind> {
 
 /// The rate at which one core stores to memory in this run, by the faster of the two ways, and the
 /// name of its result.
-pub(super) fn storing(known: &Known<'_>) -> Result<(String, Quantity), NoModel> {
+pub(crate) fn storing(known: &Known<'_>) -> Result<(String, Quantity), NoModel> {
     let ways = [Op::Write, Op::WriteNt].into_iter().flat_map(|op| {
         [Page::Huge, Page::Base].map(|page| Kind { op, threads: 1, level: Level::Dram, page })
     });

@@ -16,7 +16,7 @@ use std::arch::asm;
 /// The arguments must be what the call expects: pointers to live memory of the right size.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-pub(super) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
+pub(crate) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
     let result: isize;
     // SAFETY: the kernel changes rax, rcx and r11, and the memory the caller answers for.
     unsafe {
@@ -34,7 +34,7 @@ pub(super) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
 /// The arguments must be what the call expects: pointers to live memory of the right size.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
-pub(super) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
+pub(crate) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
     let result: isize;
     // SAFETY: the kernel changes x0, and the memory the caller answers for.
     unsafe {
@@ -83,7 +83,7 @@ pub(super) unsafe fn system_call_of_six(number: i64, arguments: [usize; 6]) -> i
 
 /// A system call that can be made any number of times, and what it returns each time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RawCall {
+pub(crate) struct RawCall {
     number: i64,
     arguments: [usize; 4],
     expected: isize,
@@ -98,7 +98,7 @@ impl RawCall {
     ///
     /// # Safety
     /// As for [`system_call`], for as long as the value is used; and the call may be repeated.
-    pub(super) unsafe fn new(number: i64, arguments: [usize; 4], expected: isize) -> Self {
+    pub(crate) unsafe fn new(number: i64, arguments: [usize; 4], expected: isize) -> Self {
         Self { number, arguments, expected, and_close: false, in_procedure: false }
     }
 
@@ -127,7 +127,7 @@ impl RawCall {
     }
 
     /// Makes it `iterations` times and returns how often it returned what was expected.
-    pub(super) fn repeat(&self, iterations: u64) -> u64 {
+    pub(crate) fn repeat(&self, iterations: u64) -> u64 {
         match (iterations, self.and_close, self.in_procedure) {
             (0, ..) => 0,
             (_, false, true) => self.repeat_called(iterations),

@@ -188,7 +188,7 @@ fn settled(call: RawCall) -> RawCall {
 }
 
 /// The call, if its trial returned what it should: else whether it is forbidden here or broken.
-pub(super) fn tried(
+pub(crate) fn tried(
     name: &str,
     call: RawCall,
     matched: u64,

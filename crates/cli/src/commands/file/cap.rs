@@ -3,10 +3,13 @@
 use std::fs::File;
 
 use fathom_fileio::caps::{self, Caps, Kind};
-use fathom_record::{Cause, Reason, statistics};
+use fathom_record::{Cause, Prediction, Reason, Unit, statistics};
 
 /// So near to its cap a rate is the cap's, and not the device's.
 const NEAR: f64 = 0.10;
+
+/// Short reads may exceed a limit by so much: it is held over slices of 100 ms.
+const BURST: f64 = 0.05;
 
 /// What the control group allows.
 #[derive(Debug, PartialEq)]
@@ -54,6 +57,16 @@ impl Cap {
     /// The limits under each other.
     pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
         self.told.iter().map(|text| ("control group", text.clone())).collect()
+    }
+
+    /// What rates cannot exceed.
+    pub(super) fn prediction(&self) -> Option<Prediction> {
+        let (bound, text) = self.bound.as_ref()?;
+        let source = "Linux block/blk-throttle.c holds requests back above the limit";
+        let high = bound * (1.0 + BURST);
+        let claim = Prediction::at_most(high, "≤ the control group's limit, + 5 %", source);
+        let claim = claim.with_quantity("limit", *bound, Unit::BytesPerSecond, text);
+        Some(claim.if_above("a part was in memory, or the limit was lifted meanwhile"))
     }
 
     /// That rates in bytes a second are those of the cap, if they are.

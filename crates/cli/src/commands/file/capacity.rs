@@ -15,7 +15,6 @@ use indicatif::ProgressBar;
 use rustix::fs::{Advice, fadvise};
 
 use super::session::{Measured, Session, checked, refuse, size};
-use super::state;
 use super::temporary::{Folder, Temporary};
 use crate::arguments::file::CapacityArguments;
 use crate::exit::Status;
@@ -141,10 +140,11 @@ fn look(
         return Ok(None);
     }
     let first = resident();
-    let before = state::device_bytes();
+    let before = fathom_fileio::traffic::fetched();
     let Some(times) = pass(file, bytes, clock, stop)? else { return Ok(None) };
-    let device =
-        before.zip(state::device_bytes()).map(|(before, after)| after.saturating_sub(before));
+    let device = before
+        .zip(fathom_fileio::traffic::fetched())
+        .map(|(before, after)| after.saturating_sub(before));
     let ns = statistics::mean(&times).unwrap_or(f64::NAN);
     let deviation = statistics::standard_deviation(&times).unwrap_or(0.0);
     Ok(Some(Point { bytes, ns, deviation, resident: [first, resident()], device }))

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use fathom_fileio::read::{Bypass, Outcome, Request, Way};
 use fathom_fileio::residency::{self, Residency};
-use fathom_fileio::{Source, Sum};
+use fathom_fileio::{Source, Sum, traffic};
 use fathom_record::{Cause, Check, Disturbance, Params, Reason, State, Verdict};
 use fathom_report::quantity;
 
@@ -146,12 +146,12 @@ fn pass(
         keep_going: arguments.keep_going,
         stop,
     };
-    let device = state::device_bytes();
+    let device = traffic::fetched();
     let (outcome, counted) = session.observed(|clock| fathom_fileio::read(source, &request, clock));
     let outcome = outcome
         .map_err(|error| refuse(format!("read {}: {error}", source.subject().path.display())))?;
     let device_bytes =
-        device.zip(state::device_bytes()).map(|(before, after)| after.saturating_sub(before));
+        device.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
     Ok((Pass { before, outcome, device_bytes }, counted))
 }
 
@@ -214,6 +214,7 @@ fn measured(
         doubts,
         remarks,
         notes: cap.map(|cap| cap.told.clone()).unwrap_or_default(),
+        prediction: cap.and_then(Cap::prediction),
         ..Measured::default()
     }
 }

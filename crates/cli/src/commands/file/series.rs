@@ -92,11 +92,12 @@ impl Series {
             stop,
         };
         let limit = session.stop().after(limit);
-        let device = state::device_bytes();
+        let device = fathom_fileio::traffic::fetched();
         let (outcome, counted) =
             session.observed(|clock| fathom_fileio::read(source, &request, clock));
-        let device_bytes =
-            device.zip(state::device_bytes()).map(|(then, now)| now.saturating_sub(then));
+        let device_bytes = device
+            .zip(fathom_fileio::traffic::fetched())
+            .map(|(then, now)| now.saturating_sub(then));
         drop(limit);
         let outcome = outcome.map_err(|error| {
             refuse(format!("read {}: {error}", source.subject().path.display()))

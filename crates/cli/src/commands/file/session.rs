@@ -259,6 +259,7 @@ impl Session {
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
         pipeline::set_prediction(&mut record, prediction);
+        self.name_origins(&mut record);
         record.samples = Some(samples);
         record
     }
@@ -275,6 +276,20 @@ impl Session {
         let known = self.known();
         let known = Known::new(&known).under(&self.run.clock).on(&self.host);
         entry.predict(params, &self.host, &known)
+    }
+
+    /// Says of what a model rests on, or lacks, where it comes from: mostly from runs before.
+    fn name_origins(&self, record: &mut Record) {
+        let is_own = |name: &str| self.records.iter().any(|record| record.name() == name);
+        for input in record.prediction.iter_mut().flat_map(|one| &mut one.inputs) {
+            if input.origin.starts_with("this run: ") && !is_own(&input.name) {
+                input.origin = input.origin.replacen("this run", "an earlier run", 1);
+            }
+        }
+        if let Some(none) = &mut record.no_model {
+            let here = "has no kept result on this host: `fathom run` of it gives one";
+            none.0 = none.0.replace("has no result in this run", here);
+        }
     }
 
     /// Whether nothing was recorded so far.

@@ -178,10 +178,3 @@ pub(super) fn place(source: &Source) -> String {
     };
     format!("{}: {bytes} on {whither}{link}{data}", super::session::shown(&subject.path))
 }
-
-/// Bytes that this process has had fetched from devices; none where the kernel does not say.
-pub(super) fn device_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/io").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("read_bytes:"))?;
-    line.trim().parse().ok()
-}

@@ -32,6 +32,8 @@ pub(super) struct Follower {
     store: Option<Store>,
     /// Why the run is not kept.
     unkept: Option<String>,
+    /// What is written where, if anything.
+    files: Option<String>,
     run_id: String,
     store_failed: bool,
     /// The store knows of the run.
@@ -39,7 +41,11 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    pub(super) fn new(arguments: &RunArguments, store: Result<Store, String>) -> Self {
+    pub(super) fn new(
+        arguments: &RunArguments,
+        store: Result<Store, String>,
+        files: Option<String>,
+    ) -> Self {
         let (store, unkept) = match store {
             Ok(store) => (Some(store), None),
             Err(why) => (None, Some(why)),
@@ -64,6 +70,7 @@ impl Follower {
             bar: None,
             store,
             unkept,
+            files,
             run_id: String::new(),
             store_failed: false,
             begun: false,
@@ -116,6 +123,10 @@ impl Audience for Follower {
             let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
             self.print(&text);
             self.print(&announcement(plan, estimate_ns, self.layout.width));
+            if let Some(files) = &self.files {
+                let text = fathom_report::paragraph(files, self.layout.width, "", "");
+                self.print(&(text + "\n"));
+            }
             self.table = Table::new(self.layout).on(&document.host);
             let header = self.table.header();
             self.print(&header);

@@ -32,6 +32,7 @@ fn request() -> VisitRequest {
         },
         coordinator: std::process::id(),
         priority: false,
+        files: Err("none in this test".to_owned()),
     }
 }
 

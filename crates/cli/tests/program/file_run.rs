@@ -1,0 +1,186 @@
+//! The file group of `fathom run`: where it writes, what it refuses, and that nothing stays.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+
+use fathom_record::{Cause, Document, State};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::endings::{children, eventually, exists};
+use crate::forbidden::{has_number, within, without_number};
+use crate::group::skipped;
+use crate::{Place, is_refused, text};
+
+/// A folder for files in the place, which must lie on a device.
+fn folder(place: &Place) -> Option<PathBuf> {
+    let folder = place.path().join("files");
+    std::fs::create_dir(&folder).expect("a folder");
+    let class = fathom_fileio::look(&folder).map(|found| found.file_system.class);
+    if class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
+        skipped("the folder for temporary files is in memory; set TMPDIR to one on a device");
+        return None;
+    }
+    Some(folder)
+}
+
+/// Arguments of a run with this folder, and more.
+fn asked<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let folder = folder.to_str().expect("a name in UTF-8");
+    [&["run", "--only", "--folder", folder], more].concat()
+}
+
+fn left(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}
+
+fn document(stdout: &[u8]) -> Document {
+    serde_json::from_slice(stdout).expect("a document")
+}
+
+#[test]
+fn every_metric_of_files_has_a_number_and_the_folder_is_as_it_was() {
+    let place = Place::new();
+    let Some(folder) = folder(&place) else { return };
+    let output = place.run(&asked(&folder, &["file", "--quick", "--json"]));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = document(&output.stdout);
+    let refused = |text: &str| text.contains("direct") || text.contains("larger than what is free");
+    for record in without_number(&document) {
+        let text = &record.verdict.reasons[0].text;
+        assert!(refused(text), "{}: {text}", record.name());
+    }
+    for metric in ["call", "read.throughput", "read.latency", "write.throughput", "create"] {
+        let is_there = document.records.iter().any(|record| {
+            record.metric.as_str() == format!("file.{metric}") && record.verdict.shows_number()
+        });
+        assert!(is_there, "file.{metric}");
+    }
+    let cold = document.records.iter().find(|record| record.params.text("state") == Some("cold"));
+    let told = &cold.expect("a cold case").checks["in memory"];
+    assert!(told.contains("COLD: 0 of"), "{told}");
+    assert!(left(&folder).is_empty(), "{:?}", left(&folder));
+}
+
+#[test]
+fn it_says_beforehand_where_it_writes_and_how_much() {
+    let place = Place::new();
+    let Some(folder) = folder(&place) else { return };
+    let output = place.run(&asked(&folder, &["file.delete", "--quick"]));
+    // A long name is broken over lines.
+    let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let at = said.find("Files are written to").expect("an announcement");
+    assert!(at < said.find("file.delete file deletion").expect("a row"), "{said}");
+    assert!(said.contains("1.250 MiB at a time"), "{said}");
+    let none = place.run(&["run", "--only", "--quick", "cpu.clock.resolution"]);
+    assert!(!text(&none.stdout).contains("Files"), "{}", text(&none.stdout));
+}
+
+#[test]
+fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
+    let place = Place::new();
+    let memory = Path::new("/dev/shm");
+    let class = fathom_fileio::look(memory).map(|found| found.file_system.class);
+    if !class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
+        return skipped("/dev/shm is not in memory here");
+    }
+    let wanted = ["file.call{call=read1}", "file.read.latency{state=cold,file_bytes=4K}"];
+    let refused = place.run(&asked(memory, &[wanted[0]]));
+    is_refused(
+        &refused,
+        &["/dev/shm", "tmpfs keeps files in memory", "--folder", "--allow-memory"],
+    );
+    let by_environment = place.fathom(&["run", wanted[0]]).env("FATHOM_FOLDER", memory).output();
+    is_refused(&by_environment.expect("it starts"), &["/dev/shm", "--folder"]);
+    is_refused(&place.run(&["run", "--allow-memory", wanted[0]]), &["--folder"]);
+    let more = [wanted[0], wanted[1], "--allow-memory", "--quick", "--json"];
+    let output = place.run(&asked(memory, &more));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let document = document(&output.stdout);
+    assert!(has_number(&document, wanted[0]));
+    let cold = document.records.last().expect("a record");
+    assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
+    assert!(cold.verdict.reasons[0].text.contains("asked for cold, but WARM"));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_refused() {
+    let place = Place::new();
+    let nowhere = place.path().join("nowhere");
+    is_refused(&place.run(&asked(&nowhere, &["file.call"])), &["nowhere", "No such file"]);
+    is_refused(&place.run(&asked(&place.store(), &["file.call"])), &["fathom.db"]);
+}
+
+#[test]
+fn a_disk_without_room_is_not_filled() {
+    let place = Place::new();
+    let folder = place.path().join("files");
+    std::fs::create_dir(&folder).expect("a folder");
+    let mount = format!("mount -t tmpfs -o size=8m none {}", folder.display());
+    let more =
+        ["file.read.latency{state=warm,file_bytes=64M}", "--allow-memory", "--quick", "--json"];
+    let Some(output) = within(&place, &mount, &asked(&folder, &more)) else { return };
+    let document = document(&output.stdout);
+    for record in &document.records {
+        let reason = &record.verdict.reasons[0];
+        assert_eq!((record.verdict.state, reason.cause), (State::Unavailable, Cause::Missing));
+        for part in ["needs 130", "there are 8", "free space", "--folder"] {
+            assert!(reason.text.contains(part), "{part}: {}", reason.text);
+        }
+    }
+    assert!(!document.records.is_empty());
+}
+
+/// A run that makes and syncs small files for a long time.
+fn long_run(place: &Place, folder: &Path) -> Child {
+    let mut command = place.fathom(&asked(folder, &["file.create", "--thorough", "--json"]));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+}
+
+fn kill(pid: u32) {
+    let pid = Pid::from_raw(pid as i32).expect("a process");
+    // One that has just ended cannot be killed.
+    let _ = kill_process(pid, Signal::KILL);
+}
+
+/// The files in a run's own folder.
+fn files_under_way(folder: &Path) -> usize {
+    let runs = left(folder).into_iter();
+    runs.filter_map(|run| Some(std::fs::read_dir(run).ok()?.count())).sum()
+}
+
+#[test]
+fn a_killed_worker_leaves_no_file() {
+    let place = Place::new();
+    let Some(folder) = folder(&place) else { return };
+    let child = long_run(&place, &folder);
+    eventually("no worker makes files", || files_under_way(&folder) > 0);
+    children(child.id()).into_iter().for_each(kill);
+    let output = child.wait_with_output().expect("it ends");
+    let document = document(&output.stdout);
+    let killed = |reason: &fathom_record::Reason| reason.cause == Cause::Crashed;
+    assert!(document.records.iter().any(|one| one.verdict.reasons.iter().any(killed)));
+    assert!(left(&folder).is_empty(), "{:?}", left(&folder));
+}
+
+#[test]
+fn what_a_killed_run_leaves_the_next_one_takes_away() {
+    let place = Place::new();
+    let Some(folder) = folder(&place) else { return };
+    std::fs::write(folder.join("letter"), "foreign").expect("a file");
+    let mut child = long_run(&place, &folder);
+    eventually("no worker makes files", || {
+        folder
+            .read_dir()
+            .is_ok_and(|mut runs| runs.any(|run| run.is_ok_and(|it| it.path().is_dir())))
+            && !children(child.id()).is_empty()
+    });
+    let workers = children(child.id());
+    kill(child.id());
+    child.wait().expect("it was killed");
+    eventually("a worker is left", || !workers.iter().any(|worker| exists(*worker)));
+    assert_eq!(left(&folder).len(), 2, "the letter, and the folder of the run");
+    let next = place.run(&asked(&folder, &["file.delete{bytes=0}", "--quick"]));
+    assert!(next.status.success(), "{}", text(&next.stderr));
+    assert_eq!(left(&folder), [folder.join("letter")]);
+}

@@ -1,0 +1,100 @@
+//! file.create: a new file with a name, with some bytes in it or none.
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+
+use super::SMALL_BYTES;
+use super::named::Named;
+use crate::ordinal::Order;
+use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+
+/// file.create.
+pub struct Create;
+
+static ABOUT: About = About {
+    id: "file.create",
+    title: "file creation",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "64 new files in an empty folder, one after another, each with all its bytes by one \
+            call, and closed; divided by 64",
+    not_timed: "making the names and the data; taking the files away again",
+    model: "an order: ≥ os.syscall{call=open_close}. What a file system does besides, it keeps \
+            in a journal of its own making, and no source tells its price",
+    source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: lookup_open",
+    pitfalls: &[
+        "a file that is there already is opened and not made: each must be new, or the pass fails",
+        "what is created is in memory, and not on a device: file.fsync is the price of that",
+        "a folder of many files takes longer to search: here it holds 64",
+        "sizes that were not written: each file is looked at after the pass",
+    ],
+    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
+    needs: &["os.syscall"],
+    requires: "a folder on a device (--folder)",
+    published: "",
+    waits: Waits::ForADevice,
+    noise_limit: 0.10,
+};
+
+/// Files of a pass.
+pub(super) const FILES: usize = 64;
+
+impl Probe for Create {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        Some(disk_of_small(FILES))
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        cases_of_small(40e6)
+    }
+
+    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let source = "a file is opened and closed, and besides it is made";
+        let order = Order { factor: 1.0, metric: "os.syscall", source };
+        order.claim(&Params::one("call", "open_close"), known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let files = sampler.files()?;
+        let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
+        let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, FILES, bytes)).collect();
+        let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
+            cases: vec![index],
+            batch: FILES as u64,
+            operation: Box::new(move |clock, values| {
+                let start = clock.start();
+                set.create()?;
+                let stop = clock.stop();
+                values[0] = clock.ns(start, stop) / FILES as f64;
+                let whole = set.whole();
+                if whole != FILES {
+                    let text = format!("{whole} of {FILES} files have all their bytes");
+                    return Err(Fault::WrongWork(text));
+                }
+                set.delete()
+            }),
+        });
+        sampler.run(works.collect());
+        for index in 0..cases.len() {
+            let text = format!("{FILES} were there after each pass, with all their bytes");
+            sampler.check(index, "files", true, text);
+        }
+        Ok(())
+    }
+}
+
+/// A case for each size of a small file.
+pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {
+    SMALL_BYTES.map(|bytes| Case { params: Params::one("bytes", bytes), cost_ns }).into()
+}
+
+/// What so many small files take, of all sizes, in whole blocks of the file system.
+pub(super) fn disk_of_small(files: usize) -> Disk {
+    let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
+    Disk { large: 0, own: files as u64 * blocks as u64 }
+}

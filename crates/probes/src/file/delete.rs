@@ -1,0 +1,84 @@
+//! file.delete: a file with a name is taken away.
+
+use fathom_measure::sampler::Fault;
+use fathom_measure::{Sampler, Work};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+
+use super::create::{FILES, cases_of_small, disk_of_small};
+use super::named::Named;
+use crate::ordinal::Order;
+use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+
+/// file.delete.
+pub struct Delete;
+
+static ABOUT: About = About {
+    id: "file.delete",
+    title: "file deletion",
+    unit: Unit::Nanoseconds,
+    better: Better::Lower,
+    timed: "the names of 64 files removed one after another, in the order in which they were \
+            made, which frees the files; divided by 64",
+    not_timed: "making the files, which is done just before",
+    model: "an order: ≥ os.syscall{call=getppid}",
+    source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: vfs_unlink, and evict of the inode",
+    pitfalls: &[
+        "a file that is still open, or has another name, is not freed: each has one name and is \
+         closed",
+        "bytes that never came to a device are dropped from memory, and no block is given back: \
+         the files are as young as a build's",
+        "that they are gone is looked at after each pass",
+    ],
+    parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
+    needs: &["os.syscall"],
+    requires: "a folder on a device (--folder)",
+    published: "",
+    waits: Waits::ForADevice,
+    noise_limit: 0.10,
+};
+
+impl Probe for Delete {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn disk(&self) -> Option<Disk> {
+        Some(disk_of_small(FILES))
+    }
+
+    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+        cases_of_small(40e6)
+    }
+
+    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let source = "the same entry and exit, and a name to be looked up and taken out";
+        let order = Order { factor: 1.0, metric: "os.syscall", source };
+        order.claim(&Params::one("call", "getppid"), known)
+    }
+
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        let files = sampler.files()?;
+        let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
+        let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, FILES, bytes)).collect();
+        let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
+            cases: vec![index],
+            batch: FILES as u64,
+            operation: Box::new(move |clock, values| {
+                set.create()?;
+                let start = clock.start();
+                set.delete()?;
+                let stop = clock.stop();
+                values[0] = clock.ns(start, stop) / FILES as f64;
+                match set.there() {
+                    0 => Ok(()),
+                    left => Err(Fault::WrongWork(format!("{left} of {FILES} files are left"))),
+                }
+            }),
+        });
+        sampler.run(works.collect());
+        for index in 0..cases.len() {
+            sampler.check(index, "files", true, format!("none of {FILES} left after each pass"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! Files of generated data, of which any part can be held against what was written.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use fathom_fileio::memory::Pages;
+use fathom_fileio::scratch::Scratch;
+use fathom_fileio::{Generator, Source, Sum};
+use fathom_measure::sampler::{Fault, Files};
+
+use super::failed;
+
+/// Bytes that are made at a time.
+const STEP: u64 = 256 << 10;
+
+/// Does something with each piece of a part of the data, in order.
+fn each_piece(
+    seed: u64,
+    (at, bytes): (u64, u64),
+    mut with: impl FnMut(u64, &[u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let generator = Generator::new(seed);
+    let mut buffer = Pages::new(STEP as usize).map_err(|error| failed("mmap", error))?;
+    for from in (0..bytes).step_by(STEP as usize) {
+        let piece = &mut buffer[..(bytes - from).min(STEP) as usize];
+        generator.fill(at + from, piece);
+        with(from, piece)?;
+    }
+    Ok(())
+}
+
+/// The sums of so many bytes of the data from `at` on, as if they were all there is.
+pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum, Fault> {
+    let mut sum = Sum::default();
+    each_piece(seed, (at, bytes), |from, piece| {
+        sum.add(from, piece);
+        Ok(())
+    })?;
+    Ok(sum)
+}
+
+/// A file of so many bytes of the data, on its device, which leaves nothing behind.
+pub(super) fn written(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch, Fault> {
+    let what = format!("write {bytes} bytes in {}", folder.display());
+    let scratch = Scratch::new(folder).map_err(|error| failed(&what, error))?;
+    each_piece(seed, (0, bytes), |from, piece| {
+        scratch.file().write_all_at(piece, from).map_err(|error| failed(&what, error))
+    })?;
+    rustix::fs::fdatasync(scratch.file()).map_err(|error| failed(&what, error))?;
+    Ok(scratch)
+}
+
+/// The large file, and what each part of it adds up to.
+pub(super) struct Large {
+    pub(super) source: Source,
+    seed: u64,
+    bytes: u64,
+    part: u64,
+    sums: Vec<Sum>,
+}
+
+impl Large {
+    /// The file in parts of so many bytes.
+    pub(super) fn open(files: &Files, part: u64) -> Result<Self, Fault> {
+        let why = |error| Fault::Failed(format!("the large file: {error}"));
+        let source = Source::open(&files.large).map_err(why)?;
+        let bytes = source.subject().size.unwrap_or(0);
+        if part == 0 || bytes < part {
+            let text = format!("the large file has {bytes} bytes, and a part of it {part}");
+            return Err(Fault::Failed(text));
+        }
+        let sums = (0..bytes / part).map(|number| sum_of(files.seed, number * part, part));
+        let sums = sums.collect::<Result<_, _>>()?;
+        Ok(Self { source, seed: files.seed, bytes, part, sums })
+    }
+
+    pub(super) fn file(&self) -> &File {
+        self.source.file()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// One part after another, round and round: where it begins, and its sums.
+    pub(super) fn part(&self, number: usize) -> (u64, Sum) {
+        let number = number % self.sums.len();
+        (number as u64 * self.part, self.sums[number])
+    }
+}

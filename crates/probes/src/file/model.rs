@@ -1,0 +1,179 @@
+//! What reading and writing a file should give, from what calls and memory gave in the same run.
+
+use fathom_fileio::read::{BLOCK, Way};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+
+use super::read_throughput::{ABOUT, Kind};
+use super::state::State;
+use crate::memory::bandwidth;
+use crate::ordinal::earlier;
+use crate::{Known, Quantity};
+
+const BANDWIDTH: &str = "memory.bandwidth";
+const LATENCY: &str = "memory.latency.dram";
+const SYSCALL: &str = "os.syscall";
+const PAGE_BYTES: f64 = 4096.0;
+/// Pages of the page cache lie anywhere, and are of any size: one in three ways off at most.
+const TOLERANCE: f64 = 0.3;
+
+/// What a case of file.read.throughput should give.
+pub(super) fn read(
+    kind: Kind,
+    params: &Params,
+    host: &Host,
+    known: &Known<'_>,
+) -> Result<Prediction, NoModel> {
+    match (kind.state, kind.way) {
+        (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
+        (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
+        (Some(State::Cold), _) => at_most_warm(params, kind, host, known),
+        (Some(State::Direct), _) => Err(no_figure_of_the_device()),
+        _ => Err(NoModel("what of the file is in memory has two speeds, or is unknown".into())),
+    }
+}
+
+/// Reads that wait for a device. A throttle of the control group is to stand here, where there is
+/// one: it is what the device then gives.
+fn no_figure_of_the_device() -> NoModel {
+    NoModel(
+        "nobody tells what the device gives: no throttle of the control group, no figure".into(),
+    )
+}
+
+/// A rate of memory, on the pages that were measured.
+fn rate(
+    op: &str,
+    threads: usize,
+    level: &str,
+    known: &Known<'_>,
+) -> Result<(String, Quantity), NoModel> {
+    let params = |page| {
+        let params = Params::one("op", op).and("threads", threads as i64);
+        params.and("level", level).and("page", page)
+    };
+    let of = |page| {
+        let params = params(page);
+        let rate = known.quantity(BANDWIDTH, &params)?;
+        Some((format!("{BANDWIDTH}{params}"), rate))
+    };
+    let wanted = format!("{BANDWIDTH}{{op={op},threads={threads},level={level}}}");
+    of("huge").or_else(|| of("4K")).ok_or_else(|| NoModel(format!("{wanted} has no result")))
+}
+
+/// The level of cache that holds the blocks between the copy and the sum.
+fn level_of_blocks(block: usize, host: &Host) -> &'static str {
+    let mut caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
+    let second = caches.find(|cache| cache.level == 2).map_or(0, |cache| cache.size_bytes);
+    // A buffer as large as the cache shares it with the pages that are copied.
+    if (block.max(BLOCK) as u64) * 2 <= second { "l2" } else { "l3" }
+}
+
+/// A file in memory, read by calls.
+fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let Kind { block, threads, bytes, .. } = kind;
+    let call = Params::one("call", "read1");
+    let call_ns = earlier(SYSCALL, &call, known)?.value;
+    let latency_ns = earlier(LATENCY, &Params::none(), known)?.value;
+    let (copy_name, copy) = rate("copy", threads, "dram", known)?;
+    let (sum_name, sum) = rate("read", 1, level_of_blocks(block, host), known)?;
+    let (size, each) = (bytes as f64, threads as f64);
+    let calls = (size / block as f64).ceil();
+    let pages = (size / PAGE_BYTES).ceil();
+    let waits_s = (calls * call_ns + pages * latency_ns) / each / 1e9;
+    let moves_s = 2.0 * size / copy.value + size / (each * sum.value);
+    let formula = format!(
+        "bytes ÷ ((calls × {SYSCALL}{call} + pages × {LATENCY}) ÷ threads + 2 × bytes ÷ \
+         {copy_name} + bytes ÷ (threads × {sum_name}))"
+    );
+    let source = "Linux mm/filemap.c: filemap_read copies a page at a time; each page lies \
+                  elsewhere and begins with a load that waits; then it is a copy, whose rate \
+                  counts what is read and what is written; then the block is summed in the cache";
+    let claim = Prediction::sum(size / (waits_s + moves_s), 0.0, TOLERANCE, &formula, source);
+    let claim = Prediction { hardware: None, software: None, ..claim };
+    let of_run = |name: &str| format!("this run: {name}");
+    let call_name = format!("{SYSCALL}{call}");
+    Ok(claim
+        .with_quantity("bytes", size, Unit::Bytes, "the case")
+        .with_input("calls", calls, "bytes ÷ block")
+        .with_input("pages", pages, "bytes ÷ 4096")
+        .with_input("threads", each, "the case")
+        .with_quantity(&call_name, call_ns, Unit::Nanoseconds, &of_run(&call_name))
+        .with_quantity(LATENCY, latency_ns, Unit::Nanoseconds, &of_run(LATENCY))
+        .with_quantity(&copy_name, copy.value, Unit::BytesPerSecond, &of_run(&copy_name))
+        .with_quantity(&sum_name, sum.value, Unit::BytesPerSecond, &of_run(&sum_name))
+        .if_above(
+            "the file, or a part of it, stays in the last-level cache from one pass to the next, \
+             or the page cache holds it in large folios, whose pages lie in a row",
+        )
+        .if_below(
+            "the kernel does more for a page than to copy it: guards on copies to user space, a \
+             file system that looks at each read, memory of another node; or threads that share \
+             a CPU",
+        ))
+}
+
+/// A claim that is no more than another result of the run.
+fn at_most(
+    (name, limit): (String, Quantity),
+    source: &str,
+    meaning: &str,
+) -> Result<Prediction, NoModel> {
+    let origin = format!("this run: {name}");
+    let claim = Prediction::at_most(limit.value, &format!("≤ {name}"), source);
+    let claim = claim.within(limit.low, limit.high);
+    let claim = claim.with_quantity(&name, limit.value, Unit::BytesPerSecond, &origin);
+    Ok(claim.if_above(meaning))
+}
+
+/// A file in memory, read where it lies.
+fn mapped(kind: Kind, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let limit = rate("read", kind.threads, "dram", known)?;
+    let source = "nothing is copied; the pages are mapped, and then read as any memory is";
+    at_most(limit, source, "a part of the file stays in a cache from one pass to the next")
+}
+
+/// A file that is on a device alone: it comes to memory before it is copied from there.
+fn at_most_warm(
+    params: &Params,
+    kind: Kind,
+    host: &Host,
+    known: &Known<'_>,
+) -> Result<Prediction, NoModel> {
+    let mut warm = params.clone();
+    warm.0.insert("state".to_owned(), "warm".into());
+    let source = "what comes from a device is put into memory, and then copied as from there";
+    let meaning = "the file was in memory in part, or one of the two was disturbed";
+    match known.quantity(ABOUT.id, &warm) {
+        Some(limit) => at_most((format!("{}{warm}", ABOUT.id), limit), source, meaning),
+        None => {
+            let claim = copied(Kind { state: Some(State::Warm), ..kind }, host, known)?;
+            let high = claim.value;
+            let formula = format!("≤ {}", claim.formula);
+            let claim = Prediction { value: None, low: None, high, formula, ..claim };
+            Ok(Prediction { source: source.to_owned(), ..claim }.if_above(meaning).if_below(""))
+        }
+    }
+}
+
+/// What writing should give: no more than its calls and the stores to memory leave.
+pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let call = Params::one("call", "write1");
+    let call_name = format!("{SYSCALL}{call}");
+    let call_ns = earlier(SYSCALL, &call, known)?.value;
+    let (store_name, store) = bandwidth::storing(known)?;
+    let size = bytes as f64;
+    let calls = (size / block as f64).ceil();
+    let at = |rate: f64| size / (calls * call_ns / 1e9 + size / rate);
+    let formula = format!("≤ bytes ÷ (calls × {call_name} + bytes ÷ {store_name})");
+    let source = "Linux mm/filemap.c: generic_perform_write copies to the page cache, by stores \
+                  to memory; what it takes to find and to account for a page, and what a sync \
+                  takes, comes on top, and no source tells it";
+    let of_run = |name: &str| format!("this run: {name}");
+    Ok(Prediction::at_most(at(store.value), &formula, source)
+        .within(at(store.low), at(store.high))
+        .with_quantity("bytes", size, Unit::Bytes, "the case")
+        .with_input("calls", calls, "bytes ÷ block")
+        .with_quantity(&call_name, call_ns, Unit::Nanoseconds, &of_run(&call_name))
+        .with_quantity(&store_name, store.value, Unit::BytesPerSecond, &of_run(&store_name))
+        .if_above("the pages that are written stay in a cache that stores faster than memory"))
+}

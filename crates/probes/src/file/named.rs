@@ -1,0 +1,86 @@
+//! Small files with names, in the run's own folder.
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use fathom_fileio::Generator;
+use fathom_measure::sampler::{Fault, Files};
+use rustix::fs::{CWD, Mode, OFlags, openat, stat, unlink};
+use rustix::io::Errno;
+
+use super::failed;
+
+/// So many small files. What is left of them goes with this.
+pub(super) struct Named {
+    paths: Vec<PathBuf>,
+    data: Vec<u8>,
+}
+
+impl Named {
+    /// Names for so many files of so many bytes; none is made yet.
+    pub(super) fn of(files: &Files, count: usize, bytes: i64) -> Self {
+        let own = std::process::id();
+        let path = |number| files.folder.join(format!("f-{own}-{bytes}-{number}"));
+        let mut data = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        Generator::new(files.seed).fill(0, &mut data);
+        Self { paths: (0..count).map(path).collect(), data }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Makes one: open and, where it has bytes, nothing else.
+    pub(super) fn open(&self, number: usize) -> Result<File, Fault> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
+        let file = openat(CWD, &self.paths[number], flags, Mode::RUSR | Mode::WUSR);
+        file.map(File::from).map_err(|error| failed("create a file", error))
+    }
+
+    /// Writes all its bytes, by one call.
+    pub(super) fn write(&self, file: &File) -> Result<(), Fault> {
+        if self.data.is_empty() {
+            return Ok(());
+        }
+        match rustix::io::write(file, &self.data) {
+            Ok(written) if written == self.data.len() => Ok(()),
+            Ok(written) => {
+                let text = format!("{written} of {} bytes were written", self.data.len());
+                Err(Fault::WrongWork(text))
+            }
+            Err(error) => Err(failed("write a file", error)),
+        }
+    }
+
+    /// Makes all: open, write, close.
+    pub(super) fn create(&self) -> Result<(), Fault> {
+        (0..self.count()).try_for_each(|number| self.write(&self.open(number)?))
+    }
+
+    /// Takes all away.
+    pub(super) fn delete(&self) -> Result<(), Fault> {
+        let mut paths = self.paths.iter();
+        paths.try_for_each(unlink).map_err(|error| failed("delete a file", error))
+    }
+
+    /// How many there are just now that have all their bytes.
+    pub(super) fn whole(&self) -> usize {
+        let is_whole =
+            |path: &&PathBuf| stat(*path).is_ok_and(|it| it.st_size == self.data.len() as i64);
+        self.paths.iter().filter(is_whole).count()
+    }
+
+    /// How many there are just now.
+    pub(super) fn there(&self) -> usize {
+        self.paths.iter().filter(|path| stat(*path).err() != Some(Errno::NOENT)).count()
+    }
+}
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        for path in &self.paths {
+            // What is gone is gone.
+            let _ = unlink(path);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The probes of files in their smallest size, their models, and what they refuse to believe.
+
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use fathom_fileio::read::Way;
+use fathom_fileio::residency;
+use fathom_measure::sampler::{Fault, Files};
+use fathom_record::host::Cache;
+use fathom_record::{Host, NoModel, Params, Prediction, Record};
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use super::named::Named;
+use super::state::State;
+use super::{call, create, delete, fsync, held, read_latency, read_throughput, write_throughput};
+use crate::{Case, Entry, Known, Plan, Probe, REGISTRY, smoke};
+
+/// Takes a probe: each case gives values, and what it wrote is gone.
+fn take(probe: &dyn Probe, checks: &[&str]) {
+    let Some(place) = smoke::place() else { return };
+    for (case, sample) in smoke::take(probe) {
+        let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
+        for check in checks {
+            let found = sample.checks.iter().any(|one| one.name == *check);
+            assert!(found, "{}: {check} was not looked at", case.params);
+        }
+    }
+    let left: Vec<_> = std::fs::read_dir(&place.folder).unwrap().map(Result::unwrap).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_file_is_read_in_each_state_and_way_and_nothing_is_left() {
+    take(&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]);
+}
+
+#[test]
+fn a_file_is_written_and_read_again_and_nothing_is_left() {
+    take(&write_throughput::WriteThroughput, &["content", "last pass"]);
+}
+
+#[test]
+fn blocks_are_read_in_each_state_and_order_and_nothing_is_left() {
+    take(&read_latency::ReadLatency, &["in memory", "content"]);
+}
+
+#[test]
+fn each_call_is_made_and_nothing_is_left() {
+    take(&call::FileCall, &["in memory", "content"]);
+}
+
+#[test]
+fn small_files_are_made_deleted_and_synced_and_nothing_is_left() {
+    take(&create::Create, &["files"]);
+    take(&delete::Delete, &["files"]);
+    take(&fsync::Fsync, &["written"]);
+}
+
+#[test]
+fn a_byte_that_is_another_than_was_written_is_wrong_work() {
+    let Some(place) = smoke::place() else { return };
+    let large = std::fs::OpenOptions::new().write(true).open(&place.large).unwrap();
+    large.write_all_at(b"?", 5).unwrap();
+    let _alone = smoke::alone();
+    let plan = Plan { smoke: true, ..Plan::default() };
+    let probes: [&dyn Probe; 2] = [&read_throughput::ReadThroughput, &read_latency::ReadLatency];
+    for probe in probes {
+        let mut cases = probe.cases(&Host::default(), &plan);
+        // In order every pass over the large file reads its first block.
+        cases.retain(|case| {
+            let is = |name: &str, text: &str| case.params.text(name) == Some(text);
+            let is_large = case.params.integer("file_bytes") == Some(1 << 20);
+            is("way", "direct") || (is_large && is("order", "sequential") && is("state", "cold"))
+        });
+        assert_eq!(cases.len(), 1);
+        let outcome = smoke::visit(probe, &cases).remove(0);
+        let told = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("written"));
+        assert!(told, "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_file_that_never_leaves_memory_is_not_called_cold() {
+    let file = std::fs::File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
+    file.write_all_at(&[1; 10_000], 0).unwrap();
+    for state in [State::Cold, State::Direct] {
+        let outcome = state.prepare(&file);
+        let told = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("WARM"));
+        assert!(told, "{outcome:?}");
+    }
+    assert!(State::Warm.prepare(&file).is_ok());
+    assert!(!State::Direct.has_held(&file, Some(0)), "its pages are in memory");
+}
+
+#[test]
+fn a_file_that_was_driven_out_is_not_called_warm() {
+    let Some(place) = smoke::place() else { return };
+    let scratch = held::written(&place.folder, 1 << 20, 1).unwrap();
+    State::Warm.prepare(scratch.file()).unwrap();
+    assert!(State::Warm.has_held(scratch.file(), Some(4096)));
+    residency::evict(scratch.file()).unwrap();
+    assert!(!State::Warm.has_held(scratch.file(), Some(0)));
+    State::Cold.prepare(scratch.file()).unwrap();
+    State::Warm.prepare(scratch.file()).unwrap();
+    assert!(State::Warm.has_held(scratch.file(), None));
+}
+
+#[test]
+fn without_a_place_a_probe_says_why() {
+    let _alone = smoke::alone();
+    for entry in REGISTRY {
+        let Entry::Probe(probe) = entry else { continue };
+        if probe.disk().is_none() {
+            continue;
+        }
+        let cases = probe.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() });
+        let mut sampler = smoke::sampler(cases.len(), 0);
+        let outcome = probe.visit(&cases, &mut sampler);
+        assert_eq!(outcome, Err(Fault::Unavailable("no place".to_owned())), "{}", entry.about().id);
+    }
+}
+
+#[test]
+fn files_with_names_are_counted_and_none_is_taken_for_new_that_is_there() {
+    let Some(place) = smoke::place() else { return };
+    let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
+    let set = Named::of(&files, 3, 1024);
+    assert_eq!((set.there(), set.whole()), (0, 0));
+    set.create().unwrap();
+    assert_eq!((set.there(), set.whole()), (3, 3));
+    assert!(set.create().is_err(), "they are there");
+    set.open(0).unwrap_err();
+    std::fs::write(place.folder.join(format!("f-{}-1024-1", std::process::id())), "").unwrap();
+    assert_eq!((set.there(), set.whole()), (3, 2), "one is empty");
+    drop(set);
+    assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
+}
+
+#[test]
+fn the_order_of_a_pass_is_random_and_names_no_block_twice() {
+    let Some(_place) = smoke::place() else { return };
+    let files = smoke::sampler(1, 0).files().unwrap();
+    let params = Params::one("order", "random").and("state", "cold").and("file_bytes", 1 << 20);
+    let mut orders = read_latency::orders(&Case::usual(params), &files, 3).unwrap();
+    assert_ne!(orders[0], orders[1], "each pass chooses others");
+    for order in &mut orders {
+        order.sort_unstable();
+        order.dedup();
+        assert_eq!(order.len(), 64);
+        assert!(order.iter().all(|at| at % 4096 == 0 && *at < 1 << 20));
+    }
+}
+
+fn host() -> Host {
+    let mut host = Host::default();
+    let of = |level, size_bytes| Cache {
+        level,
+        kind: "unified".to_owned(),
+        size_bytes,
+        ..Cache::default()
+    };
+    host.cpu.caches = vec![of(2, 1 << 20), of(3, 32 << 20)];
+    host
+}
+
+/// Calls of 100 ns, memory of 100 ns, copies at 20 GB/s by one thread and 40 by two, sums at 100
+/// GB/s from the second level and 50 from the third, stores at 10.
+fn records() -> Vec<Record> {
+    let rate = |op: &str, threads: i64, level: &str, rate: f64| {
+        let params = Params::one("op", op).and("threads", threads);
+        let params = params.and("level", level).and("page", "huge");
+        smoke::record("memory.bandwidth", &params, rate, 1e6)
+    };
+    let call = |call: &str| smoke::record("os.syscall", &Params::one("call", call), 100.0, 1.0);
+    let mut records =
+        ["read1", "write1", "getppid", "invalid", "fstat", "open_close"].map(call).to_vec();
+    records.push(smoke::record("memory.latency.dram", &Params::none(), 100.0, 1.0));
+    records.extend([
+        rate("copy", 1, "dram", 20e9),
+        rate("copy", 2, "dram", 40e9),
+        rate("read", 1, "l2", 100e9),
+        rate("read", 1, "l3", 50e9),
+        rate("read", 2, "dram", 60e9),
+        rate("write", 1, "dram", 10e9),
+    ]);
+    records
+}
+
+fn reading(block: i64, state: &str, threads: i64, way: &str) -> Params {
+    let params = Params::one("block", block).and("state", state).and("threads", threads);
+    params.and("way", way).and("file_bytes", 16 << 20)
+}
+
+fn read_at(params: &Params, records: &[Record]) -> Result<Prediction, NoModel> {
+    let case = Case::usual(params.clone());
+    read_throughput::ReadThroughput.predict(&case, &host(), &Known::new(records))
+}
+
+#[test]
+fn a_warm_read_is_calls_pages_a_copy_and_a_sum() {
+    let bytes = f64::from(16 << 20);
+    let (calls, pages) = (4096.0, 4096.0);
+    let one = |params: &Params| read_at(params, &records()).unwrap();
+    let moves = |copy: f64, sum: f64| 2.0 * bytes / copy + bytes / sum;
+    let is = |prediction: Prediction, seconds: f64| {
+        let value = prediction.value.unwrap();
+        assert!((value / (bytes / seconds) - 1.0).abs() < 1e-9, "{value}");
+        assert!((prediction.low.unwrap() / value - 0.7).abs() < 1e-9);
+    };
+    let waits = (calls + pages) * 100e-9;
+    is(one(&reading(4096, "warm", 1, "read")), waits + moves(20e9, 100e9));
+    is(one(&reading(4096, "warm", 2, "pread")), waits / 2.0 + moves(40e9, 200e9));
+    let large = one(&reading(1 << 20, "warm", 1, "read"));
+    is(large, (16.0 + pages) * 100e-9 + moves(20e9, 50e9));
+    let three = read_at(&reading(4096, "warm", 3, "pread"), &records()).unwrap_err();
+    assert!(three.0.contains("op=copy,threads=3,level=dram} has no result"), "{}", three.0);
+}
+
+#[test]
+fn what_waits_for_a_device_is_an_order_or_has_no_model() {
+    let mut records = records();
+    let (warm, cold) = (reading(1 << 20, "warm", 1, "read"), reading(1 << 20, "cold", 1, "read"));
+    let predicted = read_at(&cold, &records).unwrap();
+    assert_eq!(predicted.high, read_at(&warm, &records).unwrap().value, "by the model of warm");
+    assert_eq!((predicted.value, predicted.low), (None, None));
+    records.push(smoke::record(read_throughput::ABOUT.id, &warm, 5e9, 1e6));
+    assert_eq!(read_at(&cold, &records).unwrap().high, Some(5e9), "by the result of warm");
+    let direct = read_at(&reading(1 << 20, "direct", 1, "direct"), &records).unwrap_err();
+    assert!(direct.0.contains("what the device gives"), "{}", direct.0);
+    assert!(read_at(&reading(1 << 20, "mixed", 1, "read"), &records).is_err());
+    let mapped = read_at(&reading(1 << 18, "warm", 2, "mmap"), &records).unwrap();
+    assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
+    let Some(kind) = read_throughput::Kind::of(&warm) else { panic!("{warm}") };
+    assert_eq!(kind.way, Some(Way::Calls { count: None }));
+}
+
+#[test]
+fn a_write_is_no_faster_than_its_calls_and_stores() {
+    let params = Params::one("block", 4096).and("sync", "none").and("file_bytes", 16 << 20);
+    let case = Case::usual(params);
+    let records = records();
+    let known = Known::new(&records);
+    let claim = write_throughput::WriteThroughput.predict(&case, &host(), &known).unwrap();
+    let bytes = f64::from(16 << 20);
+    let limit = bytes / (4096.0 * 100e-9 + bytes / 10e9);
+    assert!((claim.high.unwrap() / limit - 1.0).abs() < 1e-9, "{claim:?}");
+    assert_eq!((claim.value, claim.low), (None, None));
+}
+
+#[test]
+fn predictions_of_files_use_declared_needs_and_earlier_cases_only() {
+    for entry in REGISTRY.iter().filter(|entry| entry.about().group() == "file") {
+        let Entry::Probe(probe) = entry else { continue };
+        let about = probe.about();
+        let is_declared = |record: &Record| about.needs.contains(&record.metric.as_str());
+        let mut records: Vec<Record> = records().into_iter().filter(is_declared).collect();
+        for case in probe.cases(&host(), &Plan::default()) {
+            match probe.predict(&case, &host(), &Known::new(&records)) {
+                Ok(prediction) => assert!(!prediction.inputs.is_empty(), "{}", about.id),
+                Err(NoModel(why)) => {
+                    assert!(!why.contains("has no result"), "{}{}: {why}", about.id, case.params);
+                }
+            }
+            records.push(smoke::record(about.id, &case.params, 1e3, 1.0));
+        }
+    }
+}
