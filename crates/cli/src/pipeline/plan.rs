@@ -293,7 +293,10 @@ fn matches(id: &str, name: &str) -> bool {
 fn with_needs(chosen: &[bool]) -> Vec<bool> {
     let mut needed = chosen.to_vec();
     for index in (0..REGISTRY.len()).rev() {
-        if needed[index] {
+        // What came along for its value does so without what its own prediction needs: a curve of
+        // latencies beside every file that is read would take longer than the file.
+        let is_computed = matches!(REGISTRY[index], Entry::Derived(_));
+        if chosen[index] || (needed[index] && is_computed) {
             for need in REGISTRY[index].about().needs {
                 let at = REGISTRY.iter().position(|entry| entry.about().id == *need);
                 at.into_iter().for_each(|at| needed[at] = true);

@@ -267,7 +267,7 @@ fn mistakes_are_one_line_with_what_helps() {
 fn a_file_that_one_may_not_read_is_refused() {
     let place = Place::new();
     let path = made(&place, "secret", 5000);
-    fs::set_permissions(&path, fs::Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).expect("a mode");
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
     let mut command =
         place.fathom(&["file", "read", path.to_str().expect("a name"), "--block", "1"]);

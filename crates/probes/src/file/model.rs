@@ -10,9 +10,7 @@ use crate::ordinal::earlier;
 use crate::{Known, Quantity};
 
 const BANDWIDTH: &str = "memory.bandwidth";
-const LATENCY: &str = "memory.latency.dram";
 const SYSCALL: &str = "os.syscall";
-const PAGE_BYTES: f64 = 4096.0;
 /// Pages of the page cache lie anywhere, and are of any size: one in three ways off at most.
 const TOLERANCE: f64 = 0.3;
 
@@ -60,12 +58,17 @@ fn rate(
     of("huge").or_else(|| of("4K")).ok_or_else(|| NoModel(format!("{wanted} has no result")))
 }
 
-/// The level of cache that holds the blocks between the copy and the sum.
-fn level_of_blocks(block: usize, host: &Host) -> &'static str {
+/// The level of cache that holds the buffer between the copy and the sum.
+fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
     let mut caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
     let second = caches.find(|cache| cache.level == 2).map_or(0, |cache| cache.size_bytes);
+    // One call after another fills a buffer of many blocks before it is summed.
+    let buffer = match kind.way {
+        Some(Way::Calls { .. }) => kind.block.max(BLOCK),
+        _ => kind.block,
+    };
     // A buffer as large as the cache shares it with the pages that are copied.
-    if (block.max(BLOCK) as u64) * 2 <= second { "l2" } else { "l3" }
+    if buffer as u64 * 2 <= second { "l2" } else { "l3" }
 }
 
 /// A file in memory, read by calls.
@@ -73,37 +76,32 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
     let Kind { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(SYSCALL, &call, known)?.value;
-    let latency_ns = earlier(LATENCY, &Params::none(), known)?.value;
     let (copy_name, copy) = rate("copy", threads, "dram", known)?;
-    let (sum_name, sum) = rate("read", 1, level_of_blocks(block, host), known)?;
+    let (sum_name, sum) = rate("read", 1, level_of_buffer(kind, host), known)?;
     let (size, each) = (bytes as f64, threads as f64);
     let calls = (size / block as f64).ceil();
-    let pages = (size / PAGE_BYTES).ceil();
-    let waits_s = (calls * call_ns + pages * latency_ns) / each / 1e9;
+    let calls_s = calls * call_ns / each / 1e9;
     let moves_s = 2.0 * size / copy.value + size / (each * sum.value);
     let formula = format!(
-        "bytes ÷ ((calls × {SYSCALL}{call} + pages × {LATENCY}) ÷ threads + 2 × bytes ÷ \
-         {copy_name} + bytes ÷ (threads × {sum_name}))"
+        "bytes ÷ (calls × {SYSCALL}{call} ÷ threads + 2 × bytes ÷ {copy_name} + bytes ÷ \
+         (threads × {sum_name}))"
     );
-    let source = "Linux mm/filemap.c: filemap_read copies a page at a time; each page lies \
-                  elsewhere and begins with a load that waits; then it is a copy, whose rate \
+    let source = "Linux mm/filemap.c: filemap_read copies from the page cache; the rate of a copy \
                   counts what is read and what is written; then the block is summed in the cache";
-    let claim = Prediction::sum(size / (waits_s + moves_s), 0.0, TOLERANCE, &formula, source);
+    let claim = Prediction::sum(size / (calls_s + moves_s), 0.0, TOLERANCE, &formula, source);
     let claim = Prediction { hardware: None, software: None, ..claim };
     let of_run = |name: &str| format!("this run: {name}");
     let call_name = format!("{SYSCALL}{call}");
     Ok(claim
         .with_quantity("bytes", size, Unit::Bytes, "the case")
         .with_input("calls", calls, "bytes ÷ block")
-        .with_input("pages", pages, "bytes ÷ 4096")
         .with_input("threads", each, "the case")
         .with_quantity(&call_name, call_ns, Unit::Nanoseconds, &of_run(&call_name))
-        .with_quantity(LATENCY, latency_ns, Unit::Nanoseconds, &of_run(LATENCY))
         .with_quantity(&copy_name, copy.value, Unit::BytesPerSecond, &of_run(&copy_name))
         .with_quantity(&sum_name, sum.value, Unit::BytesPerSecond, &of_run(&sum_name))
         .if_above(
             "the file, or a part of it, stays in the last-level cache from one pass to the next, \
-             or the page cache holds it in large folios, whose pages lie in a row",
+             or the copy's target stays in a cache, which spares what a store to memory costs",
         )
         .if_below(
             "the kernel does more for a page than to copy it: guards on copies to user space, a \

@@ -27,15 +27,13 @@ pub(super) static ABOUT: About = About {
             threads are ready until the last has ended",
     not_timed: "opening the file, getting buffers, the look at what of it is in memory, and \
                 putting it there or out of there",
-    model: "warm, by read or pread: bytes ÷ ((calls × os.syscall{call=read1} + pages × \
-            memory.latency.dram) ÷ threads + 2 × bytes ÷ memory.bandwidth{op=copy} + bytes ÷ \
-            (threads × memory.bandwidth{op=read,level=l2})), ± 30 %; mmap: an order, ≤ \
-            memory.bandwidth{op=read}. Cold: an order, ≤ warm. Direct: none without a figure of \
+    model: "warm, by read or pread: bytes ÷ (calls × os.syscall{call=read1} ÷ threads + 2 × bytes \
+            ÷ memory.bandwidth{op=copy} + bytes ÷ (threads × memory.bandwidth{op=read} of the \
+            cache that holds the buffer)), ± 30 %; mmap: an order, ≤ memory.bandwidth{op=read}. Cold: an order, ≤ warm. Direct: none without a figure of \
             the device",
-    source: "Linux mm/filemap.c: filemap_read copies a page at a time from the page cache. The \
-             pages lie anywhere, so that each begins with a load that waits for memory; then a \
-             prefetcher follows, as in a copy, whose rate counts the bytes read and those \
-             written; then the block is summed from the second-level cache",
+    source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the rate \
+             of a copy counts the bytes read and those written; then the block is summed from a \
+             cache",
     pitfalls: &[
         "a file that is partly in memory has two speeds: what of it is there is counted by \
          cachestat and mincore before each pass, and said as COLD, MIXED, WARM or UNKNOWN; \
@@ -64,7 +62,7 @@ pub(super) static ABOUT: About = About {
         },
         Parameter { name: "file_bytes", values: "bytes", meaning: "read in all" },
     ],
-    needs: &["os.syscall", "memory.latency.dram", "memory.bandwidth"],
+    needs: &["os.syscall", "memory.bandwidth"],
     requires: "a folder on a device (--folder)",
     published: "",
     waits: Waits::ForADevice,
