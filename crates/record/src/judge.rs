@@ -132,7 +132,8 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
         ),
         (
             Cause::Interrupts,
-            in_ticks(total.interrupt_ns),
+            // Of whoever waits for a device most are that device's answers.
+            in_ticks(total.interrupt_ns).filter(|_| expectation.waits != Waits::ForADevice),
             "interrupts held the CPU for",
             "move interrupts away from this CPU, or choose another with --cpu N",
         ),
