@@ -11,6 +11,8 @@ use crate::{Known, Quantity};
 
 const BANDWIDTH: &str = "memory.bandwidth";
 const SYSCALL: &str = "os.syscall";
+/// Finds the place in the file, which a call on no file does not.
+const CALL: &str = "file.call";
 /// Pages of the page cache lie anywhere, and are of any size: one in three ways off at most.
 const TOLERANCE: f64 = 0.3;
 
@@ -75,7 +77,7 @@ fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
 fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let Kind { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
-    let call_ns = earlier(SYSCALL, &call, known)?.value;
+    let call_ns = earlier(CALL, &call, known)?.value;
     let (copy_name, copy) = rate("copy", threads, "dram", known)?;
     let (sum_name, sum) = rate("read", 1, level_of_buffer(kind, host), known)?;
     let (size, each) = (bytes as f64, threads as f64);
@@ -83,7 +85,7 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
     let calls_s = calls * call_ns / each / 1e9;
     let moves_s = 2.0 * size / copy.value + size / (each * sum.value);
     let formula = format!(
-        "bytes ÷ (calls × {SYSCALL}{call} ÷ threads + 2 × bytes ÷ {copy_name} + bytes ÷ \
+        "bytes ÷ (calls × {CALL}{call} ÷ threads + 2 × bytes ÷ {copy_name} + bytes ÷ \
          (threads × {sum_name}))"
     );
     let source = "Linux mm/filemap.c: filemap_read copies from the page cache; the rate of a copy \
@@ -91,7 +93,7 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
     let claim = Prediction::sum(size / (calls_s + moves_s), 0.0, TOLERANCE, &formula, source);
     let claim = Prediction { hardware: None, software: None, ..claim };
     let of_run = |name: &str| format!("this run: {name}");
-    let call_name = format!("{SYSCALL}{call}");
+    let call_name = format!("{CALL}{call}");
     Ok(claim
         .with_quantity("bytes", size, Unit::Bytes, "the case")
         .with_input("calls", calls, "bytes ÷ block")

@@ -27,10 +27,10 @@ pub(super) static ABOUT: About = About {
             threads are ready until the last has ended",
     not_timed: "opening the file, getting buffers, the look at what of it is in memory, and \
                 putting it there or out of there",
-    model: "warm, by read or pread: bytes ÷ (calls × os.syscall{call=read1} ÷ threads + 2 × bytes \
-            ÷ memory.bandwidth{op=copy} + bytes ÷ (threads × memory.bandwidth{op=read} of the \
-            cache that holds the buffer)), ± 30 %; mmap: an order, ≤ memory.bandwidth{op=read}. Cold: an order, ≤ warm. Direct: none without a figure of \
-            the device",
+    model: "warm, by read or pread: bytes ÷ (calls × file.call{call=read1} ÷ threads + 2 × bytes ÷ \
+            memory.bandwidth{op=copy} + bytes ÷ (threads × memory.bandwidth{op=read} of the cache \
+            that holds the buffer)), ± 30 %; mmap: an order, ≤ memory.bandwidth{op=read}. Cold: \
+            an order, ≤ warm. Direct: none without a figure of the device",
     source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the rate \
              of a copy counts the bytes read and those written; then the block is summed from a \
              cache",
@@ -62,7 +62,7 @@ pub(super) static ABOUT: About = About {
         },
         Parameter { name: "file_bytes", values: "bytes", meaning: "read in all" },
     ],
-    needs: &["os.syscall", "memory.bandwidth"],
+    needs: &["file.call", "memory.bandwidth"],
     requires: "a folder on a device (--folder)",
     published: "",
     waits: Waits::ForADevice,

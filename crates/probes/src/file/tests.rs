@@ -174,6 +174,7 @@ fn records() -> Vec<Record> {
     let call = |call: &str| smoke::record("os.syscall", &Params::one("call", call), 100.0, 1.0);
     let mut records =
         ["read1", "write1", "getppid", "invalid", "fstat", "open_close"].map(call).to_vec();
+    records.push(smoke::record("file.call", &Params::one("call", "read1"), 100.0, 1.0));
     records.extend([
         rate("copy", 1, "dram", 20e9),
         rate("copy", 2, "dram", 40e9),

@@ -27,7 +27,7 @@ use crate::arguments::file::{FileArguments, FileCommand};
 use crate::exit::Status;
 
 /// What the models of files are made of, from earlier runs on this host.
-const MODEL_INPUTS: &[&str] = &["os.syscall", "memory.latency.dram", "memory.bandwidth"];
+const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];
 
 /// The verdict on a number for which nothing was read or written.
 fn nothing_done(bytes: u64) -> Option<Verdict> {

@@ -88,15 +88,20 @@ fn knees(state: &State) -> Vec<String> {
         let places = places(&points);
         let ((from, to), (at, rate)) = (curve::knee(&places)?, curve::best(&places)?);
         let is_last = places.last().is_some_and(|(block, _)| *block == to);
-        let until =
-            if is_last { "on".to_owned() } else { format!("to {}", binary_size(to as i64)) };
+        let nearly = match (is_last, from == to) {
+            (true, _) => format!("from {} on one has 95 % of it", binary_size(from as i64)),
+            (_, true) => "no other block has 95 % of it".to_owned(),
+            _ => {
+                let (from, to) = (binary_size(from as i64), binary_size(to as i64));
+                format!("from {from} to {to} one has 95 % of it")
+            }
+        };
         Some(format!(
-            "{}, {threads} thread{}: {} with {}; from {} {until} one has 95 % of it",
+            "{}, {threads} thread{}: {} with {}; {nearly}",
             word(state.name),
             if threads == 1 { "" } else { "s" },
             quantity(rate, Unit::BytesPerSecond),
             binary_size(at as i64),
-            binary_size(from as i64),
         ))
     };
     curves(state).into_iter().filter_map(knee).collect()
