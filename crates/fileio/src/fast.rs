@@ -18,8 +18,8 @@ use crate::residency::{self, Residency, State};
 use crate::subject::{Direct, Source};
 use crate::sum::Sum;
 
-/// In pieces of this size a file is in memory or not.
-const GRAIN: u64 = 16 << 20;
+/// In pieces of this size a file is in memory or not: as many pages as one large folio has.
+const GRAIN: u64 = 2 << 20;
 /// What is read by each way that is tried: some milliseconds from memory.
 const TRIAL_MEMORY: u64 = 32 << 20;
 /// The same from a device: enough that starting is little of it.
@@ -151,7 +151,8 @@ fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, From)> {
     let file: &File = source.file();
     match before.state {
         State::Warm => whole(From::Memory),
-        State::Cold if extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) => {
+        // Holes are in no place, and quick from everywhere.
+        _ if extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) => {
             whole(From::Unknown)
         }
         State::Cold => whole(From::Device),

@@ -175,8 +175,8 @@ pub fn of(file: &File) -> Residency {
     }
 }
 
-/// Pieces of a file, front to back, that are mostly in memory (true) or mostly not, cut at whole
-/// multiples of `grain` bytes. None where it cannot be told.
+/// Pieces of a file, front to back, that are nearly all in memory (true) or not, cut at whole
+/// multiples of `grain` bytes: one in twenty pages may be missing. None where it cannot be told.
 pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
     let whole = of(file);
     let by_mincore = match whole.witness {
@@ -193,7 +193,7 @@ pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
             true => mincore(file, &window).ok()?,
             false => cachestat(file, &window).ok()?,
         };
-        let is_in_memory = 2 * pages * page() as u64 >= end - at;
+        let is_in_memory = pages * page() as u64 * 20 >= (end - at) * 19;
         match pieces.last_mut() {
             Some((last, same)) if *same == is_in_memory => last.end = end,
             _ => pieces.push((at..end, is_in_memory)),

@@ -74,6 +74,8 @@ pub struct Written {
     pub unsynced: Option<u64>,
     /// The close.
     pub close_ns: f64,
+    /// Giving the file its name. Some file systems write a file's data when it replaces another.
+    pub name_ns: f64,
     /// Making and adding up the data, which is in none of the others.
     pub generate_ns: f64,
 }
@@ -136,7 +138,10 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
             Met::Error(what, error) => failed(what, error, &written),
         });
     }
-    let file = scratch.publish(path, request.overwrite).map_err(|error| match error {
+    let begin = clock.start();
+    let published = scratch.publish(path, request.overwrite);
+    written.name_ns = clock.ns(begin, clock.stop());
+    let file = published.map_err(|error| match error {
         Errno::EXIST => in_use(path, FOUND),
         error => failed("name", error, &written),
     })?;

@@ -160,6 +160,8 @@ pub enum Cause {
     Clock,
     /// The probe's count of its own work was wrong.
     WrongWork,
+    /// The work was so short that beginning it is a part of the number.
+    TooShort,
     /// Page size, placement or residency was not what was asked for.
     NotAsAsked,
     /// A permission, a limit or a missing part of the kernel or the hardware.

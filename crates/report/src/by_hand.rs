@@ -1,6 +1,6 @@
 //! What a command by hand prints: names with their facts, and how a number stands.
 
-use fathom_record::{Agreement, Host, Params, Record};
+use fathom_record::{Agreement, Host, Params, Record, State, Summary};
 
 use crate::cells::Setting;
 use crate::counts::cause_words;
@@ -10,6 +10,8 @@ use crate::quantity::{percent, quantity, range};
 use crate::remarks::meaning;
 use crate::wrap::{glued, width_of, wrapped};
 
+/// So many values of one process may have an interval.
+const VALUES_MIN: u64 = 12;
 /// The least width of the names.
 const NAMES: usize = 14;
 
@@ -27,10 +29,10 @@ pub fn facts(facts: &[(&str, String)], width: usize) -> String {
 pub fn standing(record: &Record, width: usize) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-    if let Some((Some([low, high]), Some(level))) = summary.map(|one| (one.ci95, one.ci_level)) {
-        let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
-        let level = glued(&percent(level));
-        lines.push(("interval", format!("{low} to {high} ({level}, within this run)")));
+    if let Some(summary) = summary.filter(|summary| summary.n > 1) {
+        let median = glued(&quantity(summary.median, record.unit));
+        lines.push(("median", format!("{median} of {} values", summary.n)));
+        lines.push(("interval", interval(record, summary)));
     }
     match (&record.prediction, &record.no_model) {
         (Some(prediction), _) => {
@@ -64,6 +66,10 @@ pub fn standing(record: &Record, width: usize) -> String {
                     next => format!("; {next}"),
                 };
                 let cause = cause_words(reason.cause);
+                if record.verdict.state == State::Unavailable {
+                    lines.push(("verdict", format!("{state}: {}{next}", reason.text)));
+                    continue;
+                }
                 lines.push(("verdict", format!("{state} ({cause}): {}{next}", reason.text)));
             }
         }
@@ -81,6 +87,18 @@ pub fn drawing(records: &[Record], host: &Host, width: usize) -> String {
     let curves = family::curves(&cases);
     let curves: Vec<&family::Curve> = curves.iter().collect();
     family::chart(&curves, records, &Caches::of(host), &setting)
+}
+
+/// The interval of the median, or why there is none.
+fn interval(record: &Record, summary: &Summary) -> String {
+    match (summary.ci95, summary.ci_level) {
+        (Some([low, high]), Some(level)) => {
+            let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
+            format!("{low} to {high} ({}, within this run)", glued(&percent(level)))
+        }
+        _ if summary.n < VALUES_MIN => format!("none below {VALUES_MIN} values"),
+        _ => "none: the values depend on each other".to_owned(),
+    }
 }
 
 /// Whether a number without an interval lies within what was predicted.

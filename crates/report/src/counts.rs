@@ -57,6 +57,7 @@ pub(crate) fn cause_words(cause: Cause) -> &'static str {
         Cause::Migration => "migration between CPUs",
         Cause::Interrupts => "interrupts",
         Cause::SlowCore => "a core that was slow itself",
+        Cause::TooShort => "too short a time",
         Cause::Drift => "drift within a visit",
         Cause::MachineDrift => "drift of the machine",
         Cause::Spread => "spread without a known cause",

@@ -261,6 +261,13 @@ What is in memory is read from there by the quickest way, which is found out on 
 rest is read past the page cache, which leaves memory as it was. Symbolic links in folders are not
 followed; what is no regular file is counted and left out.";
 
+fn ceiling(text: &str) -> Result<u64, String> {
+    match super::bytes(text)? {
+        0 => Err("nothing is read at 0 bytes a second; write as 50GB".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
 /// `fathom file fast`.
 #[derive(Debug, Args)]
 #[command(after_help = FAST_EXAMPLES)]
@@ -271,7 +278,7 @@ pub struct FastArguments {
     /// Take this path, whatever is in memory.
     #[arg(long, value_enum)]
     pub path: Option<PathName>,
-    /// Threads [default: a thread for each CPU].
+    /// Threads [default: one for each CPU; past the page cache one with a ring, or 8 that wait].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Bytes of a block [default: by the path].
@@ -283,7 +290,7 @@ pub struct FastArguments {
     pub repeat: u32,
     /// What all cores read of memory in a second, as 50GB [default: of the last `fathom run
     /// memory.bandwidth`].
-    #[arg(long, value_name = "SIZE", value_parser = super::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = ceiling)]
     pub ceiling: Option<u64>,
     /// Go on behind a place, or a file, that cannot be read, and tell every such place.
     #[arg(long)]

@@ -98,6 +98,38 @@ fn the_share_of_the_ceiling_is_told_or_how_to_get_one() {
 }
 
 #[test]
+fn holes_and_devices_without_an_end_are_told() {
+    let place = Place::new();
+    let path = place.path().join("holes");
+    fs::File::create(&path).expect("a file").set_len(64 << 20).expect("a length");
+    let said = text(&place.run(&["file", "fast", name(&path)]).stdout);
+    assert!(said.contains("only 0 % of a file is data") && said.contains("noisy"), "{said}");
+    assert!(!said.contains("from the device by"), "{said}");
+    is_refused(&place.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
+}
+
+#[test]
+fn a_file_that_changes_between_passes_is_told() {
+    let place = Place::new();
+    let path = place.path().join("data");
+    write(&path, 1, 64 << 20);
+    let arguments = ["file", "fast", name(&path), "--repeat", "40", "--json"];
+    let mut command = place.fathom(&arguments);
+    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let file = fs::File::options().write(true).open(&path).expect("it is there");
+    for number in 0..200_u8 {
+        std::os::unix::fs::FileExt::write_all_at(&file, &[number], 5).expect("written");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().expect("it ends");
+    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let record = &document.records[0];
+    assert_eq!(record.verdict.state, State::Noisy);
+    let told = |text: &str| record.verdict.reasons.iter().any(|one| one.text.contains(text));
+    assert!(told("different content"), "{:?}", record.verdict);
+}
+
+#[test]
 fn mistakes_are_one_line_with_what_helps() {
     let place = Place::new();
     let folder = place.path().join("nothing");
@@ -122,8 +154,10 @@ fn one_file_that_cannot_be_read_ends_it_unless_told_to_go_on() {
     let good = place.path().join("good");
     let sum = write(&good, 1, 1000);
     let bad = "/proc/self/mem";
-    let output = place.run(&["file", "fast", name(&good), bad, "--keep-going"]);
+    let output = place.run(&["file", "fast", name(&good), bad, "missing", "--keep-going"]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said} {}", text(&output.stderr));
     assert!(said.contains(&format!("{:08x}", sum.xor)), "{said}");
+    assert!(said.contains("not read"), "{said}");
+    assert!(text(&output.stderr).contains("missing: No such file"), "{}", text(&output.stderr));
 }

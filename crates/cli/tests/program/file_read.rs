@@ -185,6 +185,41 @@ fn pages_that_another_holds_are_not_cold() {
 }
 
 #[test]
+fn passes_that_begin_in_different_states_are_no_one_number() {
+    let place = Place::new();
+    if !is_on_device(&place) {
+        return skipped("files for temporary use lie on no device here");
+    }
+    let path = made(&place, "data", 8 << 20);
+    let file = File::open(&path).expect("it is there");
+    fathom_fileio::residency::evict(&file).expect("evicted");
+    let record = record(&place, &path, &["--block", "64K", "--repeat", "3"]);
+    assert_eq!(record.params.text("state"), Some("mixed"));
+    assert_eq!(record.verdict.state, State::Noisy);
+    let reason = &record.verdict.reasons[0].text;
+    assert!(reason.contains("the first cold, the last warm"), "{reason}");
+}
+
+#[test]
+fn calls_behind_the_end_are_not_made() {
+    let place = Place::new();
+    let path = made(&place, "data", 1 << 20);
+    let all = record(&place, &path, &["--block", "64K"]);
+    let more = record(&place, &path, &["--block", "64K", "--count", "1000000"]);
+    assert_eq!(sums(&more), sums(&all));
+    assert_eq!(check(&all, "calls"), "17", "sixteen, and the one that finds the end");
+    assert_eq!(check(&more, "calls"), "16");
+}
+
+#[test]
+fn a_pass_that_is_all_beginning_is_no_rate() {
+    let place = Place::new();
+    let record = record(&place, &written(&place, "tiny", b"hello"), &["--block", "64K"]);
+    assert_eq!(record.verdict.state, State::Noisy);
+    assert!(record.verdict.reasons[0].text.contains("too short"), "{:?}", record.verdict);
+}
+
+#[test]
 fn holes_are_told_beside_a_cold_number() {
     let place = Place::new();
     if !is_on_device(&place) {
@@ -390,8 +425,8 @@ fn a_place_that_cannot_be_read_is_told_with_its_offset() {
 }
 
 #[test]
-fn a_disk_that_takes_5_ms_a_read_is_found_to_take_5_ms() {
-    let test = "file_read::a_disk_that_takes_5_ms_a_read_is_found_to_take_5_ms";
+fn a_disk_that_takes_20_ms_a_read_is_found_to_take_20_ms() {
+    let test = "file_read::a_disk_that_takes_20_ms_a_read_is_found_to_take_20_ms";
     if !mounts::inside(test, skipped_or_said) {
         return;
     }
@@ -400,22 +435,21 @@ fn a_disk_that_takes_5_ms_a_read_is_found_to_take_5_ms() {
     let disk = Disk::new();
     let _mount = Mount::new(&disk, folder.path()).expect("a mount");
     let path = folder.path().join("data");
-    fs::write(&path, vec![1; 160 << 10]).expect("a file");
-    let read_delay = Duration::from_millis(5);
+    fs::write(&path, vec![1; 40 << 10]).expect("a file");
+    let read_delay = Duration::from_millis(20);
     disk.misbehave(Faults { read_delay, uncached: true, ..Faults::default() });
-    let more = ["--block", "4K", "--count", "40", "--repeat", "3", "--samples"];
+    let more = ["--block", "4K", "--count", "10", "--repeat", "3", "--samples"];
     // Others of this machine can only make it slower: of some tries the best counts.
     let mut best = f64::INFINITY;
-    for _ in 0..8 {
+    for _ in 0..20 {
         let record = record(&place, &path, &more);
         assert!(record.verdict.shows_number(), "{:?}", record.verdict);
         let samples = record.samples.expect("raw values");
         let rate = samples[0].values.iter().copied().fold(0.0, f64::max);
         let ms = 1e3 * 4096.0 / rate;
-        assert!(ms >= 5.0, "{ms} ms a read are too few");
+        assert!(ms >= 20.0, "{ms} ms a read are too few");
         best = best.min(ms);
-        // Beyond the 4 % that are asked for: how late a sleeper is woken.
-        if best < 5.25 {
+        if best < 20.8 {
             return;
         }
     }

@@ -201,9 +201,18 @@ fn a_digit_that_changed_in_the_store_is_noticed_and_no_table_is_printed() {
     assert!(shown.status.success(), "{}", text(&shown.stderr));
     let mut bytes = std::fs::read(place.store()).expect("a store");
     let name = br#""median":"#;
-    let at = bytes.windows(name.len()).position(|window| window == name).expect("a record");
-    let digit = &mut bytes[at + name.len()];
-    *digit = if *digit == b'9' { b'1' } else { *digit + 1 };
+    // Everywhere: where a page was split a copy is left that nobody reads.
+    let places: Vec<usize> = bytes
+        .windows(name.len())
+        .enumerate()
+        .filter(|(_, one)| one == name)
+        .map(|(at, _)| at)
+        .collect();
+    assert!(!places.is_empty(), "a record");
+    for at in places {
+        let digit = &mut bytes[at + name.len()];
+        *digit = if *digit == b'9' { b'1' } else { *digit + 1 };
+    }
     std::fs::write(place.store(), bytes).expect("a store");
     let shown = place.run(&["show"]);
     assert_eq!(shown.status.code(), Some(1));

@@ -60,7 +60,11 @@ pub(super) static ABOUT: About = About {
             values: "read, pread, mmap, direct, ring",
             meaning: "calls one after another; by offset; mapped; O_DIRECT; io_uring, O_DIRECT",
         },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "read in all" },
+        Parameter {
+            name: "file_bytes",
+            values: "bytes",
+            meaning: "read in all; of sweeps and caches, the size of the file",
+        },
     ],
     needs: &["file.call", "memory.bandwidth"],
     requires: "a folder on a device (--folder)",

@@ -17,6 +17,9 @@ use crate::exit::Status;
 const MATTERS: f64 = 1.5;
 /// Reads of a round: cold, a second and a third.
 const READS: usize = 3;
+/// So many rounds of one process may have an interval, and the seed of its bootstrap.
+const ROUNDS_MIN: usize = 6;
+const SEED: u64 = 1;
 const MIB: f64 = 1_048_576.0;
 
 pub(super) fn cache(arguments: &CacheArguments) -> anyhow::Result<Status> {
@@ -170,10 +173,9 @@ fn proof(passes: &[Pass]) -> String {
     }
 }
 
-/// How many times as fast the second read was as the first, a value for each round.
-fn ratios([first, second, _]: &[Series; READS]) -> Vec<f64> {
-    let pairs = first.passes.iter().zip(&second.passes);
-    pairs.map(|(cold, warm)| cold.outcome.ns / warm.outcome.ns).collect()
+/// What the first and the second read took in each round.
+fn times([first, second, _]: &[Series; READS]) -> [Vec<f64>; 2] {
+    [first, second].map(|series| series.passes.iter().map(|pass| pass.outcome.ns).collect())
 }
 
 /// The ratios, from which block on caching matters, and what would be thought of both.
@@ -191,13 +193,12 @@ fn tell(session: &mut Session, source: &Source, blocks: &[Block]) {
             facts.push(("cold ÷ warm", format!("{block}: none, {why}")));
             continue;
         }
-        let ratios = ratios(&one.reads);
-        let Some(median) = statistics::median(&ratios) else { continue };
-        let within = match statistics::median_interval(&ratios) {
-            Some(([low, high], level)) => {
-                format!(" ({low:.2} to {high:.2}, {})", fathom_report::percent(level))
-            }
-            None => " (no interval below 5 rounds)".to_owned(),
+        let [cold, warm] = times(&one.reads);
+        let Some(ratio) = statistics::ratio_of_medians(&warm, &cold, SEED) else { continue };
+        let median = ratio.ratio;
+        let within = match cold.len() >= ROUNDS_MIN {
+            true => format!(" ({:.2} to {:.2}, within this run)", ratio.low, ratio.high),
+            false => format!(" (no interval below {ROUNDS_MIN} rounds)"),
         };
         let thought = thought(session, source, one)
             .map_or(String::new(), |ratio| format!("; {ratio:.2} by memory's bandwidth"));
@@ -218,11 +219,15 @@ fn tell(session: &mut Session, source: &Source, blocks: &[Block]) {
 /// From which block on caching matters; none where nothing was measured.
 fn matters(medians: &[(usize, f64)]) -> Option<String> {
     let (largest, _) = medians.last()?;
-    Some(match medians.iter().find(|(_, ratio)| *ratio >= MATTERS) {
+    let small = medians.iter().rev().take_while(|(_, ratio)| *ratio >= MATTERS);
+    Some(match small.last() {
         Some((block, _)) => format!(
             "matters from {} on: the second read is at least {MATTERS} × as fast as the first",
             binary_size(*block as i64)
         ),
+        None if medians.iter().any(|(_, ratio)| *ratio >= MATTERS) => {
+            "differs from block to block: see the ratios".to_owned()
+        }
         None => format!(
             "does not matter up to {}: no second read is {MATTERS} × as fast as the first",
             binary_size(*largest as i64)

@@ -157,7 +157,8 @@ fn one(call: &str, file: &File, end: u64, calls: u64) -> Result<u64, Errno> {
     match call {
         "read1" => loops::read(file, &mut [0; 1], calls),
         "read4" => loops::read(file, &mut [0; 4], calls),
-        "pread4k" => loops::pread(file, &mut [0; BLOCK as usize], end, calls),
+        // One place again and again, as in a run: another is another page to be found and fetched.
+        "pread4k" => loops::pread(file, &mut [0; BLOCK as usize], BLOCK, calls),
         "lseek" => loops::lseek(file, BLOCK, end, calls),
         "fstat" => loops::fstat_of(file, calls),
         _ => loops::buffered_read1(file, calls),

@@ -8,8 +8,8 @@ use fathom_record::{Cause, Prediction, Reason, Unit, statistics};
 /// So near to its cap a rate is the cap's, and not the device's.
 const NEAR: f64 = 0.10;
 
-/// Short reads may exceed a limit by so much: it is held over slices of 100 ms.
-const BURST: f64 = 0.05;
+/// The slices in which the kernel holds a limit, in seconds.
+const SLICE_S: f64 = 0.1;
 
 /// What the control group allows.
 #[derive(Debug, PartialEq)]
@@ -45,7 +45,7 @@ impl Cap {
             let mut text = format!("{limit} requests/s by {}", caps.by(requests));
             if let Some(request) = request {
                 let rate = limit as f64 * request as f64;
-                text += &format!(", {} in blocks of {request} bytes", megabytes(rate));
+                text += &format!(", at most {} in blocks of {request} bytes", megabytes(rate));
                 bounds.push((rate, text.clone()));
             }
             told.push(format!("capped: {text}"));
@@ -59,12 +59,18 @@ impl Cap {
         self.told.iter().map(|text| ("control group", text.clone())).collect()
     }
 
-    /// What rates cannot exceed.
-    pub(super) fn prediction(&self) -> Option<Prediction> {
+    /// What the rate of so many bytes cannot exceed: a group that has read nothing for a while may
+    /// take a slice's worth at once. None where all of them are no more than that.
+    pub(super) fn prediction(&self, bytes: u64) -> Option<Prediction> {
         let (bound, text) = self.bound.as_ref()?;
-        let source = "Linux block/blk-throttle.c holds requests back above the limit";
-        let high = bound * (1.0 + BURST);
-        let claim = Prediction::at_most(high, "≤ the control group's limit, + 5 %", source);
+        let held_s = bytes as f64 / bound - SLICE_S;
+        if held_s < SLICE_S {
+            return None;
+        }
+        let source = "Linux block/blk-throttle.c holds requests back above the limit, by slices of \
+                      0.1 s, the first of which is free";
+        let formula = "≤ bytes ÷ (bytes ÷ the control group's limit − 0.1 s)";
+        let claim = Prediction::at_most(bytes as f64 / held_s, formula, source);
         let claim = claim.with_quantity("limit", *bound, Unit::BytesPerSecond, text);
         Some(claim.if_above("a part was in memory, or the limit was lifted meanwhile"))
     }

@@ -98,7 +98,10 @@ pub(super) fn capacity(arguments: &CapacityArguments) -> anyhow::Result<Status> 
     };
     session.say_facts(&[("capacity", text)]);
     session.say_standing(&record);
-    session.end()
+    match (session.end()?, knee) {
+        (Status::Done, Knee::Above(_)) => Ok(Status::Incomplete),
+        (status, _) => Ok(status),
+    }
 }
 
 /// How the search goes here.

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fathom_fileio::fast::{Fast, From, Options, Part, fast as read_fast};
 use fathom_fileio::read::{Fault, Way};
-use fathom_fileio::{Source, Sum};
+use fathom_fileio::subject::Kind;
+use fathom_fileio::{Source, Sum, extents, traffic};
 use fathom_measure::affinity;
 use fathom_probes::Known;
-use fathom_record::{Disturbance, Params, Unit};
+use fathom_record::{Cause, Disturbance, Params, Reason, Unit};
 use fathom_report::{percent, quantity};
 use indicatif::ProgressBar;
 
@@ -32,14 +33,17 @@ struct One {
     number: usize,
     state: &'static str,
     told: String,
+    /// The share of data of a file that was not in memory; the rest is holes.
+    data: Option<f64>,
     fast: Fast,
 }
 
 impl One {
-    fn new(number: usize, fast: Fast) -> Self {
+    fn new(number: usize, source: &Source, fast: Fast) -> Self {
         let told = fast.before.as_ref().map_or_else(String::new, state::told);
         let state = fast.before.map_or("unknown", |before| state::word(before.state));
-        Self { number, state, told, fast }
+        let data = extents::of(source.file()).ok().filter(|_| state != "warm");
+        Self { number, state, told, data: data.map(|found| found.share()), fast }
     }
 }
 
@@ -50,6 +54,8 @@ struct Pass {
     ns: f64,
     /// Files that could not be opened or begun.
     failed: Vec<String>,
+    /// Bytes that came from devices.
+    device_bytes: Option<u64>,
 }
 
 impl Pass {
@@ -85,7 +91,7 @@ impl Pass {
 }
 
 pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
-    let found = Found::of(&arguments.files)?;
+    let found = Found::of(&arguments.files, arguments.keep_going)?;
     let words: Vec<String> = arguments.files.iter().map(|word| shown(word)).collect();
     let mut session =
         Session::at_once(&arguments.common, format!("file fast {}", words.join(" ")))?;
@@ -98,13 +104,16 @@ pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
         }
         let bar = session.bar(found.bytes());
         let (pass, counted) = session.observed(|_| pass(&session, arguments, &found, &bar));
+        let threads = arguments.threads.map_or(1, usize::from);
+        let counted = super::without_own_waits(counted, threads);
         bar.finish_and_clear();
         disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
         passes.push(pass?);
     }
     let last = &passes[passes.len() - 1];
-    let failed = !last.failed.is_empty() || last.faults().next().is_some();
-    for why in &last.failed {
+    let not_read = || found.missing.iter().chain(&last.failed);
+    let failed = not_read().next().is_some() || last.faults().next().is_some();
+    for why in not_read() {
         terminal::warn(why);
     }
     let measured = measured(arguments, &found, &passes, disturbance.unwrap_or_default());
@@ -145,6 +154,7 @@ fn pass(
     let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
     let clock = session.clock();
     let mut pass = Pass::default();
+    let before = traffic::fetched();
     let begin = clock.start();
     for number in large {
         let one = one(session, &found.files[number].0, number, &options, bar);
@@ -157,6 +167,8 @@ fn pass(
     }
     side_by_side(session, found, &small, &options, bar, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
+    pass.device_bytes =
+        before.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
     if let Some(first) = pass.failed.first().filter(|_| !arguments.keep_going) {
         return Err(refuse(first));
     }
@@ -176,9 +188,13 @@ fn one(
     bar: &ProgressBar,
 ) -> anyhow::Result<One> {
     let source = Source::open(path).map_err(refuse)?;
+    if source.subject().kind == Kind::Character {
+        let path = shown(path);
+        return Err(refuse(format!("{path} has no end: `file read` reads so many blocks of it")));
+    }
     let fast = read_fast(&source, options, session.clock(), &mut |bytes| bar.inc(bytes))
         .map_err(|error| refuse(format!("read {}: {error}", shown(path))))?;
-    Ok(One::new(number, fast))
+    Ok(One::new(number, &source, fast))
 }
 
 fn side_by_side(
@@ -230,7 +246,7 @@ fn small_one(
     let source = Source::open(path).map_err(|error| error.to_string())?;
     let fast = read_fast(&source, options, clock, &mut |_| {})
         .map_err(|error| format!("read {}: {error}", shown(path)))?;
-    Ok(One::new(number, fast))
+    Ok(One::new(number, &source, fast))
 }
 
 fn measured(
@@ -241,7 +257,8 @@ fn measured(
 ) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
-    let params = Params::one("state", passes[0].state())
+    let states: Vec<&str> = passes.iter().map(Pass::state).collect();
+    let params = Params::one("state", super::state_of_all(&states))
         .and("files", found.files.len() as i64)
         .and("file_bytes", sum.bytes as i64);
     let mut facts = vec![
@@ -266,9 +283,42 @@ fn measured(
         checks: checked(facts),
         verdict: super::unreadable(passes.iter().flat_map(Pass::faults))
             .or_else(|| super::nothing_done(sum.bytes)),
+        doubts: doubts(passes),
         notes: parts,
         ..Measured::default()
     }
+}
+
+/// What speaks against the number, or against the sums: files that changed, passes that differ,
+/// holes that no device was asked for.
+fn doubts(passes: &[Pass]) -> Vec<Reason> {
+    let mut doubts = Vec::new();
+    let mut doubt = |cause, text: String| doubts.push(Reason::new(cause, text));
+    let ones = || passes.iter().flat_map(|pass| &pass.ones);
+    let is_changed = |one: &&One| {
+        one.fast.changed.is_some_and(|change| change.modified || change.size.0 != change.size.1)
+    };
+    let changed = ones().filter(is_changed).count();
+    if changed > 0 || ones().any(|one| one.fast.ended_at.is_some()) {
+        doubt(Cause::NotAsAsked, "what is read changed while it was read".to_owned());
+    }
+    let is_whole = |pass: &&Pass| !pass.ones.iter().any(|one| one.fast.stopped);
+    let mut whole = passes.iter().filter(is_whole);
+    let first = whole.next().map(|pass| (pass.sum().xor, pass.sum().position));
+    if whole.any(|pass| Some((pass.sum().xor, pass.sum().position)) != first) {
+        doubt(Cause::WrongWork, "the passes read different content".to_owned());
+    }
+    if let Some(share) = ones().filter_map(|one| one.data).reduce(f64::min).filter(|it| *it < 1.0) {
+        let text = format!(
+            "only {} of a file is data: holes and reserved space are read without a device",
+            percent(share)
+        );
+        doubt(Cause::NotAsAsked, text);
+    }
+    let states: Vec<&str> = passes.iter().map(Pass::state).collect();
+    doubts.extend(super::other_states(&states));
+    doubts.extend(super::too_short(passes.iter().map(|pass| pass.ns)));
+    doubts
 }
 
 fn named(arguments: &FastArguments) -> String {
@@ -297,10 +347,12 @@ fn parts(pass: &Pass) -> Vec<Part> {
 }
 
 fn part_told(part: &Part) -> String {
+    let is_past = matches!(part.choice.way, Way::Direct | Way::Ring { .. });
     let from = match part.from {
+        _ if is_past => "past the page cache",
         From::Memory => "from memory",
         From::Device => "from the device",
-        From::Unknown => "from where it cannot be told",
+        From::Unknown => "from where cannot be told",
     };
     let threads = match part.choice.threads {
         1 => "1 thread".to_owned(),
@@ -335,11 +387,18 @@ fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: 
     if found.files.len() > 1 {
         facts.push(("files", format!("{} read", last.ones.len())));
     }
+    match found.missing.len() + last.failed.len() {
+        0 => {}
+        count => facts.push(("not read", format!("{count} files, as told above"))),
+    }
     if found.left_out > 0 {
         let example = found.example.clone().unwrap_or_default();
         facts.push(("left out", format!("{}, such as: {example}", found.left_out)));
     }
     let (bytes, seconds) = (sum.bytes, last.ns / 1e9);
+    if passes.len() > 1 {
+        facts.push(("passes", format!("{}; what follows is of the last", passes.len())));
+    }
     facts.push(("read", format!("{bytes} bytes = {:.3} MiB", bytes as f64 / MIB)));
     let (tried, read): (Vec<Part>, Vec<Part>) =
         parts(last).into_iter().partition(|part| part.is_trial);
@@ -354,6 +413,14 @@ fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: 
     refused.sort_unstable();
     refused.dedup();
     facts.extend(refused.into_iter().map(|why| ("not", why.clone())));
+    let elsewhere = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
+    if last.ones.len() == 1 && elsewhere > 0.0 {
+        let text = format!(
+            "{:.6} s for the look at what is in memory, buffers and threads",
+            elsewhere / 1e9
+        );
+        facts.push(("beside", text));
+    }
     if let Some(reason) = reason(arguments, last) {
         facts.push(("because", reason));
     }
@@ -363,6 +430,7 @@ fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: 
         facts.push(("speed", format!("{rate:.0} B/s = {:.1} MiB/s", rate / MIB)));
         facts.extend(ceiling(session, arguments, last).map(|text| ("ceiling", text)));
     }
+    facts.extend(last.device_bytes.map(|bytes| ("from devices", super::bytes_told(bytes))));
     if last.ones.len() == 1 {
         facts.push(("XOR-32", format!("{:08x}", sum.xor)));
         facts.push(("position sum", format!("{:016x}", sum.position)));
@@ -381,12 +449,15 @@ fn reason(arguments: &FastArguments, pass: &Pass) -> Option<String> {
     }
     let parts = parts(pass);
     let is_of = |from: From| parts.iter().any(|part| part.from == from && !part.is_trial);
+    let is_past = parts
+        .iter()
+        .any(|part| !part.is_trial && matches!(part.choice.way, Way::Direct | Way::Ring { .. }));
     let tried = parts.iter().any(|part| part.is_trial);
     let mut why = Vec::new();
     if is_of(From::Memory) {
         why.push("what is in memory is quickest from there");
     }
-    if is_of(From::Device) {
+    if is_past {
         why.push("what is not is read past the page cache, which spares a copy");
     }
     if tried {

@@ -21,11 +21,13 @@ pub(super) struct Found {
     pub(super) left_out: u64,
     /// The first of these, and why.
     pub(super) example: Option<String>,
+    /// What was named and is not there, where that is to be gone over.
+    pub(super) missing: Vec<String>,
 }
 
 impl Found {
-    /// Finds the files of some words.
-    pub(super) fn of(words: &[PathBuf]) -> anyhow::Result<Self> {
+    /// Finds the files of some words; `keep_going` over those that are not there.
+    pub(super) fn of(words: &[PathBuf], keep_going: bool) -> anyhow::Result<Self> {
         let mut found = Self::default();
         for word in words {
             match look(word) {
@@ -33,6 +35,7 @@ impl Found {
                 Ok(subject) => found.files.push((word.clone(), subject.size.unwrap_or(0))),
                 Err(error) => match is_pattern(word) {
                     true => found.pattern(word)?,
+                    false if keep_going => found.missing.push(error.to_string()),
                     false => return Err(refuse(error)),
                 },
             }
@@ -118,15 +121,15 @@ mod tests {
             std::fs::write(at(name), vec![0; length]).unwrap();
         }
         std::os::unix::fs::symlink(folder.path(), at("deep/loop")).unwrap();
-        let found = Found::of(&[folder.path().to_owned()]).unwrap();
+        let found = Found::of(&[folder.path().to_owned()], false).unwrap();
         let names: Vec<_> = found.files.iter().map(|(path, _)| path.clone()).collect();
         assert_eq!(names, [at("a.txt"), at("b.bin"), at("deep/c.bin")]);
         assert_eq!((found.bytes(), found.left_out), (10, 1));
-        let found = Found::of(&[at("*.bin")]).unwrap();
+        let found = Found::of(&[at("*.bin")], false).unwrap();
         assert_eq!(found.bytes(), 3);
-        assert!(Found::of(&[at("*.none")]).is_err());
-        assert!(Found::of(&[at("none")]).is_err());
-        assert!(Found::of(&[at("deep/lo*")]).is_ok(), "a link that was named is followed");
+        assert!(Found::of(&[at("*.none")], false).is_err());
+        assert!(Found::of(&[at("none")], false).is_err());
+        assert!(Found::of(&[at("deep/lo*")], false).is_ok(), "a link that was named is followed");
     }
 
     #[test]
@@ -134,6 +137,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a[1]*.bin");
         std::fs::write(&path, b"x").unwrap();
-        assert_eq!(Found::of(&[path]).unwrap().files.len(), 1);
+        assert_eq!(Found::of(&[path], false).unwrap().files.len(), 1);
     }
 }

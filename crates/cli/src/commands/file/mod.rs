@@ -21,13 +21,16 @@ mod temporary;
 mod write;
 
 use fathom_fileio::read::Fault;
-use fathom_record::{Cause, State, Verdict};
+use fathom_record::{Cause, Disturbance, Reason, State, Verdict};
 
 use crate::arguments::file::{FileArguments, FileCommand};
 use crate::exit::Status;
 
 /// What the models of files are made of, from earlier runs on this host.
 const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];
+
+/// Passes that are shorter tell of their beginning: threads, buffers, the first call.
+const SHORT_NS: f64 = 200_000.0;
 
 /// The verdict on a number for which nothing was read or written.
 fn nothing_done(bytes: u64) -> Option<Verdict> {
@@ -48,6 +51,58 @@ pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
         FileCommand::Sweep(sweep) => sweep::sweep(sweep),
         FileCommand::Cache(cache) => cache::cache(cache),
     }
+}
+
+/// The state of passes that may differ in it, in one word.
+fn state_of_all<'s>(states: &[&'s str]) -> &'s str {
+    match states {
+        [first, rest @ ..] if rest.iter().all(|state| state == first) => first,
+        [] => "unknown",
+        _ => "mixed",
+    }
+}
+
+/// That passes began in different states, so that no one number tells of them.
+fn other_states(states: &[&str]) -> Option<Reason> {
+    let (first, last) = (states.first()?, states.last()?);
+    let is_mixed = states.iter().any(|state| state != first);
+    let text = format!(
+        "the passes began in different states, the first {first}, the last {last}: what one reads \
+         the next finds in memory"
+    );
+    is_mixed.then(|| Reason::new(Cause::NotAsAsked, text))
+}
+
+/// The same counters where more threads than CPUs wait for each other: that is the work's own
+/// doing, and nobody else's.
+fn without_own_waits(counted: Disturbance, threads: usize) -> Disturbance {
+    let cpus = fathom_measure::affinity::allowed().len();
+    let waits = counted.run_queue_ns.filter(|_| threads <= cpus);
+    Disturbance { run_queue_ns: waits, ..counted }
+}
+
+/// That a pass was so short that beginning is a part of it.
+fn too_short(ns: impl Iterator<Item = f64>) -> Option<Reason> {
+    let least = ns.fold(f64::INFINITY, f64::min);
+    let text = || {
+        let took = fathom_report::quantity(least, fathom_record::Unit::Nanoseconds);
+        format!("a pass took {took}: too short for a rate, beginning is most of it")
+    };
+    (least < SHORT_NS).then(|| Reason::new(Cause::TooShort, text()))
+}
+
+/// What cold means where the machine is a guest.
+fn guest(session: &session::Session, state: fathom_fileio::residency::State) -> &'static str {
+    let is_cold = state == fathom_fileio::residency::State::Cold;
+    match is_cold && session.host().virtualization.is_some() {
+        true => "; cold in this guest: its host may hold it",
+        false => "",
+    }
+}
+
+/// A number of bytes, exactly and for people.
+fn bytes_told(bytes: u64) -> String {
+    format!("{bytes} bytes = {}", session::size(bytes))
 }
 
 /// A place that could not be read, in words.

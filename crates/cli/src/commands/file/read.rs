@@ -100,7 +100,9 @@ fn state_and_way(arguments: &ReadArguments, source: &Source) -> anyhow::Result<(
         }
         (state, _) => state,
     };
-    let count = arguments.count;
+    // Calls behind the end read nothing.
+    let blocks = source.subject().size.map(|bytes| bytes.div_ceil(arguments.block as u64));
+    let count = arguments.count.map(|count| blocks.map_or(count, |blocks| count.min(blocks)));
     let way = match (arguments.way, state, arguments.threads) {
         (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
         (Some(WayName::Ring), ..) => Way::Ring { depth: arguments.depth },
@@ -117,7 +119,8 @@ fn state_and_way(arguments: &ReadArguments, source: &Source) -> anyhow::Result<(
         (None, _, 2..) => Way::Pread,
         (Some(WayName::Read) | None, ..) => Way::Calls { count },
     };
-    if count.is_none() && source.subject().kind == fathom_fileio::subject::Kind::Character {
+    if arguments.count.is_none() && source.subject().kind == fathom_fileio::subject::Kind::Character
+    {
         let path = super::session::shown(&arguments.file);
         return Err(refuse(format!("{path} has no end: say how many blocks, as --count 1000")));
     }
@@ -148,6 +151,7 @@ fn pass(
     };
     let device = traffic::fetched();
     let (outcome, counted) = session.observed(|clock| fathom_fileio::read(source, &request, clock));
+    let counted = super::without_own_waits(counted, request.threads);
     let outcome = outcome
         .map_err(|error| refuse(format!("read {}: {error}", source.subject().path.display())))?;
     let device_bytes =
@@ -174,9 +178,10 @@ fn measured(
     disturbance: Disturbance,
 ) -> Measured {
     let last = &passes[passes.len() - 1];
+    let states: Vec<&str> = passes.iter().map(|pass| state::word(pass.before.state)).collect();
     let word = match state {
         StateName::Direct => "direct",
-        _ => state::word(passes[0].before.state),
+        _ => super::state_of_all(&states),
     };
     let params = Params::one("block", arguments.block as i64)
         .and("state", word)
@@ -198,6 +203,8 @@ fn measured(
     let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
     let mut doubts = state::doubts(source, state, &passes[0].before);
     doubts.extend(passes.iter().find_map(changed));
+    doubts.extend(super::other_states(&states).filter(|_| state != StateName::Direct));
+    doubts.extend(super::too_short(passes.iter().map(|pass| pass.outcome.ns)));
     if passes.iter().any(|pass| pass.outcome.sum.xor != passes[0].outcome.sum.xor)
         && !passes.iter().any(|pass| pass.outcome.stopped)
     {
@@ -214,7 +221,7 @@ fn measured(
         doubts,
         remarks,
         notes: cap.map(|cap| cap.told.clone()).unwrap_or_default(),
-        prediction: cap.and_then(Cap::prediction),
+        prediction: cap.and_then(|cap| cap.prediction(last.outcome.sum.bytes)),
         ..Measured::default()
     }
 }
@@ -293,12 +300,19 @@ fn say(
     if passes.len() > 1 && passes.len() <= TOLD {
         for (number, pass) in (1..).zip(passes) {
             let rate = quantity(pass.rate(), fathom_record::Unit::BytesPerSecond);
-            let word = state::word(pass.before.state).to_uppercase();
+            let word = match pass.outcome.bypass {
+                Some(_) => "direct".to_owned(),
+                None => state::word(pass.before.state).to_uppercase(),
+            };
             let text = format!("pass {number}: {word}, {:.6} s, {rate}", pass.outcome.ns / 1e9);
             facts.push(("", text));
         }
     }
-    facts.push(("before", state::told(&last.before)));
+    if passes.len() > 1 {
+        facts.push(("passes", format!("{}; what follows is of the last", passes.len())));
+    }
+    let guest = super::guest(session, last.before.state);
+    facts.push(("before", state::told(&last.before) + guest));
     facts.push(("time", format!("{seconds:.6} s")));
     if bytes > 0 {
         let rate = bytes as f64 / seconds;

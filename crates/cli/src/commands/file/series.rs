@@ -155,7 +155,11 @@ impl Series {
             StateName::Direct => "direct",
             StateName::Cold => "cold",
             StateName::Warm => "warm",
-            StateName::AsIs => state::word(first.before.state),
+            StateName::AsIs => {
+                let states: Vec<&str> =
+                    self.passes.iter().map(|pass| state::word(pass.before.state)).collect();
+                super::state_of_all(&states)
+            }
         };
         let file_bytes = source.subject().size.unwrap_or(last.outcome.sum.bytes);
         let mut params = Params::one("block", block as i64)

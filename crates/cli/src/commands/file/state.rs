@@ -172,6 +172,9 @@ pub(super) fn place(source: &Source) -> String {
         ),
         _ => String::new(),
     };
+    if subject.kind == fathom_fileio::subject::Kind::Character {
+        return format!("{}: a device without an end{link}", super::session::shown(&subject.path));
+    }
     let whither = match (subject.is_on_device(), subject.file_system.name) {
         (Some(false), name) => format!("{name}, which is no device"),
         (_, name) => name.to_owned(),

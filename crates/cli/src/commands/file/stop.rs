@@ -9,6 +9,9 @@ use std::time::Duration;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
+/// How long a read may go on after it was told to stop.
+const GRACE: Duration = Duration::from_secs(5);
+
 /// Told to stop, and by whom.
 pub(super) struct Stop {
     /// Looked at by whatever takes long.
@@ -52,6 +55,11 @@ impl Stop {
         let timer = std::thread::spawn(move || {
             if cancelled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 now.store(true, Ordering::Relaxed);
+                // A read that waits for what does not come does not look.
+                if cancelled.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+                    crate::terminal::warn("a read does not return within the time limit; given up");
+                    std::process::exit(1);
+                }
             }
         });
         let by_person = Arc::clone(&self.by_person);

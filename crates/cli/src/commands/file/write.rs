@@ -29,6 +29,7 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
             "{count} blocks of {block} bytes are {bytes} bytes, above 2^63; give fewer"
         )));
     }
+    check_space(arguments, bytes)?;
     let asked = format!("file write {}", shown(&arguments.file));
     let mut session = Session::begin(&arguments.common, asked)?;
     session.recall(super::MODEL_INPUTS);
@@ -90,6 +91,24 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
 fn is_of_the_place(error: Errno) -> bool {
     use Errno as E;
     [E::NOENT, E::NOTDIR, E::ACCESS, E::PERM, E::ROFS, E::NAMETOOLONG, E::LOOP].contains(&error)
+}
+
+/// Refuses what there is no space for, before the disk is full. What may not be looked at is found
+/// out later.
+fn check_space(arguments: &WriteArguments, bytes: u128) -> anyhow::Result<()> {
+    let folder = arguments.file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(std::path::Path::new("."));
+    let Ok(told) = rustix::fs::statvfs(folder) else { return Ok(()) };
+    let free = told.f_bavail.saturating_mul(told.f_frsize);
+    if told.f_blocks == 0 || bytes <= u128::from(free) {
+        return Ok(());
+    }
+    let (need, free) = (size(bytes as u64), size(free));
+    let folder = shown(folder);
+    Err(refuse(format!(
+        "{need} are to be written to {folder}, where {free} are free; give fewer blocks, or free \
+         space"
+    )))
 }
 
 /// What speaks against a sync: that there is no device behind it, or that it was quicker than any.
@@ -176,7 +195,10 @@ fn measured(
         disturbance,
         checks: checked(facts),
         verdict: super::nothing_done(sum.bytes),
-        doubts: doubts(arguments, passes),
+        doubts: doubts(arguments, passes)
+            .into_iter()
+            .chain(super::too_short(passes.iter().map(total_ns)))
+            .collect(),
         remarks,
         notes: cap.map(|cap| cap.told.clone()).unwrap_or_default(),
         ..Measured::default()
@@ -205,9 +227,10 @@ fn say(session: &mut Session, arguments: &WriteArguments, written: &Written) {
         (
             "total",
             format!(
-                "{} (making the data: {}, not in it)",
+                "{} (not in it: making the data, {}; giving it its name, {})",
                 seconds(total),
-                seconds(written.generate_ns)
+                seconds(written.generate_ns),
+                seconds(written.name_ns)
             ),
         ),
     ];

@@ -141,7 +141,7 @@ fn line(point: &Point, dips: &[u64], columns: Columns) -> String {
     if columns.width {
         text += &format!("{:>8}", half_width(record).map_or("–".to_owned(), percent));
     }
-    text += &format!("{:>12.6}{:>14}", pass.seconds(), pass.bytes());
+    text += &format!("{:>12.6}{:>14}", pass.bytes() as f64 / rate, pass.bytes());
     if columns.dd {
         text += &match statistics::median(&point.dd) {
             Some(dd) => format!("{:>12}{:>10.2}", figure(dd / MIB), rate / dd),
