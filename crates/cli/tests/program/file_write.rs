@@ -12,6 +12,7 @@ use fathom_record::Document;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::file_read::skipped_or_said;
 use crate::group::skipped;
 use crate::{Place, is_refused, text};
 
@@ -151,8 +152,7 @@ fn ctrl_c_and_a_kill_leave_nothing() {
 #[test]
 fn what_does_not_fit_is_refused_before_the_disk_is_full() {
     let test = "file_write::what_does_not_fit_is_refused_before_the_disk_is_full";
-    let say = |what: &str| skipped(what.strip_prefix("skipped: ").unwrap_or(what));
-    if !mounts::inside(test, say) {
+    if !mounts::inside(test, skipped_or_said) {
         return;
     }
     let place = Place::new();
@@ -168,8 +168,7 @@ fn what_does_not_fit_is_refused_before_the_disk_is_full() {
 #[test]
 fn a_file_system_for_reading_only_is_refused() {
     let test = "file_write::a_file_system_for_reading_only_is_refused";
-    let say = |what: &str| skipped(what.strip_prefix("skipped: ").unwrap_or(what));
-    if !mounts::inside(test, say) {
+    if !mounts::inside(test, skipped_or_said) {
         return;
     }
     let place = Place::new();
