@@ -80,34 +80,3 @@ pub(super) fn work<W: Send>(
         Ok((all, clock.ns(begin, clock.stop())))
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use fathom_measure::clock::{Source, Specification};
-
-    use super::*;
-
-    #[test]
-    fn work_that_is_done_before_the_opener_runs_on_is_timed_whole() {
-        let source = Source::MonotonicRaw;
-        let clock = Clock::from_specification(Specification {
-            source,
-            hz: 1e9,
-            resolution_ns: 1.0,
-            read_ns: 50.0,
-        });
-        // The one that waits at the gate works; the one that opens it has nothing to do.
-        let work = |sleeps: bool| {
-            if sleeps {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            Tally::default()
-        };
-        for _ in 0..20 {
-            let (_, ns) = super::work(vec![true, false], &clock, work).expect("threads");
-            assert!(ns >= 20e6, "{ns} ns");
-        }
-    }
-}
