@@ -7,6 +7,7 @@ use crate::listing::started;
 use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
 use crate::quantity::{NOTHING, percent, quantity, quantity_within};
 use crate::spark;
+use crate::table::case;
 use crate::wrap::{NARROWEST, cut, width_of, wrapped};
 
 /// The newest values of a case that stands alone.
@@ -51,7 +52,7 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
     let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
     let name = match series.params.is_empty() {
         true => "all".to_owned(),
-        false => series.params.to_string(),
+        false => case(&series.params),
     };
     let runs = match values.len() {
         1 => "1 run".to_owned(),
@@ -59,9 +60,14 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
     };
     let newest = values.last().map_or(NOTHING.to_owned(), |value| quantity(*value, series.unit));
     let name_width = (width / 3).min(36);
-    let head = format!("  {:<name_width$} {newest:>12} {runs:>9} ", cut(&name, name_width),);
+    // A name that is cut could be another's.
+    let (above, beside) = match width_of(&name) > name_width {
+        true => (wrapped(&name, width, "  ", "    "), String::new()),
+        false => (String::new(), name),
+    };
+    let head = format!("  {beside:<name_width$} {newest:>12} {runs:>9} ");
     let bars = spark::line(&values, (width - width_of(&head).min(width)).min(60));
-    let mut text = format!("{}\n", format!("{head}{bars}").trim_end());
+    let mut text = format!("{above}{}\n", format!("{head}{bars}").trim_end());
     if alone {
         let hidden = series.points.len().saturating_sub(VALUES_SHOWN);
         if hidden > 0 {
