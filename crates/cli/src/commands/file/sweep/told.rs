@@ -111,13 +111,19 @@ fn remarks(points: &[&Point], columns: Columns) -> String {
     let noisy: Vec<&Record> =
         points.iter().map(|point| &point.record).filter(|one| is_noisy(one)).collect();
     if let Some(reason) = noisy.first().and_then(|record| record.verdict.reasons.first()) {
-        text += &format!("~ noisy, {} of {}: {}\n", noisy.len(), points.len(), reason.text);
+        let said = format!("~ noisy, {} of {}: {}", noisy.len(), points.len(), reason.text);
+        text += &wrapped(&said);
     }
     let none = points.iter().find_map(|point| point.record.no_model.as_ref());
     if let Some(none) = none.filter(|_| !columns.predicted) {
-        text += &format!("no model: {}\n", none.0);
+        text += &wrapped(&format!("no model: {}", none.0));
     }
     text
+}
+
+/// In lines as wide as the terminal.
+fn wrapped(text: &str) -> String {
+    fathom_report::paragraph(text, crate::terminal::width(), "", "  ")
 }
 
 fn is_noisy(record: &Record) -> bool {
