@@ -21,7 +21,7 @@ static ABOUT: About = About {
             fetched at least once; from a device: none, where nothing tells of the device",
     source: "each byte of the page cache passes from memory to a core at least once",
     pitfalls: &[
-        "a file that is partly in memory: each piece of 16 MiB is read from where it is, by \
+        "a file that is partly in memory: each piece of 2 MiB is read from where it is, by \
          cachestat or mincore",
         "a way that is the quickest elsewhere: some of the file is read in each, and the rest in \
          the one that was quickest on it; nothing is read twice",
