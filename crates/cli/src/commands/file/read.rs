@@ -48,7 +48,7 @@ pub(super) fn read(arguments: &ReadArguments) -> anyhow::Result<Status> {
     session.recall(super::MODEL_INPUTS);
     let mut passes: Vec<Pass> = Vec::new();
     let mut disturbance: Option<Disturbance> = None;
-    let limit = session.stop().after(arguments.time_limit);
+    let limit = session.stop().after(arguments.time_limit, source.subject().size.is_none());
     for _ in 0..arguments.repeat {
         if session.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
             break;

@@ -91,7 +91,7 @@ impl Series {
             keep_going: false,
             stop,
         };
-        let limit = session.stop().after(limit);
+        let limit = session.stop().after(limit, false);
         let device = fathom_fileio::traffic::fetched();
         let (outcome, counted) =
             session.observed(|clock| fathom_fileio::read(source, &request, clock));

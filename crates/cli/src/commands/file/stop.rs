@@ -47,16 +47,16 @@ impl Stop {
         self.by_person.load(Ordering::Relaxed)
     }
 
-    /// Stops after so much time, unless the value it returns is dropped first.
-    pub(super) fn after(&self, limit: Option<Duration>) -> Option<Limit> {
+    /// Stops after so much time, unless the value it returns is dropped first. `may_hang`: a read
+    /// may wait for what never comes, and then does not look; it is given up.
+    pub(super) fn after(&self, limit: Option<Duration>, may_hang: bool) -> Option<Limit> {
         let limit = limit?;
         let (cancel, cancelled) = channel::<()>();
         let now = Arc::clone(&self.now);
         let timer = std::thread::spawn(move || {
             if cancelled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 now.store(true, Ordering::Relaxed);
-                // A read that waits for what does not come does not look.
-                if cancelled.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
+                if may_hang && cancelled.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
                     crate::terminal::warn("a read does not return within the time limit; given up");
                     std::process::exit(1);
                 }
