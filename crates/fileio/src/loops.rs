@@ -15,124 +15,156 @@ use rustix::io::Errno;
 /// What the stream of a program holds of a file: that of Rust and of Java; others hold 4 KiB.
 pub const STREAM: usize = 8192;
 
-/// read(2) of a block, from where the file stands; at its end it is wound back, which is no call
-/// of those asked for. Returns how many calls gave a whole block.
-///
-/// # Errors
-/// Where the file cannot be read, or is shorter than a block.
-pub fn read(file: &File, block: &mut [u8], calls: u64) -> Result<u64, Errno> {
-    let mut done = 0;
+/// What is done over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// read(2) of so many bytes from where the file stands; at its end it is wound back, which is
+    /// no call of those asked for.
+    Read(usize),
+    /// pread(2) of the first so many bytes, always the same.
+    Pread(usize),
+    /// lseek(2) to block after block of so many bytes, and again to the first.
+    Seek(u64),
+    /// fstat(2), which must tell the size.
+    Stat,
+    /// A byte at a time by way of a buffer of [`STREAM`] bytes in this process, as streams do it:
+    /// one read(2) for each buffer.
+    Stream,
+}
+
+impl Call {
+    /// Those that have names, as records have them.
+    pub const NAMED: [(&str, Self); 6] = [
+        ("read1", Self::Read(1)),
+        ("read4", Self::Read(4)),
+        ("pread4k", Self::Pread(4096)),
+        ("lseek", Self::Seek(4096)),
+        ("fstat", Self::Stat),
+        ("buffered_read1", Self::Stream),
+    ];
+
+    /// The call of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)
+    }
+
+    /// Bytes that one gives.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Read(bytes) | Self::Pread(bytes) => bytes,
+            Self::Stream => 1,
+            Self::Seek(_) | Self::Stat => 0,
+        }
+    }
+}
+
+/// One call on one file, to be repeated. It goes on where it stood.
+#[derive(Debug)]
+pub struct Loop<'f> {
+    call: Call,
+    file: &'f File,
+    /// The file's size when this was made.
+    size: u64,
+    /// What came last.
+    block: Vec<u8>,
+    stream: BufReader<&'f File>,
+    /// Where lseek goes next.
+    place: u64,
+}
+
+impl<'f> Loop<'f> {
+    /// A loop of `call`, which begins at the file's first byte.
+    ///
+    /// # Errors
+    /// Where the file cannot be sought in or told of, and `NODATA` where it is shorter than what
+    /// one call is to give.
+    pub fn new(call: Call, file: &'f File) -> Result<Self, Errno> {
+        rewind(file)?;
+        let size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
+        let least = match call {
+            Call::Seek(block) => block.max(1),
+            _ => call.bytes() as u64,
+        };
+        if size < least || call == Call::Seek(0) {
+            return Err(Errno::NODATA);
+        }
+        let stream = BufReader::with_capacity(STREAM, file);
+        Ok(Self { call, file, size, block: vec![0; call.bytes()], stream, place: 0 })
+    }
+
+    /// Makes the call so many times. Returns how many did what they were to do.
+    ///
+    /// # Errors
+    /// Where one fails, or the file has become too short.
+    pub fn repeat(&mut self, calls: u64) -> Result<u64, Errno> {
+        let Self { call, file, size, block, stream, place } = self;
+        match *call {
+            Call::Read(bytes) => round_and_round(file, calls, || {
+                Ok(rustix::io::read(&**file, &mut **block)? == bytes)
+            }),
+            Call::Stream => round_and_round(file, calls, || match stream.read(block) {
+                // Looked at one by one, as a program does that is given one at a time.
+                Ok(read) => Ok(black_box(&**block).len() == read),
+                Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
+            }),
+            Call::Pread(bytes) => {
+                count(calls, || Ok(rustix::io::pread(&**file, &mut **block, 0)? == bytes))
+            }
+            Call::Seek(bytes) => {
+                let last = *size - bytes;
+                count(calls, || {
+                    let to = *place;
+                    *place = if to + bytes > last { 0 } else { to + bytes };
+                    Ok(seek(&**file, SeekFrom::Start(to))? == to)
+                })
+            }
+            Call::Stat => count(calls, || Ok(fstat(&**file)?.st_size as u64 == *size)),
+        }
+    }
+
+    /// What the last call gave.
+    pub fn last(&self) -> &[u8] {
+        &self.block
+    }
+}
+
+/// How many of so many calls were good.
+#[inline(always)]
+fn count(calls: u64, mut once: impl FnMut() -> Result<bool, Errno>) -> Result<u64, Errno> {
+    let mut good = 0;
+    for _ in 0..calls {
+        good += u64::from(once()?);
+    }
+    Ok(good)
+}
+
+/// So many good calls, from the beginning of the file again where one is not good.
+#[inline(always)]
+fn round_and_round(
+    file: &File,
+    calls: u64,
+    mut once: impl FnMut() -> Result<bool, Errno>,
+) -> Result<u64, Errno> {
+    let mut good = 0;
     let mut was_wound = false;
-    while done < calls {
-        if rustix::io::read(file, &mut *block)? == block.len() {
-            done += 1;
+    while good < calls {
+        if once()? {
+            good += 1;
             was_wound = false;
         } else if was_wound {
             return Err(Errno::NODATA);
         } else {
+            // What a stream held is used up here, so the descriptor alone has a place.
             rewind(file)?;
             was_wound = true;
         }
     }
-    Ok(done)
-}
-
-/// pread(2) of block after block of the first `end` bytes, and again from the first. Returns how
-/// many calls gave a whole block.
-///
-/// # Errors
-/// Where the file cannot be read, or `end` is less than a block.
-pub fn pread(file: &File, block: &mut [u8], end: u64, calls: u64) -> Result<u64, Errno> {
-    let mut places = Places::within(end, block.len() as u64)?;
-    let mut done = 0;
-    for _ in 0..calls {
-        done += u64::from(rustix::io::pread(file, &mut *block, places.next())? == block.len());
-    }
-    Ok(done)
-}
-
-/// lseek(2) to block after block of the first `end` bytes, and again to the first. Returns how
-/// many calls arrived where they were to.
-///
-/// # Errors
-/// Where the file cannot be sought in, or `end` is less than a block.
-pub fn lseek(file: &File, block: u64, end: u64, calls: u64) -> Result<u64, Errno> {
-    let mut places = Places::within(end, block)?;
-    let mut done = 0;
-    for _ in 0..calls {
-        let place = places.next();
-        done += u64::from(seek(file, SeekFrom::Start(place))? == place);
-    }
-    Ok(done)
-}
-
-/// fstat(2) of the file. Returns how many calls told its size.
-///
-/// # Errors
-/// Where they fail.
-pub fn fstat_of(file: &File, calls: u64) -> Result<u64, Errno> {
-    let size = fstat(file)?.st_size;
-    let mut done = 0;
-    for _ in 0..calls {
-        done += u64::from(fstat(file)?.st_size == size);
-    }
-    Ok(done)
-}
-
-/// A byte at a time by way of a buffer of [`STREAM`] bytes in this process, as
-/// streams do it: one read(2) for each buffer. Returns how many bytes came.
-///
-/// # Errors
-/// Where the file cannot be read, or is empty.
-pub fn buffered_read1(file: &File, calls: u64) -> Result<u64, Errno> {
-    let mut stream = BufReader::with_capacity(STREAM, file);
-    let mut byte = [0_u8];
-    let mut done = 0;
-    let mut was_wound = false;
-    while done < calls {
-        let read = stream.read(&mut byte);
-        if read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))? == 1 {
-            black_box(byte);
-            done += 1;
-            was_wound = false;
-        } else if was_wound {
-            return Err(Errno::NODATA);
-        } else {
-            // The buffer is empty here, so the descriptor alone has a place.
-            rewind(file)?;
-            was_wound = true;
-        }
-    }
-    Ok(done)
+    Ok(good)
 }
 
 /// Winds a file back to its first byte.
-///
-/// # Errors
-/// Where it cannot be sought in.
-pub fn rewind(file: &File) -> Result<(), Errno> {
+fn rewind(file: &File) -> Result<(), Errno> {
     seek(file, SeekFrom::Start(0)).map(|_| ())
-}
-
-/// Block after block of the first bytes of a file, for ever.
-struct Places {
-    next: u64,
-    block: u64,
-    /// The last place where a whole block fits.
-    last: u64,
-}
-
-impl Places {
-    fn within(end: u64, block: u64) -> Result<Self, Errno> {
-        let last = end.checked_sub(block).filter(|_| block > 0).ok_or(Errno::NODATA)?;
-        Ok(Self { next: 0, block, last })
-    }
-
-    fn next(&mut self) -> u64 {
-        let place = self.next;
-        self.next = if place + self.block > self.last { 0 } else { place + self.block };
-        place
-    }
 }
 
 #[cfg(test)]
@@ -143,43 +175,65 @@ mod tests {
 
     fn file(bytes: usize) -> File {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&vec![7; bytes]).unwrap();
-        rewind(&file).unwrap();
+        let bytes: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+        file.write_all(&bytes).unwrap();
         file
     }
 
     #[test]
     fn every_loop_does_as_many_calls_as_asked_for_also_beyond_the_end_of_the_file() {
         let file = file(10_001);
-        assert_eq!(read(&file, &mut [0; 1], 25_000), Ok(25_000));
-        assert_eq!(read(&file, &mut [0; 4], 25_000), Ok(25_000));
-        assert_eq!(pread(&file, &mut [0; 4096], 10_001, 1000), Ok(1000));
-        assert_eq!(lseek(&file, 4096, 10_001, 1000), Ok(1000));
-        assert_eq!(fstat_of(&file, 1000), Ok(1000));
-        assert_eq!(buffered_read1(&file, 25_000), Ok(25_000));
+        for (name, call) in Call::NAMED {
+            let mut again = Loop::new(call, &file).unwrap();
+            assert_eq!(again.repeat(12_000), Ok(12_000), "{name}");
+            assert_eq!(again.repeat(13_000), Ok(13_000), "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_file_in_order_and_then_of_its_beginning() {
+        let file = file(10_000);
+        for call in [Call::Read(1), Call::Stream] {
+            let mut again = Loop::new(call, &file).unwrap();
+            for at in (0..10_000).chain([0, 1]) {
+                again.repeat(1).unwrap();
+                assert_eq!(again.last(), [(at % 251) as u8], "{call:?} at {at}");
+            }
+        }
     }
 
     #[test]
     fn a_file_shorter_than_a_block_is_an_error_and_no_endless_loop() {
-        let file = file(3);
-        assert_eq!(read(&file, &mut [0; 4], 10), Err(Errno::NODATA));
-        assert_eq!(pread(&file, &mut [0; 4], 3, 10), Err(Errno::NODATA));
-        assert_eq!(lseek(&file, 4, 3, 10), Err(Errno::NODATA));
-        assert_eq!(lseek(&file, 0, 3, 10), Err(Errno::NODATA));
-        assert_eq!(buffered_read1(&tempfile::tempfile().unwrap(), 10), Err(Errno::NODATA));
+        let short = file(3);
+        for call in [Call::Read(4), Call::Pread(4), Call::Seek(4), Call::Seek(0)] {
+            assert_eq!(Loop::new(call, &short).err(), Some(Errno::NODATA), "{call:?}");
+        }
+        let empty = tempfile::tempfile().unwrap();
+        assert_eq!(Loop::new(Call::Stream, &empty).err(), Some(Errno::NODATA));
+        let cut = file(8);
+        let mut again = Loop::new(Call::Read(4), &cut).unwrap();
+        cut.set_len(3).unwrap();
+        assert_eq!(again.repeat(10), Err(Errno::NODATA), "it became too short");
     }
 
     #[test]
     fn calls_that_did_less_are_not_counted() {
-        let short = file(6000);
-        assert_eq!(pread(&short, &mut [0; 4096], 8192, 10), Ok(5), "each second lies behind it");
+        let cut = file(6000);
+        let mut blocks = Loop::new(Call::Pread(4096), &cut).unwrap();
+        let mut sizes = Loop::new(Call::Stat, &cut).unwrap();
+        assert_eq!((blocks.repeat(10), sizes.repeat(10)), (Ok(10), Ok(10)));
+        cut.set_len(4095).unwrap();
+        assert_eq!((blocks.repeat(10), sizes.repeat(10)), (Ok(0), Ok(0)));
     }
 
     #[test]
-    fn places_are_each_whole_block_in_order_and_again() {
-        let mut places = Places::within(11, 4).unwrap();
-        assert_eq!([0; 5].map(|_| places.next()), [0, 4, 0, 4, 0]);
-        let mut one = Places::within(4, 4).unwrap();
-        assert_eq!([0; 3].map(|_| one.next()), [0; 3]);
+    fn lseek_goes_to_each_whole_block_in_order_and_again() {
+        let file = file(11);
+        let mut again = Loop::new(Call::Seek(4), &file).unwrap();
+        let places = [0; 5].map(|_| {
+            again.repeat(1).unwrap();
+            seek(&file, SeekFrom::Current(0)).unwrap()
+        });
+        assert_eq!(places, [0, 4, 0, 4, 0]);
     }
 }

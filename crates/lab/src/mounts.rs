@@ -39,8 +39,8 @@ fn again(test: &str) -> Result<String, String> {
     let this = std::env::current_exe().expect("the path of this program");
     let mut again = Command::new(program);
     again.args(rest).arg(this).args([test, "--exact", "--nocapture", "--test-threads=1"]);
-    // Temporary folders of its own, which are taken away when its mounts are gone: one that is still
-    // mounted on cannot be, from within.
+    // Temporary folders of its own, which are taken away when its mounts are gone: one that is
+    // still mounted on cannot be, from within.
     let name = format!("fathom-lab-{}-{}", std::process::id(), test.replace("::", "-"));
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir(&folder).expect("a folder");

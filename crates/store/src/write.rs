@@ -25,7 +25,7 @@ impl Store {
         self.write(|transaction, failed| row.insert(transaction, failed))
     }
 
-    /// Stores a whole run that was made elsewhere, in one transaction: all of it, or nothing. False
+    /// Stores a whole run that is over, in one transaction: all of it, or nothing. False
     /// where the store has that run already, which is left as it is.
     ///
     /// # Errors

@@ -152,6 +152,10 @@ fn what_lives_in_memory_cannot_be_cold_and_gives_no_number() {
     assert_eq!(cold.verdict.state, State::Invalid);
     let reason = &cold.verdict.reasons[0].text;
     assert!(reason.contains("100 % cached") && reason.contains("tmpfs"), "{reason}");
+    let name = path.to_str().expect("a name in UTF-8");
+    let cold = ["file", "read", name, "--block", "64K", "--state", "cold", "--repeat", "2"];
+    let told = text(&place.run(&cold).stdout);
+    assert!(told.contains("invalid") && !told.contains("B/s"), "a number all the same: {told}");
     let warm = record(&place, &path, &["--block", "64K"]);
     assert!(warm.verdict.shows_number(), "{:?}", warm.verdict);
 }

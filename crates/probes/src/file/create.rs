@@ -1,11 +1,10 @@
 //! file.create: a new file with a name, with some bytes in it or none.
 
+use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::SMALL_BYTES;
-use super::named::Named;
+use super::named::{cases_of_small, disk_of_small, visit_small};
 use crate::ordinal::Order;
 use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
 
@@ -60,41 +59,18 @@ impl Probe for Create {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let files = sampler.files()?;
-        let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-        let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, FILES, bytes)).collect();
-        let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
-            cases: vec![index],
-            batch: FILES as u64,
-            operation: Box::new(move |clock, values| {
-                let start = clock.start();
-                set.create()?;
-                let stop = clock.stop();
-                values[0] = clock.ns(start, stop) / FILES as f64;
-                let whole = set.whole();
-                if whole != FILES {
-                    let text = format!("{whole} of {FILES} files have all their bytes");
-                    return Err(Fault::WrongWork(text));
-                }
-                set.delete()
-            }),
-        });
-        sampler.run(works.collect());
-        for index in 0..cases.len() {
-            let text = format!("{FILES} were there after each pass, with all their bytes");
-            sampler.check(index, "files", true, text);
-        }
-        Ok(())
+        let check = ("files", format!("{FILES} were there after each pass, with all their bytes"));
+        visit_small(cases, sampler, FILES, check, |set, clock| {
+            let start = clock.start();
+            set.create()?;
+            let stop = clock.stop();
+            let whole = set.whole();
+            if whole != FILES {
+                let text = format!("{whole} of {FILES} files have all their bytes");
+                return Err(Fault::WrongWork(text));
+            }
+            set.delete()?;
+            Ok(clock.ns(start, stop) / FILES as f64)
+        })
     }
-}
-
-/// A case for each size of a small file.
-pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {
-    SMALL_BYTES.map(|bytes| Case { params: Params::one("bytes", bytes), cost_ns }).into()
-}
-
-/// What so many small files take, of all sizes, in whole blocks of the file system.
-pub(super) fn disk_of_small(files: usize) -> Disk {
-    let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
-    Disk { large: 0, own: files as u64 * blocks as u64 }
 }

@@ -1,11 +1,11 @@
 //! file.delete: a file with a name is taken away.
 
+use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::create::{FILES, cases_of_small, disk_of_small};
-use super::named::Named;
+use super::create::FILES;
+use super::named::{cases_of_small, disk_of_small, visit_small};
 use crate::ordinal::Order;
 use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
 
@@ -57,28 +57,16 @@ impl Probe for Delete {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let files = sampler.files()?;
-        let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-        let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, FILES, bytes)).collect();
-        let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
-            cases: vec![index],
-            batch: FILES as u64,
-            operation: Box::new(move |clock, values| {
-                set.create()?;
-                let start = clock.start();
-                set.delete()?;
-                let stop = clock.stop();
-                values[0] = clock.ns(start, stop) / FILES as f64;
-                match set.there() {
-                    0 => Ok(()),
-                    left => Err(Fault::WrongWork(format!("{left} of {FILES} files are left"))),
-                }
-            }),
-        });
-        sampler.run(works.collect());
-        for index in 0..cases.len() {
-            sampler.check(index, "files", true, format!("none of {FILES} left after each pass"));
-        }
-        Ok(())
+        let check = ("files", format!("none of {FILES} left after each pass"));
+        visit_small(cases, sampler, FILES, check, |set, clock| {
+            set.create()?;
+            let start = clock.start();
+            set.delete()?;
+            let stop = clock.stop();
+            match set.there() {
+                0 => Ok(clock.ns(start, stop) / FILES as f64),
+                left => Err(Fault::WrongWork(format!("{left} of {FILES} files are left"))),
+            }
+        })
     }
 }

@@ -4,12 +4,11 @@ use std::fs::File;
 
 use fathom_fileio::residency::{self, Witness};
 use fathom_measure::sampler::Fault;
-use fathom_measure::{Clock, Sampler, Work};
+use fathom_measure::{Clock, Sampler};
 use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
 
-use super::create::{cases_of_small, disk_of_small};
 use super::failed;
-use super::named::Named;
+use super::named::{Named, cases_of_small, disk_of_small, visit_small};
 use crate::ordinal::Order;
 use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
 
@@ -67,22 +66,13 @@ impl Probe for Fsync {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let files = sampler.files()?;
-        let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-        let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, 1, bytes)).collect();
-        let works = sets.iter().enumerate().map(|(index, set)| {
-            Work::single(vec![index], move |clock, values| {
-                let file = set.open(0)?;
-                values[0] = synced(set, &file, clock)?;
-                set.delete()
-            })
-        });
-        sampler.run(works.collect());
-        for index in 0..cases.len() {
-            let text = "nothing left to be written after each, where cachestat tells";
-            sampler.check(index, "written", true, text);
-        }
-        Ok(())
+        let check = ("written", "nothing left to be written after each, where cachestat tells");
+        visit_small(cases, sampler, 1, check, |set, clock| {
+            let file = set.open(0)?;
+            let ns = synced(set, &file, clock)?;
+            set.delete()?;
+            Ok(ns)
+        })
     }
 }
 

@@ -5,10 +5,53 @@ use std::path::PathBuf;
 
 use fathom_fileio::Generator;
 use fathom_measure::sampler::{Fault, Files};
+use fathom_measure::{Clock, Sampler, Work};
+use fathom_record::Params;
 use rustix::fs::{CWD, Mode, OFlags, openat, stat, unlink};
 use rustix::io::Errno;
 
-use super::failed;
+use super::{SMALL_BYTES, failed};
+use crate::{Case, Disk};
+
+/// A case for each size of a small file.
+pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {
+    SMALL_BYTES.map(|bytes| Case { params: Params::one("bytes", bytes), cost_ns }).into()
+}
+
+/// What so many small files take, of all sizes, in whole blocks of the file system.
+pub(super) fn disk_of_small(files: usize) -> Disk {
+    let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
+    Disk { large: 0, own: files as u64 * blocks as u64 }
+}
+
+/// A set of `count` small files for each case, and an operation on each in turn, which answers in
+/// nanoseconds a file. `check` says what it looked after.
+pub(super) fn visit_small(
+    cases: &[Case],
+    sampler: &mut Sampler,
+    count: usize,
+    check: (&str, impl Into<String>),
+    operation: impl Fn(&Named, &Clock) -> Result<f64, Fault>,
+) -> Result<(), Fault> {
+    let files = sampler.files()?;
+    let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
+    let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, count, bytes)).collect();
+    let operation = &operation;
+    let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
+        cases: vec![index],
+        batch: count as u64,
+        operation: Box::new(move |clock, values| {
+            values[0] = operation(set, clock)?;
+            Ok(())
+        }),
+    });
+    sampler.run(works.collect());
+    let (name, detail) = (check.0, check.1.into());
+    for index in 0..cases.len() {
+        sampler.check(index, name, true, detail.clone());
+    }
+    Ok(())
+}
 
 /// So many small files. What is left of them goes with this.
 pub(super) struct Named {

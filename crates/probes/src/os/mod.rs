@@ -16,7 +16,7 @@ pub mod process_exec;
 pub mod process_fork;
 mod program;
 pub mod ratio;
-pub(crate) mod raw_call;
+mod raw_call;
 pub mod round_trip;
 pub(crate) mod shared;
 pub mod signal;

@@ -188,7 +188,7 @@ fn settled(call: RawCall) -> RawCall {
 }
 
 /// The call, if its trial returned what it should: else whether it is forbidden here or broken.
-pub(crate) fn tried(
+pub(super) fn tried(
     name: &str,
     call: RawCall,
     matched: u64,

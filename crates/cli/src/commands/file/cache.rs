@@ -7,8 +7,8 @@ use fathom_report::binary_size;
 use super::read::Pass;
 use super::series::{Manner, Series};
 use super::session::{Session, refuse, shown, size};
-use super::state;
 use super::temporary::{Folder, Temporary, announce};
+use super::{MIB, state};
 use crate::arguments::file::StateName;
 use crate::arguments::file::cache::CacheArguments;
 use crate::exit::Status;
@@ -20,7 +20,6 @@ const READS: usize = 3;
 /// So many rounds of one process may have an interval, and the seed of its bootstrap.
 const ROUNDS_MIN: usize = 6;
 const SEED: u64 = 1;
-const MIB: f64 = 1_048_576.0;
 
 pub(super) fn cache(arguments: &CacheArguments) -> anyhow::Result<Status> {
     let named = match &arguments.file {

@@ -1,10 +1,10 @@
 //! `fathom file calls`: what a call on a cached file costs, where nobody looks at the bytes.
 
-use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fathom_fileio::Source;
+use fathom_fileio::loops::{Call, Loop};
 use fathom_fileio::residency::{self, Residency};
-use fathom_fileio::{Source, loops};
 use fathom_measure::Clock;
 use fathom_record::{Cause, Disturbance, Params, State, Unit, Verdict, statistics};
 use fathom_report::quantity;
@@ -25,9 +25,6 @@ const SLICE: u64 = 100_000;
 const PASS_MAX: u64 = 100_000;
 const BLOCK: u64 = 4096;
 
-/// The calls, as records have them.
-const CALLS: [&str; 6] = ["read1", "read4", "pread4k", "lseek", "fstat", "buffered_read1"];
-
 /// One pass.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Pass {
@@ -47,7 +44,8 @@ impl Pass {
 
 /// All passes of one call with one count.
 struct Row {
-    call: &'static str,
+    name: &'static str,
+    call: Call,
     count: u64,
     passes: Vec<Pass>,
 }
@@ -99,7 +97,7 @@ pub(super) fn calls(arguments: &CallsArguments) -> anyhow::Result<Status> {
         anyhow::anyhow!("read {}: {error}", source.subject().path.display())
     })?;
     say(&mut session, &rows, &pairs);
-    for call in CALLS {
+    for (call, _) in Call::NAMED {
         let Some(measured) = measured(call, &source, &before, &rows, &pairs) else { continue };
         let measured = Measured { disturbance: disturbance.clone(), ..measured };
         let record = session.record(measured);
@@ -137,32 +135,16 @@ fn rows(
     clock: &Clock,
     stop: &AtomicBool,
 ) -> Result<Vec<Row>, Errno> {
-    let row = |(count, call)| Row { call, count, passes: Vec::new() };
-    let cases = arguments.calls.0.iter().flat_map(|&count| CALLS.map(|call| (count, call)));
-    let mut rows: Vec<Row> = cases.map(row).collect();
-    let end = source.subject().size.unwrap_or(0);
+    let row = |count, (name, call)| Row { name, call, count, passes: Vec::new() };
+    let of_count = |&count| Call::NAMED.map(|call| row(count, call));
+    let mut rows: Vec<Row> = arguments.calls.0.iter().flat_map(of_count).collect();
     for _ in 0..arguments.repeat {
         for row in &mut rows {
-            let (call, file) = (row.call, source.file());
-            loops::rewind(file)?;
-            let pass = pass(clock, row.count, stop, |calls| one(call, file, end, calls))?;
-            row.passes.extend(pass);
+            let again = Loop::new(row.call, source.file())?;
+            row.passes.extend(pass(clock, row.count, stop, again)?);
         }
     }
     Ok(rows)
-}
-
-/// A number of calls of one kind; how many did what they were to do.
-fn one(call: &str, file: &File, end: u64, calls: u64) -> Result<u64, Errno> {
-    match call {
-        "read1" => loops::read(file, &mut [0; 1], calls),
-        "read4" => loops::read(file, &mut [0; 4], calls),
-        // One place again and again, as in a run: another is another page to be found and fetched.
-        "pread4k" => loops::pread(file, &mut [0; BLOCK as usize], BLOCK, calls),
-        "lseek" => loops::lseek(file, BLOCK, end, calls),
-        "fstat" => loops::fstat_of(file, calls),
-        _ => loops::buffered_read1(file, calls),
-    }
 }
 
 /// Times calls; none where it was told to stop before the first.
@@ -170,13 +152,13 @@ fn pass(
     clock: &Clock,
     asked: u64,
     stop: &AtomicBool,
-    mut calls: impl FnMut(u64) -> Result<u64, Errno>,
+    mut again: Loop<'_>,
 ) -> Result<Option<Pass>, Errno> {
     let mut pass = Pass::default();
     while pass.made < asked && !stop.load(Ordering::Relaxed) {
         let slice = (asked - pass.made).min(SLICE);
         let begin = clock.start();
-        pass.done += calls(slice)?;
+        pass.done += again.repeat(slice)?;
         let ns = clock.ns(begin, clock.stop());
         pass.made += slice;
         pass.ns += ns;
@@ -195,17 +177,14 @@ fn pairs(
     let (file, end) = (source.file(), source.subject().size.unwrap_or(0));
     let mut pairs = Vec::new();
     for &block in &arguments.blocks {
-        let mut buffer = vec![0; block];
-        let block = block as u64;
-        let calls = (end / block).min(PASS_MAX);
+        let calls = (end / block as u64).min(PASS_MAX);
         let (mut reads, mut seeks) = (Vec::new(), Vec::new());
         for _ in 0..arguments.repeat {
-            loops::rewind(file)?;
-            reads.extend(pass(clock, calls, stop, |calls| loops::read(file, &mut buffer, calls))?);
-            seeks.extend(pass(clock, calls, stop, |calls| loops::lseek(file, block, end, calls))?);
+            reads.extend(pass(clock, calls, stop, Loop::new(Call::Read(block), file)?)?);
+            seeks.extend(pass(clock, calls, stop, Loop::new(Call::Seek(block as u64), file)?)?);
         }
         if let Some((read, seek)) = median(&reads).zip(median(&seeks)) {
-            pairs.push(Pair { block, calls, read, seek });
+            pairs.push(Pair { block: block as u64, calls, read, seek });
         }
     }
     Ok(pairs)
@@ -219,7 +198,7 @@ fn measured(
     rows: &[Row],
     pairs: &[Pair],
 ) -> Option<Measured> {
-    let of_call: Vec<&Row> = rows.iter().filter(|row| row.call == call).collect();
+    let of_call: Vec<&Row> = rows.iter().filter(|row| row.name == call).collect();
     let most = of_call.iter().rfind(|row| !row.passes.is_empty())?;
     let passes = of_call.iter().flat_map(|row| &row.passes);
     let (made, done) = passes.fold((0, 0), |sum, pass| (sum.0 + pass.made, sum.1 + pass.done));
@@ -267,8 +246,8 @@ fn rate(ns: f64) -> String {
 
 fn say(session: &mut Session, rows: &[Row], pairs: &[Pair]) {
     let mut text = format!("\n{:<16}{:>12}{:>14}{:>14}\n", "call", "calls", "calls/s", "each");
-    for call in CALLS {
-        for row in rows.iter().filter(|row| row.call == call) {
+    for (call, _) in Call::NAMED {
+        for row in rows.iter().filter(|row| row.name == call) {
             let Some(ns) = row.median() else { continue };
             let (count, rate) = (row.count, format!("{:.0}", 1e9 / ns));
             text += &format!("{call:<16}{count:>12}{rate:>14}{:>14}\n", time(ns));

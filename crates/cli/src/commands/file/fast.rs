@@ -10,14 +10,14 @@ use fathom_fileio::subject::Kind;
 use fathom_fileio::{Source, Sum, extents, traffic};
 use fathom_measure::affinity;
 use fathom_probes::Known;
-use fathom_record::{Cause, Disturbance, Params, Reason, Unit};
+use fathom_record::{Cause, Disturbance, Params, Reason, Record, Unit};
 use fathom_report::{percent, quantity};
 use indicatif::ProgressBar;
 
 use super::found::Found;
 use super::read::name_of;
 use super::session::{Measured, Session, checked, refuse, shown, size};
-use super::state;
+use super::{MIB, state};
 use crate::arguments::file::{FastArguments, PathName};
 use crate::exit::Status;
 use crate::terminal;
@@ -26,7 +26,6 @@ use crate::terminal;
 const SMALL: u64 = 16 << 20;
 /// So many files are told one by one.
 const TOLD: usize = 1000;
-const MIB: f64 = 1_048_576.0;
 
 /// What came of one file.
 struct One {
@@ -56,6 +55,8 @@ struct Pass {
     failed: Vec<String>,
     /// Bytes that came from devices.
     device_bytes: Option<u64>,
+    /// Threads that read small files side by side.
+    beside: usize,
 }
 
 impl Pass {
@@ -76,17 +77,16 @@ impl Pass {
         self.ones.iter().flat_map(|one| &one.fast.faults)
     }
 
+    /// The most threads that read at once.
+    fn threads(&self) -> usize {
+        let parts = self.ones.iter().flat_map(|one| &one.fast.parts);
+        parts.map(|part| part.choice.threads).fold(self.beside, usize::max)
+    }
+
     /// In one word, what of the files was in memory.
     fn state(&self) -> &'static str {
-        let mut words: Vec<&'static str> = self.ones.iter().map(|one| one.state).collect();
-        words.sort_unstable();
-        words.dedup();
-        match words.as_slice() {
-            [only] => only,
-            [] => "unknown",
-            words if words.contains(&"unknown") => "unknown",
-            _ => "mixed",
-        }
+        let words: Vec<&'static str> = self.ones.iter().map(|one| one.state).collect();
+        super::state_of_all(&words)
     }
 }
 
@@ -104,11 +104,11 @@ pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
         }
         let bar = session.bar(found.bytes());
         let (pass, counted) = session.observed(|_| pass(&session, arguments, &found, &bar));
-        let threads = arguments.threads.map_or(1, usize::from);
-        let counted = super::without_own_waits(counted, threads);
         bar.finish_and_clear();
+        let pass = pass?;
+        let counted = super::without_own_waits(counted, pass.threads());
         disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
-        passes.push(pass?);
+        passes.push(pass);
     }
     let last = &passes[passes.len() - 1];
     let not_read = || found.missing.iter().chain(&last.failed);
@@ -118,7 +118,7 @@ pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
     }
     let measured = measured(arguments, &found, &passes, disturbance.unwrap_or_default());
     let record = session.record(measured);
-    say(&mut session, arguments, &found, &passes);
+    say(&mut session, &record, arguments, &found, &passes);
     session.say_standing(&record);
     match session.end()? {
         Status::Done if failed => Ok(Status::Failed),
@@ -227,6 +227,7 @@ fn side_by_side(
             }
         }
     };
+    pass.beside = if small.is_empty() { 0 } else { threads };
     std::thread::scope(|scope| {
         for _ in 1..threads {
             scope.spawn(work);
@@ -274,15 +275,17 @@ fn measured(
         0 => Vec::new(),
         _ => passes.iter().map(Pass::rate).collect(),
     };
-    let parts = parts(last).iter().map(part_told).collect();
+    let verdict = super::unreadable(passes.iter().flat_map(Pass::faults))
+        .or_else(|| super::nothing_done(sum.bytes));
+    let is_shown = verdict.is_none();
+    let parts = parts(last).iter().map(|part| part_told(part, is_shown)).collect();
     Measured {
         metric: "file.fast",
         params,
         values,
         disturbance,
         checks: checked(facts),
-        verdict: super::unreadable(passes.iter().flat_map(Pass::faults))
-            .or_else(|| super::nothing_done(sum.bytes)),
+        verdict,
         doubts: doubts(passes),
         notes: parts,
         ..Measured::default()
@@ -346,7 +349,8 @@ fn parts(pass: &Pass) -> Vec<Part> {
     parts
 }
 
-fn part_told(part: &Part) -> String {
+/// A part in words, with its rate where that may be shown.
+fn part_told(part: &Part, is_shown: bool) -> String {
     let is_past = matches!(part.choice.way, Way::Direct | Way::Ring { .. });
     let from = match part.from {
         _ if is_past => "past the page cache",
@@ -359,10 +363,13 @@ fn part_told(part: &Part) -> String {
         threads => format!("{threads} threads"),
     };
     let (bytes, block) = (size(part.bytes), size(part.choice.block as u64));
-    let rate = quantity(part.rate(), Unit::BytesPerSecond);
     let trial = if part.is_trial { " (tried)" } else { "" };
     let way = name_of(part.choice.way);
-    format!("{bytes} {from} by {way}, {threads}, blocks of {block}: {rate}{trial}")
+    let rate = match is_shown {
+        true => format!(": {}{trial}", quantity(part.rate(), Unit::BytesPerSecond)),
+        false => trial.to_owned(),
+    };
+    format!("{bytes} {from} by {way}, {threads}, blocks of {block}{rate}")
 }
 
 fn trial_told(part: &Part) -> String {
@@ -371,7 +378,14 @@ fn trial_told(part: &Part) -> String {
     format!("{way} {rate} on {} {from}", size(part.bytes))
 }
 
-fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: &[Pass]) {
+fn say(
+    session: &mut Session,
+    record: &Record,
+    arguments: &FastArguments,
+    found: &Found,
+    passes: &[Pass],
+) {
+    let is_shown = record.verdict.shows_number();
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
     if let [one] = last.ones.as_slice() {
@@ -400,19 +414,7 @@ fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: 
         facts.push(("passes", format!("{}; what follows is of the last", passes.len())));
     }
     facts.push(("read", format!("{bytes} bytes = {:.3} MiB", bytes as f64 / MIB)));
-    let (tried, read): (Vec<Part>, Vec<Part>) =
-        parts(last).into_iter().partition(|part| part.is_trial);
-    for (number, part) in read.iter().enumerate() {
-        facts.push((if number == 0 { "by" } else { "" }, part_told(part)));
-    }
-    if !tried.is_empty() {
-        let words: Vec<String> = tried.iter().map(trial_told).collect();
-        facts.push(("tried", words.join("; ")));
-    }
-    let mut refused: Vec<&String> = last.ones.iter().flat_map(|one| &one.fast.refused).collect();
-    refused.sort_unstable();
-    refused.dedup();
-    facts.extend(refused.into_iter().map(|why| ("not", why.clone())));
+    facts.extend(ways(last, is_shown));
     let elsewhere = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
     if last.ones.len() == 1 && elsewhere > 0.0 {
         let text = format!(
@@ -426,8 +428,9 @@ fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: 
     }
     facts.push(("time", format!("{seconds:.6} s")));
     if bytes > 0 {
-        let rate = bytes as f64 / seconds;
-        facts.push(("speed", format!("{rate:.0} B/s = {:.1} MiB/s", rate / MIB)));
+        facts.push(("speed", super::speed_told(record, bytes, last.ns, None)));
+    }
+    if bytes > 0 && is_shown {
         facts.extend(ceiling(session, arguments, last).map(|text| ("ceiling", text)));
     }
     facts.extend(last.device_bytes.map(|bytes| ("from devices", super::bytes_told(bytes))));
@@ -440,6 +443,25 @@ fn say(session: &mut Session, arguments: &FastArguments, found: &Found, passes: 
         facts.push(("stopped", format!("after {bytes} bytes")));
     }
     session.say_facts(&facts);
+}
+
+/// The ways in which it was read, those that were tried, and those that were refused.
+fn ways(pass: &Pass, is_shown: bool) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    let (tried, read): (Vec<Part>, Vec<Part>) =
+        parts(pass).into_iter().partition(|part| part.is_trial);
+    for (number, part) in read.iter().enumerate() {
+        facts.push((if number == 0 { "by" } else { "" }, part_told(part, is_shown)));
+    }
+    if !tried.is_empty() && is_shown {
+        let words: Vec<String> = tried.iter().map(trial_told).collect();
+        facts.push(("tried", words.join("; ")));
+    }
+    let mut refused: Vec<&String> = pass.ones.iter().flat_map(|one| &one.fast.refused).collect();
+    refused.sort_unstable();
+    refused.dedup();
+    facts.extend(refused.into_iter().map(|why| ("not", why.clone())));
+    facts
 }
 
 /// Why it was read in these ways.

@@ -21,13 +21,18 @@ mod temporary;
 mod write;
 
 use fathom_fileio::read::Fault;
-use fathom_record::{Cause, Disturbance, Reason, State, Verdict};
+use fathom_record::{Cause, Disturbance, Reason, Record, State, Verdict};
 
 use crate::arguments::file::{FileArguments, FileCommand};
 use crate::exit::Status;
 
 /// What the models of files are made of, from earlier runs on this host.
 const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.bandwidth"];
+
+const MIB: f64 = 1_048_576.0;
+
+/// What stands where a number must not be believed.
+const NO_NUMBER: &str = "–";
 
 /// Passes that are shorter tell of their beginning: threads, buffers, the first call.
 const SHORT_NS: f64 = 200_000.0;
@@ -53,11 +58,11 @@ pub(super) fn file(arguments: &FileArguments) -> anyhow::Result<Status> {
     }
 }
 
-/// The state of passes that may differ in it, in one word.
+/// The state of passes, or of files, that may differ in it, in one word.
 fn state_of_all<'s>(states: &[&'s str]) -> &'s str {
     match states {
         [first, rest @ ..] if rest.iter().all(|state| state == first) => first,
-        [] => "unknown",
+        states if states.is_empty() || states.contains(&"unknown") => "unknown",
         _ => "mixed",
     }
 }
@@ -98,6 +103,30 @@ fn guest(session: &session::Session, state: fathom_fileio::residency::State) -> 
         true => "; cold in this guest: its host may hold it",
         false => "",
     }
+}
+
+/// Refuses more bytes than a file can have.
+fn check_length(block: usize, count: u64) -> anyhow::Result<u128> {
+    let bytes = block as u128 * u128::from(count);
+    match bytes <= 1 << 63 {
+        true => Ok(bytes),
+        false => Err(session::refuse(format!(
+            "{count} blocks of {block} bytes are {bytes} bytes, above 2^63; give fewer"
+        ))),
+    }
+}
+
+/// A speed in both units, and calls a second where they were counted; none where the record's
+/// number must not be believed.
+fn speed_told(record: &Record, bytes: u64, ns: f64, calls: Option<u64>) -> String {
+    if !record.verdict.shows_number() {
+        return NO_NUMBER.to_owned();
+    }
+    let seconds = ns / 1e9;
+    let rate = bytes as f64 / seconds;
+    let calls =
+        calls.map_or(String::new(), |calls| format!("; {:.0} calls/s", calls as f64 / seconds));
+    format!("{rate:.0} B/s = {:.1} MiB/s{calls}", rate / MIB)
 }
 
 /// A number of bytes, exactly and for people.

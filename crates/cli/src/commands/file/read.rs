@@ -5,18 +5,17 @@ use std::sync::atomic::Ordering;
 use fathom_fileio::read::{Bypass, Outcome, Request, Way};
 use fathom_fileio::residency::{self, Residency};
 use fathom_fileio::{Source, Sum, traffic};
-use fathom_record::{Cause, Check, Disturbance, Params, Reason, State, Verdict};
+use fathom_record::{Cause, Check, Disturbance, Params, Reason, Record, State, Verdict};
 use fathom_report::quantity;
 
 use super::cap::Cap;
-use super::session::{Measured, Session, refuse, size};
-use super::state;
+use super::session::{Measured, Session, refuse};
+use super::{MIB, state};
 use crate::arguments::file::{ReadArguments, StateName, WayName};
 use crate::exit::Status;
 
 /// So many passes are told one by one.
 const TOLD: usize = 10;
-const MIB: f64 = 1_048_576.0;
 
 /// How one pass went.
 #[derive(Clone, Debug)]
@@ -71,7 +70,7 @@ pub(super) fn read(arguments: &ReadArguments) -> anyhow::Result<Status> {
         cap.as_ref(),
         disturbance.unwrap_or_default(),
     ));
-    say(&mut session, &source, arguments, way, &passes);
+    say(&mut session, &record, &source, arguments, way, &passes);
     cap.iter().for_each(|cap| session.say_facts(&cap.facts()));
     session.say_standing(&record);
     let faulty = passes.iter().any(|pass| !pass.outcome.faults.is_empty());
@@ -83,13 +82,7 @@ pub(super) fn read(arguments: &ReadArguments) -> anyhow::Result<Status> {
 
 /// What was asked for, in terms of each other.
 fn state_and_way(arguments: &ReadArguments, source: &Source) -> anyhow::Result<(StateName, Way)> {
-    let bytes = (arguments.block as u128) * u128::from(arguments.count.unwrap_or(0));
-    if bytes > 1 << 63 {
-        let (block, count) = (arguments.block, arguments.count.unwrap_or(0));
-        return Err(refuse(format!(
-            "{count} blocks of {block} bytes are {bytes} bytes, above 2^63; give fewer"
-        )));
-    }
+    super::check_length(arguments.block, arguments.count.unwrap_or(0))?;
     let past_cache = matches!(arguments.way, Some(WayName::Direct | WayName::Ring));
     let state = match (arguments.state, past_cache) {
         (StateName::AsIs, true) => StateName::Direct,
@@ -272,6 +265,7 @@ pub(super) fn name_of(way: Way) -> &'static str {
 
 fn say(
     session: &mut Session,
+    record: &Record,
     source: &Source,
     arguments: &ReadArguments,
     way: Way,
@@ -299,7 +293,10 @@ fn say(
     ];
     if passes.len() > 1 && passes.len() <= TOLD {
         for (number, pass) in (1..).zip(passes) {
-            let rate = quantity(pass.rate(), fathom_record::Unit::BytesPerSecond);
+            let rate = match record.verdict.shows_number() {
+                true => quantity(pass.rate(), fathom_record::Unit::BytesPerSecond),
+                false => super::NO_NUMBER.to_owned(),
+            };
             let word = match pass.outcome.bypass {
                 Some(_) => "direct".to_owned(),
                 None => state::word(pass.before.state).to_uppercase(),
@@ -315,15 +312,12 @@ fn say(
     facts.push(("before", state::told(&last.before) + guest));
     facts.push(("time", format!("{seconds:.6} s")));
     if bytes > 0 {
-        let rate = bytes as f64 / seconds;
-        let (mib, per_second) = (rate / MIB, *calls as f64 / seconds);
-        let speed = format!("{rate:.0} B/s = {mib:.1} MiB/s; {per_second:.0} calls/s");
-        facts.push(("speed", speed));
+        facts.push(("speed", super::speed_told(record, bytes, *ns, Some(*calls))));
     }
     facts.push(("XOR-32", format!("{:08x}", sum.xor)));
     facts.push(("position sum", format!("{:016x}", sum.position)));
     if let Some(bytes) = last.device_bytes {
-        facts.push(("from devices", format!("{bytes} bytes = {}", size(bytes))));
+        facts.push(("from devices", super::bytes_told(bytes)));
     }
     if *fallbacks > 0 {
         facts.push(("beside", format!("{fallbacks} of {calls} calls of another kind")));

@@ -393,11 +393,7 @@ fn keep(store: &mut Store, document: &Document) -> Result<(), fathom_store::Stor
     if document.records.is_empty() {
         return Ok(());
     }
-    store.begin(&document.tool, &document.run, &document.host)?;
-    for record in &document.records {
-        store.add(&document.run.id, record)?;
-    }
-    store.update_run(&document.run)
+    store.import(document).map(|_| ())
 }
 
 /// A mistake in what was asked for.

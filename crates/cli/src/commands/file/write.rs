@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
-use fathom_record::{Cause, Disturbance, Params, Reason, Unit};
+use fathom_record::{Cause, Disturbance, Params, Reason, Record, Unit};
 use fathom_report::quantity;
 use rustix::io::Errno;
 
+use super::MIB;
 use super::cap::Cap;
 use super::session::{Measured, Session, checked, refuse, shown, size};
 use crate::arguments::file::{SyncName, WriteArguments};
@@ -19,16 +20,9 @@ const QUICKEST_NS: f64 = 5_000.0;
 const FASTEST: f64 = 30.0;
 /// From so many bytes on a rate of syncing means something.
 const MUCH: u64 = 1 << 20;
-const MIB: f64 = 1_048_576.0;
 
 pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
-    let bytes = (arguments.block as u128) * u128::from(arguments.count);
-    if bytes > 1 << 63 {
-        let (block, count) = (arguments.block, arguments.count);
-        return Err(refuse(format!(
-            "{count} blocks of {block} bytes are {bytes} bytes, above 2^63; give fewer"
-        )));
-    }
+    let bytes = super::check_length(arguments.block, arguments.count)?;
     check_space(arguments, bytes)?;
     let asked = format!("file write {}", shown(&arguments.file));
     let mut session = Session::begin(&arguments.common, asked)?;
@@ -81,7 +75,7 @@ pub(super) fn write(arguments: &WriteArguments) -> anyhow::Result<Status> {
     let cap = file.and_then(|file| Cap::on_writes(&file));
     let disturbance = disturbance.unwrap_or_default();
     let record = session.record(measured(arguments, &passes, cap.as_ref(), disturbance));
-    say(&mut session, arguments, &passes[passes.len() - 1]);
+    say(&mut session, &record, arguments, &passes[passes.len() - 1]);
     cap.iter().for_each(|cap| session.say_facts(&cap.facts()));
     session.say_standing(&record);
     session.end()
@@ -205,7 +199,7 @@ fn measured(
     }
 }
 
-fn say(session: &mut Session, arguments: &WriteArguments, written: &Written) {
+fn say(session: &mut Session, record: &Record, arguments: &WriteArguments, written: &Written) {
     let bytes = written.sum.bytes;
     let seconds = |ns: f64| format!("{:.6} s", ns / 1e9);
     let total = total_ns(written);
@@ -235,10 +229,7 @@ fn say(session: &mut Session, arguments: &WriteArguments, written: &Written) {
         ),
     ];
     if bytes > 0 {
-        let rate = 1e9 * bytes as f64 / total;
-        let per_second = 1e9 * written.calls as f64 / total;
-        let mib = rate / MIB;
-        facts.push(("speed", format!("{rate:.0} B/s = {mib:.1} MiB/s; {per_second:.0} calls/s")));
+        facts.push(("speed", super::speed_told(record, bytes, total, Some(written.calls))));
     }
     facts.push(("XOR-32", format!("{:08x}", written.sum.xor)));
     facts.push(("position sum", format!("{:016x}", written.sum.position)));

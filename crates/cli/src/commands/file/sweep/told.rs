@@ -3,13 +3,12 @@
 use fathom_record::{Agreement, Record, Unit, statistics};
 use fathom_report::{binary_size, by_hand, percent, range};
 
+use super::super::MIB;
 use super::super::curve::{self, Point as Place};
 use super::super::read::name_of;
 use super::super::session::Session;
 use super::points::{Point, State};
 use crate::arguments::file::StateName;
-
-const MIB: f64 = 1_048_576.0;
 
 /// The name of a state.
 pub(super) fn word(name: StateName) -> &'static str {
