@@ -50,22 +50,71 @@ fn note(count: &mut Count, name: &str, good: bool) {
     *(if good { &mut count.passed } else { &mut count.failed }) += 1;
 }
 
-/// The workspace's tests, with what they say of themselves.
+/// The workspace's tests. What those that passed say of themselves is left out, but for why they
+/// were skipped; what those that failed say is said once more at the end.
 fn tests(count: &mut Count, root: &Path, cargo: &str) {
     let arguments = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
     let child =
         Command::new(cargo).args(arguments).current_dir(root).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else { return note(count, "tests", false) };
     let before = count.failed;
+    let mut told = Told::default();
     for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
         let Ok(line) = line else { break };
-        println!("{line}");
+        if let Some(line) = told.shown(&line) {
+            println!("{line}");
+        }
         read_line(count, &line);
     }
     let good = child.wait().is_ok_and(|status| status.success());
+    told.failures.iter().for_each(|line| println!("{line}"));
     // A crate that does not compile counts no test, and must not pass for that.
     if !good && count.failed == before {
         note(count, "tests", false);
+    }
+}
+
+/// Where in the output of a test program one is.
+#[derive(Debug, Default)]
+struct Told {
+    part: Part,
+    /// The test that speaks.
+    name: String,
+    /// What failed tests said.
+    failures: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Part {
+    #[default]
+    Names,
+    Successes,
+    Failures,
+}
+
+impl Told {
+    /// The line as it is for people, if it is; what failed is kept for the end.
+    fn shown(&mut self, line: &str) -> Option<String> {
+        self.part = match line {
+            "successes:" => Part::Successes,
+            "failures:" => Part::Failures,
+            _ if line.starts_with("test result: ") => Part::Names,
+            _ => self.part,
+        };
+        if let Some(name) =
+            line.strip_prefix("---- ").and_then(|it| it.strip_suffix(" stdout ----"))
+        {
+            name.clone_into(&mut self.name);
+        }
+        match self.part {
+            Part::Names => Some(line.to_owned()),
+            Part::Successes if !line.trim_start().starts_with(SKIPPED) => None,
+            Part::Successes => Some(format!("{} {}", self.name, line.trim())),
+            Part::Failures => {
+                self.failures.push(line.to_owned());
+                Some(line.to_owned())
+            }
+        }
     }
 }
 
@@ -102,5 +151,27 @@ mod tests {
         ];
         lines.iter().for_each(|line| read_line(&mut count, line));
         assert_eq!(count, Count { passed: 7, failed: 2, skipped: 2 });
+    }
+
+    #[test]
+    fn of_what_passed_only_skips_are_shown_and_what_failed_is_kept() {
+        let mut told = Told::default();
+        let lines = [
+            ("test disk ... ok", Some("test disk ... ok")),
+            ("", Some("")),
+            ("successes:", None),
+            ("---- disk stdout ----", None),
+            ("two trials failed, and said so", None),
+            ("skipped: needs root", Some("disk skipped: needs root")),
+            ("failures:", Some("failures:")),
+            ("---- net stdout ----", Some("---- net stdout ----")),
+            ("panicked at 3", Some("panicked at 3")),
+            ("test result: FAILED. 1 failed", Some("test result: FAILED. 1 failed")),
+            ("test other ... ok", Some("test other ... ok")),
+        ];
+        for (line, shown) in lines {
+            assert_eq!(told.shown(line).as_deref(), shown, "{line}");
+        }
+        assert_eq!(told.failures, ["failures:", "---- net stdout ----", "panicked at 3"]);
     }
 }
