@@ -164,11 +164,13 @@ fn a_file_that_is_not_ours_keeps_its_secret() {
     file.as_file().set_permissions(mode).unwrap();
     residency::evict(file.as_file()).unwrap();
     let cold = residency::of(file.as_file()).state;
-    // Identity belongs to a thread for the kernel; this one ends with it.
+    // Identity belongs to a thread for the kernel; this one ends with it. The name stays here:
+    // nobody may not take the file away.
+    let path = file.path().to_owned();
     let seen = std::thread::spawn(move || {
         let nobody = rustix::process::Uid::from_raw(65534);
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        let Ok(file) = File::open(file.path()) else { return None };
+        let Ok(file) = File::open(path) else { return None };
         let seen = residency::of(&file);
         assert_ne!(seen.state, State::Warm, "mincore calls all pages resident: {seen:?}");
         Some(seen)
