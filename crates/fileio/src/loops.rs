@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::io::{BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 
 use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
@@ -102,9 +102,14 @@ impl<'f> Loop<'f> {
             Call::Read(bytes) => round_and_round(file, calls, || {
                 Ok(rustix::io::read(&**file, &mut **block)? == bytes)
             }),
-            Call::Stream => round_and_round(file, calls, || match stream.read(block) {
-                // Looked at one by one, as a program does that is given one at a time.
-                Ok(read) => Ok(black_box(&**block).len() == read),
+            Call::Stream => round_and_round(file, calls, || match stream.fill_buf() {
+                Ok(held) => {
+                    let Some(&byte) = held.first() else { return Ok(false) };
+                    // Looked at one by one, as a program does that is given one at a time.
+                    block[0] = black_box(byte);
+                    stream.consume(1);
+                    Ok(true)
+                }
                 Err(error) => Err(Errno::from_io_error(&error).unwrap_or(Errno::IO)),
             }),
             Call::Pread(bytes) => {
