@@ -12,7 +12,9 @@
 mod calls;
 mod coverage;
 mod disk;
+mod file_commands;
 mod file_write;
+mod fire;
 mod judge;
 mod kept;
 mod kills;
