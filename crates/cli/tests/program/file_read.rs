@@ -394,23 +394,38 @@ fn ctrl_c_keeps_what_was_read() {
     assert_eq!(kept.records[0].verdict.state, State::Noisy);
 }
 
+/// A file on a disk in user space that misbehaves.
+struct Faulty {
+    path: PathBuf,
+    // The mount goes before the folder that it is on.
+    _mount: Mount,
+    _folder: tempfile::TempDir,
+}
+
+impl Faulty {
+    fn new(bytes: &[u8], faults: Faults) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = Disk::new();
+        let mount = Mount::new(&disk, folder.path()).expect("a mount");
+        let path = folder.path().join("data");
+        fs::write(&path, bytes).expect("a file");
+        disk.misbehave(faults);
+        Self { path, _mount: mount, _folder: folder }
+    }
+}
+
 #[test]
 fn a_place_that_cannot_be_read_is_told_with_its_offset() {
     let test = "file_read::a_place_that_cannot_be_read_is_told_with_its_offset";
     if !mounts::inside(test, skipped_or_said) {
         return;
     }
-    let place = Place::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    let disk = Disk::new();
-    let _mount = Mount::new(&disk, folder.path()).expect("a mount");
-    let path = folder.path().join("data");
     let mut bytes = vec![0; 1 << 20];
     Generator::new(5).fill(0, &mut bytes);
-    fs::write(&path, &bytes).expect("a file");
     let bad = 40_960..45_056;
     let unreadable = Some(("data".to_owned(), bad.clone()));
-    disk.misbehave(Faults { unreadable, uncached: true, ..Faults::default() });
+    let faulty = Faulty::new(&bytes, Faults { unreadable, uncached: true, ..Faults::default() });
+    let (place, path) = (Place::new(), &faulty.path);
     let name = path.to_str().expect("a name");
     let stopped = place.run(&["file", "read", name, "--block", "64K"]);
     let said = text(&stopped.stdout);
@@ -434,19 +449,15 @@ fn a_disk_that_takes_20_ms_a_read_is_found_to_take_20_ms() {
     if !mounts::inside(test, skipped_or_said) {
         return;
     }
-    let place = Place::new();
-    let folder = tempfile::tempdir().expect("a folder");
-    let disk = Disk::new();
-    let _mount = Mount::new(&disk, folder.path()).expect("a mount");
-    let path = folder.path().join("data");
-    fs::write(&path, vec![1; 40 << 10]).expect("a file");
     let read_delay = Duration::from_millis(20);
-    disk.misbehave(Faults { read_delay, uncached: true, ..Faults::default() });
+    let faults = Faults { read_delay, uncached: true, ..Faults::default() };
+    let faulty = Faulty::new(&vec![1; 40 << 10], faults);
+    let place = Place::new();
     let more = ["--block", "4K", "--count", "10", "--repeat", "3", "--samples"];
     // Others of this machine can only make it slower: of some tries the best counts.
     let mut best = f64::INFINITY;
     for _ in 0..20 {
-        let record = record(&place, &path, &more);
+        let record = record(&place, &faulty.path, &more);
         assert!(record.verdict.shows_number(), "{:?}", record.verdict);
         let samples = record.samples.expect("raw values");
         let rate = samples[0].values.iter().copied().fold(0.0, f64::max);
