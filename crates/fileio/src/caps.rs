@@ -27,6 +27,8 @@ pub struct Caps {
     pub source: String,
     /// Who sets each, in the order of [`Kind`].
     pub by: [String; 4],
+    /// Bytes of the largest request to the device: larger ones are cut, and each piece is counted.
+    pub largest_request: Option<u64>,
 }
 
 /// Which of the limits.
@@ -92,7 +94,8 @@ pub fn on(reader: &Reader, major: u32, minor: u32) -> Caps {
     let mut caps = Caps::default();
     // Where both versions are mounted, this finds version 1, which then has the limits.
     let Some(controller) = reader.controller("blkio") else { return caps };
-    let devices = devices(reader, &format!("{major}:{minor}"));
+    let (devices, largest) = devices(reader, &format!("{major}:{minor}"));
+    caps.largest_request = largest;
     let levels = match controller.version {
         1 => &controller.levels[..1],
         _ => &controller.levels[..],
@@ -133,10 +136,12 @@ fn of_group(reader: &Reader, of: &Controller, level: &str, device: &str, caps: &
     }
 }
 
-/// The device of a number and those it lies on, each as the whole disk for which limits are set.
-fn devices(reader: &Reader, number: &str) -> Vec<String> {
+/// The device of a number and those it lies on, each as the whole disk for which limits are set;
+/// and the bytes of the largest request that all of them take whole.
+fn devices(reader: &Reader, number: &str) -> (Vec<String>, Option<u64>) {
     let mut folders = vec![folder(reader, number)];
     let mut found = Vec::new();
+    let mut largest: Option<u64> = None;
     for _ in 0..LAYERS {
         let Some(folder) = folders.pop().flatten() else { break };
         let is_part = reader.text(&format!("{folder}/partition")).is_some();
@@ -144,12 +149,16 @@ fn devices(reader: &Reader, number: &str) -> Vec<String> {
         if let Some(number) = reader.text(&format!("{whole}/dev")) {
             found.push(number.trim().to_owned());
         }
+        let kib = reader.text(&format!("{whole}/queue/max_sectors_kb"));
+        if let Some(kib) = kib.and_then(|text| text.trim().parse::<u64>().ok()) {
+            largest = Some(largest.unwrap_or(u64::MAX).min(kib << 10));
+        }
         // On several devices at once a read goes to one of them: none limits the whole.
         if let [below] = reader.names(&format!("{whole}/slaves")).as_slice() {
             folders.push(Some(format!("/sys/class/block/{below}")));
         }
     }
-    found
+    (found, largest)
 }
 
 /// The folder of a device; btrfs and its like give their files numbers of no device, and tell by

@@ -105,3 +105,14 @@ fn where_no_group_can_be_seen_there_is_no_limit() {
     assert_eq!(Machine::new("0::/web\n", "").caps(8, 0), Caps::default());
     assert_eq!(Machine::new("", MOUNT_2).caps(8, 0), Caps::default());
 }
+
+#[test]
+fn the_largest_request_is_the_smallest_of_those_of_all_layers() {
+    let machine = Machine::new("0::/web\n", MOUNT_2);
+    machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=max wbps=max riops=9 wiops=max\n");
+    machine.write("sys/devices/sda/queue/max_sectors_kb", "512\n");
+    machine.write("sys/devices/dm-0/queue/max_sectors_kb", "1280\n");
+    assert_eq!(machine.caps(252, 0).largest_request, Some(512 << 10));
+    assert_eq!(machine.caps(8, 1).largest_request, Some(512 << 10), "a partition has no queue");
+    assert_eq!(machine.caps(7, 0).largest_request, None);
+}

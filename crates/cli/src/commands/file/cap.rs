@@ -44,8 +44,9 @@ impl Cap {
         if let Some(limit) = caps.limit(requests) {
             let mut text = format!("{limit} requests/s by {}", caps.by(requests));
             if let Some(request) = request {
+                let request = caps.largest_request.unwrap_or(u64::MAX).min(request as u64);
                 let rate = limit as f64 * request as f64;
-                text += &format!(", at most {} in blocks of {request} bytes", megabytes(rate));
+                text += &format!(", at most {} in requests of {request} bytes", megabytes(rate));
                 bounds.push((rate, text.clone()));
             }
             told.push(format!("capped: {text}"));
@@ -116,6 +117,14 @@ mod tests {
         let cap = of(&caps, None).expect("two limits");
         assert_eq!(cap.bound.as_ref().map(|bound| bound.0), Some(5e7), "requests of no known size");
         assert_eq!(cap.told.len(), 2);
+    }
+
+    #[test]
+    fn a_block_above_the_largest_request_is_several_of_them() {
+        let caps = Caps { largest_request: Some(1 << 20), ..caps(None, Some(10)) };
+        let bound = |block| of(&caps, Some(block)).and_then(|cap| cap.bound).map(|bound| bound.0);
+        assert_eq!(bound(16 << 20), Some(10.0 * 1_048_576.0));
+        assert_eq!(bound(65_536), Some(655_360.0));
     }
 
     #[test]
