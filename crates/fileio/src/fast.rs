@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fathom_measure::Clock;
 
@@ -26,7 +26,7 @@ const TRIAL_MEMORY: u64 = 32 << 20;
 const TRIAL_DEVICE: u64 = 64 << 20;
 /// Nothing is tried where the trials would be more than this share of all there is to read.
 const TRIALS_SHARE: u64 = 4;
-/// The file is read in stretches of this size, between which progress is told.
+/// The file is read in stretches of this size.
 const STRETCH: u64 = 1 << 30;
 /// Bytes of a block past the page cache: above what most devices take at once.
 const BLOCK_DEVICE: usize = 1 << 20;
@@ -50,6 +50,8 @@ pub struct Options<'a> {
     pub keep_going: bool,
     /// Looked at between blocks.
     pub stop: &'a AtomicBool,
+    /// Where bytes are counted as they are read, for whoever watches.
+    pub progress: Option<&'a AtomicU64>,
 }
 
 /// Where a part of a file came from.
@@ -119,20 +121,15 @@ pub struct Fast {
     pub before: Option<Residency>,
 }
 
-/// Reads a whole file. `progress` is told of every stretch how many bytes it had.
+/// Reads a whole file.
 ///
 /// # Errors
 /// Where no way can begin.
-pub fn fast(
-    source: &Source,
-    options: &Options<'_>,
-    clock: &Clock,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Fast, ReadError> {
+pub fn fast(source: &Source, options: &Options<'_>, clock: &Clock) -> Result<Fast, ReadError> {
     let begin = clock.start();
     let before = residency::of(source.file());
     let done = Fast { before: Some(before), ..Fast::default() };
-    let mut reader = Reader { source, options, clock, progress, done };
+    let mut reader = Reader { source, options, clock, done };
     for (range, from) in pieces(source, &before) {
         let mut choices = choices(source, options, from);
         if reader.piece(range, from, &mut choices)? {
@@ -207,7 +204,6 @@ struct Reader<'r> {
     source: &'r Source,
     options: &'r Options<'r>,
     clock: &'r Clock,
-    progress: &'r mut dyn FnMut(u64),
     done: Fast,
 }
 
@@ -290,10 +286,10 @@ impl Reader<'_> {
             threads: choice.threads,
             keep_going: self.options.keep_going,
             stop: self.options.stop,
+            progress: self.options.progress,
         };
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns) = (outcome.sum.bytes, outcome.ns);
-        (self.progress)(bytes);
         let same = |part: &&mut Part| {
             part.from == from && part.choice == choice && !part.is_trial && !is_trial
         };

@@ -66,7 +66,7 @@ pub(super) fn run(
 fn read_shares(
     job: &Job<'_>,
     direct: &File,
-    shares: &Shares,
+    shares: &Shares<'_>,
     worker: &mut Worker,
     tally: &mut Tally,
 ) {

@@ -15,7 +15,7 @@ mod window;
 
 use std::fs::File;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use fathom_measure::Clock;
 use rustix::fs::fstat;
@@ -73,6 +73,8 @@ pub struct Request<'a> {
     pub keep_going: bool,
     /// Looked at before every call; true ends the read early.
     pub stop: &'a AtomicBool,
+    /// Where bytes are counted as threads take them, for whoever watches.
+    pub progress: Option<&'a AtomicU64>,
 }
 
 /// That nothing is to stop a read.
@@ -81,8 +83,16 @@ pub static NEVER: AtomicBool = AtomicBool::new(false);
 impl Request<'_> {
     /// The whole file in one way, by one thread, in blocks of [`BLOCK`].
     pub fn whole(way: Way) -> Self {
-        let (range, origin) = (None, None);
-        Self { way, range, origin, block: BLOCK, threads: 1, keep_going: false, stop: &NEVER }
+        Self {
+            way,
+            range: None,
+            origin: None,
+            block: BLOCK,
+            threads: 1,
+            keep_going: false,
+            stop: &NEVER,
+            progress: None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use fathom_fileio::fast::{Fast, From, Options, Part, fast as read_fast};
 use fathom_fileio::read::{Fault, Way};
@@ -12,7 +12,6 @@ use fathom_measure::affinity;
 use fathom_probes::Known;
 use fathom_record::{Cause, Disturbance, Params, Reason, Record, Unit};
 use fathom_report::{percent, quantity};
-use indicatif::ProgressBar;
 
 use super::found::Found;
 use super::read::name_of;
@@ -102,9 +101,9 @@ pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
         if session.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
             break;
         }
-        let bar = session.bar(found.bytes());
-        let (pass, counted) = session.observed(|_| pass(&session, arguments, &found, &bar));
-        bar.finish_and_clear();
+        let (pass, counted) = session.watched(found.bytes(), |progress| {
+            session.observed(|_| pass(&session, arguments, &found, progress))
+        });
         let pass = pass?;
         let counted = super::without_own_waits(counted, pass.threads());
         disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
@@ -126,7 +125,11 @@ pub(super) fn fast(arguments: &FastArguments) -> anyhow::Result<Status> {
     }
 }
 
-fn options<'a>(session: &'a Session, arguments: &FastArguments) -> Options<'a> {
+fn options<'a>(
+    session: &'a Session,
+    arguments: &FastArguments,
+    progress: Option<&'a AtomicU64>,
+) -> Options<'a> {
     Options {
         way: arguments.path.map(|path| match path {
             PathName::Pread => Way::Pread,
@@ -138,6 +141,7 @@ fn options<'a>(session: &'a Session, arguments: &FastArguments) -> Options<'a> {
         block: arguments.block,
         keep_going: arguments.keep_going,
         stop: session.stop().now(),
+        progress,
     }
 }
 
@@ -146,9 +150,9 @@ fn pass(
     session: &Session,
     arguments: &FastArguments,
     found: &Found,
-    bar: &ProgressBar,
+    progress: Option<&AtomicU64>,
 ) -> anyhow::Result<Pass> {
-    let options = options(session, arguments);
+    let options = options(session, arguments, progress);
     let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
     let all = 0..found.files.len();
     let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
@@ -157,7 +161,7 @@ fn pass(
     let before = traffic::fetched();
     let begin = clock.start();
     for number in large {
-        let one = one(session, &found.files[number].0, number, &options, bar);
+        let one = one(session, &found.files[number].0, number, &options);
         let is_alone = found.files.len() == 1;
         match one {
             Ok(one) => pass.ones.push(one),
@@ -165,7 +169,7 @@ fn pass(
             Err(error) => return Err(error),
         }
     }
-    side_by_side(session, found, &small, &options, bar, &mut pass);
+    side_by_side(session, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
     pass.device_bytes =
         before.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
@@ -185,14 +189,13 @@ fn one(
     path: &Path,
     number: usize,
     options: &Options<'_>,
-    bar: &ProgressBar,
 ) -> anyhow::Result<One> {
     let source = Source::open(path).map_err(refuse)?;
     if source.subject().kind == Kind::Character {
         let path = shown(path);
         return Err(refuse(format!("{path} has no end: `file read` reads so many blocks of it")));
     }
-    let fast = read_fast(&source, options, session.clock(), &mut |bytes| bar.inc(bytes))
+    let fast = read_fast(&source, options, session.clock())
         .map_err(|error| refuse(format!("read {}: {error}", shown(path))))?;
     Ok(One::new(number, &source, fast))
 }
@@ -202,7 +205,6 @@ fn side_by_side(
     found: &Found,
     small: &[usize],
     options: &Options<'_>,
-    bar: &ProgressBar,
     pass: &mut Pass,
 ) {
     let next = AtomicUsize::new(0);
@@ -219,10 +221,7 @@ fn side_by_side(
             }
             let (path, _) = &found.files[*number];
             match small_one(path, *number, &options, &clock) {
-                Ok(one) => {
-                    bar.inc(one.fast.sum.bytes);
-                    ones.lock().unwrap_or_else(|held| held.into_inner()).push(one);
-                }
+                Ok(one) => ones.lock().unwrap_or_else(|held| held.into_inner()).push(one),
                 Err(why) => failed.lock().unwrap_or_else(|held| held.into_inner()).push(why),
             }
         }
@@ -245,7 +244,7 @@ fn small_one(
     clock: &fathom_measure::Clock,
 ) -> Result<One, String> {
     let source = Source::open(path).map_err(|error| error.to_string())?;
-    let fast = read_fast(&source, options, clock, &mut |_| {})
+    let fast = read_fast(&source, options, clock)
         .map_err(|error| format!("read {}: {error}", shown(path)))?;
     Ok(One::new(number, &source, fast))
 }

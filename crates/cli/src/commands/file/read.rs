@@ -141,9 +141,16 @@ fn pass(
         threads: usize::from(arguments.threads),
         keep_going: arguments.keep_going,
         stop,
+        progress: None,
     };
     let device = traffic::fetched();
-    let (outcome, counted) = session.observed(|clock| fathom_fileio::read(source, &request, clock));
+    let size = source.subject().size.unwrap_or(u64::MAX);
+    let asked = arguments.count.map(|count| count.saturating_mul(arguments.block as u64));
+    let bytes = asked.map_or(size, |asked| asked.min(size));
+    let (outcome, counted) = session.watched(bytes, |progress| {
+        let request = Request { progress, ..request.clone() };
+        session.observed(|clock| fathom_fileio::read(source, &request, clock))
+    });
     let counted = super::without_own_waits(counted, request.threads);
     let outcome = outcome
         .map_err(|error| refuse(format!("read {}: {error}", source.subject().path.display())))?;

@@ -90,6 +90,7 @@ impl Series {
             threads: usize::from(threads),
             keep_going: false,
             stop,
+            progress: None,
         };
         let limit = session.stop().after(limit, false);
         let device = fathom_fileio::traffic::fetched();

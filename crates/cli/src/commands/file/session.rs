@@ -6,6 +6,8 @@
 
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
 use fathom_measure::clock::{self, CalibrationError, Clock, Watch};
@@ -28,6 +30,9 @@ use crate::exit::{Status, Usage};
 use crate::live::timestamp;
 use crate::pipeline;
 use crate::terminal::{self, Output};
+
+/// So often a bar is drawn anew.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// One command by hand.
 pub(super) struct Session {
@@ -176,6 +181,31 @@ impl Session {
         let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar
+    }
+
+    /// Reads something, with a bar on the way where a person looks. Whoever reads counts bytes; the
+    /// bar looks at the count now and then, from a thread of its own.
+    pub(super) fn watched<T>(&self, bytes: u64, work: impl FnOnce(Option<&AtomicU64>) -> T) -> T {
+        let bar = self.bar(bytes);
+        if bar.is_hidden() {
+            return work(None);
+        }
+        let (read, is_done) = (AtomicU64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let read = read.load(Ordering::Relaxed);
+                    bar.set_position(read);
+                    bar.set_message(size(read));
+                    std::thread::park_timeout(LOOK);
+                }
+            });
+            let done = work(Some(&read));
+            is_done.store(true, Ordering::Relaxed);
+            watcher.thread().unpark();
+            bar.finish_and_clear();
+            done
+        })
     }
 
     /// Does something, and tells what the counters say of it.
