@@ -5,6 +5,7 @@
 //! spoils runs on purpose and counts how often they say so.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
+mod bench_store;
 mod docs;
 mod lab;
 mod repeatability;
@@ -18,7 +19,8 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak | \
-                     lab PROGRAM [RUNS] [SEED] [SABOTAGE]";
+                     lab PROGRAM [RUNS] [SEED] [SABOTAGE] | \
+                     bench-store PROGRAM [RUNS] [METRICS]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         },
         ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(&root, program, rest),
         ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
+        ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),
         ["soak"] => report(problems(soak::write(&root))),
         ["test"] => test::everything(&root),
         _ => {
@@ -60,6 +63,20 @@ fn laboratory(root: &Path, program: &str, rest: &[&str]) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => report(vec![format!("{error:#}")]),
+    }
+}
+
+/// `xtask bench-store`: 0 where everything answered in the time promised.
+fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
+    let number = |at: usize, otherwise: usize| {
+        rest.get(at).map_or(Some(otherwise), |text| text.parse().ok().filter(|one| *one > 1))
+    };
+    match (number(0, 1000), number(1, 150)) {
+        (Some(runs), Some(records)) => report(problems(bench_store::run(program, runs, records))),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use fathom_record::{Document, MetricId, Params};
+use serde::Serialize;
 
 use super::differences;
 
@@ -14,6 +15,16 @@ use super::differences;
 const PAIRS_MIN: usize = 4;
 /// The share of pairs that may lie beyond the noise.
 const BEYOND: f64 = 0.05;
+
+/// Which runs tell how far runs lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoiseBy {
+    /// Kept runs like B.
+    Kept,
+    /// Those of A, which are several.
+    A,
+}
 
 /// The noise of each case, where enough runs tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
