@@ -10,6 +10,7 @@ mod history;
 mod import;
 mod list;
 mod man;
+mod reference;
 mod run;
 mod show;
 mod start;
