@@ -15,7 +15,7 @@ use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 /// Widths of what stands beside a name: predicted and measured there, its deviation, predicted and
 /// measured here, and the ratio.
-const FIGURES: [usize; 6] = [12, 11, 6, 13, 12, 7];
+const FIGURES: [usize; 6] = [12, 11, 7, 13, 12, 7];
 /// Widest line.
 const WIDEST: usize = 140;
 /// From here on a name stands in the line of its figures.
@@ -30,7 +30,7 @@ pub fn known(references: &[Reference]) -> String {
 /// Both columns, then what the published figures include, then those that ours has none beside.
 pub fn render(beside: &Beside, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
-    let mut text = labelled("published", &format!("{}: {}", beside.reference, beside.title), line);
+    let mut text = labelled("study", &format!("{}: {}", beside.reference, beside.title), line);
     text += &labelled("", &clean(&beside.machine), line);
     text += &labelled("how", &clean(&beside.protocol), line);
     text += &beside.note.as_deref().map_or(String::new(), |note| labelled("note", note, line));
@@ -79,7 +79,7 @@ fn row_lines(row: &Row, line: usize) -> String {
     }
     let unit = row.published.unit;
     let [low, high] = here.predicted;
-    let deviation = row.published.sd_percent.map_or(String::new(), |sd| format!("± {sd:.0} %"));
+    let deviation = row.published.sd_percent.map_or(String::new(), spread);
     let texts = [
         row.published.predicted.as_ref().map_or_else(nothing, |one| figure(one, unit, FIGURES[0])),
         figure(&row.published.measured, unit, FIGURES[1]),
@@ -111,6 +111,11 @@ fn figure(figure: &Figure, unit: Unit, width: usize) -> String {
         Figure::Range([low, high]) => range_within(Some(*low), Some(*high), unit, width),
         Figure::Words(words) => words.clone(),
     }
+}
+
+/// `± 9 %`, and in tenths where it is below one.
+fn spread(percent: f64) -> String {
+    if percent < 0.95 { format!("± {percent:.1} %") } else { format!("± {percent:.0} %") }
 }
 
 /// Three figures: `0.113`, `1.25`, `14.2`.
@@ -181,7 +186,7 @@ fn alone(row: &Row) -> String {
     }
     text += &figure(&published.measured, published.unit, usize::MAX);
     if let Some(sd) = published.sd_percent {
-        text += &format!(" ± {sd:.0} %");
+        text += &format!(" {}", spread(sd));
     }
     text
 }
