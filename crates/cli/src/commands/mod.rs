@@ -3,6 +3,7 @@
 mod compare;
 mod completions;
 mod doctor;
+mod documents;
 mod explain;
 mod export;
 mod file;
