@@ -16,6 +16,8 @@ use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 /// Widths of what stands beside a name: predicted and measured there, its deviation, predicted and
 /// measured here, and the ratio.
 const FIGURES: [usize; 6] = [12, 11, 7, 13, 12, 7];
+/// The same where a line has fewer than 80 columns.
+const NARROW: [usize; 6] = [10, 10, 6, 11, 10, 6];
 /// Widest line.
 const WIDEST: usize = 140;
 /// From here on a name stands in the line of its figures.
@@ -54,16 +56,21 @@ pub fn render(beside: &Beside, layout: &Layout) -> String {
 const FOOT: &str = "± is a standard deviation: a published figure has no interval, and nothing is \
     said of significance; ratio: here ÷ published; ~: noisy";
 
+fn figures(line: usize) -> [usize; 6] {
+    if line < 80 { NARROW } else { FIGURES }
+}
+
 /// How wide a name may be that stands in the line of its figures.
 fn name_width(line: usize) -> usize {
-    let figures: usize = FIGURES.iter().map(|width| width + 1).sum();
-    line.saturating_sub(figures)
+    let taken: usize = figures(line).iter().map(|width| width + 1).sum();
+    line.saturating_sub(taken)
 }
 
 fn header(line: usize) -> String {
     let titles = ["predicted", "published", "±", "predicted", "here", "ratio"];
-    let name = Cell::left("metric", name_width(line), STRONG);
-    let cells = titles.into_iter().zip(FIGURES);
+    let name = if name_width(line) < "metric".len() { "" } else { "metric" };
+    let name = Cell::left(name, name_width(line), STRONG);
+    let cells = titles.into_iter().zip(figures(line));
     let cells = cells.map(|(title, width)| Cell::right(title, width, STRONG));
     line_of(&std::iter::once(name).chain(cells).collect::<Vec<Cell>>(), 1)
 }
@@ -77,19 +84,19 @@ fn row_lines(row: &Row, line: usize) -> String {
         text = wrapped(&name, line, "", "    ");
         name = String::new();
     }
-    let unit = row.published.unit;
+    let (unit, widths) = (row.published.unit, figures(line));
     let [low, high] = here.predicted;
     let deviation = row.published.sd_percent.map_or(String::new(), spread);
     let texts = [
-        row.published.predicted.as_ref().map_or_else(nothing, |one| figure(one, unit, FIGURES[0])),
-        figure(&row.published.measured, unit, FIGURES[1]),
+        row.published.predicted.as_ref().map_or_else(nothing, |one| figure(one, unit, widths[0])),
+        figure(&row.published.measured, unit, widths[1]),
         deviation,
-        range_within(low, high, unit, FIGURES[3]),
-        quantity_within(here.measured, unit, FIGURES[4]),
+        range_within(low, high, unit, widths[3]),
+        quantity_within(here.measured, unit, widths[4]),
         row.ratio.map_or_else(nothing, ratio),
     ];
     let mut cells = vec![Cell::left(name, name_width(line), PLAIN)];
-    cells.extend(texts.into_iter().zip(FIGURES).map(|(text, width)| {
+    cells.extend(texts.into_iter().zip(widths).map(|(text, width)| {
         let fits = width_of(&text) <= width;
         Cell::right(if fits { text } else { "in words".to_owned() }, width, PLAIN)
     }));
