@@ -108,7 +108,8 @@ mod tests {
         let medians = |document: &fathom_record::Document| -> Vec<f64> {
             document.records.iter().map(|one| one.summary.as_ref().unwrap().median).collect()
         };
-        let apart = medians(&newest).iter().zip(&medians(&oldest)).filter(|(b, a)| *b / *a > 1.05);
+        let (newest, oldest) = (medians(&newest), medians(&oldest));
+        let apart = newest.iter().zip(&oldest).filter(|(b, a)| *b / *a > 1.05);
         assert!(apart.count() > 3, "no metric has changed");
     }
 }
