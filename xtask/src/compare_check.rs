@@ -1,12 +1,13 @@
 //! `xtask compare-check PROGRAM RUNS [METRIC…]`: does `fathom compare` find what was changed, and
 //! nothing where nothing was?
 //!
-//! - A/A: quick runs of the unchanged machine, each against the one before. At most 5 % of all cases
-//!   may be flagged, by whatever word.
+//! - A/A: quick runs of the unchanged machine, each against the one before. At most 5 % of all
+//!   cases may be flagged, by whatever word.
 //! - A/B, work: one metric does 5 % more work (`FATHOM_SPIN`, which stands in the run's notes). It
-//!   must be flagged in nine of ten pairs, and other metrics no more often than above.
+//!   must be flagged in nine of ten pairs.
 //! - A/B, huge pages: never against always. The faults by huge pages must be named in nine of ten
-//!   pairs, and what asked for small pages must not be flagged. Needs root; the setting is put back.
+//!   pairs. What asked for small pages and is flagged all the same is told. Needs root; the setting
+//!   is put back.
 //!
 //! Figures are worth something on a quiet machine only.
 

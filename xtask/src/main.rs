@@ -2,8 +2,8 @@
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
 //! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
 //! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask lab`
-//! spoils runs on purpose and counts how often they say so, `xtask compare-check` counts how often a
-//! comparison finds a change, and `xtask bench-store` times what reads a store of a thousand runs.
+//! spoils runs on purpose and counts how often they say so, `xtask compare-check` counts how often
+//! a comparison finds a change, `xtask bench-store` times what reads a store of a thousand runs.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod bench_store;

@@ -114,8 +114,9 @@ impl Store {
         Ok((documents, damaged))
     }
 
-    /// The same runs with the headlines of those records alone, which is many times faster. What is damaged is left out, and told by the second value: one damaged run must not
-    /// take the history of the rest.
+    /// The same runs with the headlines of those records alone, which is many times faster. What
+    /// is damaged is left out, and told by the second value: one damaged run must not take the
+    /// history of the rest.
     ///
     /// # Errors
     /// Where reading fails.
@@ -373,7 +374,8 @@ impl RawRecord {
     fn is_own(&self) -> bool {
         let parts: [&[u8]; 5] =
             [b"{\"metric\":\"", &self.metric, b"\",\"params\":", &self.params, b","];
-        let rest = parts.iter().try_fold(self.body.as_slice(), |rest, part| rest.strip_prefix(*part));
+        let rest =
+            parts.iter().try_fold(self.body.as_slice(), |rest, part| rest.strip_prefix(*part));
         rest.is_some()
     }
 

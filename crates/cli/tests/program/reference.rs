@@ -80,7 +80,8 @@ fn a_run_stands_beside_a_study_with_both_predictions_and_no_word_of_significance
     let place = Place::new();
     let file = run(&place);
     let words = ["compare", &file, "--reference", "2016-i5-5257u", "--json"];
-    let beside: serde_json::Value = serde_json::from_slice(&place.run(&words).stdout).expect("JSON");
+    let beside: serde_json::Value =
+        serde_json::from_slice(&place.run(&words).stdout).expect("JSON");
     let rows = beside["rows"].as_array().expect("rows");
     let of = |metric: &str| -> Vec<&serde_json::Value> {
         rows.iter().filter(|row| row["published"]["metric"] == metric).collect()

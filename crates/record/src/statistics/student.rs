@@ -46,7 +46,7 @@ pub fn next_within(values: &[f64]) -> Option<f64> {
     Some(two_sided_limit(0.05, n - 1.0) * deviation * (1.0 + 1.0 / n).sqrt())
 }
 
-/// The t that Student's T exceeds on either side with this p, by bisection: to all digits there are.
+/// The t that Student's T exceeds on either side with this p, by bisection to all digits.
 fn two_sided_limit(p: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while 2.0 * upper_tail(high, freedom) > p {

@@ -145,9 +145,8 @@ fn caches(document: &Document) -> String {
 /// `2 MiB: 64`, where any are.
 fn reserved(document: &Document) -> String {
     let reserved = document.host.memory.huge_pages.iter().filter(|(_, count)| **count > 0);
-    let told = reserved.map(|(bytes, count)| {
-        format!("{}: {count}", size(Some(*bytes)).unwrap_or_default())
-    });
+    let told = reserved
+        .map(|(bytes, count)| format!("{}: {count}", size(Some(*bytes)).unwrap_or_default()));
     told.collect::<Vec<String>>().join(", ")
 }
 

@@ -16,13 +16,9 @@ const EFFECT_MIN: f64 = 0.01;
 /// unit. `None` where one side has no median.
 ///
 /// `kept` is the share by which kept runs of this case lie apart where nothing was changed.
-pub(super) fn weigh(
-    a: &[&Record],
-    b: &Record,
-    kept: Option<f64>,
-    seed: u64,
-) -> Option<Compared> {
-    let runs: Vec<Vec<f64>> = a.iter().filter_map(|one| one.summary.as_ref()).map(medians).collect();
+pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> Option<Compared> {
+    let runs: Vec<Vec<f64>> =
+        a.iter().filter_map(|one| one.summary.as_ref()).map(medians).collect();
     let (first, in_a, in_b) = (a.first()?, runs.concat(), medians(b.summary.as_ref()?));
     let ratio = ratio_to_runs(&runs, &in_b, seed);
     let (noise, noise_by) = match (kept, between(&runs)) {

@@ -136,7 +136,8 @@ fn rows(published: &Published, reference: &Reference, document: &Document) -> Ve
 /// Whether a case is the work that was published: it has all the parameters that were told.
 fn is_like(published: &Published, metric: &MetricId, params: &Params) -> bool {
     let told = &published.params.0;
-    published.metric == *metric && told.iter().all(|(name, value)| params.0.get(name) == Some(value))
+    published.metric == *metric
+        && told.iter().all(|(name, value)| params.0.get(name) == Some(value))
 }
 
 fn here(published: &Published, record: &Record, document: &Document) -> Result<Here, Missing> {

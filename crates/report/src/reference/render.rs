@@ -105,7 +105,11 @@ fn row_lines(row: &Row, line: usize) -> String {
 
 fn name_of(row: &Row, here: &Here) -> String {
     let metric = &row.published.metric;
-    if here.params.is_empty() { metric.to_string() } else { format!("{metric} {}", case(&here.params)) }
+    if here.params.is_empty() {
+        metric.to_string()
+    } else {
+        format!("{metric} {}", case(&here.params))
+    }
 }
 
 fn nothing() -> String {

@@ -156,7 +156,8 @@ fn runs_of_an_unchanged_machine_are_hardly_ever_called_changed() {
             };
             let a: Vec<Document> = (0..runs).map(|at| run(at, off(at), 10)).collect();
             let a: Vec<&Document> = a.iter().collect();
-            let row = compare_to_all(&a, &run(99, off(50), 10), &Noise::default(), 7).rows.remove(0);
+            let row =
+                compare_to_all(&a, &run(99, off(50), 10), &Noise::default(), 7).rows.remove(0);
             row.word < Word::NoChange
         });
         changed.count() as f64 / worlds as f64

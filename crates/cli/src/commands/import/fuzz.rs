@@ -24,8 +24,20 @@ const TRIES: u32 = 3_000;
 const BOUND: Duration = Duration::from_secs(60);
 /// What is put in the place of a value.
 const VALUES: [&str; 14] = [
-    "null", "true", "-1", "0", "1e999", "-1e-999", "1e308", "NaN", "Infinity", "\"\"", "[]", "{}",
-    "18446744073709551616", "\"\\ud800\"",
+    "null",
+    "true",
+    "-1",
+    "0",
+    "1e999",
+    "-1e-999",
+    "1e308",
+    "NaN",
+    "Infinity",
+    "\"\"",
+    "[]",
+    "{}",
+    "18446744073709551616",
+    "\"\\ud800\"",
 ];
 
 struct Chance(Xoshiro256PlusPlus);
@@ -140,9 +152,9 @@ fn change(value: &mut Value, chance: &mut Chance) {
                 _ => Value::from(NUMBERS[chance.below(NUMBERS.len())]),
             };
         }
-        Value::String(text) => *text = ["", "x\u{0}\n\u{1b}[31m", "ü".repeat(300).as_str()]
-            [chance.below(3)]
-        .to_owned(),
+        Value::String(text) => {
+            *text = ["", "x\u{0}\n\u{1b}[31m", "ü".repeat(300).as_str()][chance.below(3)].to_owned()
+        }
         _ => *value = Value::from(1.5),
     }
 }
