@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench bench-memory bench-file repeatability simulate lab soak install clean needs
+.PHONY: run build test docs bench bench-memory bench-file bench-store repeatability compare-check simulate lab soak install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
@@ -26,9 +26,17 @@ bench-memory: build ## memory side by side with programs of lab/peers, in turn
 bench-file: build ## reading a file side by side with dd, xxhsum, b3sum, fio, in turn
 	lab/bench-file.sh $(FATHOM)
 
+bench-store: build ## how long history and compare take in a store of RUNS (default 1000) made-up runs; writes 2 GB to /var/tmp
+	$(CARGO) run --quiet --release --locked --package xtask -- \
+		bench-store $(FATHOM) $(or $(RUNS),1000)
+
 repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \
 		repeatability $(FATHOM) $(or $(RUNS),30) $(METRICS)
+
+compare-check: build ## RUNS (default 20) quick runs, of METRICS or all, then changed ones: does compare find what was changed, and nothing else?
+	$(CARGO) run --quiet --locked --package xtask -- \
+		compare-check $(FATHOM) $(or $(RUNS),20) $(METRICS)
 
 simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alarms keep their word?
 	$(CARGO) run --quiet --release --locked --package xtask -- \

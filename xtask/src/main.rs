@@ -2,9 +2,12 @@
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
 //! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
 //! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask lab`
-//! spoils runs on purpose and counts how often they say so.
+//! spoils runs on purpose and counts how often they say so, `xtask compare-check` counts how often
+//! a comparison finds a change, `xtask bench-store` times what reads a store of a thousand runs.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
+mod bench_store;
+mod compare_check;
 mod docs;
 mod lab;
 mod repeatability;
@@ -18,7 +21,9 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak | \
-                     lab PROGRAM [RUNS] [SEED] [SABOTAGE]";
+                     lab PROGRAM [RUNS] [SEED] [SABOTAGE] | \
+                     bench-store PROGRAM [RUNS] [METRICS] | \
+                     compare-check PROGRAM RUNS [METRIC…]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -38,6 +43,11 @@ fn main() -> ExitCode {
         },
         ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(&root, program, rest),
         ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
+        ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),
+        ["compare-check", program, runs, metrics @ ..] => match runs.parse() {
+            Ok(runs) => report(problems(compare_check::run(program, runs, metrics))),
+            Err(_) => report(vec![format!("{runs} is no number of runs")]),
+        },
         ["soak"] => report(problems(soak::write(&root))),
         ["test"] => test::everything(&root),
         _ => {
@@ -60,6 +70,20 @@ fn laboratory(root: &Path, program: &str, rest: &[&str]) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => report(vec![format!("{error:#}")]),
+    }
+}
+
+/// `xtask bench-store`: 0 where everything answered in the time promised.
+fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
+    let number = |at: usize, otherwise: usize| {
+        rest.get(at).map_or(Some(otherwise), |text| text.parse().ok().filter(|one| *one > 1))
+    };
+    match (number(0, 1000), number(1, 150)) {
+        (Some(runs), Some(records)) => report(problems(bench_store::run(program, runs, records))),
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
     }
 }
 

@@ -330,24 +330,30 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   fathom compare latest~1 latest       what changed since the run before
   fathom compare 0195c3 0195d0         two runs by the beginnings of their ids
+  fathom compare latest~3 latest~2 latest~1 latest   three runs together, and the one after them
   fathom compare before.json latest    a JSON document against a kept run
   fathom compare db1 db2               the newest runs of two hosts, by their names
   fathom compare before.json latest --fail-on 5%   for scripts: status 3 where something is worse
+  fathom compare --reference 2016-i5-5257u   the latest run beside figures that were published
+  fathom compare latest --reference    which published figures there are
 
-A change is one where its interval excludes 1, and where it is above 1 % and above what kept runs of
-the same host and configuration differ by.";
+A change is one where its interval excludes 1, and where it is above 1 % and above what runs of the
+same host and configuration differ by: kept ones, or the several runs of A.";
 
 /// `fathom compare`.
 #[derive(Debug, Args)]
-#[command(after_help = COMPARE_EXAMPLES)]
+#[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
+    fathom compare [OPTIONS] --reference NAME [RUN]")]
 pub struct CompareArguments {
-    /// The run to compare against: an id, `latest`, `latest~N`, a host's name (its newest run), or
-    /// a JSON file.
-    #[arg(value_name = "A")]
-    pub a: String,
-    /// The run to compare.
-    #[arg(value_name = "B")]
-    pub b: String,
+    /// Runs: the last one, B, is compared with those before it, which together are A. Each is an
+    /// id, `latest`, `latest~N`, a host's name (its newest run), or a JSON file.
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<String>,
+    /// Hold one run (the latest, where none is named) beside published figures; without a name,
+    /// those there are.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    #[arg(conflicts_with_all = ["fail_on", "seed"])]
+    pub reference: Option<String>,
     /// Exit with status 3 where a metric is worse by more than this, and that remains when the
     /// number of metrics is allowed for.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]

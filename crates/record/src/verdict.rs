@@ -21,7 +21,7 @@ impl Verdict {
 
     /// Whether the value may be shown as a number at all.
     pub fn shows_number(&self) -> bool {
-        matches!(self.state, State::Valid | State::Noisy)
+        self.state.shows_number()
     }
 }
 
@@ -45,6 +45,11 @@ pub enum State {
 }
 
 impl State {
+    /// Whether a value in this state may be shown as a number at all.
+    pub fn shows_number(self) -> bool {
+        matches!(self, Self::Valid | Self::Noisy)
+    }
+
     /// The state as one word.
     pub fn word(self) -> &'static str {
         match self {

@@ -15,6 +15,7 @@ pub mod by_hand;
 pub mod compare;
 pub mod export;
 pub mod history;
+pub mod reference;
 
 mod account;
 mod cells;

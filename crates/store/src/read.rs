@@ -1,12 +1,15 @@
 //! Reading: the list of runs, and one run whole. Everything read from JSON is checked first.
 
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 use fathom_record::{
-    Counts, Document, Effort, Host, Record, Run, RunState, SCHEMA_VERSION, Sample,
+    Counts, Document, Effort, Headline, Host, Outline, Params, Record, Run, RunState,
+    SCHEMA_VERSION, Sample, State, Tool,
 };
-use fathom_record::{Params, State, Tool};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql};
 use serde::de::DeserializeOwned;
 
 use crate::liveness::{Owner, PROC};
@@ -87,17 +90,15 @@ impl Store {
     }
 
     /// All runs that have records of a metric, oldest first, with those records only and without
-    /// samples. What is damaged is left out, and told by the second value: one damaged run must not
-    /// take the history of the rest.
+    /// samples. What is damaged is left out, and told by the second value.
     ///
     /// # Errors
     /// Where reading fails.
     pub fn of_metric(&self, metric: &str) -> Result<(Vec<Document>, Vec<StoreError>), StoreError> {
         let failed = |error| self.failed("read", error);
         let view = self.connection.unchecked_transaction().map_err(failed)?;
-        let ids = ids_with(&view, metric).map_err(failed)?;
         let (mut documents, mut damaged) = (Vec::new(), Vec::new());
-        for id in ids {
+        for id in ids(&view, RUNS_WITH, &[&metric]).map_err(failed)? {
             let (number, head) = head(&view, &id).map_err(failed)?;
             let raw = raw_records(&view, number, false, Some(metric)).map_err(failed)?;
             let checked = head.checked(&id).and_then(|(tool, run, host)| {
@@ -112,14 +113,112 @@ impl Store {
         }
         Ok((documents, damaged))
     }
+
+    /// The same runs with the headlines of those records alone, which is many times faster. What
+    /// is damaged is left out, and told by the second value: one damaged run must not take the
+    /// history of the rest.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn history(&self, metric: &str) -> Result<(Vec<Outline>, Vec<StoreError>), StoreError> {
+        self.outlines(RUNS_WITH, &[&metric], Some(metric))
+    }
+
+    /// The newest runs of a host at one effort, oldest first, at most so many; else as
+    /// [`Store::history`].
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn newest_of(
+        &self,
+        host_name: &str,
+        effort: Effort,
+        runs_max: u32,
+    ) -> Result<(Vec<Outline>, Vec<StoreError>), StoreError> {
+        let query = "SELECT id FROM
+            (SELECT id FROM run WHERE host_name = ?1 AND effort = ?2 ORDER BY id DESC LIMIT ?3)
+            ORDER BY id";
+        self.outlines(query, &[&host_name, &effort.word(), &runs_max], None)
+    }
+
+    /// The runs whose ids a query gives, with the headlines of their records, of one metric or all.
+    fn outlines(
+        &self,
+        query: &str,
+        arguments: &[&dyn ToSql],
+        metric: Option<&str>,
+    ) -> Result<(Vec<Outline>, Vec<StoreError>), StoreError> {
+        let failed = |error| self.failed("read", error);
+        // One view of the store for all its runs, whatever is written meanwhile.
+        let view = self.connection.unchecked_transaction().map_err(failed)?;
+        let ids = ids(&view, query, arguments).map_err(failed)?;
+        // What was read is made sense of while the next is read: each takes half of the time.
+        let (sender, receiver) = sync_channel::<RawRun>(RUNS_AHEAD);
+        thread::scope(|scope| {
+            let outlined = scope.spawn(move || {
+                let (mut outlines, mut damaged) = (Vec::new(), Vec::new());
+                for run in receiver {
+                    match run.outline() {
+                        Ok(outline) => outlines.push(outline),
+                        Err(error) => damaged.push(error),
+                    }
+                }
+                (outlines, damaged)
+            });
+            for id in ids {
+                let (number, head) = head(&view, &id).map_err(failed)?;
+                let records = raw_records(&view, number, false, metric).map_err(failed)?;
+                if sender.send(RawRun { id, head, records }).is_err() {
+                    break;
+                }
+            }
+            drop(sender);
+            Ok(outlined.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })
+    }
+}
+
+/// So many runs are read ahead of what is made of them.
+const RUNS_AHEAD: usize = 16;
+
+/// A run as it lies in the store.
+struct RawRun {
+    id: String,
+    head: Head,
+    records: Vec<RawRecord>,
+}
+
+impl RawRun {
+    fn outline(self) -> Result<Outline, StoreError> {
+        let (tool, run, host) = self.head.checked(&self.id)?;
+        let headlines: Result<Vec<Headline>, StoreError> =
+            self.records.into_iter().map(|record| record.headline(&self.id)).collect();
+        let (schema, records) = (SCHEMA_VERSION, Vec::new());
+        let document = Document { schema, tool, run, host, records };
+        Ok(Outline { document, headlines: headlines? })
+    }
 }
 
 /// Ids of the runs that have records of a metric, oldest first.
-fn ids_with(connection: &Connection, metric: &str) -> rusqlite::Result<Vec<String>> {
-    let query = "SELECT id FROM run WHERE EXISTS
-        (SELECT 1 FROM record WHERE record.run = run.number AND metric = ?1) ORDER BY id";
+const RUNS_WITH: &str = "SELECT id FROM run WHERE EXISTS
+    (SELECT 1 FROM record WHERE record.run = run.number AND metric = ?1) ORDER BY id";
+
+/// Which records of a run are read: all, or those of one metric. One condition for both, with
+/// `?2 IS NULL OR` in it, would look at every record of the run.
+fn of_run(metric: Option<&str>) -> &'static str {
+    match metric {
+        Some(_) => "record.run = ?1 AND record.metric = ?2 ORDER BY record.number",
+        None => "record.run = ?1 AND ?2 IS NULL ORDER BY record.number",
+    }
+}
+
+fn ids(
+    connection: &Connection,
+    query: &str,
+    arguments: &[&dyn ToSql],
+) -> rusqlite::Result<Vec<String>> {
     let mut statement = connection.prepare_cached(query)?;
-    let ids = statement.query_map([metric], |row| row.get(0))?;
+    let ids = statement.query_map(arguments, |row| row.get(0))?;
     ids.collect()
 }
 
@@ -205,15 +304,19 @@ fn raw_records(
     with_samples: bool,
     metric: Option<&str>,
 ) -> rusqlite::Result<Vec<RawRecord>> {
-    let query = if with_samples {
-        "SELECT record.metric, record.params, record.body, samples.body, samples.crc
-         FROM record LEFT JOIN samples ON samples.record = record.number
-         WHERE record.run = ?1 AND (?2 IS NULL OR record.metric = ?2) ORDER BY record.number"
-    } else {
-        "SELECT metric, params, body, NULL, NULL FROM record
-         WHERE run = ?1 AND (?2 IS NULL OR metric = ?2) ORDER BY number"
+    let columns = match with_samples {
+        true => "samples.body, samples.crc",
+        false => "NULL, NULL",
     };
-    let mut statement = connection.prepare_cached(query)?;
+    let joined = match with_samples {
+        true => "LEFT JOIN samples ON samples.record = record.number",
+        false => "",
+    };
+    let query = format!(
+        "SELECT record.metric, record.params, record.body, {columns} FROM record {joined} WHERE {}",
+        of_run(metric)
+    );
+    let mut statement = connection.prepare_cached(&query)?;
     let rows = statement.query_map((run, metric), |row| {
         let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes()?.to_vec());
         let samples = match row.get(4)? {
@@ -235,7 +338,7 @@ impl RawRecord {
         };
         let mut record: Record =
             parse_bytes(&self.body).map_err(|reason| damaged(&name, reason))?;
-        if !record.is_intact() {
+        if !Record::is_intact_text(&self.body) && !record.is_intact() {
             let reason = "it does not fit its checksum".to_owned();
             return Err(damaged(&name, reason));
         }
@@ -253,6 +356,27 @@ impl RawRecord {
             record.samples = Some(samples);
         }
         Ok(record)
+    }
+
+    /// The headline alone. What does not fit its checksum and its columns letter by letter is read
+    /// whole, which finds out what is wrong with it, if anything is.
+    fn headline(self, run_id: &str) -> Result<Headline, StoreError> {
+        if Record::is_intact_text(&self.body)
+            && self.is_own()
+            && let Ok(headline) = parse_bytes(&self.body)
+        {
+            return Ok(headline);
+        }
+        self.checked(run_id).map(|record| Headline::from(&record))
+    }
+
+    /// Whether the body begins with what stands in the columns, as it is written.
+    fn is_own(&self) -> bool {
+        let parts: [&[u8]; 5] =
+            [b"{\"metric\":\"", &self.metric, b"\",\"params\":", &self.params, b","];
+        let rest =
+            parts.iter().try_fold(self.body.as_slice(), |rest, part| rest.strip_prefix(*part));
+        rest.is_some()
     }
 
     /// The name by the columns, for whatever its body may say.

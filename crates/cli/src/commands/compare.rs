@@ -1,26 +1,25 @@
-//! `fathom compare`: two runs, metric by metric.
+//! `fathom compare`: runs against a run, metric by metric.
 
 use fathom_record::Document;
 use fathom_report::Layout;
-use fathom_report::compare::{self as comparing, Noise};
-use fathom_store::Store;
+use fathom_report::compare::{self as comparing, Comparison, Noise};
 
-use super::stored;
+use super::{reference, stored};
 use crate::arguments::CompareArguments;
-use crate::exit::Status;
+use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
 
 /// So many runs of a host teach how far its runs lie apart: the newest.
-const TEACHING: usize = 40;
+const TEACHING: u32 = 40;
 
 pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
-    let a = stored::document(&arguments.a, false, &arguments.store)?;
-    let b = stored::document(&arguments.b, false, &arguments.store)?;
-    if a.run.id == b.run.id {
-        terminal::warn("A and B are the same run: nothing can differ");
+    if let Some(name) = &arguments.reference {
+        return reference::beside(name, arguments);
     }
+    let (a, b) = sides(arguments)?;
     let noise = noise(&a, &b, arguments);
-    let comparison = comparing::compare(&a, &b, &noise, arguments.seed);
+    let comparison = comparing::compare_to_all(&refs(&a), &b, &noise, arguments.seed);
+    something_compared(&comparison)?;
     let mut output = Output::new();
     if arguments.json {
         output.write(&format!("{}\n", serde_json::to_string_pretty(&comparison)?));
@@ -44,21 +43,72 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     }
 }
 
-/// How far runs like these lie apart where nothing was changed, by the kept runs of the host. A
-/// store that is not there or cannot be read teaches nothing.
-fn noise(a: &Document, b: &Document, arguments: &CompareArguments) -> Noise {
-    let history = stored::open(&arguments.store).ok().and_then(|store| history(&store, b).ok());
-    history.map_or_else(Noise::default, |history| Noise::learn(&history, a, b))
+/// The runs that are A, and B.
+fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Document)> {
+    let Some((b, a)) = arguments.runs.split_last().filter(|(_, a)| !a.is_empty()) else {
+        let named = arguments.runs.len();
+        let text = format!(
+            "compare: two runs or more are needed, {named} named; name those to compare against \
+             and last the one to compare, such as `fathom compare latest~1 latest`"
+        );
+        return Err(Usage(text).into());
+    };
+    let read = |name: &String| stored::document(name, false, &arguments.store);
+    let a: Vec<Document> = a.iter().map(read).collect::<anyhow::Result<_>>()?;
+    let b = read(b)?;
+    for (at, run) in a.iter().enumerate() {
+        let id = &run.run.id;
+        if a[..at].iter().any(|other| other.run.id == *id) {
+            let text = format!("compare: run {id} is named twice; a run counts once");
+            return Err(Usage(text).into());
+        }
+        let (host, other) = (&a[0].host.name, &run.host.name);
+        if host != other {
+            let text = format!(
+                "compare: run {} is of {host} and run {id} of {other}; hosts are never pooled: \
+                 name runs of one host before the last",
+                a[0].run.id
+            );
+            return Err(Usage(text).into());
+        }
+    }
+    if a.iter().any(|run| run.run.id == b.run.id) {
+        terminal::warn("B is a run of A too: a run does not differ from itself");
+    }
+    Ok((a, b))
 }
 
-/// The newest runs of a host, oldest first.
-fn history(store: &Store, like: &Document) -> Result<Vec<Document>, fathom_store::StoreError> {
-    let rows = store.runs()?;
-    let of_host = rows
-        .into_iter()
-        .filter(|row| row.host_name == like.host.name && row.effort == like.run.effort);
-    let documents = of_host.take(TEACHING).filter_map(|row| store.document(&row.id, false).ok());
-    let mut documents: Vec<Document> = documents.collect();
-    documents.reverse();
-    Ok(documents)
+/// An empty comparison is none.
+fn something_compared(comparison: &Comparison) -> Result<(), Usage> {
+    if !comparison.rows.is_empty() {
+        return Ok(());
+    }
+    let (a, b) = (&comparison.a.id, &comparison.b.id);
+    let why = match comparison.not_comparable.as_slice() {
+        [] => "they have no case in common".to_owned(),
+        [first, rest @ ..] => {
+            let name = format!("{}{}", first.metric, first.params);
+            let more = match rest.len() {
+                0 => String::new(),
+                count => format!(", and {count} more likewise"),
+            };
+            format!("{name}: {}{more}", first.reason)
+        }
+    };
+    Err(Usage(format!(
+        "compare {a} {b}: nothing can be compared: {why}; `fathom show RUN` shows what a run has, \
+         `fathom run METRIC` measures it again"
+    )))
+}
+
+fn refs(documents: &[Document]) -> Vec<&Document> {
+    documents.iter().collect()
+}
+
+/// How far runs like these lie apart where nothing was changed, by the kept runs of the host. A
+/// store that is not there or cannot be read teaches nothing.
+fn noise(a: &[Document], b: &Document, arguments: &CompareArguments) -> Noise {
+    let kept = stored::open(&arguments.store)
+        .and_then(|store| Ok(store.newest_of(&b.host.name, b.run.effort, TEACHING)?));
+    kept.map_or_else(|_| Noise::default(), |(kept, _)| Noise::learn(&kept, a, b))
 }

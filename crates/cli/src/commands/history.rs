@@ -22,10 +22,10 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let mut all = Vec::new();
     for entry in plan.metrics(false) {
         let id = entry.about().id;
-        let (documents, damaged) = store.of_metric(id).map_err(|error| Usage(error.to_string()))?;
+        let (runs, damaged) = store.history(id).map_err(|error| Usage(error.to_string()))?;
         damaged.iter().for_each(|error| terminal::warn(&format!("left out: {error}")));
         let selects = |params: &Params| word.selects(params);
-        let history = telling::history(id, &host, &documents, &selects);
+        let history = telling::history(id, &host, &runs, &selects);
         if arguments.json {
             all.push(history);
         } else {

@@ -3,6 +3,7 @@
 mod compare;
 mod completions;
 mod doctor;
+mod documents;
 mod explain;
 mod export;
 mod file;
@@ -10,6 +11,7 @@ mod history;
 mod import;
 mod list;
 mod man;
+mod reference;
 mod run;
 mod show;
 mod start;

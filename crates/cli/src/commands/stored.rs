@@ -1,11 +1,13 @@
 //! Finding the store and the runs in it, for every command that reads or writes them.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use fathom_record::{Document, SCHEMA_VERSION};
+use fathom_record::Document;
 use fathom_store::Store;
 
+use super::documents;
 use crate::arguments::StoreArguments;
 use crate::exit::Usage;
 
@@ -55,25 +57,16 @@ fn newest_of(store: &Store, host: &str) -> Option<String> {
 
 fn from_file(path: &Path) -> anyhow::Result<Document> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let opened = File::open(path).map_err(|error| {
         Usage(format!("open {shown}: {error}; name a kept run or a file of `fathom run --json`"))
     })?;
-    let document: Document = serde_json::from_str(&text)
-        .map_err(|error| Usage(format!("{shown} is not a run of `fathom run --json`: {error}")))?;
-    if document.schema != SCHEMA_VERSION {
-        let (theirs, ours) = (document.schema, SCHEMA_VERSION);
-        let text = format!(
-            "{shown} has schema {theirs}, this program reads {ours}; use the fathom that made it"
-        );
-        return Err(Usage(text).into());
-    }
-    match document.records.iter().find(|record| !record.is_intact()) {
-        Some(record) => {
-            anyhow::bail!(
-                "{shown} is damaged: the checksum of {} does not fit its content",
-                record.name()
-            )
+    let mut documents = documents::read(opened, &shown.to_string())?;
+    let document = documents.swap_remove(0);
+    match documents.len() {
+        0 => Ok(document),
+        more => {
+            let text = format!("{shown} holds {} runs; `fathom import` keeps them apart", more + 1);
+            Err(Usage(text).into())
         }
-        None => Ok(document),
     }
 }

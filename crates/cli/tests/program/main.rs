@@ -17,6 +17,8 @@ mod forbidden;
 mod group;
 mod laboratory;
 mod memory;
+mod reference;
+mod spoilt;
 mod views;
 
 use std::path::{Path, PathBuf};

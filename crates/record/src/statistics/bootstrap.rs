@@ -33,19 +33,28 @@ const RESAMPLES: usize = 4_000;
 /// drawn from it have that median: a ratio to nothing has no size.
 #[must_use]
 pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
-    let (a, b) = (sorted_finite(a), sorted_finite(b));
-    if a.len() < 2 || b.len() < 2 {
+    ratio_to_runs(&[a.to_vec()], b, seed)
+}
+
+/// The same with several runs together as the first: the median of `b` ÷ the median of all
+/// processes of the runs. Runs are drawn first, and processes from each run drawn, so that the
+/// interval holds how the runs themselves lie apart, which processes of one run cannot tell
+/// (Davison & Hinkley, Bootstrap Methods and their Application, § 3.8).
+#[must_use]
+pub fn ratio_to_runs(runs: &[Vec<f64>], b: &[f64], seed: u64) -> Option<Ratio> {
+    let (a, b) = (Runs::of(runs), Runs::of(&[b.to_vec()]));
+    if a.sorted.len() < 2 || b.sorted.len() < 2 {
         return None;
     }
     let divided = |b: f64, a: f64| Some(b / a).filter(|ratio| ratio.is_finite());
-    let ratio = divided(median_of_sorted(&b)?, median_of_sorted(&a)?)?;
+    let ratio = divided(median_of_sorted(&b.sorted)?, median_of_sorted(&a.sorted)?)?;
 
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut times = vec![0; a.len().max(b.len())];
+    let mut times = vec![0; a.sorted.len().max(b.sorted.len())];
     let drawn: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| {
-            let from_a = resampled_median(&a, &mut times, &mut random);
-            let from_b = resampled_median(&b, &mut times, &mut random);
+            let from_a = a.resampled_median(&mut times, &mut random);
+            let from_b = b.resampled_median(&mut times, &mut random);
             divided(from_b, from_a)
         })
         .collect();
@@ -57,22 +66,54 @@ pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
     Some(Ratio { ratio, low: quantile(&drawn, beyond)?, high: quantile(&drawn, 1.0 - beyond)? })
 }
 
-/// The median of as many values as there are, each drawn from all of them. How often each was
-/// drawn is counted in `times`: the values are in order already, and need no sorting.
-fn resampled_median(sorted: &[f64], times: &mut [u32], random: &mut Xoshiro256PlusPlus) -> f64 {
-    let n = sorted.len();
-    times[..n].fill(0);
-    (0..n).for_each(|_| times[index(random, n)] += 1);
-    let (mut at, mut seen) = (0, times[0] as usize);
-    let mut of_rank = |rank: usize| {
-        while seen <= rank {
-            at += 1;
-            seen += times[at] as usize;
+/// The process medians of some runs.
+struct Runs {
+    /// All of them, in order.
+    sorted: Vec<f64>,
+    /// Of each run that has any, the places of its own in that order.
+    places: Vec<Vec<usize>>,
+}
+
+impl Runs {
+    fn of(runs: &[Vec<f64>]) -> Self {
+        let mut all: Vec<(f64, usize)> = Vec::new();
+        for (number, run) in runs.iter().enumerate() {
+            all.extend(sorted_finite(run).into_iter().map(|value| (value, number)));
         }
-        sorted[at]
-    };
-    let lower = of_rank((n - 1) / 2);
-    f64::midpoint(lower, of_rank(n / 2))
+        all.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut places = vec![Vec::new(); runs.len()];
+        for (place, (_, number)) in all.iter().enumerate() {
+            places[*number].push(place);
+        }
+        places.retain(|run| !run.is_empty());
+        Self { sorted: all.into_iter().map(|(value, _)| value).collect(), places }
+    }
+
+    /// The median of as many runs as there are, each drawn from all of them, with as many values
+    /// of each as it has, drawn likewise. How often each value was drawn is counted in `times`:
+    /// they are in order already, and need no sorting.
+    fn resampled_median(&self, times: &mut [u32], random: &mut Xoshiro256PlusPlus) -> f64 {
+        times[..self.sorted.len()].fill(0);
+        let mut drawn = 0;
+        for first in &self.places {
+            let run = match self.places.len() {
+                1 => first,
+                runs => &self.places[index(random, runs)],
+            };
+            run.iter().for_each(|_| times[run[index(random, run.len())]] += 1);
+            drawn += run.len();
+        }
+        let (mut at, mut seen) = (0, times[0] as usize);
+        let mut of_rank = |rank: usize| {
+            while seen <= rank {
+                at += 1;
+                seen += times[at] as usize;
+            }
+            self.sorted[at]
+        };
+        let lower = of_rank((drawn - 1) / 2);
+        f64::midpoint(lower, of_rank(drawn / 2))
+    }
 }
 
 /// A random index below `n`: the high half of a product (Lemire, arXiv 1805.10941). Its bias, n in
@@ -102,6 +143,19 @@ mod tests {
         assert!(doubled.low > 1.9 && doubled.low < 2.0 && doubled.high > 2.0 && doubled.high < 2.1);
         let same = ratio_of_medians(&A, &A, 1).unwrap();
         assert!(same.ratio == 1.0 && same.low < 1.0 && same.high > 1.0);
+    }
+
+    #[test]
+    fn runs_that_lie_apart_make_the_interval_wider_and_runs_that_do_not_narrower() {
+        let width = |runs: &[Vec<f64>]| {
+            let ratio = ratio_to_runs(runs, &A, 7).unwrap();
+            ratio.high - ratio.low
+        };
+        let shifted = |by: f64| A.map(|value| value * by).to_vec();
+        let one = width(&[shifted(1.0)]);
+        assert!(width(&[shifted(1.0), shifted(1.0), shifted(1.0)]) < one);
+        assert!(width(&[shifted(0.9), shifted(1.0), shifted(1.1)]) > 3.0 * one);
+        assert_eq!(ratio_to_runs(&[A.to_vec(), vec![]], &A, 7), ratio_of_medians(&A, &A, 7));
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod trend;
 mod trimmed;
 mod within_run;
 
-pub use bootstrap::{Ratio, ratio_of_medians};
+pub use bootstrap::{Ratio, ratio_of_medians, ratio_to_runs};
 pub use bound::difference_bound;
 pub use change_points::{ChangePoint, Strictness, change_points};
 pub use clusters::clusters;
@@ -48,7 +48,7 @@ pub use outliers::tukey_outliers;
 pub use quantile::{median, printable_quantile, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
-pub use student::{Student, student};
+pub use student::{Student, next_within, student};
 pub use summarise::{summarise, summarise_estimates, summarise_quotients};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

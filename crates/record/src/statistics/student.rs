@@ -37,6 +37,28 @@ pub fn student(a: &[f64], b: &[f64]) -> Option<Student> {
     Some(Student { t, p: (2.0 * upper_tail(t.abs(), freedom)).min(1.0) })
 }
 
+/// How far one more value may lie from the mean of these by chance alone, in their unit, with 95 %:
+/// t · s · √(1 + 1/n). `None` below two finite values, which have no spread.
+#[must_use]
+pub fn next_within(values: &[f64]) -> Option<f64> {
+    let n = values.iter().filter(|value| value.is_finite()).count() as f64;
+    let deviation = standard_deviation(values)?;
+    Some(two_sided_limit(0.05, n - 1.0) * deviation * (1.0 + 1.0 / n).sqrt())
+}
+
+/// The t that Student's T exceeds on either side with this p, by bisection to all digits.
+fn two_sided_limit(p: f64, freedom: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while 2.0 * upper_tail(high, freedom) > p {
+        high *= 2.0;
+    }
+    for _ in 0..64 {
+        let middle = f64::midpoint(low, high);
+        if 2.0 * upper_tail(middle, freedom) > p { low = middle } else { high = middle }
+    }
+    high
+}
+
 /// P(T > t) for t ≥ 0 and Student's T with so many degrees of freedom.
 fn upper_tail(t: f64, freedom: f64) -> f64 {
     let x = freedom / (freedom + t * t);
@@ -116,6 +138,24 @@ mod tests {
             let off = (tail / expected - 1.0).abs();
             assert!(off < 1e-11, "P(T > {t}), {freedom} degrees: {tail}, not {expected}");
         }
+    }
+
+    #[test]
+    fn one_more_value_lies_as_far_as_student_s_t_lets_it() {
+        // scipy.stats.t.ppf(0.975, freedom)
+        for (freedom, expected) in [
+            (1.0, 12.706_204_736_432_095),
+            (2.0, 4.302_652_729_911_275),
+            (4.0, 2.776_445_105_197_798_7),
+            (9.0, 2.262_157_162_854_099_3),
+        ] {
+            let limit = two_sided_limit(0.05, freedom);
+            assert!((limit / expected - 1.0).abs() < 1e-9, "{freedom}: {limit}");
+        }
+        let within = next_within(&[1.0, 2.0, 3.0]).unwrap();
+        assert!((within / (4.302_652_729_911_275 * (4.0_f64 / 3.0).sqrt()) - 1.0).abs() < 1e-9);
+        assert_eq!(next_within(&[1.0]), None);
+        assert_eq!(next_within(&[2.0, 2.0]), Some(0.0));
     }
 
     #[test]

@@ -70,6 +70,8 @@ fn machine(document: &Document) -> Vec<Fact> {
         ("CPU", some(&cpu.model)),
         ("microcode", cpu.microcode.clone()),
         ("logical CPUs", Some(cpu.logical.to_string())),
+        ("cores", cpu.cores.map(|cores| cores.to_string())),
+        ("caches", Some(caches(document))),
         ("SMT", on(cpu.smt)),
         ("boost", on(cpu.boost)),
         ("governor", cpu.governor.clone()),
@@ -99,6 +101,9 @@ fn system(document: &Document) -> Vec<Fact> {
         ("address randomisation", host.aslr.map(|aslr| aslr.to_string())),
         ("CPU quota", quota(host.cgroup.cpu_quota)),
         ("memory limit", limit(host.cgroup.memory_limit_bytes)),
+        ("CPUs allowed", Some(numbers(&host.cpu.allowed))),
+        ("huge pages reserved", Some(reserved(document))),
+        ("disks", Some(disks(document))),
         ("I/O scheduler", Some(schedulers.join(", "))),
     ]
 }
@@ -126,6 +131,36 @@ fn run(document: &Document) -> Vec<Fact> {
         ("tuned", Some(run.tuned.join(", "))),
         ("verdict on the run", some(run.verdict.state.word())),
     ]
+}
+
+/// `L1 data 32 KiB, L2 unified 512 KiB`.
+fn caches(document: &Document) -> String {
+    let caches = document.host.cpu.caches.iter().map(|cache| {
+        let bytes = size(Some(cache.size_bytes)).unwrap_or_default();
+        format!("L{} {} {bytes}", cache.level, cache.kind)
+    });
+    caches.collect::<Vec<String>>().join(", ")
+}
+
+/// `2 MiB: 64`, where any are.
+fn reserved(document: &Document) -> String {
+    let reserved = document.host.memory.huge_pages.iter().filter(|(_, count)| **count > 0);
+    let told = reserved
+        .map(|(bytes, count)| format!("{}: {count}", size(Some(*bytes)).unwrap_or_default()));
+    told.collect::<Vec<String>>().join(", ")
+}
+
+/// `sda (Model), vda`.
+fn disks(document: &Document) -> String {
+    let disks = document.host.disks.iter().map(|disk| match &disk.model {
+        Some(model) => format!("{} ({})", disk.name, model.trim()),
+        None => disk.name.clone(),
+    });
+    disks.collect::<Vec<String>>().join(", ")
+}
+
+fn numbers(numbers: &[u32]) -> String {
+    numbers.iter().map(u32::to_string).collect::<Vec<String>>().join(" ")
 }
 
 fn some(text: &str) -> Option<String> {

@@ -11,12 +11,12 @@ mod render;
 mod weigh;
 
 pub use differences::{Difference, differences};
-pub use noise::Noise;
+pub use noise::{Noise, NoiseBy};
 pub use render::render;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::{Better, Document, MetricId, Params, Record, Unit};
+use fathom_record::{Better, Document, MetricId, Params, Record, RunState, Unit};
 use serde::Serialize;
 
 use crate::cells::Shown;
@@ -28,8 +28,14 @@ pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
 /// Two runs held against each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The run compared against.
+    /// The run compared against; the newest of them where several together are A.
     pub a: Side,
+    /// The other runs of A.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_a: Vec<Side>,
+    /// In what the other runs of A differ from the newest of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub within_a: Vec<Difference>,
     /// The run compared.
     pub b: Side,
     /// Seed of every bootstrap.
@@ -70,6 +76,12 @@ pub struct Side {
     pub started: String,
     /// The host's name.
     pub host: String,
+    /// How far it came.
+    pub state: RunState,
+    /// Records it has.
+    pub records: usize,
+    /// Records it was to have; 0 where that is not known.
+    pub planned: u64,
 }
 
 /// A metric with its parameters.
@@ -96,7 +108,9 @@ pub struct Compared {
     pub a: f64,
     /// Median of the process medians in B.
     pub b: f64,
-    /// Processes in A.
+    /// Runs of A that have it.
+    pub runs_a: usize,
+    /// Processes in A, of all its runs.
     pub processes_a: usize,
     /// Processes in B.
     pub processes_b: usize,
@@ -112,9 +126,11 @@ pub struct Compared {
     pub p: Option<f64>,
     /// The same, allowing for the number of cases compared (Benjamini and Hochberg).
     pub p_adjusted: Option<f64>,
-    /// How far runs of this case lie apart where nothing was changed, as a share, where enough kept
+    /// How far runs of this case lie apart where nothing was changed, as a share, where enough
     /// runs tell it: a smaller change is none.
     pub noise: Option<f64>,
+    /// The runs that tell it.
+    pub noise_by: Option<NoiseBy>,
     /// What it amounts to.
     pub word: Word,
 }
@@ -176,36 +192,64 @@ impl Word {
 
 /// Holds run `b` against run `a`. The same documents, noise and seed give the same comparison.
 pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
-    let (in_a, in_b) = (by_case(a), by_case(b));
+    compare_to_all(&[a], b, noise, seed)
+}
+
+/// Holds run `b` against several runs of one host together. Their processes are pooled; how the
+/// runs themselves lie apart is in the interval, and in the noise where no kept runs tell that.
+///
+/// # Panics
+/// Without a run to compare against.
+pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
+    let (newest, others) = newest_of(a);
+    let (in_a, in_b) = (by_case(a), by_case(&[b]));
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
-    for (key, record_a) in &in_a {
-        let Some(record_b) = in_b.get(key) else { continue };
-        match obstacle(record_a, record_b) {
-            Some(reason) => not_comparable.push(NotComparable {
-                metric: record_a.metric.clone(),
-                params: record_a.params.clone(),
+    for (key @ (metric, params), records_a) in &in_a {
+        let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
+        let obstacles = records_a.iter().map(|record| obstacle(record, record_b));
+        let (fit, unfit): (Vec<_>, Vec<_>) =
+            records_a.iter().zip(obstacles).partition(|(_, why)| why.is_none());
+        let fit: Vec<&Record> = fit.into_iter().map(|(record, _)| *record).collect();
+        match unfit.into_iter().last() {
+            Some((_, Some(reason))) if fit.is_empty() => not_comparable.push(NotComparable {
+                metric: (*metric).clone(),
+                params: (*params).clone(),
                 reason,
             }),
-            None => {
-                let noise = noise.of(&record_a.metric, &record_a.params);
-                rows.extend(weigh::weigh(record_a, record_b, noise, seed));
-            }
+            _ => rows.extend(weigh::weigh(&fit, record_b, noise.of(metric, params), seed)),
         }
     }
+    not_comparable.extend(other_parameters(&in_a, &in_b));
     weigh::adjust(&mut rows);
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
+    let mut within_a: Vec<Difference> = Vec::new();
+    for difference in others.iter().flat_map(|other| differences(other, newest)) {
+        if !within_a.contains(&difference) {
+            within_a.push(difference);
+        }
+    }
     Comparison {
-        a: side(a),
+        a: side(newest),
+        more_a: others.into_iter().map(side).collect(),
+        within_a,
         b: side(b),
         seed,
         noise_runs: noise.runs(),
-        differences: differences(a, b),
+        differences: differences(newest, b),
         rows,
         not_comparable,
         only_a: only(&in_a, &in_b),
         only_b: only(&in_b, &in_a),
     }
+}
+
+/// The newest run by its id, which sorts by time, and the others from the newest to the oldest.
+fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
+    let mut runs = runs.to_vec();
+    runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
+    let newest = runs.remove(0);
+    (newest, runs)
 }
 
 impl Compared {
@@ -215,10 +259,15 @@ impl Compared {
     }
 }
 
-type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), &'a Record>;
+/// The records of each case, one of each run that has it.
+type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<&'a Record>>;
 
-fn by_case(document: &Document) -> ByCase<'_> {
-    document.records.iter().map(|record| ((&record.metric, &record.params), record)).collect()
+fn by_case<'a>(documents: &[&'a Document]) -> ByCase<'a> {
+    let mut cases = ByCase::new();
+    for record in documents.iter().flat_map(|document| &document.records) {
+        cases.entry((&record.metric, &record.params)).or_default().push(record);
+    }
+    cases
 }
 
 fn side(document: &Document) -> Side {
@@ -226,7 +275,38 @@ fn side(document: &Document) -> Side {
         id: document.run.id.clone(),
         started: document.run.started.clone(),
         host: document.host.name.clone(),
+        state: document.run.state,
+        records: document.records.len(),
+        planned: document.run.planned,
     }
+}
+
+/// Metrics of both sides whose cases have parameters of other names on each: what the parameters
+/// mean has changed, and no case of one side is one of the other.
+fn other_parameters(in_a: &ByCase<'_>, in_b: &ByCase<'_>) -> Vec<NotComparable> {
+    let (a, b) = (parameter_names(in_a), parameter_names(in_b));
+    let differ = |(metric, in_a): (&&MetricId, &BTreeSet<String>)| {
+        let in_b = b.get(metric).filter(|in_b| in_a.is_disjoint(in_b))?;
+        let listed = |names: &BTreeSet<String>| {
+            names.iter().map(String::as_str).collect::<Vec<&str>>().join(" or ")
+        };
+        Some(NotComparable {
+            metric: (**metric).clone(),
+            params: Params::none(),
+            reason: format!("its parameters are {} in A, {} in B", listed(in_a), listed(in_b)),
+        })
+    };
+    a.iter().filter_map(differ).collect()
+}
+
+/// The names of parameters that the cases of each metric have, `{page, set_bytes}`.
+fn parameter_names<'a>(cases: &ByCase<'a>) -> BTreeMap<&'a MetricId, BTreeSet<String>> {
+    let mut names: BTreeMap<&MetricId, BTreeSet<String>> = BTreeMap::new();
+    for (metric, params) in cases.keys() {
+        let of_case: Vec<&str> = params.0.keys().map(String::as_str).collect();
+        names.entry(metric).or_default().insert(format!("{{{}}}", of_case.join(", ")));
+    }
+    names
 }
 
 fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<Case> {

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Document, MetricId, Params};
+use fathom_record::{Document, MetricId, Outline, Params};
+use serde::Serialize;
 
 use super::differences;
 
@@ -14,6 +15,16 @@ use super::differences;
 const PAIRS_MIN: usize = 4;
 /// The share of pairs that may lie beyond the noise.
 const BEYOND: f64 = 0.05;
+
+/// Which runs tell how far runs lie apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NoiseBy {
+    /// Kept runs like B.
+    Kept,
+    /// Those of A, which are several.
+    A,
+}
 
 /// The noise of each case, where enough runs tell it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,19 +35,18 @@ pub struct Noise {
 
 impl Noise {
     /// Learns it from runs, oldest first: from those that differ in nothing that was recorded from
-    /// one of the two that are to be compared. The two themselves teach nothing.
-    pub fn learn(history: &[Document], a: &Document, b: &Document) -> Self {
-        let is_own = |id: &str| id == a.run.id || id == b.run.id;
-        let alike: Vec<&Document> = history
+    /// the run that is to be compared. The runs of the comparison themselves teach nothing.
+    pub fn learn(history: &[Outline], a: &[Document], b: &Document) -> Self {
+        let is_own = |id: &str| a.iter().chain([b]).any(|own| own.run.id == id);
+        let alike: Vec<&Outline> = history
             .iter()
-            .filter(|one| !is_own(&one.run.id) && differences(one, b).is_empty())
+            .filter(|one| !is_own(&one.document.run.id))
+            .filter(|one| differences(&one.document, b).is_empty())
             .collect();
         let mut headlines: BTreeMap<(MetricId, Params), Vec<f64>> = BTreeMap::new();
-        for record in alike.iter().flat_map(|document| &document.records) {
-            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-            let value = summary.map(|summary| summary.median).filter(|value| *value > 0.0);
-            if let Some(value) = value {
-                let case = (record.metric.clone(), record.params.clone());
+        for headline in alike.iter().flat_map(|outline| &outline.headlines) {
+            if let Some(value) = headline.value.filter(|value| *value > 0.0) {
+                let case = (headline.metric.clone(), headline.params.clone());
                 headlines.entry(case).or_default().push(value);
             }
         }

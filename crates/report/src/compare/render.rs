@@ -1,9 +1,10 @@
 //! A comparison for the terminal.
 
 use anstyle::Style;
+use fathom_record::RunState;
 
 use super::families::{self, Line, Many};
-use super::{Case, Compared, Comparison, Word};
+use super::{Case, Compared, Comparison, Difference, NoiseBy, Side, Word};
 use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
@@ -81,19 +82,42 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
 
 fn sides(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
-    for (label, side) in [("A", &comparison.a), ("B", &comparison.b)] {
-        let words = format!("run {} on {}, started {}", side.id, side.host, side.started);
-        text += &labelled(label, &words, width);
+    let (a, b) = (&comparison.a, &comparison.b);
+    for (label, side) in [("A", a)]
+        .into_iter()
+        .chain(comparison.more_a.iter().map(|side| ("", side)))
+        .chain([("B", b)])
+    {
+        text += &labelled(label, &side_words(side), width);
     }
+    let facts = |label: &str, differences: &[Difference]| -> String {
+        let fact = |(i, fact): (usize, &Difference)| {
+            let label = if i == 0 { label } else { "" };
+            labelled(label, &format!("{}: {} → {}", fact.what, fact.a, fact.b), width)
+        };
+        differences.iter().enumerate().map(fact).collect()
+    };
+    text += &facts("in A", &comparison.within_a);
     if comparison.differences.is_empty() {
-        return text
-            + &labelled("differ", "in nothing that was recorded of machine and run", width);
+        let nothing = "in nothing that was recorded of machine and run";
+        return text + &labelled("differ", nothing, width);
     }
-    for (i, fact) in comparison.differences.iter().enumerate() {
-        let label = if i == 0 { "differ" } else { "" };
-        text += &labelled(label, &format!("{}: {} → {}", fact.what, fact.a, fact.b), width);
+    text + &facts("differ", &comparison.differences)
+}
+
+fn side_words(side: &Side) -> String {
+    let mut words = format!("run {} on {}, started {}", side.id, side.host, side.started);
+    if side.state != RunState::Complete {
+        let came = match side.planned {
+            0 => format!("{} cases", side.records),
+            planned => format!("{} of {planned} cases", side.records),
+        };
+        words += &match side.state {
+            RunState::Running => format!(", goes on: {came} so far"),
+            _ => format!(", interrupted after {came}: compared as far as it goes"),
+        };
     }
-    text
+    words
 }
 
 fn header(columns: &Columns) -> String {
@@ -222,12 +246,7 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
     if columns.test.is_some() {
         notes.push("p: Mann–Whitney on process medians".to_owned());
     }
-    if comparison.rows.iter().any(|row| row.noise.is_some()) {
-        let runs = comparison.noise_runs;
-        notes.push(format!(
-            "a change below what one pair in twenty of {runs} kept runs like B differs by is none"
-        ));
-    }
+    notes.extend(noise_notes(comparison));
     if has(Word::CannotTell) {
         notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
     }
@@ -237,9 +256,35 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
     wrapped(&notes.join("; "), columns.line, "", "  ")
 }
 
+/// What the noise between runs was learnt from.
+fn noise_notes(comparison: &Comparison) -> Vec<String> {
+    let rests_on = |by| comparison.rows.iter().any(|row| row.noise_by == Some(by));
+    let mut notes = Vec::new();
+    let runs = 1 + comparison.more_a.len();
+    if rests_on(NoiseBy::Kept) {
+        let kept = comparison.noise_runs;
+        notes.push(format!(
+            "a change below what one pair in twenty of {kept} kept runs like B differs by is none"
+        ));
+    }
+    if rests_on(NoiseBy::A) {
+        notes.push(format!(
+            "a change below what one more run like the {runs} of A may differ by (Student, 95 %) \
+             is none"
+        ));
+    }
+    let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
+    match fewer {
+        0 => {}
+        1 => notes.push(format!("1 case rests on fewer than the {runs} runs of A")),
+        _ => notes.push(format!("{fewer} cases rest on fewer than the {runs} runs of A")),
+    }
+    notes
+}
+
 fn summary(comparison: &Comparison) -> String {
     if comparison.rows.is_empty() {
-        return "Nothing in these two runs can be compared.".to_owned();
+        return "Nothing in these runs can be compared.".to_owned();
     }
     let mut parts = Vec::new();
     let mut rows = comparison.rows.as_slice();

@@ -1,21 +1,31 @@
 //! What a change of one case amounts to.
 
-use fathom_record::statistics::{benjamini_hochberg, mann_whitney, median, ratio_of_medians};
+use fathom_record::statistics::{
+    benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
+};
 use fathom_record::{Better, Record, State, Summary, Unit};
 
-use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, Word};
+use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, NoiseBy, Word};
 
 /// Processes on either side from which on a change may be called one.
 const PROCESSES_MIN: usize = 8;
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
 
-/// Compares two records whose numbers stand and have one unit. `None` where one has no median.
+/// Compares the records of A, one of each run, with that of B. Their numbers stand and have one
+/// unit. `None` where one side has no median.
 ///
-/// `noise` is the share by which runs of this case lie apart where nothing was changed.
-pub(super) fn weigh(a: &Record, b: &Record, noise: Option<f64>, seed: u64) -> Option<Compared> {
-    let (in_a, in_b) = (medians(a.summary.as_ref()?), medians(b.summary.as_ref()?));
-    let ratio = ratio_of_medians(&in_a, &in_b, seed);
+/// `kept` is the share by which kept runs of this case lie apart where nothing was changed.
+pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> Option<Compared> {
+    let runs: Vec<Vec<f64>> =
+        a.iter().filter_map(|one| one.summary.as_ref()).map(medians).collect();
+    let (first, in_a, in_b) = (a.first()?, runs.concat(), medians(b.summary.as_ref()?));
+    let ratio = ratio_to_runs(&runs, &in_b, seed);
+    let (noise, noise_by) = match (kept, between(&runs)) {
+        (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
+        (None, Some(noise)) => (Some(noise), Some(NoiseBy::A)),
+        (None, None) => (None, None),
+    };
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
     let word = match &ratio {
         None => Word::CannotTell,
@@ -31,23 +41,33 @@ pub(super) fn weigh(a: &Record, b: &Record, noise: Option<f64>, seed: u64) -> Op
         }
     };
     Some(Compared {
-        metric: a.metric.clone(),
-        params: a.params.clone(),
-        unit: a.unit,
+        metric: first.metric.clone(),
+        params: first.params.clone(),
+        unit: first.unit,
         better: b.better,
         a: median(&in_a)?,
         b: median(&in_b)?,
+        runs_a: runs.len(),
         processes_a: in_a.len(),
         processes_b: in_b.len(),
-        noisy_a: a.verdict.state == State::Noisy,
+        noisy_a: a.iter().any(|record| record.verdict.state == State::Noisy),
         noisy_b: b.verdict.state == State::Noisy,
         ratio: ratio.map(|ratio| ratio.ratio),
         interval: ratio.map(|ratio| [ratio.low, ratio.high]),
         p: mann_whitney(&in_a, &in_b).map(|test| test.p),
         p_adjusted: None,
         noise,
+        noise_by,
         word,
     })
+}
+
+/// How far one more run may lie from these by chance alone, as a share: with Student's t, which is
+/// large where there are few, since two runs tell little of a third.
+fn between(runs: &[Vec<f64>]) -> Option<f64> {
+    let headlines = runs.iter().filter_map(|run| median(run)).filter(|headline| *headline > 0.0);
+    let logarithms: Vec<f64> = headlines.map(f64::ln).collect();
+    next_within(&logarithms).map(f64::exp_m1)
 }
 
 /// The finite process medians; the headline alone where there are none.

@@ -8,8 +8,10 @@ mod render;
 
 pub use render::render;
 
+use std::collections::BTreeMap;
+
 use fathom_record::statistics::{Strictness, change_points};
-use fathom_record::{Better, Document, Params, Record, State, Unit};
+use fathom_record::{Better, Document, Headline, Outline, Params, State, Unit};
 use serde::Serialize;
 
 use crate::compare::{Difference, differences};
@@ -86,33 +88,41 @@ pub struct Change {
     pub differences: Vec<Difference>,
 }
 
-/// The history of a metric on a host, from documents that hold its records, oldest first.
+/// The history of a metric on a host, from runs with its headlines, oldest first.
 pub fn history(
     metric: &str,
     host: &str,
-    documents: &[Document],
+    runs: &[Outline],
     selects: &dyn Fn(&Params) -> bool,
 ) -> History {
-    let has_it = |document: &&Document| document.records.iter().any(|one| selects(&one.params));
-    let with_it: Vec<&Document> = documents.iter().filter(has_it).collect();
-    let mut other_hosts: Vec<String> = with_it.iter().map(|one| one.host.name.clone()).collect();
+    let has_it = |run: &&Outline| run.headlines.iter().any(|one| selects(&one.params));
+    let with_it: Vec<&Outline> = runs.iter().filter(has_it).collect();
+    let mut other_hosts: Vec<String> =
+        with_it.iter().map(|one| one.document.host.name.clone()).collect();
     other_hosts.retain(|name| name != host);
     other_hosts.sort();
     other_hosts.dedup();
-    let ours = with_it.iter().copied().filter(|document| document.host.name == host);
-    let (imposed, ours): (Vec<&Document>, Vec<&Document>) = ours.partition(|one| is_imposed(one));
-    let mut cases: Vec<&Record> = Vec::new();
-    for record in ours.iter().flat_map(|document| &document.records) {
-        let is_known = cases.iter().any(|known| known.params == record.params);
-        if selects(&record.params) && !is_known {
-            cases.push(record);
+    let ours = with_it.iter().copied().filter(|run| run.document.host.name == host);
+    let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
+        ours.partition(|one| is_imposed(&one.document));
+    let mut numbers: BTreeMap<&Params, usize> = BTreeMap::new();
+    let mut cases: Vec<Vec<(&Document, &Headline)>> = Vec::new();
+    for run in &ours {
+        for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
+            let number = *numbers.entry(&headline.params).or_insert(cases.len());
+            match cases.get_mut(number) {
+                // A record in another unit is another quantity under an old name.
+                Some(case) if case[0].1.unit != headline.unit => {}
+                Some(case) => case.push((&run.document, headline)),
+                None => cases.push(vec![(&run.document, headline)]),
+            }
         }
     }
     History {
         metric: metric.to_owned(),
         host: host.to_owned(),
-        series: cases.into_iter().map(|case| series(case, &ours)).collect(),
-        imposed: imposed.into_iter().map(|document| document.run.id.clone()).collect(),
+        series: cases.iter().map(|case| series(case)).collect(),
+        imposed: imposed.into_iter().map(|one| one.document.run.id.clone()).collect(),
         other_hosts,
     }
 }
@@ -122,17 +132,10 @@ fn is_imposed(document: &Document) -> bool {
     document.run.notes.iter().any(|note| note.ends_with(" was imposed"))
 }
 
-fn series(case: &Record, documents: &[&Document]) -> Series {
-    let mut points = Vec::new();
-    let mut of_points = Vec::new();
-    for document in documents {
-        // A record in another unit is another quantity under an old name.
-        let same = |record: &&Record| record.params == case.params && record.unit == case.unit;
-        if let Some(record) = document.records.iter().find(same) {
-            points.push(point(document, record));
-            of_points.push(*document);
-        }
-    }
+/// One case, from its headlines in the order of time, one at least.
+fn series(case: &[(&Document, &Headline)]) -> Series {
+    let first = case[0].1;
+    let points: Vec<Point> = case.iter().map(|(run, headline)| point(run, headline)).collect();
     let numbered: Vec<(usize, f64)> =
         points.iter().enumerate().filter_map(|(at, point)| Some((at, point.value?))).collect();
     let values: Vec<f64> = numbered.iter().map(|(_, value)| *value).collect();
@@ -147,26 +150,25 @@ fn series(case: &Record, documents: &[&Document]) -> Series {
             after: found.after,
             ratio: found.after / found.before,
             p: found.p,
-            worse: match case.better {
+            worse: match first.better {
                 Better::Lower => Some(grew),
                 Better::Higher => Some(!grew),
                 Better::Neither => None,
             },
-            differences: differences(of_points[before], of_points[at]),
+            differences: differences(case[before].0, case[at].0),
         }
     };
     let changes = change_points(&values, &STRICTNESS).into_iter().map(change).collect();
-    let (params, unit, better) = (case.params.clone(), case.unit, case.better);
+    let (params, unit, better) = (first.params.clone(), first.unit, first.better);
     Series { params, unit, better, points, changes }
 }
 
-fn point(document: &Document, record: &Record) -> Point {
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+fn point(document: &Document, headline: &Headline) -> Point {
     Point {
         run: document.run.id.clone(),
         started: document.run.started.clone(),
-        value: summary.map(|summary| summary.median).filter(|value| value.is_finite()),
-        interval: summary.and_then(|summary| summary.ci95),
-        state: record.verdict.state,
+        value: headline.value,
+        interval: headline.interval,
+        state: headline.state,
     }
 }

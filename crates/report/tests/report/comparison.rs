@@ -1,9 +1,13 @@
 //! Two runs held against each other.
 
 use crate::fixture::{Build, document, measured, plain};
-use fathom_record::{Better, Cause, Document, Params, Reason, Record, State, Unit};
+use fathom_record::{
+    Better, Cause, Document, Effort, Params, Reason, Record, RunState, State, Unit,
+};
 use fathom_report::Layout;
-use fathom_report::compare::{Compared, Noise, Word, compare, render};
+use fathom_report::compare::{
+    Compared, Noise, NoiseBy, Word, compare, compare_to_all, differences, render,
+};
 
 /// A record of `count` processes around `median`.
 fn of(metric: &str, unit: Unit, median: f64, count: usize) -> Record {
@@ -102,6 +106,166 @@ fn chance_among_many_cases_is_no_regression() {
     let comparison = compare(&a, &b, &Noise::default(), 7);
     let row = comparison.regressions(0.0).next().unwrap();
     assert!(row.p_adjusted > row.p && comparison.regressions(0.0).count() == 1, "{row:?}");
+}
+
+/// A run of its own id, of one metric on `count` processes around `median`.
+fn run(number: usize, median: f64, count: usize) -> Document {
+    let mut run = document();
+    run.run.id = format!("{number:016x}");
+    run.records = vec![of("x", Unit::Nanoseconds, median, count)];
+    run
+}
+
+#[test]
+fn several_runs_are_one_side_with_all_their_processes() {
+    let runs = [run(1, 100.0, 5), run(3, 100.2, 5), run(2, 99.9, 5)];
+    let comparison = compare_to_all(&runs.each_ref(), &run(9, 120.0, 10), &Noise::default(), 7);
+    let row = &comparison.rows[0];
+    assert_eq!((row.runs_a, row.processes_a, row.word), (3, 15, Word::Worse), "{row:?}");
+    assert!((row.a - 100.0).abs() < 0.2, "the median of all processes: {row:?}");
+    assert_eq!(comparison.a.id, format!("{:016x}", 3), "the newest");
+    let more: Vec<&str> = comparison.more_a.iter().map(|side| side.id.as_str()).collect();
+    assert_eq!(more, [format!("{:016x}", 2), format!("{:016x}", 1)]);
+}
+
+#[test]
+fn what_runs_of_a_differ_by_among_themselves_is_no_change_of_b() {
+    let apart = [run(1, 95.0, 10), run(2, 100.0, 10), run(3, 105.0, 10)];
+    let b = run(9, 108.0, 10);
+    let row = compare_to_all(&apart.each_ref(), &b, &Noise::default(), 7).rows.remove(0);
+    assert_eq!((row.word, row.noise_by), (Word::NoChange, Some(NoiseBy::A)), "{row:?}");
+    // ln 95, ln 100 and ln 105 scatter by 0.050; t of 2 degrees is 4.30, and √(4/3) for one more.
+    assert!((row.noise.unwrap() - 0.282).abs() < 0.005, "{row:?}");
+    let alike = [run(1, 100.1, 10), run(2, 100.0, 10), run(3, 99.9, 10)];
+    let row = compare_to_all(&alike.each_ref(), &b, &Noise::default(), 7).rows.remove(0);
+    assert_eq!(row.word, Word::Worse, "{row:?}");
+}
+
+/// Runs that differ as whole runs, and in nothing else: a pool of their processes would take what
+/// makes a run slower for a change, again and again.
+#[test]
+fn runs_of_an_unchanged_machine_are_hardly_ever_called_changed() {
+    let worlds = 200;
+    let flagged = |runs: usize| {
+        let changed = (0..worlds).filter(|world| {
+            // Eight sums of uniform values scatter nearly normally: here by 2 %.
+            let off = |run: usize| {
+                let draw = |at: usize| mixed(((world * 64 + run) * 8 + at) as u64);
+                let sum: f64 = (0..8).map(|at| draw(at) - 0.5).sum();
+                100.0 * (1.0 + 0.0245 * sum)
+            };
+            let a: Vec<Document> = (0..runs).map(|at| run(at, off(at), 10)).collect();
+            let a: Vec<&Document> = a.iter().collect();
+            let row =
+                compare_to_all(&a, &run(99, off(50), 10), &Noise::default(), 7).rows.remove(0);
+            row.word < Word::NoChange
+        });
+        changed.count() as f64 / worlds as f64
+    };
+    let (one, three, five) = (flagged(1), flagged(3), flagged(5));
+    assert!(one > 0.5, "one run against one cannot know: {one}");
+    assert!(three < 0.1 && five < 0.1, "{three} {five}");
+}
+
+/// Uniform between 0 and 1, by SplitMix64.
+fn mixed(number: u64) -> f64 {
+    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+#[test]
+fn runs_of_a_that_differ_among_themselves_and_runs_that_were_cut_off_say_so() {
+    let (mut first, mut second) = (run(1, 100.0, 10), run(2, 100.0, 10));
+    first.host.memory.thp = Some("madvise".to_owned());
+    second.host.memory.thp = Some("always".to_owned());
+    let mut b = run(9, 120.0, 10);
+    b.run.state = RunState::Interrupted;
+    b.host.memory.thp = Some("always".to_owned());
+    let comparison = compare_to_all(&[&first, &second], &b, &Noise::default(), 7);
+    let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
+    for said in [
+        "in A     transparent huge pages: madvise → always",
+        "state: complete → interrupted",
+        "interrupted after 1 of 24 cases: compared as far as it goes",
+    ] {
+        assert!(text.contains(said), "`{said}` is missing:\n{text}");
+    }
+}
+
+#[test]
+fn what_a_run_of_a_lacks_is_taken_from_the_others_and_counted() {
+    let invalid = run(1, 7_654_321.0, 10).records.remove(0);
+    let invalid = invalid.judged(State::Invalid, vec![Reason::new(Cause::WrongWork, "wrong")]);
+    let mut spoilt = run(1, 1.0, 10);
+    spoilt.records = vec![invalid];
+    let sound = run(2, 100.0, 10);
+    let b = run(9, 120.0, 10);
+    let comparison = compare_to_all(&[&spoilt, &sound], &b, &Noise::default(), 7);
+    assert_eq!((comparison.rows[0].runs_a, comparison.rows[0].a), (1, 100.0));
+    let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
+    assert!(text.contains("1 case rests on fewer than the 2"), "{text}");
+    let comparison = compare_to_all(&[&spoilt], &b, &Noise::default(), 7);
+    assert!(comparison.rows.is_empty());
+    assert_eq!(comparison.not_comparable[0].reason, "invalid in A");
+}
+
+#[test]
+fn parameters_of_other_names_are_never_compared_and_it_is_said() {
+    let case = |name: &str| {
+        let mut record = of("x", Unit::Nanoseconds, 100.0, 10);
+        record.params = Params::one(name, 4096);
+        record
+    };
+    let (a, b) = documents(vec![case("set_bytes")], vec![case("bytes")]);
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    assert!(comparison.rows.is_empty());
+    let [one] = comparison.not_comparable.as_slice() else { panic!("{comparison:?}") };
+    assert_eq!(one.reason, "its parameters are {set_bytes} in A, {bytes} in B");
+    // Another value of the same parameter is another case, and no more.
+    let (a, mut b) = documents(vec![case("bytes")], vec![case("bytes")]);
+    b.records[0].params = Params::one("bytes", 8192);
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    assert!(comparison.rows.is_empty() && comparison.not_comparable.is_empty());
+    assert_eq!((comparison.only_a.len(), comparison.only_b.len()), (1, 1));
+}
+
+/// Every fact that bears on a measurement, changed alone, is said.
+#[test]
+fn whatever_differs_is_said() {
+    let a = document();
+    let changes: [(&str, fn(&mut Document)); 14] = [
+        ("host: falcon → other", |b| b.host.name = "other".to_owned()),
+        ("kernel: 6.18.44 → 7.0.1", |b| b.host.kernel = "7.0.1".to_owned()),
+        ("tool: fathom 0.1.0 → fathom 0.2.0", |b| b.tool.version = "0.2.0".to_owned()),
+        ("transparent huge pages: unknown → never", |b| {
+            b.host.memory.thp = Some("never".to_owned());
+        }),
+        ("governor: performance → powersave", |b| {
+            b.host.cpu.governor = Some("powersave".to_owned());
+        }),
+        ("CPU quota: none → 0.50 CPUs", |b| b.host.cgroup.cpu_quota = Some(0.5)),
+        ("CPUs allowed: 0 1 → 0", |b| b.host.cpu.allowed = vec![0]),
+        ("cores: unknown → 2", |b| b.host.cpu.cores = Some(2)),
+        ("huge pages reserved: none → 2 MiB: 64", |b| {
+            b.host.memory.huge_pages = [(2 << 20, 64)].into();
+        }),
+        ("spectre_v2: Mitigation: IBRS → unknown", |b| b.host.mitigations.clear()),
+        ("effort: quick → thorough", |b| b.run.effort = Effort::Thorough),
+        ("CPU measured on: 1 → 0", |b| b.run.cpu = 0),
+        ("tuned: none → governor", |b| b.run.tuned = vec!["governor".to_owned()]),
+        ("imposed: none → FATHOM_SPIN=cpu.call=5%", |b| {
+            b.run.notes = vec!["FATHOM_SPIN=cpu.call=5% was imposed".to_owned()];
+        }),
+    ];
+    for (said, change) in changes {
+        let mut b = a.clone();
+        change(&mut b);
+        let found = differences(&a, &b);
+        let [one] = found.as_slice() else { panic!("{said}: {found:?}") };
+        assert_eq!(format!("{}: {} → {}", one.what, one.a, one.b), said);
+    }
 }
 
 /// Every kind of row, and of what cannot be one.

@@ -1,8 +1,8 @@
 //! Histories of made-up runs.
 
-use fathom_record::{Better, Document, Params, State, Unit};
+use fathom_record::{Better, Document, Outline, Params, State, Unit};
 use fathom_report::Layout;
-use fathom_report::history::{history, render};
+use fathom_report::history::{History, render};
 
 use super::fixture::{self, measured, plain};
 
@@ -31,6 +31,16 @@ fn stepped() -> Vec<Document> {
         _ => document(number, "here", "6.18", 110.0 + wobble(number)),
     };
     (0..20).map(one).collect()
+}
+
+fn history(
+    metric: &str,
+    host: &str,
+    documents: &[Document],
+    selects: &dyn Fn(&Params) -> bool,
+) -> History {
+    let runs: Vec<Outline> = documents.iter().map(Outline::from).collect();
+    fathom_report::history::history(metric, host, &runs, selects)
 }
 
 fn all(_: &Params) -> bool {

@@ -1,0 +1,110 @@
+//! Published figures: that the data fits the metrics there are, and how they are shown.
+
+use fathom_probes::find;
+use fathom_record::{Document, MetricId, ParamValue, Record, Unit};
+use fathom_report::reference::all;
+
+use crate::{Place, is_refused, text};
+
+#[test]
+fn every_figure_is_of_a_metric_there_is_with_its_parameters_or_is_said_not_to_be() {
+    for reference in all() {
+        let name = &reference.name;
+        for metric in &reference.not_measured {
+            assert!(find(metric.as_str()).is_none(), "{name}: {metric} is measured by now");
+            let used = reference.record.iter().any(|record| record.metric == *metric);
+            assert!(used, "{name}: {metric} is listed for nothing");
+        }
+        for record in &reference.record {
+            let metric = &record.metric;
+            let Some(entry) = find(metric.as_str()) else {
+                assert!(reference.not_measured.contains(metric), "{name}: there is no {metric}");
+                continue;
+            };
+            let about = entry.about();
+            assert_eq!(record.unit, about.unit, "{name}: {metric}");
+            for (parameter, value) in &record.params.0 {
+                let known = about.parameters.iter().find(|one| one.name == parameter);
+                let known = known.unwrap_or_else(|| panic!("{name}: {metric} has no {parameter}"));
+                if let ParamValue::Text(value) = value {
+                    let words: Vec<&str> = known.values.split(", ").collect();
+                    assert!(words.contains(&value.as_str()), "{name}: {metric}: {value}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_name_or_with_a_wrong_one_the_studies_are_listed() {
+    let place = Place::new();
+    for words in [&["compare", "--reference"][..], &["compare", "latest", "--reference"]] {
+        let output = place.run(words);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert!(all().iter().all(|one| said.contains(&one.name)), "{said}");
+    }
+    let output = place.run(&["compare", "--reference", "1999"]);
+    is_refused(&output, &["--reference 1999", "`2016-i5-5257u`", "`2020-transfer`"]);
+    is_refused(&place.run(&["compare", "--reference", "2016-i5-5257u"]), &["no store"]);
+}
+
+/// A run with one call of 2.5 ns, two switches of which one has a set, and bandwidth in another
+/// unit than was published.
+fn run(place: &Place) -> String {
+    place.short_run();
+    let mut document: Document = place.latest();
+    let template = document.records[0].clone();
+    let record = |metric: &str, params: fathom_record::Params, unit: Unit, median: f64| {
+        let mut record = Record { samples: None, params, unit, ..template.clone() };
+        record.metric = MetricId::new(metric);
+        record.verdict = fathom_record::Verdict::default();
+        record.summary.as_mut().expect("a summary").median = median;
+        record.sealed()
+    };
+    let one = |name: &str, value: i64| fathom_record::Params::one(name, value);
+    let of_memory = one("threads", 1).and("op", "read").and("level", "dram").and("page", "4K");
+    document.records = vec![
+        record("cpu.call", one("args", 0), Unit::Nanoseconds, 2.5),
+        record("os.switch.process", one("set_bytes", 0), Unit::Nanoseconds, 1933.0),
+        record("os.switch.process", one("set_bytes", 65_536), Unit::Nanoseconds, 9999.0),
+        record("memory.bandwidth", of_memory, Unit::PerSecond, 1e9),
+    ];
+    let path = place.path().join("run.json");
+    std::fs::write(&path, serde_json::to_vec(&document).expect("JSON")).expect("a file");
+    path.to_str().expect("a name").to_owned()
+}
+
+#[test]
+fn a_run_stands_beside_a_study_with_both_predictions_and_no_word_of_significance() {
+    let place = Place::new();
+    let file = run(&place);
+    let words = ["compare", &file, "--reference", "2016-i5-5257u", "--json"];
+    let beside: serde_json::Value =
+        serde_json::from_slice(&place.run(&words).stdout).expect("JSON");
+    let rows = beside["rows"].as_array().expect("rows");
+    let of = |metric: &str| -> Vec<&serde_json::Value> {
+        rows.iter().filter(|row| row["published"]["metric"] == metric).collect()
+    };
+    let switch = of("os.switch.process");
+    assert_eq!(switch.len(), 1, "the case with a set is other work: {switch:?}");
+    assert_eq!(switch[0]["ratio"], 0.5);
+    assert_eq!(switch[0]["published"]["sd_percent"], 16.309);
+    let read = of("memory.bandwidth");
+    assert_eq!(read[0]["missing"]["other_unit"], "bytes/s published, 1/s here");
+    assert_eq!(of("network.tcp.rtt")[0]["missing"], "not_measured");
+    assert_eq!(of("cpu.call").len(), 8);
+    assert_eq!(of("cpu.call")[1]["missing"], "not_in_run");
+    for width in ["60", "80", "140"] {
+        let mut command = place.fathom(&words[..4]);
+        let said = text(&command.env("COLUMNS", width).output().expect("a view").stdout);
+        let widest = said.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= width.parse().ok(), "{widest:?} of {width}\n{said}");
+        for part in ["11.10 ns", "10.66 ns", "± 28 %", "2.500 ns", "0.235", "2 of 37 published"] {
+            assert!(said.contains(part), "`{part}` is missing:\n{said}");
+        }
+        for word in ["worse", "better", "slower", "faster"] {
+            assert!(!said.contains(word), "`{word}` says too much:\n{said}");
+        }
+    }
+}

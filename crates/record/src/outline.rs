@@ -1,0 +1,123 @@
+//! A run in short: what a series over many runs needs of each, and no more.
+//!
+//! A thousand runs are a million numbers. A history shows one of each record, and so does the noise
+//! between runs; all else in a record is skipped when an outline is read.
+
+use serde::{Deserialize, Deserializer};
+
+use crate::{Better, Document, MetricId, Params, Record, State, Unit};
+
+/// A run with the headlines of its records in the place of the records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outline {
+    /// The run, its machine and its program, without records.
+    pub document: Document,
+    /// One of each record.
+    pub headlines: Vec<Headline>,
+}
+
+/// The number of a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Headline {
+    /// What was measured.
+    pub metric: MetricId,
+    /// With which parameters.
+    pub params: Params,
+    /// The unit of the value.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// Whether it can be believed.
+    pub state: State,
+    /// The median; absent where there is no number to be shown.
+    pub value: Option<f64>,
+    /// Its interval.
+    pub interval: Option<[f64; 2]>,
+}
+
+impl From<&Document> for Outline {
+    fn from(document: &Document) -> Self {
+        let headlines = document.records.iter().map(Headline::from).collect();
+        let (tool, run, host) =
+            (document.tool.clone(), document.run.clone(), document.host.clone());
+        let document = Document { schema: document.schema, tool, run, host, records: Vec::new() };
+        Self { document, headlines }
+    }
+}
+
+impl From<&Record> for Headline {
+    fn from(record: &Record) -> Self {
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+        Self {
+            metric: record.metric.clone(),
+            params: record.params.clone(),
+            unit: record.unit,
+            better: record.better,
+            state: record.verdict.state,
+            value: summary.map(|summary| summary.median).filter(|value| value.is_finite()),
+            interval: summary.and_then(|summary| summary.ci95),
+        }
+    }
+}
+
+/// The fields of a record that an outline reads.
+#[derive(Deserialize)]
+struct Read {
+    metric: MetricId,
+    params: Params,
+    unit: Unit,
+    better: Better,
+    summary: Option<Numbers>,
+    verdict: Judged,
+}
+
+#[derive(Deserialize)]
+struct Numbers {
+    median: f64,
+    ci95: Option<[f64; 2]>,
+}
+
+#[derive(Deserialize)]
+struct Judged {
+    state: State,
+}
+
+impl<'de> Deserialize<'de> for Headline {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Read { metric, params, unit, better, summary, verdict } =
+            Read::deserialize(deserializer)?;
+        let summary = summary.filter(|_| verdict.state.shows_number());
+        Ok(Self {
+            metric,
+            params,
+            unit,
+            better,
+            state: verdict.state,
+            value: summary.as_ref().map(|summary| summary.median).filter(|one| one.is_finite()),
+            interval: summary.and_then(|summary| summary.ci95),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Cause, Summary, Verdict};
+
+    #[test]
+    fn the_headline_in_a_text_is_that_of_its_record() {
+        let (id, params) = (MetricId::new("os.syscall"), Params::one("call", "stat"));
+        let mut record = Record::new(id, params, "call", Unit::Nanoseconds, Better::Lower);
+        let summary = Summary { median: 1.5, ci95: Some([1.0, 2.0]), ..Summary::default() };
+        let read = |record: &Record| -> Headline {
+            serde_json::from_str(&serde_json::to_string(record).expect("JSON")).expect("a headline")
+        };
+        assert_eq!(read(&record), Headline::from(&record), "without a summary");
+        record.summary = Some(summary);
+        assert_eq!(read(&record), Headline::from(&record));
+        assert_eq!(read(&record).value, Some(1.5));
+        record.verdict = Verdict::because(State::Invalid, Cause::WrongWork, "wrong");
+        assert_eq!(read(&record), Headline::from(&record));
+        assert_eq!(read(&record).value, None, "it must not be believed");
+    }
+}

@@ -1,0 +1,143 @@
+//! The published figures that this program knows, as data: `data/reference/*.toml`.
+
+use fathom_record::{MetricId, Params, Unit};
+use serde::{Deserialize, Serialize};
+
+/// Every file, in the order of their years.
+const FILES: [&str; 5] = [
+    include_str!("../../../../data/reference/2015-load-lab.toml"),
+    include_str!("../../../../data/reference/2016-i5-5257u.toml"),
+    include_str!("../../../../data/reference/2020-transfer.toml"),
+    include_str!("../../../../data/reference/2022-files-a.toml"),
+    include_str!("../../../../data/reference/2022-files-b.toml"),
+];
+
+/// The figures of one study.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// By which it is asked for.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// On what was measured.
+    pub machine: String,
+    /// How was measured, where a record does not say it.
+    pub protocol: String,
+    /// What else a reader should know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Metrics in it that this version of the program does not have.
+    pub not_measured: Vec<MetricId>,
+    /// The figures.
+    pub record: Vec<Published>,
+}
+
+/// One figure that was published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The metric.
+    pub metric: MetricId,
+    /// The parameters that the study tells: a case of ours that has them is the same work.
+    #[serde(default)]
+    pub params: Params,
+    /// The unit of all numbers.
+    #[serde(default = "nanoseconds")]
+    pub unit: Unit,
+    /// The base performance of the hardware, as published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<Figure>,
+    /// What the software adds, as published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub software: Option<Figure>,
+    /// What was expected before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Figure>,
+    /// What was measured.
+    pub measured: Figure,
+    /// Standard deviation, in per cent of what was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sd_percent: Option<f64>,
+    /// What this figure includes, where it is not what ours does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// What else was published of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Why no case of ours is the same work, although one has the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlike: Option<String>,
+}
+
+fn nanoseconds() -> Unit {
+    Unit::Nanoseconds
+}
+
+/// A figure as it was published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Figure {
+    /// A number.
+    Number(f64),
+    /// From, to.
+    Range([f64; 2]),
+    /// Words, where the study gives no number.
+    Words(String),
+}
+
+impl Figure {
+    /// The number, where it is one.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+/// All studies.
+///
+/// # Panics
+/// Never in practice: the files are part of the program, and a test reads them.
+pub fn all() -> Vec<Reference> {
+    FILES.iter().map(|text| toml::from_str(text).expect("data/reference is in order")).collect()
+}
+
+/// The study of this name.
+pub fn find(name: &str) -> Option<Reference> {
+    all().into_iter().find(|reference| reference.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_read_and_no_name_is_given_twice() {
+        let all = all();
+        let mut names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+        names.dedup();
+        assert_eq!(names.len(), FILES.len());
+        for (reference, figures) in all.iter().zip([6, 37, 48, 57, 16]) {
+            assert_eq!(reference.record.len(), figures, "{}", reference.name);
+        }
+    }
+
+    #[test]
+    fn a_field_that_nobody_knows_is_a_mistake_in_the_file() {
+        let text = FILES[1].replacen("measured =", "mesured =", 1);
+        assert!(toml::from_str::<Reference>(&text).is_err());
+        let text = FILES[1].replacen("title =", "titel =", 1);
+        assert!(toml::from_str::<Reference>(&text).is_err());
+    }
+
+    #[test]
+    fn numbers_are_finite_and_positive_and_a_deviation_is_of_a_number() {
+        for record in all().iter().flat_map(|reference| &reference.record) {
+            let number = record.measured.number();
+            assert!(number.is_none_or(|number| number.is_finite() && number > 0.0), "{record:?}");
+            assert!(record.sd_percent.is_none() || number.is_some(), "{record:?}");
+        }
+    }
+}

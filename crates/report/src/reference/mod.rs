@@ -1,0 +1,162 @@
+//! A run beside figures that somebody published.
+//!
+//! A published figure has no processes, and so no interval: at most a deviation stands beside it.
+//! What is told is both predictions, both measurements, and the ratio of ours to theirs; never a
+//! word of significance, since another machine, another time and another protocol lie between.
+
+mod data;
+mod render;
+
+pub use data::{Figure, Published, Reference, all, find};
+pub use render::{known, render};
+
+use fathom_record::{Document, MetricId, Params, Record, State};
+use serde::Serialize;
+
+use crate::cells::Shown;
+
+/// A run held beside a study.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beside {
+    /// The study's name.
+    pub reference: String,
+    /// What it is.
+    pub title: String,
+    /// On what it measured.
+    pub machine: String,
+    /// How it measured.
+    pub protocol: String,
+    /// What else a reader should know.
+    pub note: Option<String>,
+    /// The run's id.
+    pub run: String,
+    /// When it began.
+    pub started: String,
+    /// The name of its host.
+    pub host: String,
+    /// The host's processor.
+    pub cpu: String,
+    /// The figures of the study in their order, each once for each case of ours that it is like.
+    pub rows: Vec<Row>,
+}
+
+/// A published figure, and ours where there is one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// As it was published.
+    pub published: Published,
+    /// As it is in the run.
+    pub here: Option<Here>,
+    /// Why it is not there.
+    pub missing: Option<Missing>,
+    /// Ours ÷ the published one.
+    pub ratio: Option<f64>,
+}
+
+/// A figure of the run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Here {
+    /// All parameters of the case.
+    pub params: Params,
+    /// What it should be: from, to.
+    pub predicted: [Option<f64>; 2],
+    /// The headline.
+    pub measured: f64,
+    /// Its interval.
+    pub interval: Option<[f64; 2]>,
+    /// Whether it can be believed.
+    pub state: State,
+}
+
+/// Why a published figure has none of ours beside it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Missing {
+    /// This version has no such metric.
+    NotMeasured,
+    /// What was published is other work.
+    Unlike(String),
+    /// The run has no such case.
+    NotInRun,
+    /// It has, and its number must not be shown: invalid, failed …
+    NoNumber(String),
+    /// The units differ.
+    OtherUnit(String),
+}
+
+/// Holds a run beside a study.
+pub fn beside(reference: &Reference, document: &Document) -> Beside {
+    let row = |published: &Published| rows(published, reference, document);
+    let Reference { name, title, machine, protocol, note, .. } = reference.clone();
+    Beside {
+        reference: name,
+        title,
+        machine,
+        protocol,
+        note,
+        run: document.run.id.clone(),
+        started: document.run.started.clone(),
+        host: document.host.name.clone(),
+        cpu: document.host.cpu.model.clone(),
+        rows: reference.record.iter().flat_map(row).collect(),
+    }
+}
+
+/// The rows of one figure: one at least.
+fn rows(published: &Published, reference: &Reference, document: &Document) -> Vec<Row> {
+    let alone = |why: Missing| {
+        vec![Row { published: published.clone(), here: None, missing: Some(why), ratio: None }]
+    };
+    if let Some(why) = &published.unlike {
+        return alone(Missing::Unlike(why.clone()));
+    }
+    if reference.not_measured.contains(&published.metric) {
+        return alone(Missing::NotMeasured);
+    }
+    let like = |record: &&Record| is_like(published, &record.metric, &record.params);
+    let rows: Vec<Row> = document
+        .records
+        .iter()
+        .filter(like)
+        .map(|record| match here(published, record, document) {
+            Ok(here) => Row {
+                ratio: published.measured.number().map(|theirs| here.measured / theirs),
+                published: published.clone(),
+                here: Some(here),
+                missing: None,
+            },
+            Err(why) => {
+                Row { published: published.clone(), here: None, missing: Some(why), ratio: None }
+            }
+        })
+        .collect();
+    if rows.is_empty() { alone(Missing::NotInRun) } else { rows }
+}
+
+/// Whether a case is the work that was published: it has all the parameters that were told.
+fn is_like(published: &Published, metric: &MetricId, params: &Params) -> bool {
+    let told = &published.params.0;
+    published.metric == *metric
+        && told.iter().all(|(name, value)| params.0.get(name) == Some(value))
+}
+
+fn here(published: &Published, record: &Record, document: &Document) -> Result<Here, Missing> {
+    let state = record.verdict.state;
+    if record.unit != published.unit {
+        let (theirs, ours) = (published.unit.symbol(), record.unit.symbol());
+        return Err(Missing::OtherUnit(format!("{theirs} published, {ours} here")));
+    }
+    let measured = Shown::of(record, document.run.protocol).number();
+    let measured = measured.ok_or_else(|| {
+        let why = if record.verdict.shows_number() { "no number" } else { state.word() };
+        Missing::NoNumber(why.to_owned())
+    })?;
+    let prediction = record.prediction.as_ref();
+    Ok(Here {
+        params: record.params.clone(),
+        predicted: [prediction.and_then(|one| one.low), prediction.and_then(|one| one.high)],
+        measured,
+        interval: record.summary.as_ref().and_then(|summary| summary.ci95),
+        state,
+    })
+}

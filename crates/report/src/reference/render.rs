@@ -1,0 +1,213 @@
+//! A run beside published figures, for the terminal.
+
+use std::collections::BTreeMap;
+
+use fathom_record::{State, Unit};
+
+use super::{Beside, Figure, Here, Missing, Reference, Row};
+use crate::cells::{Cell, line_of};
+use crate::layout::Layout;
+use crate::opening::labelled;
+use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
+use crate::quantity::{NOTHING, quantity_within, range_within};
+use crate::table::case;
+use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
+
+/// Widths of what stands beside a name: predicted and measured there, its deviation, predicted and
+/// measured here, and the ratio.
+const FIGURES: [usize; 6] = [12, 11, 7, 13, 12, 7];
+/// The same where a line has fewer than 80 columns.
+const NARROW: [usize; 6] = [10, 10, 6, 11, 10, 6];
+/// Widest line.
+const WIDEST: usize = 140;
+/// From here on a name stands in the line of its figures.
+const WIDE: usize = 110;
+
+/// The studies there are, one line each.
+pub fn known(references: &[Reference]) -> String {
+    let names = references.iter().map(|one| format!("`{}` ({})", one.name, one.title));
+    names.collect::<Vec<String>>().join(", ")
+}
+
+/// Both columns, then what the published figures include, then those that ours has none beside.
+pub fn render(beside: &Beside, layout: &Layout) -> String {
+    let line = layout.width.clamp(NARROWEST, WIDEST);
+    let mut text = labelled("study", &format!("{}: {}", beside.reference, beside.title), line);
+    text += &labelled("", &clean(&beside.machine), line);
+    text += &labelled("how", &clean(&beside.protocol), line);
+    text += &beside.note.as_deref().map_or(String::new(), |note| labelled("note", note, line));
+    let run = format!("run {} on {}, {}, {}", beside.run, beside.host, beside.cpu, beside.started);
+    text += &labelled("here", &clean(&run), line);
+    text.push('\n');
+    let (with, without): (Vec<&Row>, Vec<&Row>) =
+        beside.rows.iter().partition(|row| row.here.is_some());
+    if !with.is_empty() {
+        text += &header(line);
+        with.iter().for_each(|row| text += &row_lines(row, line));
+        text += &paint_lines(FAINT, &wrapped(FOOT, line, "", "  "));
+        text += &remarks(&with, line);
+        text.push('\n');
+    }
+    text += &wrapped(&account(&with, &without), line, "", "");
+    text += &apart(&without, line);
+    text
+}
+
+const FOOT: &str = "± is a standard deviation: a published figure has no interval, and nothing is \
+    said of significance; ratio: here ÷ published; ~: noisy";
+
+fn figures(line: usize) -> [usize; 6] {
+    if line < 80 { NARROW } else { FIGURES }
+}
+
+/// How wide a name may be that stands in the line of its figures.
+fn name_width(line: usize) -> usize {
+    let taken: usize = figures(line).iter().map(|width| width + 1).sum();
+    line.saturating_sub(taken)
+}
+
+fn header(line: usize) -> String {
+    let titles = ["predicted", "published", "±", "predicted", "here", "ratio"];
+    let name = if name_width(line) < "metric".len() { "" } else { "metric" };
+    let name = Cell::left(name, name_width(line), STRONG);
+    let cells = titles.into_iter().zip(figures(line));
+    let cells = cells.map(|(title, width)| Cell::right(title, width, STRONG));
+    line_of(&std::iter::once(name).chain(cells).collect::<Vec<Cell>>(), 1)
+}
+
+fn row_lines(row: &Row, line: usize) -> String {
+    let Some(here) = &row.here else { return String::new() };
+    let mark = if here.state == State::Noisy { "~" } else { "" };
+    let mut name = clean(&format!("{mark}{}", name_of(row, here)));
+    let mut text = String::new();
+    if line < WIDE || width_of(&name) > name_width(line) {
+        text = wrapped(&name, line, "", "    ");
+        name = String::new();
+    }
+    let (unit, widths) = (row.published.unit, figures(line));
+    let [low, high] = here.predicted;
+    let deviation = row.published.sd_percent.map_or(String::new(), spread);
+    let texts = [
+        row.published.predicted.as_ref().map_or_else(nothing, |one| figure(one, unit, widths[0])),
+        figure(&row.published.measured, unit, widths[1]),
+        deviation,
+        range_within(low, high, unit, widths[3]),
+        quantity_within(here.measured, unit, widths[4]),
+        row.ratio.map_or_else(nothing, ratio),
+    ];
+    let mut cells = vec![Cell::left(name, name_width(line), PLAIN)];
+    cells.extend(texts.into_iter().zip(widths).map(|(text, width)| {
+        let fits = width_of(&text) <= width;
+        Cell::right(if fits { text } else { "in words".to_owned() }, width, PLAIN)
+    }));
+    text + &line_of(&cells, 1)
+}
+
+fn name_of(row: &Row, here: &Here) -> String {
+    let metric = &row.published.metric;
+    if here.params.is_empty() {
+        metric.to_string()
+    } else {
+        format!("{metric} {}", case(&here.params))
+    }
+}
+
+fn nothing() -> String {
+    NOTHING.to_owned()
+}
+
+fn figure(figure: &Figure, unit: Unit, width: usize) -> String {
+    match figure {
+        Figure::Number(number) => quantity_within(*number, unit, width),
+        Figure::Range([low, high]) => range_within(Some(*low), Some(*high), unit, width),
+        Figure::Words(words) => words.clone(),
+    }
+}
+
+/// `± 9 %`, and in tenths where it is below one.
+fn spread(percent: f64) -> String {
+    if percent < 0.95 { format!("± {percent:.1} %") } else { format!("± {percent:.0} %") }
+}
+
+/// Three figures: `0.113`, `1.25`, `14.2`.
+fn ratio(ratio: f64) -> String {
+    match ratio {
+        ratio if !ratio.is_finite() => nothing(),
+        ratio if ratio >= 9_999.5 || ratio < 0.000_5 => format!("{ratio:.1e}"),
+        ratio if ratio >= 99.95 => format!("{ratio:.0}"),
+        ratio if ratio >= 9.995 => format!("{ratio:.1}"),
+        ratio if ratio >= 0.999_5 => format!("{ratio:.2}"),
+        ratio => format!("{ratio:.3}"),
+    }
+}
+
+/// What the figures include, in words: each once, with the metrics it is said of.
+fn remarks(rows: &[&Row], line: usize) -> String {
+    let mut text = String::new();
+    let mut said: Vec<String> = Vec::new();
+    for row in rows {
+        let published = &row.published;
+        let expected = match &published.predicted {
+            Some(Figure::Words(words)) => Some(format!("predicted there: {words}")),
+            _ => None,
+        };
+        let parts = [published.protocol.clone(), published.note.clone(), expected];
+        for part in parts.into_iter().flatten() {
+            let remark = format!("{}: {part}", published.metric);
+            if !said.contains(&remark) {
+                text += &wrapped(&remark, line, "  ", "    ");
+                said.push(remark);
+            }
+        }
+    }
+    text
+}
+
+fn account(with: &[&Row], without: &[&Row]) -> String {
+    let mut figures: Vec<_> = with.iter().map(|row| &row.published).collect();
+    figures.dedup();
+    let all = figures.len() + without.len();
+    let found = figures.len();
+    format!("{found} of {all} published figures have one of this run beside them.")
+}
+
+/// Those without one of ours, by the reason.
+fn apart(rows: &[&Row], line: usize) -> String {
+    let mut by_reason: BTreeMap<(String, &str), Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        let metric = row.published.metric.as_str();
+        let why = row.missing.as_ref().map_or_else(String::new, |why| reason(why, metric));
+        by_reason.entry((why, metric)).or_default().push(row);
+    }
+    let mut text = String::new();
+    for ((why, metric), rows) in by_reason {
+        let figures: Vec<String> = rows.iter().map(|row| glued(&alone(row))).collect();
+        text += &wrapped(&format!("{metric}: {why}: {}", figures.join(", ")), line, "  ", "    ");
+    }
+    text
+}
+
+/// `path=local 135.4 µs ± 2 %`.
+fn alone(row: &Row) -> String {
+    let published = &row.published;
+    let mut text = String::new();
+    if !published.params.is_empty() {
+        text += &case(&published.params);
+        text.push(' ');
+    }
+    text += &figure(&published.measured, published.unit, usize::MAX);
+    if let Some(sd) = published.sd_percent {
+        text += &format!(" {}", spread(sd));
+    }
+    text
+}
+
+fn reason(missing: &Missing, metric: &str) -> String {
+    match missing {
+        Missing::NotMeasured => "not measured by this version".to_owned(),
+        Missing::Unlike(why) => format!("other work: {why}"),
+        Missing::NotInRun => format!("no such case in this run (`fathom explain {metric}`)"),
+        Missing::NoNumber(why) => format!("{why} in this run"),
+        Missing::OtherUnit(units) => units.clone(),
+    }
+}

@@ -1,0 +1,156 @@
+//! A store of runs that nobody measured: as large as years of real ones, the same each time.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use fathom_probes::REGISTRY;
+use fathom_record::run::ClockFacts;
+use fathom_record::statistics::summarise;
+use fathom_record::{
+    Disturbance, Document, Effort, Host, Input, MetricId, Params, Prediction, Protocol, Record,
+    Run, RunState, SCHEMA_VERSION, Sample, Tool, Verdict,
+};
+use fathom_simulation::Source;
+use fathom_store::Store;
+
+/// Fresh processes of a case, as at standard effort.
+const PROCESSES: u32 = 10;
+/// Rounds of a visit.
+const ROUNDS: usize = 12;
+/// Milliseconds from one run to the next, and since 1970 to the first.
+const HOUR_MS: u64 = 3_600_000;
+const FIRST_MS: u64 = 1_767_225_600_000;
+/// Every so many runs the kernel is another, and every so many-th case takes a tenth longer.
+const KERNEL_LASTS: usize = 250;
+const CHANGING: usize = 7;
+/// The curve: sets of memory, every other of base pages and of huge ones.
+const CURVE: [i64; 36] = {
+    let mut sets = [0; 36];
+    let mut at = 0;
+    while at < sets.len() {
+        sets[at] = 1024 << (at / 2);
+        at += 1;
+    }
+    sets
+};
+const PAGES: [&str; 2] = ["4K", "huge"];
+
+/// Makes a store at `path`.
+pub(super) fn make(path: &Path, runs: usize, records: usize) -> Result<()> {
+    let mut store = Store::open(path).context("make a store")?;
+    let host = fathom_measure::host::read();
+    let mut source = Source::new(1);
+    for number in 0..runs {
+        let document = document(number, runs, records, &host, &mut source);
+        store.import(&document).context("store a run")?;
+    }
+    Ok(())
+}
+
+fn document(
+    number: usize,
+    runs: usize,
+    records: usize,
+    host: &Host,
+    source: &mut Source,
+) -> Document {
+    // A short store has a change as well.
+    let kernel = number / KERNEL_LASTS.min(runs / 2).max(1);
+    let mut host = host.clone();
+    host.kernel = format!("6.{}.0", 12 + kernel);
+    let run = run(number);
+    let record = |at| record(at, kernel, &run.id, source);
+    let records = (0..records).map(record).collect();
+    let tool = Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    Document { schema: SCHEMA_VERSION, tool, run, host, records }
+}
+
+fn run(number: usize) -> Run {
+    let ms = FIRST_MS + number as u64 * HOUR_MS;
+    let days = number / 24;
+    let started = |minute: u32| {
+        let (year, day) = (2026 + days / 336, days % 336);
+        let (month, day, hour) = (1 + day / 28, 1 + day % 28, number % 24);
+        format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z")
+    };
+    Run {
+        id: format!("{ms:012x}{number:04x}"),
+        started: started(0),
+        ended: Some(started(4)),
+        duration_ns: Some(240e9),
+        effort: Effort::Standard,
+        protocol: Protocol::Median,
+        seed: number as u64,
+        asked: Vec::new(),
+        planned: 0,
+        state: RunState::Complete,
+        cpu: 1,
+        cpu_reason: "the quieter of two".to_owned(),
+        clock: ClockFacts { source: "tsc".to_owned(), hz: 2.6e9, ..ClockFacts::default() },
+        tuned: Vec::new(),
+        verdict: Verdict::default(),
+        notes: Vec::new(),
+    }
+}
+
+/// Case `at`: a part of them the points of a curve, the others of the registry's metrics in turn.
+fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
+    let turns = REGISTRY.len() + CURVE.len();
+    let (entry, params) = match at % turns {
+        turn if turn < REGISTRY.len() => (REGISTRY[turn], Params::none()),
+        turn => {
+            let (page, set) = (PAGES[turn % 2], CURVE[turn - REGISTRY.len()]);
+            let params = Params::one("page", page).and("pattern", "random");
+            let curve = fathom_probes::find("memory.latency").unwrap_or(&REGISTRY[0]);
+            (*curve, params.and("set_bytes", set))
+        }
+    };
+    let params = match at / turns {
+        0 => params,
+        case => params.and("case", case as i64),
+    };
+    let about = entry.about();
+    let longer = if at.is_multiple_of(CHANGING) { 1.1_f64.powi(kernel as i32) } else { 1.0 };
+    let level = 100.0 * (at + 1) as f64 * longer * (1.0 + 0.004 * source.normal());
+    let samples: Vec<Sample> =
+        (0..PROCESSES).map(|process| sample(process, level, source)).collect();
+    let id = MetricId::new(about.id);
+    let mut record = Record::new(id, params, about.title, about.unit, about.better);
+    record.summary = summarise(&samples);
+    record.visit = format!("{run}/{}", about.id);
+    let input = Input {
+        name: "nominal".to_owned(),
+        value: 2.6e9,
+        unit: Some(fathom_record::Unit::Hertz),
+        origin: "host: cpu.tsc_hz".to_owned(),
+    };
+    let prediction = Prediction::sum(level, 0.2 * level, 0.3, about.model, about.source);
+    record.prediction = Some(Prediction { inputs: vec![input], ..prediction });
+    record.agreement = record
+        .prediction
+        .as_ref()
+        .map(|prediction| prediction.agreement(record.summary.as_ref().and_then(|one| one.ci95)));
+    record.notes = vec!["subtracted from each batch: 20 ns of clock and kernel entry".to_owned()];
+    record.samples = Some(samples);
+    record.sealed()
+}
+
+fn sample(process: u32, level: f64, source: &mut Source) -> Sample {
+    let own = level * (1.0 + 0.003 * source.normal());
+    Sample {
+        process,
+        cpu: 1,
+        batch: 4096,
+        values: (0..ROUNDS).map(|_| own * (1.0 + 0.005 * source.normal().abs())).collect(),
+        spin_ns: Some(8_900.0 + source.normal()),
+        disturbance: Disturbance {
+            wall_ns: 5_000_000,
+            cpu_ns: 4_990_000,
+            run_queue_ns: Some(4_000),
+            steal_ns: Some(0),
+            interrupt_ns: Some(0),
+            ..Disturbance::default()
+        },
+        ..Sample::default()
+    }
+}
