@@ -184,12 +184,7 @@ fn fresh_write() -> Row {
             Reading::of(f64::from(64 << 10) * 1e9 / ns)
         }),
     );
-    Row {
-        reads_data: false,
-        written: (5 * 6 * 13 + WRITES as u64) * (16 << 20),
-        seconds: 4.0,
-        ..row
-    }
+    Row { reads_data: false, written: (5 * 13 + WRITES as u64) * (16 << 20), seconds: 4.0, ..row }
 }
 
 /// The completion times of one direction of the one job.

@@ -63,7 +63,7 @@ pub enum On {
 }
 
 /// How Fathom measures its side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Ours {
     /// By `fathom run`, with this case alone.
     Run,
@@ -134,6 +134,11 @@ impl Row {
     /// The case as `fathom run` understands it.
     pub fn case(&self) -> String {
         format!("{}{}", self.metric, self.params)
+    }
+
+    /// Whether there must be a folder for files.
+    pub fn needs_files(&self) -> bool {
+        self.reads_data || self.written > 0
     }
 }
 
