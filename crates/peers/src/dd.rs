@@ -45,7 +45,7 @@ impl Peer for Dd {
             "ours also sums what it reads; of dd the slope over 128, 256 and 384 MiB, of ours \
              passes of 16",
         );
-        vec![warm, Row { seconds: 3.5, ..direct }, writing()]
+        vec![warm, Row { seconds: 2.2, ..direct }, writing()]
     }
 }
 
@@ -78,7 +78,7 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
         on: On::One,
         reads_data: true,
         written: 0,
-        seconds: 1.8,
+        seconds: 1.2,
         commands,
         parse: Box::new(|said| slope::rate(&points(said)?)),
     }
@@ -111,7 +111,7 @@ fn writing() -> Row {
             words.map(str::to_owned).into()
         }),
         written: (WRITTEN.iter().sum::<u64>() << 20) + bytes,
-        seconds: 1.5,
+        seconds: 0.9,
         parse: Box::new(|said| {
             let points = points(said)?;
             let (bytes, seconds) = points.first().copied().unwrap_or_default();
@@ -157,6 +157,6 @@ mod tests {
         let both = [said(128 << 20, "0.128"), said(256 << 20, "0.228")];
         let reading = (writing().parse)(&both).unwrap();
         assert_eq!(reading.value, f64::from(128 << 20) / 0.128);
-        assert!(reading.detail.starts_with("by the slope 1.34 GB/s; 256 MiB"), "{reading:?}");
+        assert!(reading.detail.starts_with("by the slope 1.25 GiB/s; 256 MiB"), "{reading:?}");
     }
 }

@@ -52,7 +52,7 @@ impl Peer for GoogleBenchmark {
              not timed",
         );
         let passes = 5 * 13 + 5 * 20;
-        vec![read, Row { reads_data: false, written: passes * (16 << 20), seconds: 6.0, ..write }]
+        vec![read, Row { reads_data: false, written: passes * (16 << 20), seconds: 4.0, ..write }]
     }
 
     fn library(&self) -> Option<(Invocation, &'static str)> {
@@ -97,7 +97,7 @@ fn row(
         on: On::One,
         reads_data: true,
         written: 0,
-        seconds: 2.2,
+        seconds: 1.5,
         commands: Box::new(commands),
         parse: Box::new(rate),
     }

@@ -44,7 +44,7 @@ impl Peer for Mbw {
             on: On::One,
             reads_data: false,
             written: 0,
-            seconds: 1.5,
+            seconds: 1.2,
             commands: Box::new(command),
             parse: Box::new(rate),
         }]

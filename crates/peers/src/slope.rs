@@ -4,6 +4,8 @@ use fathom_record::statistics;
 
 use crate::row::Reading;
 
+const GIB: f64 = (1 << 30) as f64;
+
 /// Bytes a second from the slope of seconds over bytes, and beside it the rate of the largest size,
 /// which still has in it what is paid once.
 ///
@@ -18,9 +20,9 @@ pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, String> {
     let (most, took) = whole.unwrap_or_default();
     let mib = most / f64::from(1 << 20);
     let detail = format!(
-        "by the slope {:.2} GB/s; {mib:.0} MiB alone {:.2} GB/s",
-        1e-9 / slope,
-        1e-9 * most / took
+        "by the slope {:.2} GiB/s; {mib:.0} MiB alone {:.2} GiB/s",
+        1.0 / slope / GIB,
+        most / took / GIB
     );
     Ok(Reading::of(1.0 / slope)?.with(detail))
 }
@@ -37,7 +39,7 @@ mod tests {
         points[1].1 += 0.05;
         let reading = rate(&points).unwrap();
         assert!((reading.value / 1e10 - 1.0).abs() < 0.01, "{reading:?}");
-        assert!(reading.detail.contains("2861 MiB alone 9.68 GB/s"), "{}", reading.detail);
+        assert!(reading.detail.contains("2861 MiB alone 9.01 GiB/s"), "{}", reading.detail);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Peer for StressNg {
             on: On::One,
             reads_data: false,
             written: 0,
-            seconds: 1.6,
+            seconds: 1.5,
             commands: Box::new(move |_| vec![Invocation::new("stress-ng", words)]),
             parse: Box::new(nanoseconds),
         }]

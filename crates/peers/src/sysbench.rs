@@ -69,7 +69,7 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
         on: if threads == 1 { On::One } else { On::All },
         reads_data: false,
         written: 0,
-        seconds: 2.5,
+        seconds: 2.0,
         commands: Box::new(command),
         parse: Box::new(rate),
     }

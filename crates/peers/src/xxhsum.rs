@@ -65,7 +65,7 @@ pub(crate) fn whole_file(
         on: On::All,
         reads_data: true,
         written: 0,
-        seconds: 1.0,
+        seconds: 0.5,
         commands: Box::new(commands),
         parse: Box::new(rate),
     }

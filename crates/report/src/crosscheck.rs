@@ -111,10 +111,18 @@ fn figures(row: &CrossRow, columns: &Columns) -> String {
 
 fn commands(row: &CrossRow, columns: &Columns) -> String {
     let mut text = String::new();
-    let commands = std::iter::once(&row.our_command).chain(&row.peer_commands);
-    for command in commands {
+    let mut told: Vec<&String> = Vec::new();
+    for command in std::iter::once(&row.our_command).chain(&row.peer_commands) {
+        if told.contains(&command) {
+            continue;
+        }
+        told.push(command);
+        let times = match row.peer_commands.iter().filter(|other| *other == command).count() {
+            0 | 1 => String::new(),
+            times => format!("  # {times} times"),
+        };
         // Not broken, so that it can be copied.
-        text += &paint_lines(FAINT, &format!("    $ {}\n", clean(command)));
+        text += &paint_lines(FAINT, &format!("    $ {}{times}\n", clean(command)));
     }
     for (at, turn) in row.turns.iter().enumerate() {
         let [ours, theirs] = [turn.ours, turn.theirs].map(|it| glued(&quantity(it, row.unit)));
@@ -192,7 +200,7 @@ mod tests {
             difference: "dd looks at nothing that it reads, where ours sums all of it".to_owned(),
             cpus: vec![1],
             our_command: "fathom run 'file.read.throughput{block=1048576}'".to_owned(),
-            peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned()],
+            peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned(); 2],
             outcome: CrossOutcome::Compared,
             reason: None,
             turns: Vec::new(),
@@ -236,6 +244,7 @@ mod tests {
         {
             assert!(text.lines().any(|line| line.starts_with(command)), "{text}");
         }
+        assert_eq!(text.matches("bs=1M  # 2 times\n").count(), 1, "{text}");
         assert!(text.contains("A B: ") && text.contains("B A: "), "{text}");
     }
 
