@@ -18,7 +18,7 @@ docs: ## regenerate docs/METRICS.md and the schemas
 	$(CARGO) run --quiet --locked --package xtask -- docs
 
 bench: build ## figures side by side with trusted tools, in turn
-	lab/peers.sh $(FATHOM)
+	$(FATHOM) crosscheck --verbose
 
 bench-memory: build ## memory side by side with programs of lab/peers, in turn
 	lab/bench-memory.sh $(FATHOM)

@@ -44,9 +44,8 @@ compare_chase() {
 
 compare_chase
 
-# memory.bandwidth against tools of the distribution, one file each. By default each runs once for
+# memory.bandwidth against what `fathom crosscheck` has no row for, one file each. By default each runs once for
 # a round; sizes are such that no cache holds them, and the bytes those that the tool really moves.
-cores=$(nproc)
 on() { if [ "$1" = 1 ]; then taskset -c "$cpu" "${@:2}"; else "${@:2}"; fi; }
 bandwidth_ours() { # operation:threads … → lines "operation:threads bytes/s"
   "$fathom" run --quick --only --jsonl --cpu "$cpu" "memory.bandwidth{level=dram}" 2>/dev/null |

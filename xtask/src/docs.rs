@@ -1,16 +1,18 @@
 //! Files that are generated from the code, and checked to be up to date: docs/METRICS.md from the
-//! registry, docs/run.schema.json and docs/doctor.schema.json from the types of their documents.
+//! registry, and a schema for each JSON document from its types: docs/run.schema.json,
+//! docs/doctor.schema.json and docs/crosscheck.schema.json.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use fathom_probes::{About, Entry, REGISTRY};
-use fathom_record::{Diagnosis, Document};
+use fathom_record::{Crosscheck, Diagnosis, Document};
 
 const METRICS: &str = "docs/METRICS.md";
 const RUN_SCHEMA: &str = "docs/run.schema.json";
 const DOCTOR_SCHEMA: &str = "docs/doctor.schema.json";
+const CROSSCHECK_SCHEMA: &str = "docs/crosscheck.schema.json";
 const REMEDY: &str = "run `make docs` and commit the result";
 
 /// Writes all generated files; the problems met.
@@ -30,11 +32,12 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
     generated().into_iter().filter_map(stale).collect()
 }
 
-fn generated() -> [(&'static str, String); 3] {
+fn generated() -> [(&'static str, String); 4] {
     [
         (METRICS, metrics()),
         (RUN_SCHEMA, as_text(schemars::schema_for!(Document))),
         (DOCTOR_SCHEMA, as_text(schemars::schema_for!(Diagnosis))),
+        (CROSSCHECK_SCHEMA, as_text(schemars::schema_for!(Crosscheck))),
     ]
 }
 

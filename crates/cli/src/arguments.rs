@@ -1,5 +1,6 @@
 //! The command line: the one definition from which help, completions and man pages are made.
 
+pub mod crosscheck;
 pub mod file;
 mod size;
 
@@ -85,6 +86,8 @@ pub enum Command {
     Explain(ExplainArguments),
     /// Show a kept run again, or list the kept runs.
     Show(ShowArguments),
+    /// Other programs on the same work, in turn with this one.
+    Crosscheck(crosscheck::CrosscheckArguments),
     /// Compare two kept runs, metric by metric.
     Compare(CompareArguments),
     /// A metric over time: its value in every kept run, and since when it is another.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod condition;
+pub mod crosscheck;
 pub mod diagnosis;
 pub mod host;
 pub mod judge;
@@ -21,6 +22,7 @@ pub mod summary;
 pub mod verdict;
 
 pub use condition::Condition;
+pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Turn};
 pub use diagnosis::{Diagnosis, Finding, Severity};
 pub use host::Host;
 pub use judge::Waits;

@@ -13,6 +13,7 @@
 
 pub mod by_hand;
 pub mod compare;
+pub mod crosscheck;
 pub mod export;
 pub mod history;
 pub mod reference;
@@ -39,7 +40,7 @@ mod wrap;
 pub use account::{accounts, paragraph};
 pub use closing::{closing, kept};
 pub use doctor::doctor;
-pub use json::{diagnosis_json, document_json, record_line};
+pub use json::{crosscheck_json, diagnosis_json, document_json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
 pub use opening::opening;

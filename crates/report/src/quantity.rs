@@ -20,6 +20,18 @@ pub fn quantity(value: f64, unit: Unit) -> String {
     figures(value, unit, FIGURES)
 }
 
+/// A ratio in at most six columns: `1.097`, `12.35`, `142`, `2.1e6`.
+pub(crate) fn short(ratio: f64) -> String {
+    match ratio.abs() {
+        size if !size.is_finite() => NOTHING.to_owned(),
+        size if size >= 99_999.5 => format!("{ratio:.1e}"),
+        size if size >= 99.995 => format!("{ratio:.0}"),
+        size if size >= 9.999_5 => format!("{ratio:.2}"),
+        size if size >= 0.000_5 || size == 0.0 => format!("{ratio:.3}"),
+        _ => format!("{ratio:.0e}"),
+    }
+}
+
 /// The same in as many significant figures, up to four, as fit `width`; two at least.
 pub(crate) fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
     (2..=FIGURES)

@@ -2,6 +2,8 @@
 
 mod compare;
 mod completions;
+mod crosscheck;
+mod disk_folder;
 mod doctor;
 mod documents;
 mod explain;
@@ -32,6 +34,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),
+        Command::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
         Command::Compare(compare) => compare::compare(compare),
         Command::History(history) => history::history(history),
         Command::Export(export) => export::export(export),

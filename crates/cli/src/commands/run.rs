@@ -122,7 +122,7 @@ fn journal(arguments: &RunArguments) -> Option<PathBuf> {
 }
 
 /// The CPU for the workers, and why that one.
-fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> {
+pub(super) fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32, String)> {
     let allowed = &host.cpu.allowed;
     match asked {
         Some(cpu) if allowed.contains(&cpu) => Ok((cpu, "asked for with --cpu".to_owned())),

@@ -19,6 +19,6 @@ pub use coordinator::{Audience, Progress, RunSetup, coordinate};
 pub(crate) use injected::INJECT;
 pub use injected::InjectedSpin;
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
-pub(crate) use plan::KEPT;
+pub(crate) use plan::{KEPT, beginnings, matches, nearest_of};
 pub use plan::{Plan, PlanError};
 pub(crate) use reduce::{fill, set_prediction};

@@ -284,7 +284,7 @@ fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<Unit> 
 }
 
 /// Whether a name asked for is this metric, or a dotted beginning of it.
-fn matches(id: &str, name: &str) -> bool {
+pub(crate) fn matches(id: &str, name: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
@@ -308,16 +308,21 @@ fn with_needs(chosen: &[bool]) -> Vec<bool> {
 
 /// The names most like this one, as `; did you mean …?`.
 fn nearest(name: &str) -> String {
-    let name = &name.to_lowercase();
-    let mut names: Vec<&str> = REGISTRY
-        .iter()
-        .flat_map(|entry| {
-            let id = entry.about().id;
-            id.match_indices('.').map(|(dot, _)| &id[..dot]).chain([id]).collect::<Vec<_>>()
-        })
-        .collect();
+    let mut names: Vec<&str> =
+        REGISTRY.iter().flat_map(|entry| beginnings(entry.about().id)).collect();
     names.sort_unstable();
     names.dedup();
+    nearest_of(name, names)
+}
+
+/// The groups that a metric is of, and its own id.
+pub(crate) fn beginnings(id: &str) -> impl Iterator<Item = &str> {
+    id.match_indices('.').map(|(dot, _)| &id[..dot]).chain([id])
+}
+
+/// Those of some names that are most like this one, as `; did you mean …?`.
+pub(crate) fn nearest_of(name: &str, names: Vec<&str>) -> String {
+    let name = &name.to_lowercase();
     let last = |id: &str| id.rsplit('.').next().unwrap_or(id).to_owned();
     let likeness = |id: &str| {
         let whole = strsim::jaro_winkler(id, name);

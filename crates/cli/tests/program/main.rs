@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod comparing;
+mod crosscheck;
 mod doctor;
 mod endings;
 mod exchange;

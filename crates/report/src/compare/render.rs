@@ -9,7 +9,7 @@ use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::quantity::{NOTHING, change, quantity};
+use crate::quantity::{NOTHING, change, quantity, short};
 use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
@@ -203,18 +203,6 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
 
 fn name_of(metric: &fathom_record::MetricId, params: &fathom_record::Params) -> String {
     if params.is_empty() { metric.to_string() } else { format!("{metric} {}", case(params)) }
-}
-
-/// A ratio in at most six columns: `1.097`, `12.35`, `142`, `2.1e6`.
-fn short(ratio: f64) -> String {
-    match ratio.abs() {
-        size if !size.is_finite() => NOTHING.to_owned(),
-        size if size >= 99_999.5 => format!("{ratio:.1e}"),
-        size if size >= 99.995 => format!("{ratio:.0}"),
-        size if size >= 9.999_5 => format!("{ratio:.2}"),
-        size if size >= 0.000_5 || size == 0.0 => format!("{ratio:.3}"),
-        _ => format!("{ratio:.0e}"),
-    }
 }
 
 fn p_text(p: f64) -> String {

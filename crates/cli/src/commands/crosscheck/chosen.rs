@@ -1,0 +1,100 @@
+//! Which rows are asked for.
+
+use fathom_peers::{Machine, PEERS, Peer, Row};
+
+use crate::exit::Usage;
+use crate::pipeline::{Asked, beginnings, matches, nearest_of};
+
+/// A peer with those of its rows that are asked for.
+pub(super) struct Chosen {
+    pub(super) peer: &'static dyn Peer,
+    pub(super) rows: Vec<Row>,
+}
+
+/// The rows that some words ask for, by peer; all where there are no words.
+///
+/// # Errors
+/// A word that asks for none.
+pub(super) fn chosen(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Chosen>> {
+    let asked: Result<Vec<Asked>, _> = words.iter().map(|word| Asked::parse(word)).collect();
+    let asked = asked.map_err(|error| Usage(error.to_string()))?;
+    let all = || PEERS.iter().map(|peer| (*peer, peer.rows(machine)));
+    for word in &asked {
+        let is_met = all().any(|(peer, rows)| rows.iter().any(|row| is_of(word, peer, row)));
+        if !is_met {
+            return Err(Usage(unknown(word, machine)).into());
+        }
+    }
+    let of_words = |(peer, mut rows): (&'static dyn Peer, Vec<Row>)| {
+        rows.retain(|row| asked.is_empty() || asked.iter().any(|word| is_of(word, peer, row)));
+        (!rows.is_empty()).then_some(Chosen { peer, rows })
+    };
+    Ok(all().filter_map(of_words).collect())
+}
+
+fn is_of(word: &Asked, peer: &dyn Peer, row: &Row) -> bool {
+    let is_peer = !word.is_of_some_cases() && word.name == peer.name();
+    is_peer || (matches(row.metric, &word.name) && word.selects(&row.params))
+}
+
+/// That nothing is compared under a name, with those most like it.
+fn unknown(word: &Asked, machine: &Machine) -> String {
+    let rows: Vec<Row> = PEERS.iter().flat_map(|peer| peer.rows(machine)).collect();
+    if let Some(row) = rows.iter().find(|row| row.metric == word.name) {
+        let cases = rows.iter().filter(|other| other.metric == row.metric);
+        let cases: Vec<String> = cases.map(Row::case).collect();
+        return format!(
+            "`{}`: no such case is compared; there are: {}",
+            word.text,
+            cases.join(" ")
+        );
+    }
+    let mut names: Vec<&str> = rows.iter().flat_map(|row| beginnings(row.metric)).collect();
+    names.extend(PEERS.iter().map(|peer| peer.name()));
+    names.sort_unstable();
+    names.dedup();
+    let nearest = nearest_of(&word.name, names);
+    let list = "`fathom crosscheck --list` names them all";
+    format!(
+        "no group, program or metric that is compared is called `{}`{nearest} {list}",
+        word.text
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cases(words: &[&str]) -> anyhow::Result<Vec<(&'static str, String)>> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let mut host = fathom_record::Host::default();
+        host.cpu.allowed = vec![0, 1];
+        let all = chosen(&words, &Machine { host: &host, cpu: 1 })?;
+        let of = |one: Chosen| one.rows.into_iter().map(move |row| (one.peer.name(), row.case()));
+        Ok(all.into_iter().flat_map(of).collect())
+    }
+
+    #[test]
+    fn rows_are_asked_for_by_program_group_metric_or_case() {
+        assert!(cases(&["fio"]).unwrap().iter().all(|(peer, _)| *peer == "fio"));
+        let memory = cases(&["memory"]).unwrap();
+        assert!(memory.len() >= 4 && memory.iter().all(|(_, case)| case.starts_with("memory.")));
+        let copies = cases(&["memory.bandwidth{op=copy}"]).unwrap();
+        assert!(copies.iter().all(|(_, case)| case.contains("op=copy")) && copies.len() >= 2);
+        let both = cases(&["mbw", "os.pipe.rtt"]).unwrap();
+        let peers: Vec<&str> = both.iter().map(|(peer, _)| *peer).collect();
+        assert_eq!(peers, ["perf", "mbw"]);
+        assert!(cases(&[]).unwrap().len() > memory.len());
+    }
+
+    #[test]
+    fn what_is_not_compared_is_refused_with_the_nearest_names() {
+        let message = |word: &str| cases(&[word]).unwrap_err().to_string();
+        assert!(message("sysbnch").contains("did you mean `sysbench`"), "{}", message("sysbnch"));
+        assert!(message("os.sycall").contains("`os.syscall`"), "{}", message("os.sycall"));
+        let case = message("os.syscall{call=stat}");
+        assert!(case.contains("there are: os.syscall{call=getppid_called}"), "{case}");
+        assert!(message("cpu.call").contains("--list"), "{}", message("cpu.call"));
+        assert!(message("fio{a=b}").contains("no group"), "{}", message("fio{a=b}"));
+    }
+}

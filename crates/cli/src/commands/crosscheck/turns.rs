@@ -1,0 +1,193 @@
+//! The pairs of a row: A B, B A, A B …, each side with its files as it wants them.
+
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use fathom_fileio::residency;
+use fathom_peers::{Invocation, On, Place, Row, Runner, Said, Trouble};
+use fathom_record::{CrossOutcome, CrossRow, Turn};
+
+use super::ours;
+use crate::interrupt::Interrupt;
+
+/// Our side ends by itself; so long it may take.
+const OURS_NS: u64 = 120_000_000_000;
+
+/// What all rows share.
+pub(super) struct Bench<'s> {
+    pub(super) interrupt: &'s Interrupt,
+    pub(super) program: PathBuf,
+    pub(super) cpu: u32,
+    pub(super) allowed: Vec<u32>,
+    pub(super) limit_ns: u64,
+    pub(super) allow_memory: bool,
+    pub(super) pairs: u32,
+    /// The files, where there is a place for them, or why there is none.
+    pub(super) place: Result<Place, String>,
+}
+
+/// Which side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Ours,
+    Theirs,
+}
+
+/// The order within a pair: A B, then B A, so that a steady change of the machine meets both alike.
+fn sides(pair: u32) -> [Side; 2] {
+    match pair % 2 {
+        0 => [Side::Ours, Side::Theirs],
+        _ => [Side::Theirs, Side::Ours],
+    }
+}
+
+impl Bench<'_> {
+    /// Takes the pairs of a row; `before` each of them, with how many there were.
+    pub(super) fn take(&self, row: &Row, into: &mut CrossRow, mut before: impl FnMut(u32)) {
+        for pair in 0..self.pairs {
+            before(pair);
+            match self.pair(row, pair) {
+                Ok(turn) => into.add(turn),
+                Err(Trouble::Stopped) => {
+                    into.outcome = CrossOutcome::Interrupted;
+                    return;
+                }
+                Err(Trouble::Failed(why)) => {
+                    into.outcome = CrossOutcome::Failed;
+                    into.reason = Some(why);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Runs a program of the peer's, where it belongs.
+    pub(super) fn runs(&self, invocation: &Invocation, on: On) -> Result<Said, Trouble> {
+        self.runner(self.cpus(on), self.limit_ns).run(invocation)
+    }
+
+    /// The CPUs of a row.
+    pub(super) fn cpus(&self, on: On) -> Vec<u32> {
+        match on {
+            On::One => vec![self.cpu],
+            On::All => self.allowed.clone(),
+        }
+    }
+
+    /// Our command for a row.
+    pub(super) fn our_command(&self, row: &Row) -> Invocation {
+        let mut command =
+            ours::command(row, &self.program, self.cpu, self.files(row).ok().flatten());
+        if self.allow_memory && command.arguments.iter().any(|word| word == "--folder") {
+            command.arguments.push("--allow-memory".to_owned());
+        }
+        command
+    }
+
+    /// The peer's commands for a row; none without a place for its files.
+    pub(super) fn peer_commands(&self, row: &Row) -> Vec<Invocation> {
+        let Ok(place) = self.files(row) else { return Vec::new() };
+        (row.commands)(place.unwrap_or(&Place::at("".as_ref())))
+    }
+
+    /// The files that a row needs, if any.
+    fn files(&self, row: &Row) -> Result<Option<&Place>, Trouble> {
+        if !row.needs_files() {
+            return Ok(None);
+        }
+        let place = self.place.as_ref().map_err(|why| Trouble::Failed(why.clone()))?;
+        Ok(Some(place))
+    }
+
+    fn runner(&self, cpus: Vec<u32>, limit_ns: u64) -> Runner<'_> {
+        Runner { stop: self.interrupt.as_fd(), limit_ns, cpus }
+    }
+
+    fn pair(&self, row: &Row, pair: u32) -> Result<Turn, Trouble> {
+        let (mut ours, mut theirs, mut detail) = (0.0, 0.0, String::new());
+        for side in sides(pair) {
+            match side {
+                Side::Ours => ours = self.ours(row)?,
+                Side::Theirs => (theirs, detail) = self.theirs(row)?,
+            }
+        }
+        Ok(Turn::new(ours, theirs, detail))
+    }
+
+    fn ours(&self, row: &Row) -> Result<f64, Trouble> {
+        let cpus = ours::cpus(row, self.cpu, &self.allowed);
+        let _files = self.prepared(row)?;
+        let said = self.runner(cpus, OURS_NS).run(&self.our_command(row))?;
+        ours::value(row, &said).map_err(Trouble::Failed)
+    }
+
+    fn theirs(&self, row: &Row) -> Result<(f64, String), Trouble> {
+        let _files = self.prepared(row)?;
+        let commands = self.peer_commands(row);
+        let said: Result<Vec<Said>, Trouble> =
+            commands.iter().map(|command| self.runs(command, row.on)).collect();
+        let reading = (row.parse)(&said?).map_err(Trouble::Failed)?;
+        Ok((reading.value, reading.detail))
+    }
+
+    /// The data in memory, and no file where one is to be made, nor when this is dropped.
+    fn prepared(&self, row: &Row) -> Result<Option<Unwritten>, Trouble> {
+        let Some(place) = self.files(row)? else { return Ok(None) };
+        let failed =
+            |what: &str, error: std::io::Error| Trouble::Failed(format!("{what}: {error}"));
+        if row.reads_data {
+            let data =
+                std::fs::File::open(&place.data).map_err(|error| failed("open the data", error))?;
+            let found = residency::warm(&data, &AtomicBool::new(false))
+                .map_err(|error| failed("read the data into memory", error.into()))?;
+            if found.state != residency::State::Warm {
+                let text = "the data does not stay in memory: free some";
+                return Err(Trouble::Failed(text.to_owned()));
+            }
+        }
+        Ok(Some(Unwritten::at(place.own.clone())))
+    }
+}
+
+/// A file that is not there, before and after.
+struct Unwritten(PathBuf);
+
+impl Unwritten {
+    fn at(path: PathBuf) -> Self {
+        // It is there where a program was killed.
+        let _ = std::fs::remove_file(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Unwritten {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_two_pairs_both_sides_stand_equally_late() {
+        let order: Vec<Side> = (0..4).flat_map(sides).collect();
+        let late = |side| -> usize { (0..order.len()).filter(|at| order[*at] == side).sum() };
+        assert_eq!(late(Side::Ours), late(Side::Theirs), "{order:?}");
+        assert_eq!(order[..4], [Side::Ours, Side::Theirs, Side::Theirs, Side::Ours]);
+    }
+
+    #[test]
+    fn a_file_to_be_made_is_not_there_before_nor_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f-1");
+        std::fs::write(&path, "of a program that was killed").unwrap();
+        let unwritten = Unwritten::at(path.clone());
+        assert!(!path.exists());
+        std::fs::write(&path, "of this turn").unwrap();
+        drop(unwritten);
+        assert!(!path.exists());
+    }
+}

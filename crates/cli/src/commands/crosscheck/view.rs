@@ -1,0 +1,100 @@
+//! Who follows a crosscheck: a person at a terminal, or a reader of JSON.
+
+use fathom_peers::{Peer, Row};
+use fathom_record::{CrossOutcome, CrossRow, Crosscheck};
+use fathom_report::crosscheck as table;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::arguments::crosscheck::CrosscheckArguments;
+use crate::exit::Status;
+use crate::terminal::{self, Output};
+
+/// Prints a crosscheck as it goes.
+pub(super) struct View {
+    output: Output,
+    width: usize,
+    json: bool,
+    verbose: bool,
+    pairs: u32,
+    /// The peer whose rows are being printed.
+    peer: String,
+    bar: Option<ProgressBar>,
+}
+
+impl View {
+    pub(super) fn new(arguments: &CrosscheckArguments) -> Self {
+        let CrosscheckArguments { json, verbose, pairs, .. } = *arguments;
+        let bar = terminal::shows_progress().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        let (output, width) = (Output::new(), terminal::width());
+        Self { output, width, json, verbose, pairs, peer: String::new(), bar }
+    }
+
+    /// Whoever read it has left.
+    pub(super) fn has_left(&self) -> bool {
+        self.output.is_closed()
+    }
+
+    /// Says what will be done.
+    pub(super) fn begins(&mut self, announcement: &str) {
+        if self.json {
+            return terminal::warn(announcement);
+        }
+        let text = fathom_report::paragraph(announcement, self.width, "", "") + "\n";
+        self.print(&(text + &table::header(self.width)));
+    }
+
+    /// Tells of the pair that is taken next.
+    pub(super) fn pair(&self, row: &Row, peer: &dyn Peer, pair: u32) {
+        let Some(bar) = &self.bar else { return };
+        let (name, pairs) = (peer.name(), self.pairs);
+        bar.set_message(format!("{name} {}: pair {} of {pairs}", row.work, pair + 1));
+        bar.tick();
+    }
+
+    /// Prints a row that is done, after its peer where that is another.
+    pub(super) fn row(&mut self, row: &CrossRow) {
+        if self.json {
+            return;
+        }
+        let mut text = String::new();
+        if self.peer != row.peer {
+            self.peer.clone_from(&row.peer);
+            text += &table::peer(row);
+        }
+        text += &table::row(row, self.width, self.verbose);
+        self.print(&text);
+    }
+
+    /// Prints what remains.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub(super) fn ends(mut self, document: &Crosscheck) -> anyhow::Result<Status> {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        let text = match self.json {
+            true => fathom_report::crosscheck_json(document),
+            false => "\n".to_owned() + &table::foot(document, self.width),
+        };
+        self.print(&text);
+        let printed = super::super::printed(&self.output)?;
+        let stopped = document.rows.iter().any(|row| row.outcome == CrossOutcome::Interrupted);
+        Ok(match printed {
+            Status::Done if stopped || document.interrupted => Status::Interrupted,
+            printed => printed,
+        })
+    }
+
+    fn print(&mut self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| self.output.write(text)),
+            None => self.output.write(text),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! A folder for files that are measured: on a device, with room, and left as it was found.
+//!
+//! Files have no names where the file system can do so, and those that must have one lie in a
+//! folder of the run's own. The run locks it for as long as it lives, so that the next one can
+//! tell a folder that a killed run left behind from one in use, and take it away.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use fathom_fileio::filesystem::{Class, FileSystem};
+use fathom_fileio::scratch::Scratch;
+use fathom_fileio::{Generator, look};
+use fathom_measure::sampler::Files;
+use fathom_probes::Disk;
+use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, flock, statvfs};
+use rustix::io::Errno;
+
+use crate::interrupt::Interrupt;
+
+/// How the folder of a run is called; the rest is its process and a number.
+const PREFIX: &str = ".fathom-run-";
+/// Names are tried until one is free.
+const TRIES: u32 = 100;
+/// So many times what is written must be free: a disk that is nearly full is another disk.
+const ROOM: u64 = 2;
+/// Bytes written at a time.
+const STEP: usize = 1 << 20;
+const SEED: u64 = 1;
+/// Where files lie unless told.
+const USUAL: [&str; 2] = ["/var/tmp", "."];
+
+/// Why there is no place.
+pub(super) enum Obstacle {
+    /// The folder is none that files can be measured in.
+    Unfit(String),
+    /// It has no room, or cannot be written.
+    Without(String),
+}
+
+/// The folder that was named, or the first usual one that lies on a device.
+pub(super) fn chosen(
+    asked: Option<&Path>,
+    allow_memory: bool,
+) -> Result<(PathBuf, &'static str), Obstacle> {
+    let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
+    let named = asked.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
+    if let Some(folder) = named {
+        let may_be_memory = asked.is_some() && allow_memory;
+        let remedy = "name another folder by --folder";
+        return match is_fit(&folder, may_be_memory) {
+            Ok(file_system) => Ok((folder, file_system)),
+            Err(why) => Err(Obstacle::Unfit(format!("{}: {why}; {remedy}", folder.display()))),
+        };
+    }
+    let mut reasons = Vec::new();
+    for folder in USUAL.map(PathBuf::from) {
+        match is_fit(&folder, false) {
+            Ok(file_system) => return Ok((folder, file_system)),
+            Err(why) => reasons.push(format!("{}: {why}", folder.display())),
+        }
+    }
+    let reasons = reasons.join(", ");
+    Err(Obstacle::Unfit(format!("no folder on a device ({reasons}); name one by --folder")))
+}
+
+/// The name of a folder's file system, if files can be measured there.
+fn is_fit(folder: &Path, may_be_memory: bool) -> Result<&'static str, String> {
+    let found = look(folder).map_err(|error| match error {
+        fathom_fileio::subject::OpenError::Failed { error, .. } => error.to_string(),
+        other => other.to_string(),
+    })?;
+    if found.kind != fathom_fileio::subject::Kind::Directory {
+        return Err("it is no folder".to_owned());
+    }
+    let FileSystem { name, class, .. } = found.file_system;
+    match class {
+        Class::Memory if !may_be_memory => {
+            return Err(format!("{name} keeps files in memory and on no device (--allow-memory)"));
+        }
+        Class::Kernel => return Err(format!("{name} keeps no files")),
+        _ => {}
+    }
+    let wanted = Access::WRITE_OK | Access::EXEC_OK;
+    accessat(CWD, folder, wanted, AtFlags::EACCESS).map_err(|error| error.to_string())?;
+    Ok(name)
+}
+
+pub(super) fn has_room(folder: &Path, disk: Disk) -> Result<(), Obstacle> {
+    // What cannot tell how much is free will tell when it is full.
+    let Ok(found) = statvfs(folder) else { return Ok(()) };
+    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let needed = ROOM * (disk.large + disk.own);
+    if free >= needed {
+        return Ok(());
+    }
+    Err(Obstacle::Without(format!(
+        "needs {} free in {}, and there are {}; free space, or name another folder by --folder",
+        size(needed),
+        folder.display(),
+        size(free)
+    )))
+}
+
+/// The folder of this run's own, with the large file.
+pub(super) struct Folder {
+    path: PathBuf,
+    large: Option<Scratch>,
+    /// Says that the run lives.
+    _lock: Option<File>,
+}
+
+impl Folder {
+    /// A new one, with a large file where one is wanted; what killed runs left there goes first.
+    pub(super) fn new(parent: &Path, large: u64, interrupt: &Interrupt) -> std::io::Result<Self> {
+        sweep(parent);
+        let (path, lock) = made(parent)?;
+        let mut folder = Self { path, large: None, _lock: lock };
+        if large > 0 {
+            let scratch = Scratch::new(&folder.path)?;
+            fill(scratch.file(), large, interrupt)?;
+            folder.large = Some(scratch);
+        }
+        Ok(folder)
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For workers.
+    pub(super) fn files(&self) -> Files {
+        let number = self.large.as_ref().map_or(-1, |large| large.file().as_raw_fd());
+        let large = PathBuf::from(format!("/proc/{}/fd/{number}", std::process::id()));
+        Files { folder: self.path.clone(), large, seed: SEED }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.large = None;
+        remove(&self.path);
+    }
+}
+
+/// A new folder under a name that nobody has, locked.
+fn made(parent: &Path) -> std::io::Result<(PathBuf, Option<File>)> {
+    for number in 0..TRIES {
+        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+        match rustix::fs::mkdir(&path, Mode::RWXU) {
+            Err(Errno::EXIST) => continue,
+            Err(error) => return Err(error.into()),
+            Ok(()) => {}
+        }
+        // Another run may have taken it for left behind before it was locked.
+        match locked(&path) {
+            Ok(lock) if is_still(&path, &lock) => return Ok((path, Some(lock))),
+            Ok(_) | Err(Errno::WOULDBLOCK | Errno::NOENT) => {}
+            // A file system without locks: it is in use for ever then.
+            Err(_) => return Ok((path, None)),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+/// A folder, opened and locked for as long as it is open.
+fn locked(path: &Path) -> Result<File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    flock(&folder, FlockOperation::NonBlockingLockExclusive)?;
+    Ok(folder)
+}
+
+/// Whether a path still leads to what was opened.
+fn is_still(path: &Path, opened: &File) -> bool {
+    let same = |(here, there): (std::fs::Metadata, std::fs::Metadata)| {
+        (here.dev(), here.ino()) == (there.dev(), there.ino())
+    };
+    path.symlink_metadata().ok().zip(opened.metadata().ok()).is_some_and(same)
+}
+
+/// Takes away what killed runs of this user left in a folder: what is called like a run's folder,
+/// and is locked by nobody.
+fn sweep(parent: &Path) {
+    let Ok(entries) = std::fs::read_dir(parent) else { return };
+    let own = rustix::process::geteuid().as_raw();
+    for entry in entries.flatten() {
+        let is_of_run = entry.file_name().to_str().is_some_and(|name| is_own(name, PREFIX));
+        let is_ours = entry.metadata().is_ok_and(|it| it.is_dir() && it.uid() == own);
+        if is_of_run
+            && is_ours
+            && let Ok(_lock) = locked(&entry.path())
+        {
+            remove(&entry.path());
+        }
+    }
+}
+
+/// Takes away a run's folder with what visits left in it. Anything else in it stays, and so does
+/// the folder then.
+fn remove(folder: &Path) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| is_own(name, "f-") || is_own(name, ".fathom-")) {
+            let _ = rustix::fs::unlink(entry.path());
+        }
+    }
+    let _ = rustix::fs::rmdir(folder);
+}
+
+/// Whether a name is a prefix and numbers.
+fn is_own(name: &str, prefix: &str) -> bool {
+    let is_numbers = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && is_numbers(rest))
+}
+
+/// Writes the data of the large file, and brings it to its device.
+pub(super) fn fill(mut file: &File, bytes: u64, interrupt: &Interrupt) -> std::io::Result<()> {
+    let generator = Generator::new(SEED);
+    let mut block = vec![0; STEP];
+    for at in (0..bytes).step_by(STEP) {
+        if interrupt.arrived() {
+            return Err(Errno::INTR.into());
+        }
+        let length = (bytes - at).min(STEP as u64) as usize;
+        generator.fill(at, &mut block[..length]);
+        file.write_all(&block[..length])?;
+    }
+    Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// A number of bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    fathom_report::quantity(bytes as f64, fathom_record::Unit::Bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(folder: &Path) -> Vec<String> {
+        let names = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.file_name());
+        let mut names: Vec<String> =
+            names.map(|name| name.to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_taken_away_and_nothing_else() {
+        let place = tempfile::tempdir().unwrap();
+        let at = |name: &str| place.path().join(name);
+        for folder in [".fathom-run-1-0", ".fathom-run-2-0", ".fathom-run-x", ".fathom-run-3-0"] {
+            std::fs::create_dir(at(folder)).unwrap();
+            std::fs::write(at(folder).join("f-1-0-2"), "ours").unwrap();
+        }
+        std::fs::write(at(".fathom-run-1-0/.fathom-1-0"), "ours").unwrap();
+        std::fs::write(at(".fathom-run-2-0/letter"), "foreign").unwrap();
+        std::fs::write(at(".fathom-run-4-0"), "a file").unwrap();
+        let _alive = locked(&at(".fathom-run-3-0")).unwrap();
+        sweep(place.path());
+        let stays = [".fathom-run-2-0", ".fathom-run-3-0", ".fathom-run-4-0", ".fathom-run-x"];
+        assert_eq!(left(place.path()), stays);
+        assert_eq!(left(&at(".fathom-run-2-0")), ["letter"]);
+        assert_eq!(left(&at(".fathom-run-3-0")), ["f-1-0-2"]);
+    }
+
+    #[test]
+    fn a_folder_of_a_living_run_is_locked_and_goes_with_it() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, lock) = made(place.path()).unwrap();
+        let folder = Folder { path: path.clone(), large: None, _lock: lock };
+        std::fs::write(path.join("f-1-0"), "left by a worker").unwrap();
+        assert_eq!(locked(&path).err(), Some(Errno::WOULDBLOCK));
+        drop(folder);
+        assert!(left(place.path()).is_empty());
+    }
+
+    #[test]
+    fn room_is_asked_for_twice_over() {
+        let place = tempfile::tempdir().unwrap();
+        let found = statvfs(place.path()).unwrap();
+        let free = found.f_bavail * found.f_frsize;
+        let asked = |large| has_room(place.path(), Disk { large, own: 0 });
+        // Others write to the same disk meanwhile.
+        assert!(asked(free / 4).is_ok());
+        let Err(Obstacle::Without(text)) = asked(free / 4 * 3) else { panic!("it has no room") };
+        assert!(text.contains("needs") && text.contains("--folder"), "{text}");
+    }
+}

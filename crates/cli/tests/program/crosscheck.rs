@@ -1,0 +1,247 @@
+//! `fathom crosscheck` with programs that are not there, talk rubbish, hang, or do their work.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use fathom_record::{CrossOutcome, Crosscheck};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::endings::eventually;
+use crate::group::skipped;
+use crate::{Place, is_refused, text};
+
+/// What a child's environment holds, so that it is found again.
+const MARK: &str = "CROSSCHECK_TEST";
+
+/// The program with a PATH that holds only a folder of these scripts, each with its name.
+fn fathom(place: &Place, scripts: &[(&str, &str)], arguments: &[&str]) -> Command {
+    let folder = place.path().join("bin");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for (name, script) in scripts {
+        let path = folder.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file");
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("a program");
+    }
+    let mut command = place.fathom(&[&["crosscheck"], arguments].concat());
+    command.env("PATH", folder);
+    command
+}
+
+/// A perf that tells its version, and does something when it is to measure.
+fn perf(what: &str) -> String {
+    format!("case \"$1\" in --version) echo perf version 9.8.7;; *) {what};; esac")
+}
+
+fn files(place: &Place) -> PathBuf {
+    let folder = place.path().join("files");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    folder
+}
+
+fn left(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}
+
+fn document(output: &Output) -> Crosscheck {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
+        panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
+    })
+}
+
+#[test]
+fn a_program_that_is_not_installed_is_one_line_with_its_package() {
+    let place = Place::new();
+    let folder = files(&place);
+    let words = ["--folder", folder.to_str().expect("UTF-8")];
+    let output = fathom(&place, &[], &words).output().expect("it starts");
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    for (peer, package) in [
+        ("perf", "linux-perf"),
+        ("sysbench", "sysbench"),
+        ("google-benchmark", "g++"),
+        ("fio", "fio"),
+        ("dd", "coreutils"),
+        ("xxhsum", "xxhash"),
+    ] {
+        let line = format!("{peer} is not installed: sudo apt-get install {package}");
+        assert_eq!(said.lines().filter(|it| **it == line).count(), 1, "`{line}`:\n{said}");
+    }
+    assert!(left(&folder).is_empty(), "nothing is made for programs that are not there");
+    let list = text(&fathom(&place, &[], &["--list"]).output().expect("it starts").stdout);
+    assert!(list.contains("mbw (not installed: sudo apt-get install mbw)"), "{list}");
+}
+
+#[test]
+fn a_compiler_without_the_library_names_the_library() {
+    let place = Place::new();
+    let compiler = [("c++", "echo 'fatal error: benchmark/benchmark.h' >&2; exit 1")];
+    let output = fathom(&place, &compiler, &["google-benchmark", "--json"]).output();
+    let document = document(&output.expect("it starts"));
+    assert!(document.rows.iter().all(|row| row.outcome == CrossOutcome::Missing));
+    assert_eq!(document.rows[0].package, "libbenchmark-dev");
+}
+
+#[test]
+fn rubbish_is_failed_with_its_first_line_and_so_is_a_program_that_fails() {
+    let place = Place::new();
+    for (what, reason) in [
+        ("echo rubbish 42", "no `usecs/op` in its output, which begins: rubbish 42"),
+        ("echo broken >&2; exit 7", "perf: ended with status 7: broken"),
+    ] {
+        let script = perf(what);
+        let words = ["os.pipe.rtt", "--pairs", "3"];
+        let run = |more: &[&str]| {
+            let words = [&words, more].concat();
+            fathom(&place, &[("perf", &script)], &words).output().expect("it starts")
+        };
+        let output = run(&["--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let document = document(&output);
+        let row = &document.rows[0];
+        assert_eq!((row.outcome, row.reason.as_deref()), (CrossOutcome::Failed, Some(reason)));
+        assert!(row.turns.is_empty() && row.ratio.is_none());
+        assert_eq!(row.version.as_deref(), Some("9.8.7"));
+        let said = text(&run(&[]).stdout);
+        assert!(said.contains("failed: ") && said.contains("1 failed"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_when_its_time_is_over() {
+    let place = Place::new();
+    let mark = format!("{MARK}={}-hangs", std::process::id());
+    let script = perf("/bin/sleep 1000 & /bin/sleep 1000");
+    let words = ["os.pipe.rtt", "--json", "--limit", "1"];
+    let mut command = fathom(&place, &[("perf", &script)], &words);
+    let (name, value) = mark.split_once('=').expect("both");
+    let output = command.env(name, value).output().expect("it starts");
+    let document = document(&output);
+    let reason = document.rows[0].reason.as_deref();
+    assert_eq!(reason, Some("perf: did not end within 1 s, and was killed"));
+    assert_eq!(fathom_lab::processes::left_after(&mark, 10), Vec::<u32>::new());
+}
+
+/// Starts a crosscheck, waits until something is so, and stops it as a person does.
+fn stopped(mut command: Command, mark: &str, what: &str, is_so: impl Fn() -> bool) -> Output {
+    let (name, value) = mark.split_once('=').expect("both");
+    command.env(name, value).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("it starts");
+    // Generous: the data of a slow disk is written first.
+    let is_so = std::panic::AssertUnwindSafe(is_so);
+    let came = std::panic::catch_unwind(move || {
+        (0..6).any(|_| std::panic::catch_unwind(|| eventually("", &*is_so)).is_ok())
+    });
+    let pid = Pid::from_raw(child.id() as i32).expect("a process");
+    kill_process(pid, Signal::INT).expect("it is there");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(came.ok(), Some(true), "{what}: {}", text(&output.stdout));
+    output
+}
+
+#[test]
+fn ctrl_c_leaves_no_process_and_no_file_whoever_is_at_work() {
+    let place = Place::new();
+    let folder = files(&place);
+    let started = place.path().join("started");
+    let hang = format!("echo 1 > {}; /bin/sleep 1000", started.display());
+    let script = format!("case \"$1\" in --version) echo 1.2;; *) {hang};; esac");
+    let words = ["xxhsum", "--json", "--folder", folder.to_str().expect("UTF-8"), "--allow-memory"];
+    let command = fathom(&place, &[("xxhsum", &script)], &words);
+    let mark = format!("{MARK}={}-theirs", std::process::id());
+    let output = stopped(command, &mark, "it never began", || started.exists());
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    let document = document(&output);
+    assert!(document.interrupted && document.rows[0].outcome == CrossOutcome::Interrupted);
+    assert_eq!(fathom_lab::processes::left_after(&mark, 10), Vec::<u32>::new());
+    assert!(left(&folder).is_empty(), "{:?}", left(&folder));
+
+    // Our own side has a folder of its own beside that of the crosscheck.
+    let words = ["fio", "--json", "--folder", folder.to_str().expect("UTF-8"), "--allow-memory"];
+    let command = fathom(&place, &[("fio", "echo fio-1.2")], &words);
+    let mark = format!("{MARK}={}-ours", std::process::id());
+    let output = stopped(command, &mark, "no run", || left(&folder).len() == 2);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert_eq!(fathom_lab::processes::left_after(&mark, 10), Vec::<u32>::new());
+    assert!(left(&folder).is_empty(), "{:?}", left(&folder));
+}
+
+#[test]
+fn a_document_has_every_turn_and_fits_its_schema() {
+    let place = Place::new();
+    let log = place.path().join("log");
+    // What perf 6.1.187 prints, and a note that it ran.
+    let said = "# Running 'sched/pipe' benchmark:\n       6.853960 usecs/op";
+    let script = perf(&format!("echo \"$*\" >> {}; echo \"{said}\"", log.display()));
+    let words = ["os.pipe.rtt", "mbw", "--pairs", "5", "--json"];
+    let output = fathom(&place, &[("perf", &script)], &words).output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = document(&output);
+    let row = &told.rows[0];
+    assert_eq!((row.turns.len(), row.theirs), (5, Some(6853.96)), "{row:?}");
+    assert!(row.turns.iter().all(|turn| turn.ratio == turn.ours / 6853.96 && turn.ours > 0.0));
+    let ratio = row.ratio.expect("a ratio");
+    assert!(ratio.level == Some(0.9375) && ratio.low <= ratio.median && ratio.median <= ratio.high);
+    let cpu = told.cpu;
+    assert_eq!(row.cpus, [cpu]);
+    let command = format!("taskset -c {cpu} perf bench sched pipe --loop 100000");
+    assert_eq!(row.peer_commands, [command]);
+    assert!(row.our_command.contains("'os.pipe.rtt{calls=libc}'"), "{}", row.our_command);
+    assert_eq!(std::fs::read_to_string(log).expect("it ran").lines().count(), 5);
+    assert_eq!(told.rows[1].outcome, CrossOutcome::Missing);
+    assert!(!place.store().exists(), "nothing of it is kept");
+
+    let schema = include_str!("../../../../docs/crosscheck.schema.json");
+    let schema = serde_json::from_str(schema).expect("a schema");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    let broken = serde_json::json!({"schema": 1, "rows": [{"peer": 7}]});
+    assert!(!validator.is_valid(&broken), "a schema that everything fits is none");
+}
+
+#[test]
+fn a_real_program_writes_the_same_file_and_nothing_stays() {
+    let place = Place::new();
+    if !fathom_peers::is_there("dd") {
+        return skipped("dd is missing; install with: sudo apt-get install coreutils");
+    }
+    let folder = files(&place);
+    let words = [
+        "crosscheck",
+        "file.write.throughput{file_bytes=128MiB}",
+        "--pairs",
+        "2",
+        "--json",
+        "--allow-memory",
+        "--folder",
+        folder.to_str().expect("UTF-8"),
+    ];
+    let output = place.run(&words);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let announced = text(&output.stderr);
+    assert!(announced.contains("384 MiB once") && announced.contains("about "), "{announced}");
+    let document = document(&output);
+    let [row] = document.rows.as_slice() else { panic!("one row: {:?}", document.rows) };
+    assert_eq!((row.peer.as_str(), row.outcome), ("dd", CrossOutcome::Compared), "{row:?}");
+    assert!(row.version.is_some() && row.turns.len() == 2);
+    assert!(row.turns[0].detail.contains("slope"), "{:?}", row.turns);
+    assert!(left(&folder).is_empty(), "{:?}", left(&folder));
+}
+
+#[test]
+fn words_that_name_nothing_are_refused_with_the_nearest() {
+    let place = Place::new();
+    let refused = |words: &[&str], parts: &[&str]| {
+        is_refused(&place.run(&[&["crosscheck"], words].concat()), parts);
+    };
+    refused(&["sysbnch"], &["`sysbnch`", "did you mean `sysbench`", "crosscheck --list"]);
+    refused(&["memry"], &["did you mean `memory`"]);
+    refused(&["os.syscall{call=stat}"], &["no such case", "{call=getppid_called}"]);
+    refused(&["--pairs", "0"], &["--pairs"]);
+    refused(&["--cpu", "9999", "perf"], &["--cpu 9999", "may use CPU"]);
+    refused(&["dd", "--folder", "/proc"], &["proc keeps no files"]);
+}

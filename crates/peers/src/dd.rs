@@ -1,0 +1,162 @@
+//! dd: a file read from memory, read past it, and written to its device.
+
+use fathom_record::{Params, Unit};
+
+use crate::process::{Invocation, Said};
+use crate::row::{Commands, Machine, On, Ours, Place, Reading, Row};
+use crate::text::{before, without};
+use crate::{Peer, slope};
+
+/// dd.
+pub(crate) struct Dd;
+
+/// MiB that are read. The slope over them has no start in it.
+const READ: [u64; 3] = [128, 256, 384];
+/// MiB that are written.
+const WRITTEN: [u64; 2] = [128, 256];
+
+impl Peer for Dd {
+    fn name(&self) -> &'static str {
+        "dd"
+    }
+
+    fn program(&self) -> &'static str {
+        "dd"
+    }
+
+    fn package(&self) -> &'static str {
+        "coreutils"
+    }
+
+    fn version(&self) -> Invocation {
+        Invocation::new("dd", ["--version"])
+    }
+
+    fn rows(&self, _: &Machine) -> Vec<Row> {
+        let warm = reading(
+            "warm",
+            ("if=FILE of=/dev/null bs=1M", 2, &[]),
+            "ours also sums what it reads; of dd the slope over 128, 256 and 384 MiB, of ours \
+             passes of 16",
+        );
+        let direct = reading(
+            "direct",
+            ("if=FILE of=/dev/null bs=1M iflag=direct", 1, &["iflag=direct"]),
+            "ours also sums what it reads; of dd the slope over 128, 256 and 384 MiB, of ours \
+             passes of 16",
+        );
+        vec![warm, Row { seconds: 2.2, ..direct }, writing()]
+    }
+}
+
+fn reading(
+    state: &str,
+    (work, times, more): (&'static str, usize, &'static [&'static str]),
+    difference: &'static str,
+) -> Row {
+    let way = if state == "warm" { "read" } else { "direct" };
+    let params = Params::one("block", 1 << 20).and("file_bytes", 16 << 20).and("state", state);
+    let commands = move |place: &Place| {
+        let one = |mib: &u64| {
+            let from = format!("if={}", place.data.display());
+            let words = [from, "of=/dev/null".into(), "bs=1M".into(), format!("count={mib}")];
+            Invocation::new("dd", words.into_iter().chain(more.iter().map(ToString::to_string)))
+        };
+        READ.iter().map(one).cycle().take(times * READ.len()).collect()
+    };
+    row(params.and("threads", 1).and("way", way), work, difference, Box::new(commands))
+}
+
+fn row(params: Params, work: &'static str, difference: &'static str, commands: Commands) -> Row {
+    Row {
+        metric: "file.read.throughput",
+        params,
+        unit: Unit::BytesPerSecond,
+        work,
+        difference,
+        ours: Ours::Run,
+        on: On::One,
+        reads_data: true,
+        written: 0,
+        seconds: 1.2,
+        commands,
+        parse: Box::new(|said| slope::rate(&points(said)?)),
+    }
+}
+
+fn writing() -> Row {
+    let bytes = WRITTEN[0] << 20;
+    let params = Params::one("block", 1 << 20).and("file_bytes", bytes as i64).and("sync", "data");
+    let commands = |place: &Place| {
+        let one = |mib: &u64| {
+            let (from, to) = (place.data.display(), place.own.display());
+            let words = [format!("if={from}"), format!("of={to}"), "bs=1M".to_owned()];
+            let sync = "conv=fdatasync".to_owned();
+            Invocation::new("dd", words.into_iter().chain([format!("count={mib}"), sync]))
+        };
+        WRITTEN.iter().map(one).collect()
+    };
+    let row = row(
+        params,
+        "if=FILE of=NEW bs=1M count=128 conv=fdatasync",
+        "both write 128 MiB and sync once; dd reads from a file in memory what ours has made \
+         before",
+        Box::new(commands),
+    );
+    Row {
+        metric: "file.write.throughput",
+        ours: Ours::File(|place| {
+            let path = place.own.display().to_string();
+            let words = ["write", &path, "--block", "1M", "--count", "128", "--sync", "data"];
+            words.map(str::to_owned).into()
+        }),
+        written: (WRITTEN.iter().sum::<u64>() << 20) + bytes,
+        seconds: 0.9,
+        parse: Box::new(|said| {
+            let points = points(said)?;
+            let (bytes, seconds) = points.first().copied().unwrap_or_default();
+            let detail = match slope::rate(&points) {
+                Ok(reading) => reading.detail,
+                Err(why) => format!("no slope: {why}"),
+            };
+            Ok(Reading::of(bytes / seconds)?.with(detail))
+        }),
+        ..row
+    }
+}
+
+/// Bytes and seconds of each start.
+fn points(said: &[Said]) -> Result<Vec<(f64, f64)>, String> {
+    let point = |said: &Said| {
+        let bytes = before(&said.err, "bytes");
+        let seconds = said.err.split_once("copied, ").and_then(|(_, rest)| before(rest, " s"));
+        bytes.zip(seconds).ok_or_else(|| without("`bytes … copied, … s`", said))
+    };
+    said.iter().map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(bytes: u64, seconds: &str) -> Said {
+        let text = include_str!("../tests/outputs/dd-9.1.txt");
+        let text = text.replace("134217728", &bytes.to_string()).replace("0.0170586", seconds);
+        Said { err: text, ..Said::NOTHING }
+    }
+
+    #[test]
+    fn bytes_and_seconds_are_read_as_dd_9_1_prints_them() {
+        let point = points(&[said(134_217_728, "0.0170586")]);
+        assert_eq!(point, Ok(vec![(134_217_728.0, 0.0170586)]));
+        assert!(points(&[Said::printed("0+0 records in")]).is_err());
+    }
+
+    #[test]
+    fn a_write_is_its_first_size_with_the_slope_beside_it() {
+        let both = [said(128 << 20, "0.128"), said(256 << 20, "0.228")];
+        let reading = (writing().parse)(&both).unwrap();
+        assert_eq!(reading.value, f64::from(128 << 20) / 0.128);
+        assert!(reading.detail.starts_with("by the slope 1.25 GiB/s; 256 MiB"), "{reading:?}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Other programs that measure what Fathom measures: one file each, with the work that is the same,
+//! how they are called, how their output is read, and what they count otherwise.
+//!
+//! A row is here only where both sides do the same work. What a program measures besides is left
+//! out: a ratio of two different things says nothing of either.
+
+mod b3sum;
+mod dd;
+mod fio;
+mod google_benchmark;
+mod mbw;
+mod perf;
+mod process;
+mod row;
+mod slope;
+mod stress_ng;
+mod sysbench;
+mod text;
+mod xxhsum;
+
+pub use process::{Invocation, Runner, Said, Trouble, is_there};
+pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
+
+/// A program that measures.
+pub trait Peer: Sync {
+    /// What it is called here.
+    fn name(&self) -> &'static str;
+    /// Its file, which is looked for in PATH.
+    fn program(&self) -> &'static str;
+    /// The Debian package that has it.
+    fn package(&self) -> &'static str;
+    /// What tells its version, if anything does.
+    fn version(&self) -> Invocation;
+    /// The work that both do.
+    fn rows(&self, machine: &Machine) -> Vec<Row>;
+    /// What must be there besides its program: a command that succeeds where it is, and the
+    /// package that has it.
+    fn library(&self) -> Option<(Invocation, &'static str)> {
+        None
+    }
+    /// What makes the program that is measured, once.
+    fn made_by(&self, _: &Place) -> Option<Invocation> {
+        None
+    }
+}
+
+/// All of them.
+pub const PEERS: &[&dyn Peer] = &[
+    &perf::Perf,
+    &stress_ng::StressNg,
+    &sysbench::Sysbench,
+    &mbw::Mbw,
+    &google_benchmark::GoogleBenchmark,
+    &fio::Fio,
+    &dd::Dd,
+    &xxhsum::Xxhsum,
+    &b3sum::B3sum,
+];
+
+/// The version in what a program says of itself: the first word with digits on both sides of a dot.
+pub fn version_in(said: &str) -> Option<String> {
+    let number = |word: &str| {
+        let from = word.find(|c: char| c.is_ascii_digit())?;
+        let word = word[from..].trim_end_matches([',', ';', ')']);
+        let dotted = word.split_once('.').is_some_and(|(whole, rest)| {
+            whole.bytes().all(|byte| byte.is_ascii_digit()) && rest.starts_with(char::is_numeric)
+        });
+        dotted.then(|| word.to_owned())
+    };
+    said.split_whitespace().find_map(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_programs_say_of_themselves() {
+        for (said, version) in [
+            ("perf version 6.1.187\n", "6.1.187"),
+            ("sysbench 1.0.20", "1.0.20"),
+            ("stress-ng, version 0.15.06 (gcc 12.2.0, x86_64 Linux 6.18.44)", "0.15.06"),
+            ("fio-3.33", "3.33"),
+            ("dd (coreutils) 9.1\nCopyright (C) 2022", "9.1"),
+            ("xxhsum 0.8.1 by Yann Collet \ncompiled as 64-bit x86_64", "0.8.1"),
+            ("b3sum 1.2.0", "1.2.0"),
+            ("1.2.2-1.1", "1.2.2-1.1"),
+        ] {
+            assert_eq!(version_in(said).as_deref(), Some(version), "{said}");
+        }
+        for said in ["", "b3sum", "no version here. None."] {
+            assert_eq!(version_in(said), None, "{said}");
+        }
+    }
+
+    #[test]
+    fn every_row_names_its_work_and_what_differs() {
+        let mut host = fathom_record::Host::default();
+        host.cpu.allowed = vec![0, 1];
+        let machine = Machine { host: &host, cpu: 1 };
+        let place = Place::at("/var/tmp/x".as_ref());
+        for peer in PEERS {
+            let rows = peer.rows(&machine);
+            assert!(!rows.is_empty(), "{}", peer.name());
+            for row in rows {
+                assert!(!row.work.is_empty() && row.difference.len() > 20, "{}", row.case());
+                let commands = (row.commands)(&place);
+                assert!(!commands.is_empty(), "{}", row.case());
+                let nothing: Vec<Said> = commands.iter().map(|_| Said::default()).collect();
+                let read = (row.parse)(&nothing);
+                assert!(read.is_err(), "{}: a number out of nothing: {read:?}", row.case());
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! mbw: a copy of an array, word by word.
+
+use fathom_record::{Params, Unit};
+
+use crate::Peer;
+use crate::process::{Invocation, Said};
+use crate::row::{Machine, On, Ours, Reading, Row};
+use crate::text::{before, first, without};
+
+/// mbw.
+pub(crate) struct Mbw;
+
+impl Peer for Mbw {
+    fn name(&self) -> &'static str {
+        "mbw"
+    }
+
+    fn program(&self) -> &'static str {
+        "mbw"
+    }
+
+    fn package(&self) -> &'static str {
+        "mbw"
+    }
+
+    /// It tells none itself.
+    fn version(&self) -> Invocation {
+        Invocation::new("dpkg-query", ["-W", "-f=${Version}", "mbw"])
+    }
+
+    fn rows(&self, machine: &Machine) -> Vec<Row> {
+        let mib = (machine.memory_bytes() >> 20).to_string();
+        let command = move |_: &_| vec![Invocation::new("mbw", ["-q", "-t", "1", "-n", "7", &mib])];
+        let params = Params::one("level", "dram").and("op", "copy").and("threads", 1);
+        vec![Row {
+            metric: "memory.bandwidth",
+            params: params.and("page", machine.usual_page()),
+            unit: Unit::BytesPerSecond,
+            work: "DUMB (-t 1)",
+            // Its MEMCPY is the C library's, which stores past the caches: less work.
+            difference: "a loop of words, ours of vectors; mbw counts a copied byte once, here \
+                         twice",
+            ours: Ours::Run,
+            on: On::One,
+            reads_data: false,
+            written: 0,
+            seconds: 1.2,
+            commands: Box::new(command),
+            parse: Box::new(rate),
+        }]
+    }
+}
+
+/// The median of its passes: the first one faults pages in.
+fn rate(said: &[Said]) -> Result<Reading, String> {
+    let said = first(said);
+    let passes = said.out.lines().filter(|line| !line.starts_with("AVG"));
+    let rates: Vec<f64> =
+        passes.filter_map(|line| before(line.split_once("Copy:")?.1, "MiB/s")).collect();
+    let mib = fathom_record::statistics::median(&rates);
+    let mib = mib.ok_or_else(|| without("`Copy: … MiB/s`", said))?;
+    Reading::of(2.0 * mib * f64::from(1 << 20))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_pass_counts_as_mbw_1_2_2_prints_it() {
+        let text = include_str!("../tests/outputs/mbw-1.2.2.txt");
+        let reading = rate(&[Said::printed(text)]).unwrap();
+        assert_eq!(reading.value, 2.0 * 6270.821 * 1_048_576.0);
+        assert!(rate(&[Said::printed("Long uses 8 bytes. ")]).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! Time against size: what one more byte takes, without what is paid once.
+
+use fathom_record::statistics;
+
+use crate::row::Reading;
+
+const GIB: f64 = (1 << 30) as f64;
+
+/// Bytes a second from the slope of seconds over bytes, and beside it the rate of the largest size,
+/// which still has in it what is paid once.
+///
+/// # Errors
+/// Where more bytes take no more time.
+pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, String> {
+    let (bytes, seconds): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let line = statistics::theil_sen(&bytes, &seconds);
+    let slope = line.map(|line| line.slope).filter(|slope| *slope > 0.0);
+    let slope = slope.ok_or("more bytes took no more time: too much else ran")?;
+    let whole = points.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+    let (most, took) = whole.unwrap_or_default();
+    let mib = most / f64::from(1 << 20);
+    let detail = format!(
+        "by the slope {:.2} GiB/s; {mib:.0} MiB alone {:.2} GiB/s",
+        1.0 / slope / GIB,
+        most / took / GIB
+    );
+    Ok(Reading::of(1.0 / slope)?.with(detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_costs_the_same_each_time_is_not_in_the_slope() {
+        // 10 ms, and a second for each 10 GB; one of them was interrupted.
+        let point = |bytes: f64| (bytes, 0.01 + bytes / 1e10);
+        let mut points: Vec<(f64, f64)> = [1e9, 2e9, 3e9, 1e9, 2e9, 3e9].map(point).into();
+        points[1].1 += 0.05;
+        let reading = rate(&points).unwrap();
+        assert!((reading.value / 1e10 - 1.0).abs() < 0.01, "{reading:?}");
+        assert!(reading.detail.contains("2861 MiB alone 9.01 GiB/s"), "{}", reading.detail);
+    }
+
+    #[test]
+    fn times_that_do_not_grow_are_no_rate() {
+        assert!(rate(&[(1e9, 0.2), (2e9, 0.1)]).is_err());
+        assert!(rate(&[]).is_err());
+    }
+}

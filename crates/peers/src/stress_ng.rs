@@ -1,0 +1,68 @@
+//! stress-ng --vdso: asking for the time. Its other stressors count operations of their own, each
+//! of which is many things at once.
+
+use fathom_record::{Params, Unit};
+
+use crate::Peer;
+use crate::process::{Invocation, Said};
+use crate::row::{Machine, On, Ours, Reading, Row};
+use crate::text::{before, first, without};
+
+/// stress-ng.
+pub(crate) struct StressNg;
+
+impl Peer for StressNg {
+    fn name(&self) -> &'static str {
+        "stress-ng"
+    }
+
+    fn program(&self) -> &'static str {
+        "stress-ng"
+    }
+
+    fn package(&self) -> &'static str {
+        "stress-ng"
+    }
+
+    fn version(&self) -> Invocation {
+        Invocation::new("stress-ng", ["--version"])
+    }
+
+    fn rows(&self, _: &Machine) -> Vec<Row> {
+        let words = ["--vdso", "1", "--vdso-func", "clock_gettime", "--timeout", "1", "--metrics"];
+        vec![Row {
+            metric: "os.vdso.clock_gettime",
+            params: Params::one("clock", "monotonic"),
+            unit: Unit::Nanoseconds,
+            work: "--vdso clock_gettime",
+            difference: "both call the vDSO's function; stress-ng subtracts a loop that counts, \
+                         and has every interruption of its second in the mean",
+            ours: Ours::Run,
+            on: On::One,
+            reads_data: false,
+            written: 0,
+            seconds: 1.5,
+            commands: Box::new(move |_| vec![Invocation::new("stress-ng", words)]),
+            parse: Box::new(nanoseconds),
+        }]
+    }
+}
+
+fn nanoseconds(said: &[Said]) -> Result<Reading, String> {
+    let said = first(said);
+    let text = [said.out.as_str(), &said.err].concat();
+    let ns = before(&text, "nanosecs per call").or_else(|| before(&text, "nanoseconds per call"));
+    Reading::of(ns.ok_or_else(|| without("`nanosecs per call`", said))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_call_is_read_as_stress_ng_0_15_06_prints_it() {
+        let text = include_str!("../tests/outputs/stress-ng-0.15.06-vdso.txt");
+        assert_eq!(nanoseconds(&[Said::printed(text)]).unwrap().value, 52.44);
+        assert!(nanoseconds(&[Said::printed("stress-ng: skipped, no vDSO")]).is_err());
+    }
+}

@@ -1,0 +1,26 @@
+//! Finding a number in what a program printed.
+
+use crate::process::Said;
+
+/// The first number in front of a mark: `7.25` in `7.25 usecs/op` for `usecs/op`.
+pub(crate) fn before(text: &str, mark: &str) -> Option<f64> {
+    let (head, _) = text.split_once(mark)?;
+    head.split_whitespace().next_back()?.trim_start_matches('(').parse().ok()
+}
+
+/// Where there is no output at all.
+static NOTHING: Said = Said::NOTHING;
+
+/// The first output of some.
+pub(crate) fn first(said: &[Said]) -> &Said {
+    said.first().unwrap_or(&NOTHING)
+}
+
+/// That something was not found, with the line that a person looks at first.
+pub(crate) fn without(what: &str, said: &Said) -> String {
+    let lines = said.out.lines().chain(said.err.lines());
+    match lines.map(str::trim).find(|line| !line.is_empty()) {
+        Some(line) => format!("no {what} in its output, which begins: {line}"),
+        None => format!("no {what} in its output, which is empty"),
+    }
+}

@@ -1,0 +1,288 @@
+//! A crosscheck for the terminal: header, rows by peer as they are done, and a foot.
+
+use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio};
+
+use crate::cells::{Cell, line_of};
+use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
+use crate::quantity::{NOTHING, quantity, quantity_within, short};
+use crate::table::case;
+use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
+
+/// A longer line would only move the figures away from their names.
+const WIDEST: usize = 120;
+
+/// Widths of the columns.
+struct Columns {
+    line: usize,
+    gap: usize,
+    name: usize,
+    value: usize,
+    ratio: usize,
+    range: usize,
+}
+
+impl Columns {
+    fn of(width: usize) -> Self {
+        let line = width.clamp(NARROWEST, WIDEST);
+        let gap = if line < 80 { 1 } else { 2 };
+        let (value, ratio, range) = (if line < 80 { 10 } else { 12 }, 6, 13);
+        Self { line, gap, name: line - 2 * value - ratio - range - 4 * gap, value, ratio, range }
+    }
+
+    fn line(&self, texts: [&str; 5], style: anstyle::Style) -> String {
+        let [name, ours, theirs, ratio, range] = texts;
+        let cells = [
+            Cell::left(name, self.name, style),
+            Cell::right(ours, self.value, style),
+            Cell::right(theirs, self.value, style),
+            Cell::right(ratio, self.ratio, style),
+            Cell::right(range, self.range, style),
+        ];
+        line_of(&cells, self.gap)
+    }
+}
+
+/// The names of the columns.
+pub fn header(width: usize) -> String {
+    Columns::of(width).line(["metric", "fathom", "peer", "ratio", "range"], STRONG)
+}
+
+/// The peer of the rows that follow, or where to get it: one line.
+pub fn peer(row: &CrossRow) -> String {
+    let name = paint(STRONG, &clean(&row.peer));
+    match (row.outcome, &row.version) {
+        (CrossOutcome::Missing, _) => {
+            let package = clean(&row.package);
+            format!("{name} is not installed: sudo apt-get install {package}\n")
+        }
+        (_, Some(version)) => format!("{name} {}\n", clean(version)),
+        _ => format!("{name}, whose version it does not tell\n"),
+    }
+}
+
+/// A row with what the peer does otherwise; the commands and every turn where they are wanted.
+/// Of a missing peer there is nothing beside its [`peer`].
+pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
+    if row.outcome == CrossOutcome::Missing {
+        return String::new();
+    }
+    let columns = Columns::of(width);
+    let mut text = figures(row, &columns);
+    if row.outcome != CrossOutcome::Compared {
+        let word = match row.outcome {
+            CrossOutcome::Interrupted => "interrupted",
+            _ => "failed",
+        };
+        let reason = row.reason.as_deref().map(|why| format!(": {}", clean(why)));
+        let reason = format!("{word}{}", reason.unwrap_or_default());
+        let style = if word == "failed" { BAD } else { CARE };
+        text += &paint_lines(style, &wrapped(&reason, columns.line, "    ", "    "));
+    }
+    let mut notes = vec![format!("{}, {}: {}", row.work, on(&row.cpus), row.difference)];
+    let detail = row.turns.last().map(|turn| turn.detail.as_str()).filter(|it| !it.is_empty());
+    notes.extend(detail.map(|detail| format!("last turn: {detail}")));
+    for note in notes {
+        text += &paint_lines(FAINT, &wrapped(&clean(&note), columns.line, "    ", "      "));
+    }
+    if verbose {
+        text += &commands(row, &columns);
+    }
+    text
+}
+
+fn figures(row: &CrossRow, columns: &Columns) -> String {
+    let mut name = clean(&format!("{} {}", row.metric, case(&row.params)));
+    let mut text = String::new();
+    if width_of(&name) + 2 > columns.name {
+        text = wrapped(&name, columns.line, "  ", "    ");
+        name = String::new();
+    }
+    let Some(ratio) = &row.ratio else {
+        return if text.is_empty() { format!("  {name}\n") } else { text };
+    };
+    let value = |value: Option<f64>| {
+        value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, columns.value))
+    };
+    let (ours, theirs) = (value(row.ours), value(row.theirs));
+    let range = format!("{}–{}", short(ratio.low), short(ratio.high));
+    let name = format!("  {name}");
+    text + &columns.line([&name, &ours, &theirs, &short(ratio.median), &range], PLAIN)
+}
+
+fn commands(row: &CrossRow, columns: &Columns) -> String {
+    let mut text = String::new();
+    let mut told: Vec<&String> = Vec::new();
+    for command in std::iter::once(&row.our_command).chain(&row.peer_commands) {
+        if told.contains(&command) {
+            continue;
+        }
+        told.push(command);
+        let times = match row.peer_commands.iter().filter(|other| *other == command).count() {
+            0 | 1 => String::new(),
+            times => format!("  # {times} times"),
+        };
+        // Not broken, so that it can be copied.
+        text += &paint_lines(FAINT, &format!("    $ {}{times}\n", clean(command)));
+    }
+    for (at, turn) in row.turns.iter().enumerate() {
+        let [ours, theirs] = [turn.ours, turn.theirs].map(|it| glued(&quantity(it, row.unit)));
+        let order = if at % 2 == 0 { "A B" } else { "B A" };
+        let mut line = format!("{order}: {ours}, {theirs}, ratio {}", short(turn.ratio));
+        if !turn.detail.is_empty() {
+            line += &format!(" ({})", turn.detail);
+        }
+        text += &paint_lines(FAINT, &wrapped(&clean(&line), columns.line, "    ", "      "));
+    }
+    text
+}
+
+fn on(cpus: &[u32]) -> String {
+    let list: Vec<String> = cpus.iter().map(u32::to_string).collect();
+    match list.as_slice() {
+        [one] => glued(&format!("on CPU {one}")),
+        _ => glued(&format!("on CPUs {}", list.join(", "))),
+    }
+}
+
+/// What the columns mean, and how many rows there are of each kind.
+pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
+    let line = Columns::of(width).line;
+    let of = |outcome| crosscheck.rows.iter().filter(|row| row.outcome == outcome).count();
+    let mut counts = vec![match of(CrossOutcome::Compared) {
+        1 => "1 row compared".to_owned(),
+        count => format!("{count} rows compared"),
+    }];
+    let others = [
+        (CrossOutcome::Failed, "failed"),
+        (CrossOutcome::Missing, "without their program"),
+        (CrossOutcome::Interrupted, "interrupted"),
+    ];
+    let others = others.into_iter().map(|(outcome, word)| (of(outcome), word));
+    counts.extend(others.filter(|(count, _)| *count > 0).map(|(n, word)| format!("{n} {word}")));
+    let ratios = crosscheck.rows.iter().filter_map(|row| row.ratio.as_ref());
+    let mut text = String::new();
+    if let Some(most) = ratios.max_by_key(|ratio| ratio.pairs) {
+        text += &paint_lines(FAINT, &wrapped(&meaning(most), line, "", "  "));
+    }
+    text + &wrapped(&format!("{}.", counts.join(", ")), line, "", "")
+}
+
+fn meaning(ratio: &PairRatio) -> String {
+    let range = match (ratio.level, ratio.pairs) {
+        (Some(level), pairs) => {
+            let level = format!("{:.1} %", 100.0 * level);
+            format!("the {} interval of that median, of {pairs} pairs", glued(&level))
+        }
+        (None, 1) => "that of the one pair".to_owned(),
+        (None, pairs) => format!("of {pairs} pairs, too few for an interval"),
+    };
+    format!(
+        "ratio: fathom ÷ peer, the median over pairs taken in turn (A B, B A …); range: {range}; \
+         what the other program does otherwise stands beneath, and why a ratio need not be 1"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{MetricId, Params, Turn, Unit};
+
+    use super::*;
+
+    fn compared(pairs: usize) -> CrossRow {
+        let mut row = CrossRow {
+            peer: "dd".to_owned(),
+            package: "coreutils".to_owned(),
+            version: Some("9.1".to_owned()),
+            metric: MetricId::new("file.read.throughput"),
+            params: Params::one("block", 1 << 20).and("state", "warm").and("threads", 1),
+            unit: Unit::BytesPerSecond,
+            work: "if=FILE of=/dev/null".to_owned(),
+            difference: "dd looks at nothing that it reads, where ours sums all of it".to_owned(),
+            cpus: vec![1],
+            our_command: "fathom run 'file.read.throughput{block=1048576}'".to_owned(),
+            peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned(); 2],
+            outcome: CrossOutcome::Compared,
+            reason: None,
+            turns: Vec::new(),
+            ours: None,
+            theirs: None,
+            ratio: None,
+        };
+        for at in 0..pairs {
+            row.add(Turn::new(1.5e10, 1.2e10 + 1e9 * at as f64, "by the slope".to_owned()));
+        }
+        row
+    }
+
+    fn plain(text: &str) -> String {
+        let mut shown = text.to_owned();
+        while let Some(at) = shown.find('\u{1b}') {
+            let end = shown[at..].find('m').expect("a code ends") + at;
+            shown.replace_range(at..=end, "");
+        }
+        shown.replace('\u{a0}', " ")
+    }
+
+    #[test]
+    fn a_row_fits_every_width_and_says_what_differs() {
+        for width in [60, 80, 110, 140] {
+            let text = plain(&(header(width) + &row(&compared(4), width, false)));
+            let widest = text.lines().map(width_of).max().unwrap_or(0);
+            assert!(widest <= width, "{widest} at {width}:\n{text}");
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for part in ["1.113", "1.000–1.250", "on CPU 1: dd looks at nothing", "by the slope"]
+            {
+                assert!(words.contains(part), "`{part}` at {width}:\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn commands_are_whole_on_a_line_of_their_own() {
+        let text = plain(&row(&compared(2), 60, true));
+        for command in ["    $ fathom run 'file.read", "    $ taskset -c 1 dd if=data of=/dev/null"]
+        {
+            assert!(text.lines().any(|line| line.starts_with(command)), "{text}");
+        }
+        assert_eq!(text.matches("bs=1M  # 2 times\n").count(), 1, "{text}");
+        assert!(text.contains("A B: ") && text.contains("B A: "), "{text}");
+    }
+
+    #[test]
+    fn what_failed_says_why_and_what_is_missing_where_to_get_it() {
+        let mut failed = compared(0);
+        failed.outcome = CrossOutcome::Failed;
+        failed.reason =
+            Some("no `copied` in its output, which begins: \u{1b}[31mrubbish".to_owned());
+        let text = plain(&row(&failed, 80, false));
+        assert!(text.contains("failed: no `copied` in its output"), "{text}");
+        assert!(!text.contains('\u{1b}'), "what others print moves no cursor");
+        let mut missing = compared(0);
+        missing.outcome = CrossOutcome::Missing;
+        assert_eq!(row(&missing, 80, true), "");
+        let line = plain(&peer(&missing));
+        assert_eq!(line, "dd is not installed: sudo apt-get install coreutils\n");
+    }
+
+    #[test]
+    fn the_foot_claims_an_interval_only_where_there_is_one() {
+        let crosscheck = |pairs| Crosscheck {
+            schema: fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION,
+            tool: fathom_record::Tool { name: "fathom".to_owned(), version: "0".to_owned() },
+            started: String::new(),
+            host: fathom_record::Host::default(),
+            cpu: 1,
+            pairs,
+            interrupted: false,
+            rows: vec![compared(pairs as usize)],
+        };
+        let said = |pairs| {
+            let text = plain(&foot(&crosscheck(pairs), 80));
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(said(4).contains("range: of 4 pairs, too few for an interval"), "{}", said(4));
+        assert!(said(1).contains("range: that of the one pair"), "{}", said(1));
+        assert!(said(5).contains("the 93.8 % interval of that median, of 5 pairs"), "{}", said(5));
+        assert!(said(5).ends_with("1 row compared."), "{}", said(5));
+    }
+}
