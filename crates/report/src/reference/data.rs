@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_field_that_nobody_knows_is_a_mistake_in_the_file() {
-        let text = FILES[1].replacen("measured =", "mesured =", 1);
+        let text = FILES[1].replacen("sd_percent =", "sd_per_cent =", 1);
         assert!(toml::from_str::<Reference>(&text).is_err());
-        let text = FILES[1].replacen("title =", "titel =", 1);
+        let text = FILES[1].replacen("note =", "notes =", 1);
         assert!(toml::from_str::<Reference>(&text).is_err());
     }
 

@@ -133,7 +133,7 @@ fn spread(percent: f64) -> String {
 fn ratio(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => nothing(),
-        ratio if ratio >= 9_999.5 || ratio < 0.000_5 => format!("{ratio:.1e}"),
+        ratio if !(0.000_5..9_999.5).contains(&ratio) => format!("{ratio:.1e}"),
         ratio if ratio >= 99.95 => format!("{ratio:.0}"),
         ratio if ratio >= 9.995 => format!("{ratio:.1}"),
         ratio if ratio >= 0.999_5 => format!("{ratio:.2}"),

@@ -235,7 +235,8 @@ fn parameters_of_other_names_are_never_compared_and_it_is_said() {
 #[test]
 fn whatever_differs_is_said() {
     let a = document();
-    let changes: [(&str, fn(&mut Document)); 14] = [
+    type Change = fn(&mut Document);
+    let changes: [(&str, Change); 14] = [
         ("host: falcon → other", |b| b.host.name = "other".to_owned()),
         ("kernel: 6.18.44 → 7.0.1", |b| b.host.kernel = "7.0.1".to_owned()),
         ("tool: fathom 0.1.0 → fathom 0.2.0", |b| b.tool.version = "0.2.0".to_owned()),

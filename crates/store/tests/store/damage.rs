@@ -1,5 +1,6 @@
 //! Damage is noticed, and named.
 
+use fathom_record::Effort;
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
 
@@ -7,14 +8,26 @@ use crate::example;
 
 const RUN: &str = "0000019514ab3c5d";
 
-/// Changes the store behind its back, and reads it with samples and without.
-fn after(sql: &str) -> [Result<(), StoreError>; 2] {
+/// Changes the store behind its back, and reads it with samples, without, and in short.
+fn after(sql: &str) -> [Result<(), StoreError>; 3] {
     let (_folder, path, store) = example::store_with(RUN, 3);
     drop(store);
     let changed = Connection::open(&path).unwrap().execute(sql, []).unwrap();
     assert!(changed > 0, "the damage was not done: {sql}");
     let store = Store::open_existing(&path).unwrap();
-    [true, false].map(|with_samples| store.document(RUN, with_samples).map(drop))
+    let in_short = match store.newest_of("bench-3", Effort::Quick, 9).unwrap() {
+        (outlines, damaged) if damaged.is_empty() => {
+            assert_eq!(outlines.len(), 1);
+            Ok(())
+        }
+        // What is damaged is left out.
+        (outlines, mut damaged) => {
+            assert!(outlines.is_empty());
+            Err(damaged.remove(0))
+        }
+    };
+    let whole = |with_samples| store.document(RUN, with_samples).map(drop);
+    [whole(true), whole(false), in_short]
 }
 
 fn is_damaged(result: &Result<(), StoreError>, part: &str) {
@@ -53,12 +66,13 @@ fn a_record_under_another_name_is_noticed() {
 
 #[test]
 fn one_changed_bit_in_the_samples_is_noticed_where_they_are_read() {
-    let [with, without] = after(
+    let [with, without, in_short] = after(
         "UPDATE samples SET body = CAST(replace(CAST(body AS TEXT), '\"cpu\":1', '\"cpu\":3')
             AS BLOB) WHERE record = 2",
     );
     is_damaged(&with, "the samples of file.read.throughput{block=1,mode=cold}");
     without.unwrap();
+    in_short.unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fathom_record::Counts;
+use fathom_record::{Counts, Effort, Outline};
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION, State, Verdict};
 use fathom_store::{Store, StoreError};
 
@@ -190,4 +190,25 @@ fn a_path_may_hold_any_character() {
     drop(store);
     assert!(path.metadata().unwrap().len() > 0);
     assert_eq!(Store::open_existing(&path).unwrap().runs().unwrap().len(), 1);
+}
+
+#[test]
+fn in_short_a_run_has_the_headlines_of_its_records_and_the_newest_runs_come_last() {
+    let (_folder, _path, mut store) = example::store_with(RUN, 7);
+    let ids = ["0000019514ab3c5e", "0000019514ab3c5f"];
+    for id in ids {
+        store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
+        store.add(id, &example::record(1)).unwrap();
+    }
+    let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());
+    let metric = "file.read.throughput";
+    let (history, damaged) = store.history(metric).unwrap();
+    assert!(damaged.is_empty());
+    assert_eq!(history, [whole(RUN), whole(ids[0]), whole(ids[1])]);
+    assert!(store.history("os.syscall").unwrap().0.is_empty());
+    let newest = |host: &str, most| store.newest_of(host, Effort::Quick, most).unwrap().0;
+    assert_eq!(newest("bench-3", 2), [whole(ids[0]), whole(ids[1])]);
+    assert_eq!(newest("bench-3", 9).len(), 3);
+    assert!(newest("elsewhere", 9).is_empty());
+    assert!(store.newest_of("bench-3", Effort::Thorough, 9).unwrap().0.is_empty());
 }
