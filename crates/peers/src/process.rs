@@ -70,11 +70,15 @@ pub struct Said {
     pub err: String,
     /// From before its start to after its end.
     pub ns: f64,
+    /// How often it lost its CPU to others, with its children. Exact where no other program is
+    /// run at the same time.
+    pub preempted: u64,
 }
 
 impl Said {
     /// Nothing, at once.
-    pub const NOTHING: Self = Self { out: String::new(), err: String::new(), ns: 0.0 };
+    pub const NOTHING: Self =
+        Self { out: String::new(), err: String::new(), ns: 0.0, preempted: 0 };
 
     /// A text on standard output.
     #[cfg(test)]
@@ -111,6 +115,7 @@ impl Runner<'_> {
     /// it may; where the person stops it.
     pub fn run(&self, invocation: &Invocation) -> Result<Said, Trouble> {
         let failed = |text: String| Trouble::Failed(format!("{}: {text}", invocation.program));
+        let preempted = preempted();
         let begin = clock::monotonic_raw_ns();
         let mut running = Running::start(invocation, &self.cpus)
             .map_err(|error| failed(format!("start it: {error}")))?;
@@ -132,10 +137,21 @@ impl Runner<'_> {
         let status = running.reap().map_err(|error| failed(format!("await it: {error}")))?;
         let [out, err] = outputs.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         match status.success() {
-            true => Ok(Said { out, err, ns }),
+            true => Ok(Said { out, err, ns, preempted: self::preempted() - preempted }),
             false => Err(failed(format!("{}{}", ended(status), last_words(&err, &out)))),
         }
     }
+}
+
+/// How often the programs that were run and have ended lost their CPU to others.
+fn preempted() -> u64 {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the kernel fills the structure, or leaves it as it is; all zeroes are valid.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    u64::try_from(usage.ru_nivcsw).unwrap_or(0)
 }
 
 /// Whether a program can be found in PATH, as execvp looks for it.

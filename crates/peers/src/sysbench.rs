@@ -63,8 +63,13 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
         params: params.and("page", machine.usual_page()),
         unit: Unit::BytesPerSecond,
         work,
-        difference: "a loop of words, ours of vectors, whose reads fetch ahead; its first thread \
-                     wrote all blocks, here each its own",
+        difference: match op {
+            "read" => {
+                "a loop of words, ours of vectors, which also fetches ahead; its first thread \
+                 wrote all blocks, here each its own"
+            }
+            _ => "a loop of words, ours of vectors; it has every interruption in its mean",
+        },
         ours: Ours::Run,
         on: if threads == 1 { On::One } else { On::All },
         reads_data: false,

@@ -96,12 +96,16 @@ pub struct Turn {
     /// What else the peer said of its number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// How often in a second the peer lost its CPU to others. Most tell a mean, which has that in
+    /// it; ours is a median.
+    #[serde(default)]
+    pub peer_preempted_hz: f64,
 }
 
 impl Turn {
     /// Both numbers, and their ratio.
     pub fn new(ours: f64, theirs: f64, detail: String) -> Self {
-        Self { ours, theirs, ratio: ours / theirs, detail }
+        Self { ours, theirs, ratio: ours / theirs, detail, peer_preempted_hz: 0.0 }
     }
 }
 
@@ -138,6 +142,12 @@ impl PairRatio {
 }
 
 impl CrossRow {
+    /// How often in a second the peer lost its CPU to others, in the median turn.
+    pub fn peer_preempted_hz(&self) -> Option<f64> {
+        let rates: Vec<f64> = self.turns.iter().map(|turn| turn.peer_preempted_hz).collect();
+        statistics::median(&rates)
+    }
+
     /// Takes a pair in.
     pub fn add(&mut self, turn: Turn) {
         self.turns.push(turn);

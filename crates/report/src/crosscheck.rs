@@ -11,6 +11,9 @@ use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 /// A longer line would only move the figures away from their names.
 const WIDEST: usize = 120;
 
+/// A program that is alone on its CPU loses it to the kernel's own threads less often.
+const BUSY_HZ: f64 = 40.0;
+
 /// Widths of the columns.
 struct Columns {
     line: usize,
@@ -81,6 +84,14 @@ pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
     let mut notes = vec![format!("{}, {}: {}", row.work, on(&row.cpus), row.difference)];
     let detail = row.turns.last().map(|turn| turn.detail.as_str()).filter(|it| !it.is_empty());
     notes.extend(detail.map(|detail| format!("last turn: {detail}")));
+    let lost = row.peer_preempted_hz().filter(|rate| *rate > BUSY_HZ);
+    if let Some(rate) = lost {
+        let busy = format!(
+            "busy: the peer lost its CPU {rate:.0} times a second to others; what it tells as a \
+             mean is too slow by that: measure on a quieter machine"
+        );
+        text += &paint_lines(CARE, &wrapped(&busy, columns.line, "    ", "      "));
+    }
     for note in notes {
         text += &paint_lines(FAINT, &wrapped(&clean(&note), columns.line, "    ", "      "));
     }
@@ -246,6 +257,18 @@ mod tests {
         }
         assert_eq!(text.matches("bs=1M  # 2 times\n").count(), 1, "{text}");
         assert!(text.contains("A B: ") && text.contains("B A: "), "{text}");
+    }
+
+    #[test]
+    fn a_peer_that_shares_its_cpu_is_told_and_one_that_does_not_is_not() {
+        let mut busy = compared(3);
+        assert!(!plain(&row(&busy, 80, false)).contains("busy"));
+        // One turn of three is an accident.
+        busy.turns[0].peer_preempted_hz = 250.0;
+        assert!(!plain(&row(&busy, 80, false)).contains("busy"));
+        busy.turns[2].peer_preempted_hz = 240.0;
+        let text = plain(&row(&busy, 80, false));
+        assert!(text.contains("busy: the peer lost its CPU 240 times a second"), "{text}");
     }
 
     #[test]

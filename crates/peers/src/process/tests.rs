@@ -111,6 +111,18 @@ fn a_child_that_outlives_its_program_is_ended() {
 }
 
 #[test]
+fn who_shares_a_cpu_loses_it_and_is_counted() {
+    let one = fathom_measure::affinity::allowed()[0];
+    let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
+    let runner = Runner { stop: stop.as_fd(), limit_ns: 60 * SECOND, cpus: vec![one] };
+    // Two that count on one CPU take turns.
+    let count = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let script = format!("({count}) & {count}; wait");
+    let said = runner.run(&Invocation::new("sh", ["-c", &script])).unwrap();
+    assert!(said.preempted > 5, "{said:?}");
+}
+
+#[test]
 fn a_person_stops_a_program() {
     let (stop, ask) = rustix::pipe::pipe().expect("a pipe");
     rustix::io::write(&ask, b"!").expect("there is room");

@@ -105,14 +105,15 @@ impl Bench<'_> {
     }
 
     fn pair(&self, row: &Row, pair: u32) -> Result<Turn, Trouble> {
-        let (mut ours, mut theirs, mut detail) = (0.0, 0.0, String::new());
+        let (mut ours, mut theirs) = (0.0, (0.0, String::new(), 0.0));
         for side in sides(pair) {
             match side {
                 Side::Ours => ours = self.ours(row)?,
-                Side::Theirs => (theirs, detail) = self.theirs(row)?,
+                Side::Theirs => theirs = self.theirs(row)?,
             }
         }
-        Ok(Turn::new(ours, theirs, detail))
+        let (theirs, detail, peer_preempted_hz) = theirs;
+        Ok(Turn { peer_preempted_hz, ..Turn::new(ours, theirs, detail) })
     }
 
     fn ours(&self, row: &Row) -> Result<f64, Trouble> {
@@ -122,13 +123,17 @@ impl Bench<'_> {
         ours::value(row, &said).map_err(Trouble::Failed)
     }
 
-    fn theirs(&self, row: &Row) -> Result<(f64, String), Trouble> {
+    /// The number, what else was said, and how often in a second the peer lost its CPU.
+    fn theirs(&self, row: &Row) -> Result<(f64, String, f64), Trouble> {
         let _files = self.prepared(row)?;
         let commands = self.peer_commands(row);
         let said: Result<Vec<Said>, Trouble> =
             commands.iter().map(|command| self.runs(command, row.on)).collect();
-        let reading = (row.parse)(&said?).map_err(Trouble::Failed)?;
-        Ok((reading.value, reading.detail))
+        let said = said?;
+        let reading = (row.parse)(&said).map_err(Trouble::Failed)?;
+        let preempted: u64 = said.iter().map(|said| said.preempted).sum();
+        let ns: f64 = said.iter().map(|said| said.ns).sum();
+        Ok((reading.value, reading.detail, 1e9 * preempted as f64 / ns.max(1.0)))
     }
 
     /// The data in memory, and no file where one is to be made, nor when this is dropped.
