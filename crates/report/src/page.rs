@@ -9,14 +9,6 @@ use crate::closing::Told;
 use crate::compare::Comparison;
 use crate::counts::{cause_words, causes};
 
-/// The page as it was built; absent in a program that was built without it.
-#[cfg(feature = "page")]
-pub const TEMPLATE: Option<&str> =
-    Some(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/dist/report.html")));
-/// The page as it was built; absent in a program that was built without it.
-#[cfg(not(feature = "page"))]
-pub const TEMPLATE: Option<&str> = None;
-
 /// What every page of ours has near its beginning, so that it can be told from other files.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
 /// The mark lies within so many bytes.

@@ -1,18 +1,23 @@
 //! `fathom report`: kept runs as one page for a browser.
 
-use std::io::{ErrorKind, Read, Write as _};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use fathom_fileio::scratch::Scratch;
 use fathom_record::{Document, RunState};
 use fathom_report::compare::{self as comparing, Comparison};
-use fathom_report::page::{self, MARK, MARK_WITHIN, TEMPLATE};
+use fathom_report::page::{self, MARK, MARK_WITHIN};
 
-use super::{compare, stored};
+use super::{compare, export, stored};
 use crate::arguments::report::ReportArguments;
 use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
 
+/// The page as `make web` built it; absent in a program that was built without it.
+#[cfg(feature = "page")]
+const TEMPLATE: Option<&str> =
+    Some(include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/dist/report.html")));
+#[cfg(not(feature = "page"))]
+const TEMPLATE: Option<&str> = None;
 /// More runs than this on one page cannot be told apart.
 const RUNS_MAX: usize = 6;
 /// Seed of the comparison's bootstrap: that of `fathom compare`.
@@ -40,7 +45,7 @@ fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<S
     match path {
         None => output.write(&text),
         Some(path) => {
-            write(path, &text)?;
+            export::write(path, &text)?;
             output.write(&format!("{}\n", wrote(path, text.len(), &documents)));
         }
     }
@@ -125,18 +130,6 @@ fn is_ours(path: &Path) -> bool {
     let limit = u64::try_from(MARK_WITHIN).unwrap_or(u64::MAX);
     let read = std::fs::File::open(path).map(|file| file.take(limit).read_to_end(&mut start));
     read.is_ok() && String::from_utf8_lossy(&start).contains(MARK)
-}
-
-/// Writes the page whole or not at all.
-fn write(path: &Path, text: &str) -> Result<(), Usage> {
-    let refused =
-        |error: &dyn std::fmt::Display| Usage(format!("write {}: {error}", path.display()));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let scratch =
-        Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| refused(&error))?;
-    scratch.file().write_all(text.as_bytes()).map_err(|error| refused(&error))?;
-    scratch.publish(path, true).map_err(|error| refused(&error))?;
-    Ok(())
 }
 
 /// What was written, in a line.
