@@ -1,7 +1,6 @@
 // One row a case: its value with its interval, and what was predicted.
 
 import * as Plot from '@observablehq/plot';
-import type { Contents } from '../contents';
 import { letter } from '../contents';
 import { LOOKS, across, scale, valueAxis } from './axes';
 import { colour, filled, near, predictions, ranges, ticks } from './marks';
@@ -12,8 +11,8 @@ const ROW = 26;
 /** From here on the differences of small values need a logarithmic axis. */
 const RATIO = 8;
 
-export function drawDots(points: Points, contents: Contents, width: number): SVGSVGElement[] {
-  const several = contents.documents.length > 1;
+export function drawDots(points: Points, width: number): SVGSVGElement[] {
+  const several = new Set(points.drawn.map((point) => point.run)).size > 1;
   const order = [...new Set(points.drawn.map((point) => point.series))];
   const all = [...points.drawn].sort(
     (a, b) => order.indexOf(a.series) - order.indexOf(b.series) || a.run - b.run,

@@ -4,7 +4,9 @@ import * as Plot from '@observablehq/plot';
 import type { Contents, Document } from '../contents';
 import { letter } from '../contents';
 import { isSize, words } from '../parameters';
+import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
+import { LETTER, drawLegend, legend } from './legend';
 import { apart, colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
 import type { LineSpec } from './specs';
@@ -12,13 +14,13 @@ import type { LineSpec } from './specs';
 /** How a run's line is drawn, so that runs differ without colour. */
 const DASHES = ['none', '5 3', '1.5 3', '8 3 1.5 3', '12 3', '3 6'];
 const SYMBOLS = ['circle', 'square', 'triangle', 'diamond', 'times', 'star'] as const;
-/** Pixels of a letter in the names of lines. */
-const LETTER = 7;
 const LINE = 14;
 /** Narrower panels than this stand beneath each other. */
 const PANEL = 300;
 /** An interval that is wider than the values by more than this makes the axis a logarithmic one. */
 const WIDE = 3;
+/** Names that take more of a panel than this stand above. */
+const NAMES = 0.3;
 /** Room for the values beside their axis. */
 const LEFT = 66;
 
@@ -30,32 +32,30 @@ function caches(document: Document | undefined): { size: number; name: string }[
 }
 
 interface Setting {
-  spec: LineSpec;
   points: Points;
-  width: number;
   series: string[];
-  panels: string[];
-  runs: number;
+  /** The runs that have points here. */
+  runs: number[];
+}
+
+/** What tells a point's line from the others; nothing where there is only one. */
+function nameIn({ series, runs }: Setting, point: Point): string {
+  const parts = [runs.length > 1 && letter(point.run), series.length > 1 && point.series];
+  return parts.filter(Boolean).join(' ');
 }
 
 /** The last point of each line, where its name stands. */
-function ends({ points, runs, series }: Setting): { point: Point; name: string }[] {
+function ends(setting: Setting): { point: Point; name: string }[] {
   const last = new Map<string, Point>();
-  for (const point of points.drawn) {
+  for (const point of setting.points.drawn) {
     const key = [point.panel, point.series, point.run].join('\n');
     const other = last.get(key);
     if (other === undefined || point.x > other.x) last.set(key, point);
   }
-  // One line needs no name beside the headline.
-  const alone = series.length === 1;
-  return [...last.values()].map((point) => {
-    const parts = [runs > 1 && letter(point.run), !alone && point.series];
-    return { point, name: parts.filter(Boolean).join(' ') };
-  });
+  return [...last.values()].map((point) => ({ point, name: nameIn(setting, point) }));
 }
 
-function lines({ points }: Setting, ink: (point: Point) => string): Plot.Markish[] {
-  const runs = [...new Set(points.drawn.map((point) => point.run))];
+function lines({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
   return runs.map((run) =>
     Plot.line(
       points.drawn.filter((point) => point.run === run).sort((a, b) => a.x - b.x),
@@ -73,8 +73,7 @@ function lines({ points }: Setting, ink: (point: Point) => string): Plot.Markish
   );
 }
 
-function dots({ points }: Setting, ink: (point: Point) => string): Plot.Markish[] {
-  const runs = [...new Set(points.drawn.map((point) => point.run))];
+function dots({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
   return runs.map((run) => {
     const own = points.drawn.filter((point) => point.run === run);
     return Plot.dot(own, {
@@ -155,14 +154,27 @@ export function drawLines(
   contents: Contents,
   width: number,
 ): SVGSVGElement[] {
-  const panels = [...new Set(points.all.map(({ record }) => String(record.params[spec.panel ?? ''] ?? '')))];
+  const { panel } = spec;
+  const panels = [...new Set(points.drawn.map((point) => point.panel))];
   if (panels.length > 1 && width < PANEL * panels.length) {
-    return panels.flatMap((panel) => {
-      const own = { ...points, drawn: points.drawn.filter((point) => point.panel === panel) };
-      return own.drawn.length > 0 ? [drawPanels(spec, own, contents, width, [panel])] : [];
+    return panels.map((only) => {
+      const drawn = points.drawn.filter((point) => point.panel === only);
+      return drawPanels(spec, { ...points, drawn }, contents, width, panel, [only]);
     });
   }
-  return [drawPanels(spec, points, contents, width, panels)];
+  return [drawPanels(spec, points, contents, width, panel, panels)];
+}
+
+/** The axis of the values, with what is predicted near them. */
+function valuesOf({ drawn, unit }: Points, spec: LineSpec, pixels: number): Axis {
+  const fits = near(drawn);
+  const values = [
+    ...drawn.flatMap((point) => [point.y, point.low, point.high]),
+    ...predictions(drawn).map(({ at }) => at).filter(fits),
+    ...ranges(drawn).flatMap(({ low, high }) => [low, high].filter(fits)),
+  ];
+  const top = Math.max(...drawn.map((point) => point.y));
+  return valueAxis(values, unit, spec.yLog || Math.max(...values) > WIDE * top, pixels);
 }
 
 function drawPanels(
@@ -170,48 +182,42 @@ function drawPanels(
   points: Points,
   contents: Contents,
   width: number,
+  panel: string | undefined,
   panels: string[],
 ): SVGSVGElement {
   const series = [...new Set(points.drawn.map((point) => point.series))];
-  const setting = { spec, points, width, series, panels, runs: contents.documents.length };
+  const runs = [...new Set(points.drawn.map((point) => point.run))];
+  const setting = { points, series, runs };
   const ink = (point: Point): string => colour(series.indexOf(point.series));
-  const longest = Math.max(...ends(setting).map(({ name }) => name.length));
-  const room = Math.max(14, Math.min(longest * LETTER + 16, width * 0.42));
-  const height = spec.wide && width > 700 ? 400 : 320;
-  const fits = near(points.drawn);
-  const values = [
-    ...points.drawn.flatMap((point) => [point.y, point.low, point.high]),
-    ...predictions(points.drawn).map((one) => one.at).filter(fits),
-    ...ranges(points.drawn).flatMap(({ low, high }) => [low, high].filter(fits)),
-  ];
-  const top = Math.max(...points.drawn.map((point) => point.y));
-  const log = spec.yLog || Math.max(...values) > WIDE * top;
-  const y = valueAxis(values, points.unit, log, height - 80);
-  // Names stand between the panels as well as beside the last.
   const step = (width - LEFT) / panels.length;
-  const each = step - room;
-  const x = parameterAxis(points.drawn.map((point) => point.x), spec.xScale, isSize(spec.x), each);
-  const several = spec.panel !== undefined;
-  return Plot.plot({
+  const longest = Math.max(...ends(setting).map(({ name }) => name.length)) * LETTER;
+  const above = longest > step * NAMES ? legend(ends(setting), width) : null;
+  // Names stand beside the lines of every panel, or above all of them.
+  const room = above ? 16 : longest + 16;
+  const head = (above?.height ?? 0) + (panel === undefined ? 16 : 36);
+  const height = (spec.wide && width > 700 ? 370 : 290) + head;
+  const y = valuesOf(points, spec, height - head - 44);
+  const values = points.drawn.map((point) => point.x);
+  const x = parameterAxis(values, spec.xScale, isSize(spec.x), step - room);
+  const facets: Plot.ScaleOptions = {
+    axis: 'top',
+    label: null,
+    paddingInner: room / step,
+    paddingOuter: 0,
+    domain: panels,
+    tickFormat: (name) => words(panel ?? '', name),
+  };
+  const plot = Plot.plot({
     width,
     height,
     marginLeft: LEFT,
     marginRight: room,
-    marginTop: several ? 40 : 26,
+    marginTop: head,
     marginBottom: 44,
     ...LOOKS,
     x: scale(x),
     y: scale(y),
-    fx: several
-      ? {
-          axis: 'top',
-          label: null,
-          paddingInner: room / step,
-          paddingOuter: 0,
-          domain: panels,
-          tickFormat: (panel) => words(spec.panel ?? '', panel),
-        }
-      : { axis: null, padding: 0 },
+    fx: panel === undefined ? { axis: null, padding: 0 } : facets,
     marks: [
       ...upright(y),
       across(x, {
@@ -234,7 +240,9 @@ function drawPanels(
         className: 'intervals',
       }),
       ...dots(setting, ink),
-      names(setting, ink),
+      above ? null : names(setting, ink),
     ],
   }) as SVGSVGElement;
+  if (above) plot.append(drawLegend(above.items, ink));
+  return plot;
 }

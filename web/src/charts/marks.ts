@@ -8,6 +8,9 @@ const COLOURS = 8;
 
 export const colour = (series: number): string => `var(--s${series % COLOURS})`;
 
+/** The symbols of runs, as letters of a text. */
+export const GLYPHS = ['●', '■', '▲', '◆', '✕', '★'];
+
 /** How a point is filled: noisy ones are hollow. */
 export const filled = (point: Point, own: string): string => (point.noisy ? 'var(--paper)' : own);
 

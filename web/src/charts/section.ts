@@ -56,21 +56,33 @@ function beside(spec: Spec, contents: Contents): string[] {
   });
 }
 
+/** Of several runs, that only one is drawn. */
+function whose({ drawn }: Points, contents: Contents): string[] {
+  const runs = [...new Set(drawn.map((point) => point.run))];
+  const only = contents.documents.length > 1 && runs.length === 1;
+  return only ? [`From run ${letter(runs[0] ?? 0)} alone.`] : [];
+}
+
 function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   const draw = (width: number): SVGSVGElement[] => {
     if (spec.kind === 'lines') return drawLines(spec, points, contents, width);
     if (spec.kind === 'matrix') return drawMatrix(spec, points, contents, width);
-    return drawDots(points, contents, width);
+    return drawDots(points, width);
   };
   const aside = beside(spec, contents);
+  const several = contents.documents.length > 1 ? ['run'] : [];
   return figure({
     id: spec.id,
     title: spec.title,
     says: spec.says,
-    notes: [...(aside.length > 0 ? [`${aside.join('; ')}.`] : []), ...missing(points, contents)],
+    notes: [
+      ...whose(points, contents),
+      ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
+      ...missing(points, contents),
+    ],
     ...(spec.wide ? { wide: true } : {}),
     draw,
-    head: ['case', ...(contents.documents.length > 1 ? ['run'] : []), 'measured', 'predicted', 'verdict', 'because'],
+    head: ['case', ...several, 'measured', 'predicted', 'verdict', 'because'],
     rows: () =>
       points.all.map(({ run, record }) => {
         const document = contents.documents[run];
