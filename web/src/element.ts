@@ -32,8 +32,20 @@ export function plainTable(caption: string, head: string[], rows: string[][]): H
       'table',
       {},
       element('caption', { class: 'unseen' }, caption),
-      element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
-      element('tbody', {}, rows.map((row) => element('tr', {}, row.map(cell)))),
+      element(
+        'thead',
+        {},
+        element(
+          'tr',
+          {},
+          head.map((text) => element('th', { scope: 'col' }, text)),
+        ),
+      ),
+      element(
+        'tbody',
+        {},
+        rows.map((row) => element('tr', {}, row.map(cell))),
+      ),
     ),
   );
 }

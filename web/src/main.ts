@@ -12,7 +12,8 @@ import { table } from './table';
 function theme(): HTMLElement {
   const root = document.documentElement;
   const system = matchMedia('(prefers-color-scheme: dark)');
-  const dark = (): boolean => (root.dataset.theme ?? (system.matches ? 'dark' : 'light')) === 'dark';
+  const dark = (): boolean =>
+    (root.dataset.theme ?? (system.matches ? 'dark' : 'light')) === 'dark';
   const button = element('button', { type: 'button', id: 'theme' });
   const say = (): void => button.replaceChildren(dark() ? 'Light' : 'Dark');
   button.addEventListener('click', () => {
@@ -26,7 +27,11 @@ function theme(): HTMLElement {
 
 function page(contents: Contents): Node[] {
   const cases = table(contents);
-  const links: [string, string][] = [['cases', 'Cases'], ['charts', 'Charts'], ['raw', 'Raw values']];
+  const links: [string, string][] = [
+    ['cases', 'Cases'],
+    ['charts', 'Charts'],
+    ['raw', 'Raw values'],
+  ];
   const raw = samples(contents);
   const nav = element(
     'nav',

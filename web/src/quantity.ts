@@ -83,7 +83,10 @@ export function range(
   const limit = (sign: string, value: number): string => {
     const scale = scaleOf(value, unit, figures);
     const scaled = value / scale.divisor;
-    return withSymbol(`${sign} ${withoutZeros(scaled.toFixed(decimalsFor(scaled, figures)))}`, scale);
+    return withSymbol(
+      `${sign} ${withoutZeros(scaled.toFixed(decimalsFor(scaled, figures)))}`,
+      scale,
+    );
   };
   if (low != null && high != null) {
     const scale = scaleOf(high, unit, figures);

@@ -30,7 +30,16 @@ interface Row {
 
 const UNITS = ['ns', 'bytes', 'bytes/s', '1/s', 'Hz', 'ratio'];
 /** From the verdict that needs a look to the one that needs none. */
-const VERDICTS = ['failed', 'invalid', 'unavailable', 'differs', 'undecided', 'no model', 'in order', 'agrees'];
+const VERDICTS = [
+  'failed',
+  'invalid',
+  'unavailable',
+  'differs',
+  'undecided',
+  'no model',
+  'in order',
+  'agrees',
+];
 
 const HEADS: { name: string; numeric: boolean }[] = [
   { name: 'operation', numeric: false },
@@ -85,7 +94,8 @@ function rowOf(record: Result, run: number, document: Document, several: boolean
     parameters === '' ? record.title : `${record.title}: ${parameters}`,
     element('small', {}, nameOf(record)),
   );
-  const cell = (...parts: (Node | string)[]): HTMLElement => element('td', { class: 'number' }, parts);
+  const cell = (...parts: (Node | string)[]): HTMLElement =>
+    element('td', { class: 'number' }, parts);
   const of = (value: number | null): string => quantity(value, record.unit, 3);
   const made = element(
     'tr',
@@ -118,8 +128,17 @@ function inOrder(a: Row, b: Row, column: number, sign: number): number {
   return units !== 0 ? units : sign * (x - Number(y));
 }
 
-function choice(id: string, label: string, options: string[], change: () => void): [HTMLElement, HTMLSelectElement] {
-  const select = element('select', { id, onchange: change }, element('option', { value: '' }, 'all'));
+function choice(
+  id: string,
+  label: string,
+  options: string[],
+  change: () => void,
+): [HTMLElement, HTMLSelectElement] {
+  const select = element(
+    'select',
+    { id, onchange: change },
+    element('option', { value: '' }, 'all'),
+  );
   select.append(...options.map((option) => element('option', { value: option }, option)));
   return [element('label', { for: id }, `${label} `, select), select];
 }
@@ -127,7 +146,10 @@ function choice(id: string, label: string, options: string[], change: () => void
 const distinct = (all: string[]): string[] => [...new Set(all)];
 
 /** The section, and a way for other parts of the page to set its verdict. */
-export function table(contents: Contents): { section: HTMLElement; show: (verdict: string) => void } {
+export function table(contents: Contents): {
+  section: HTMLElement;
+  show: (verdict: string) => void;
+} {
   const several = contents.documents.length > 1;
   const rows = contents.documents.flatMap((document, run) =>
     document.records.map((record) => rowOf(record, run, document, several)),
@@ -154,7 +176,11 @@ export function table(contents: Contents): { section: HTMLElement; show: (verdic
   const [verdictLabel, verdict] = choice('verdict', 'Verdict', verdicts, update);
   search.addEventListener('input', update);
   const heads = HEADS.map(({ name, numeric }, column) => {
-    const head = element('th', { scope: 'col', 'aria-sort': 'none', class: numeric ? 'number' : '' });
+    const head = element('th', {
+      scope: 'col',
+      'aria-sort': 'none',
+      class: numeric ? 'number' : '',
+    });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
       sorted = { column, sign: again ? -1 : 1 };
@@ -180,7 +206,7 @@ export function table(contents: Contents): { section: HTMLElement; show: (verdic
     ),
     element(
       'div',
-      { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'All cases' },
+      { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'Table of all cases' },
       element(
         'table',
         { id: 'table' },

@@ -35,7 +35,13 @@ test('measured values have four figures and the unit a person would choose', () 
 });
 
 test('a bound is rounded up and never down', () => {
-  const bounds = [[0.2, '≤ 0.2 ns'], [0.1831, '≤ 0.19 ns'], [1210, '≤ 1.3 µs'], [995, '≤ 1 µs'], [30, '≤ 30 ns']];
+  const bounds = [
+    [0.2, '≤ 0.2 ns'],
+    [0.1831, '≤ 0.19 ns'],
+    [1210, '≤ 1.3 µs'],
+    [995, '≤ 1 µs'],
+    [30, '≤ 30 ns'],
+  ];
   for (const [bound, text] of bounds) assert.equal(atMost(bound, 'ns'), text);
 });
 
@@ -54,7 +60,15 @@ test('a predicted range has one unit', () => {
 
 test('shares have two figures and sizes are exact', () => {
   const shares = [0.0004, 0.0123, 0.123, 0.999, 12, 0.00001, 0];
-  assert.deepEqual(shares.map(percent), ['0.04 %', '1.2 %', '12 %', '100 %', '>999 %', '0.00 %', '0 %']);
+  assert.deepEqual(shares.map(percent), [
+    '0.04 %',
+    '1.2 %',
+    '12 %',
+    '100 %',
+    '>999 %',
+    '0.00 %',
+    '0 %',
+  ]);
   const sizes = [1, 1024, 65536, 1536, 1500, 268435456, 0, 3 * 2 ** 30];
   const texts = ['1 B', '1 KiB', '64 KiB', '1.5 KiB', '1500 B', '256 MiB', '0 B', '3 GiB'];
   assert.deepEqual(sizes.map(binarySize), texts);

@@ -38,7 +38,10 @@ export class Place {
   fathom(...words) {
     const environment = { ...process.env, FATHOM_STORE: join(this.folder, 'fathom.db') };
     const options = { env: environment, cwd: this.folder, maxBuffer: 1 << 28 };
-    return execFileSync(process.env.FATHOM, words, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+    return execFileSync(process.env.FATHOM, words, {
+      ...options,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
   }
 
   /** The last run as a document. */

@@ -10,6 +10,8 @@ const text = await compile(schema, 'Document', { bannerComment, additionalProper
 if (!process.argv.includes('--check')) {
   writeFileSync(place, text);
 } else if (readFileSync(place, 'utf8') !== text) {
-  console.error('web/src/document.ts: is not up to date; run `npm run schema` and commit the result');
+  console.error(
+    'web/src/document.ts: is not up to date; run `npm run schema` and commit the result',
+  );
   process.exitCode = 1;
 }

@@ -25,7 +25,8 @@ function evenTicks(low: number, high: number, count: number): number[] {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((by) => by * power).find((by) => by >= rough) ?? rough;
   const ticks: number[] = [];
-  for (let at = Math.ceil(low / step); at * step <= high * (1 + 1e-9); at += 1) ticks.push(at * step);
+  for (let at = Math.ceil(low / step); at * step <= high * (1 + 1e-9); at += 1)
+    ticks.push(at * step);
   return ticks;
 }
 

@@ -21,12 +21,21 @@ const NARROWEST = 280;
 
 export function figure(frame: Frame): HTMLElement {
   const { id, title, says } = frame;
-  const drawing = element('div', { class: 'drawing' });
-  const save = element('button', { type: 'button', class: 'save', onclick: () => saveSvg(drawing, id, title) });
+  const drawing = element('div', {
+    class: 'drawing',
+    role: 'img',
+    'aria-label': `${title}. ${says} Its data are in the table beneath.`,
+  });
+  const save = element('button', {
+    type: 'button',
+    class: 'save',
+    onclick: () => saveSvg(drawing, id, title),
+  });
   save.append('Save as SVG');
   const data = element('details', {}, element('summary', {}, 'Data'));
   const fill = (): void => {
-    if (data.childElementCount === 1) data.append(plainTable(`Data of: ${title}`, frame.head, frame.rows()));
+    if (data.childElementCount === 1)
+      data.append(plainTable(`Data of: ${title}`, frame.head, frame.rows()));
   };
   // Tables of all charts at once would double the page before anybody asks for them.
   data.addEventListener('toggle', fill, { once: true });
@@ -49,10 +58,8 @@ export function figure(frame: Frame): HTMLElement {
     if (Math.abs(width - drawn) < 4) return;
     drawn = width;
     const all = frame.draw(width);
-    for (const svg of all) {
-      svg.setAttribute('role', 'img');
-      svg.setAttribute('aria-label', `${title}. ${says} Its data are in the table beneath.`);
-    }
+    // One picture with one name: what it is made of says nothing by itself.
+    all.forEach((svg) => svg.setAttribute('aria-hidden', 'true'));
     drawing.replaceChildren(...all);
   };
   new ResizeObserver(redraw).observe(drawing);

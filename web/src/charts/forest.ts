@@ -20,8 +20,8 @@ export interface Ratio {
 
 const ROW = 20;
 const TICKS = [
-  0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 2, 5, 10, 20, 50,
-  100, 1000,
+  0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.25, 2, 5, 10, 20, 50, 100,
+  1000,
 ];
 
 const ink = (of: Ratio): string => `var(--k${of.kind})`;
@@ -45,7 +45,8 @@ export function drawForest(ratios: Ratio[], width: number): SVGSVGElement[] {
   const { left, height, scale: y, marks } = rows(names, width, ROW);
   const row = (of: Ratio): number => ratios.indexOf(of);
   const ticks = ticksWithin(low, high, width - left - 20);
-  const axis: Axis = { type: 'log', domain: [low, high], ticks, tickFormat: (tick) => `${tick} ×` };
+  const tickFormat = (tick: number): string => `${tick} ×`;
+  const axis: Axis = { type: 'log', domain: [low, high], ticks, tickFormat };
   const plot = Plot.plot({
     width,
     height: height + 44,

@@ -170,7 +170,9 @@ function valuesOf({ drawn, unit }: Points, spec: LineSpec, pixels: number): Axis
   const fits = near(drawn);
   const values = [
     ...drawn.flatMap((point) => [point.y, point.low, point.high]),
-    ...predictions(drawn).map(({ at }) => at).filter(fits),
+    ...predictions(drawn)
+      .map(({ at }) => at)
+      .filter(fits),
     ...ranges(drawn).flatMap(({ low, high }) => [low, high].filter(fits)),
   ];
   const top = Math.max(...drawn.map((point) => point.y));

@@ -24,19 +24,23 @@ const across: Draw = (path) => {
 };
 
 /** An open angle on that line, which points to where an order says that the value lies. */
-const angled = (towards: 1 | -1): Draw => (path) => {
-  across(path);
-  path.moveTo(-3.5, 3 * towards);
-  path.lineTo(0, 7 * towards);
-  path.lineTo(3.5, 3 * towards);
-};
+const angled =
+  (towards: 1 | -1): Draw =>
+  (path) => {
+    across(path);
+    path.moveTo(-3.5, 3 * towards);
+    path.lineTo(0, 7 * towards);
+    path.lineTo(3.5, 3 * towards);
+  };
 
 /** The same for values that grow to the right. */
-const turned = (draw: Draw): Draw => (path) =>
-  draw({
-    moveTo: (x: number, y: number) => path.moveTo(-y, x),
-    lineTo: (x: number, y: number) => path.lineTo(-y, x),
-  });
+const turned =
+  (draw: Draw): Draw =>
+  (path) =>
+    draw({
+      moveTo: (x: number, y: number) => path.moveTo(-y, x),
+      lineTo: (x: number, y: number) => path.lineTo(-y, x),
+    });
 
 const KINDS = { value: across, above: angled(-1), below: angled(1) };
 

@@ -81,7 +81,10 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
   const all = recordsOf(contents, wanted);
   const panelOf = (record: Result): string =>
     wanted.panel === undefined ? '' : String(record.params[wanted.panel] ?? '');
-  const label = labels(all.map(({ record }) => record), wanted);
+  const label = labels(
+    all.map(({ record }) => record),
+    wanted,
+  );
   const drawn = all.flatMap(({ run, record }) => {
     const document = contents.documents[run];
     const y = document && numberOf(record, document.run);

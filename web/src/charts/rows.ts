@@ -7,6 +7,8 @@ import * as Plot from '@observablehq/plot';
 const LETTER = 6.2;
 /** Pixels of a line of names. */
 const LINE = 13;
+/** Pixels between rows whose names stand above, beside those of the names. */
+const TIGHT = 18;
 /** Names that take more of the width than this stand above their rows. */
 const SHARE = 0.45;
 
@@ -44,7 +46,7 @@ export function rows(names: string[], width: number, row: number): Rows {
   const over = { ...shared, ...look, textAnchor: 'start', lineAnchor: 'bottom' } as const;
   return {
     left: above ? EDGE : longest * LETTER + 20,
-    height: names.length * (row + extra) + extra,
+    height: names.length * ((above ? TIGHT : row) + extra) + extra,
     scale: { type: 'point', domain: numbers, axis: null, padding: 0.7 },
     marks: [Plot.text(numbers, above ? { ...over, dx: 6 - EDGE, dy: -6 } : beside)],
   };

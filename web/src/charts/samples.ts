@@ -9,6 +9,10 @@ import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
 import { figure } from './figure';
 import { colour } from './marks';
 
+const SAYS =
+  'Each raw value, hollow where a counter says that its round was disturbed; ' +
+  'the line is the headline, the band its interval.';
+
 interface Value {
   process: number;
   at: number;
@@ -75,22 +79,26 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
     y: scale(axis),
     marks: [
       ...upright(axis),
-      Plot.axisX(numbers.filter((number) => (number - 1) % every === 0), {
-        text: String,
-        label: 'fresh processes, each with its values in order',
-        labelAnchor: 'center',
-        labelArrow: 'none',
-        tickSize: 0,
-      }),
-      ends && Plot.rectY([ends], {
-        x1: 0.5,
-        x2: count + 0.5,
-        y1: ([from]: [number, number]) => from,
-        y2: ([, to]: [number, number]) => to,
-        fill: 'var(--faint)',
-        fillOpacity: 0.13,
-        className: 'interval',
-      }),
+      Plot.axisX(
+        numbers.filter((number) => (number - 1) % every === 0),
+        {
+          text: String,
+          label: 'fresh processes, each with its values in order',
+          labelAnchor: 'center',
+          labelArrow: 'none',
+          tickSize: 0,
+        },
+      ),
+      ends &&
+        Plot.rectY([ends], {
+          x1: 0.5,
+          x2: count + 0.5,
+          y1: ([from]: [number, number]) => from,
+          y2: ([, to]: [number, number]) => to,
+          fill: 'var(--faint)',
+          fillOpacity: 0.13,
+          className: 'interval',
+        }),
       median !== null && Plot.ruleY([median], { stroke: 'var(--faint)', className: 'headline' }),
       Plot.dot(values, {
         x: 'at',
@@ -100,7 +108,10 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
         fill: ({ disturbed }: Value) => (disturbed ? 'var(--paper)' : colour(of.run)),
         className: 'values',
         title: ({ process, value, disturbed }: Value) =>
-          `process ${process}: ${quantity(value, unit)}${disturbed ? '\ndisturbed, by a counter' : ''}`,
+          [
+            `process ${process}: ${quantity(value, unit)}`,
+            ...(disturbed ? ['disturbed, by a counter'] : []),
+          ].join('\n'),
         tip: { maxRadius: 16 },
       }),
     ].filter((mark) => mark !== null && mark !== false),
@@ -114,7 +125,7 @@ function drawn(of: Sampled, contents: Contents): HTMLElement {
   return figure({
     id: 'samples',
     title: of.name,
-    says: 'Each raw value; hollow where a counter says that its round was disturbed. The line is the headline, the band its interval.',
+    says: SAYS,
     notes: thinned,
     wide: true,
     draw: (width) => draw(of, contents, width),
@@ -133,7 +144,8 @@ export function samples(contents: Contents): HTMLElement | null {
   const all = sampled(contents);
   const head = element('h2', { id: 'raw' }, 'Raw values');
   if (contents.left_out) {
-    const why = 'Those of these runs would make the page too large; a page of one run may hold its own.';
+    const why =
+      'Those of these runs would make the page too large; a page of one run may hold its own.';
     return element('section', { 'aria-labelledby': 'raw' }, head, element('p', {}, why));
   }
   if (all.length === 0) return null;

@@ -133,7 +133,8 @@ function changes(rows: Compared[]): Ratio[] {
   return rows.flatMap((row): Ratio[] => {
     if (row.ratio === null) return [];
     const [low, high] = row.interval ?? [row.ratio, row.ratio];
-    const kind = row.word === 'better' ? 1 : row.word === 'worse' ? 2 : row.word === 'changed' ? 3 : 0;
+    const kind =
+      row.word === 'better' ? 1 : row.word === 'worse' ? 2 : row.word === 'changed' ? 3 : 0;
     const word = row.word.replaceAll('_', ' ');
     const title = [
       nameOf(row),
@@ -146,7 +147,13 @@ function changes(rows: Compared[]): Ratio[] {
   });
 }
 
-function forest(id: string, title: string, says: string, ratios: Ratio[], head: string): HTMLElement {
+function forest(
+  id: string,
+  title: string,
+  says: string,
+  ratios: Ratio[],
+  head: string,
+): HTMLElement {
   const top = ratios.slice(0, ROWS_MAX);
   const rest = ratios.length - top.length;
   return figure({
@@ -157,7 +164,8 @@ function forest(id: string, title: string, says: string, ratios: Ratio[], head: 
     wide: true,
     draw: (width) => drawForest(top, width),
     head: ['case', head, 'details'],
-    rows: () => ratios.map((of) => [of.name, ratioText(of), of.title.split('\n').slice(1).join('; ')]),
+    rows: () =>
+      ratios.map((of) => [of.name, ratioText(of), of.title.split('\n').slice(1).join('; ')]),
   });
 }
 
@@ -166,7 +174,13 @@ function comparison(contents: Contents): HTMLElement[] {
   if (compared === null) return [];
   const ratios = changes(compared.rows);
   if (ratios.length === 0) {
-    return [element('p', { class: 'none' }, 'The two runs have no metric in common that could be compared.')];
+    return [
+      element(
+        'p',
+        { class: 'none' },
+        'The two runs have no metric in common that could be compared.',
+      ),
+    ];
   }
   return [
     forest(
@@ -182,8 +196,17 @@ function comparison(contents: Contents): HTMLElement[] {
 function fromPredictions(contents: Contents): HTMLElement[] {
   const ratios = offs(contents);
   if (ratios.length === 0) return [];
-  const says = 'Measured ÷ predicted, the furthest first; green agrees, red differs, grey is undecided.';
-  return [forest('predicted', 'How far measured values lie from their predictions', says, ratios, 'measured ÷ predicted')];
+  const says =
+    'Measured ÷ predicted, the furthest first; green agrees, red differs, grey is undecided.';
+  return [
+    forest(
+      'predicted',
+      'How far measured values lie from their predictions',
+      says,
+      ratios,
+      'measured ÷ predicted',
+    ),
+  ];
 }
 
 /** The section of all charts; what the runs have nothing for is named, with what measures it. */
@@ -200,7 +223,13 @@ export function charts(contents: Contents): HTMLElement {
     const why = there === undefined ? undefined : reasonsOf(there.record)[0];
     const what = `${spec.title} (${spec.metrics.join(', ')})`;
     return why === undefined
-      ? element('li', {}, `Not measured: ${what}; `, element('code', {}, spec.measure), ' measures it.')
+      ? element(
+          'li',
+          {},
+          `Not measured: ${what}; `,
+          element('code', {}, spec.measure),
+          ' measures it.',
+        )
       : element('li', {}, `No number: ${what}: ${why}.`);
   });
   return element(
