@@ -209,29 +209,29 @@ mod page {
         document.records[0].verdict = Verdict::default();
         let samples = document.records[0].samples.as_mut().expect("samples");
         let sample = samples[0].clone();
-        *samples = (0..40)
+        *samples = (0..250)
             .map(|process| {
                 let mut sample = sample.clone();
                 sample.process = process;
                 sample.disturbed = vec![0];
-                sample.values = (0..20_000).map(|at| 1.0 + f64::from(at) / 20_000.0).collect();
+                sample.values = (0..2_000).map(|at| 1.0 + f64::from(at) / 2_000.0).collect();
                 sample
             })
             .collect();
         let file = written(&place, "many.json", &document);
-        assert!(fs::metadata(&file).expect("a file").len() > 3 * PAGE_BYTES);
+        assert!(fs::metadata(&file).expect("a file").len() > 2 * PAGE_BYTES);
         assert!(report(&place, &[&file]).status.success());
         let path = place.path().join("report.html");
         assert!(fs::metadata(&path).expect("a page").len() < PAGE_BYTES);
         let page = of_file(&path);
         assert_eq!(page["left_out"], false);
         let processes = page["samples"][0][0].as_array().expect("processes");
-        assert_eq!(processes.len(), 40);
-        let values = processes[39]["values"].as_array().expect("values");
-        let every = processes[39]["every"].as_u64().expect("a number") as usize;
-        assert_eq!(values.len(), 20_000usize.div_ceil(every));
-        assert!(values.len() > 500, "{}", values.len());
-        assert_eq!(processes[39]["disturbed"], serde_json::json!([0]));
+        assert_eq!(processes.len(), 250);
+        let values = processes[249]["values"].as_array().expect("values");
+        let every = processes[249]["every"].as_u64().expect("a number") as usize;
+        assert_eq!(values.len(), 2_000usize.div_ceil(every));
+        assert!(values.len() > 200, "{}", values.len());
+        assert_eq!(processes[249]["disturbed"], serde_json::json!([0]));
         // From the beginning to the end of the process.
         let last = values.last().and_then(Value::as_f64).expect("a value");
         assert!(last > 1.99, "{last}");
