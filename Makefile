@@ -3,15 +3,23 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build test docs bench bench-memory bench-file bench-store repeatability compare-check simulate lab soak install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-store repeatability compare-check simulate lab soak install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run
 	$(FATHOM) run --quick
 
-build: needs
-	$(CARGO) build --release --locked
+build: needs ## the program; with the page of `fathom report` where Node can build it
+	@lab/web.sh; case $$? in \
+	0) $(CARGO) build --release --locked --features page ;; \
+	3) echo "web: fathom is built without the page of its report" >&2; \
+	   $(CARGO) build --release --locked ;; \
+	*) exit 1 ;; esac
 
-test: needs ## everything that continuous integration runs
+web: ## the page of `fathom report`: types from the schema, checked, bundled; needs Node
+	lab/web.sh
+
+test: ## everything that continuous integration runs
+	@lab/needs.sh tests
 	$(CARGO) run --quiet --locked --package xtask -- test
 
 docs: ## regenerate docs/METRICS.md and the schemas

@@ -1,14 +1,27 @@
 #!/usr/bin/env bash
-# Installs what building and testing need beyond Rust, where it is missing and we may.
+# Installs what building and testing need beyond Rust, where it is missing and we may. With `tests`
+# also a browser for the page of `fathom report`, without which its tests are skipped.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
+get() {
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get update -qq &&
+    apt-get install -y -qq -o DPkg::Lock::Timeout=120 --no-install-recommends "$@" >/dev/null
+}
 need cc build-essential
 need pgrep procps
-[ ${#missing[@]} -eq 0 ] && exit 0
-if [ "$(id -u)" -ne 0 ]; then
-  echo "needs: ${missing[*]} missing; install with: sudo apt-get install ${missing[*]}" >&2
-  exit 2
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" -ne 0 ]; then
+    echo "needs: ${missing[*]} missing; install with: sudo apt-get install ${missing[*]}" >&2
+    exit 2
+  fi
+  get "${missing[@]}"
 fi
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq && apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+[ "${1:-}" = tests ] || exit 0
+# Without Node there is no page to look at.
+command -v node >/dev/null 2>&1 || exit 0
+command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 && exit 0
+if [ "$(id -u)" -ne 0 ] || ! get chromium; then
+  echo "needs: chromium is missing; the tests that look at the page in it are skipped" >&2
+fi

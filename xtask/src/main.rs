@@ -15,6 +15,7 @@ mod simulate;
 mod soak;
 mod test;
 mod tidy;
+mod web;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-use crate::{docs, tidy};
+use crate::{docs, tidy, web};
 
 /// How a test says that it cannot run here.
 const SKIPPED: &str = "skipped: ";
@@ -26,10 +26,17 @@ pub(crate) fn everything(root: &Path) -> ExitCode {
     step(&mut count, "generated files", docs::check(root));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     command(&mut count, "format", root, &cargo, &["fmt", "--all", "--check"]);
-    let lints =
-        ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+    let features = page(&mut count, root);
+    let lints = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet"];
+    let lints = [&lints[..], features, &["--", "-D", "warnings"]].concat();
     command(&mut count, "lints", root, &cargo, &lints);
-    tests(&mut count, root, &cargo);
+    tests(&mut count, root, &cargo, features);
+    if !features.is_empty() {
+        let [passed, failed, skipped] = web::tests(root);
+        count.passed += passed;
+        count.failed += failed;
+        count.skipped += skipped;
+    }
     let Count { passed, failed, skipped } = count;
     println!("{passed} passed, {failed} failed, {skipped} skipped");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -50,10 +57,25 @@ fn note(count: &mut Count, name: &str, good: bool) {
     *(if good { &mut count.passed } else { &mut count.failed }) += 1;
 }
 
+/// Builds the page of `report`: the features that all else is built with.
+fn page(count: &mut Count, root: &Path) -> &'static [&'static str] {
+    match web::build(root) {
+        web::Built::Skipped => {
+            count.skipped += 1;
+            &[]
+        }
+        web::Built::Steps(steps) => {
+            steps.iter().for_each(|(name, good)| note(count, name, *good));
+            if steps.iter().all(|(_, good)| *good) { &web::FEATURE } else { &[] }
+        }
+    }
+}
+
 /// The workspace's tests. What those that passed say of themselves is left out, but for why they
 /// were skipped; what those that failed say is said once more at the end.
-fn tests(count: &mut Count, root: &Path, cargo: &str) {
-    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"];
+fn tests(count: &mut Count, root: &Path, cargo: &str, features: &[&str]) {
+    let arguments = ["test", "--workspace", "--locked", "--no-fail-fast"];
+    let arguments = [&arguments[..], features, &["--", "--show-output"]].concat();
     let child =
         Command::new(cargo).args(arguments).current_dir(root).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else { return note(count, "tests", false) };

@@ -2,6 +2,7 @@
 
 pub mod crosscheck;
 pub mod file;
+pub mod report;
 mod size;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ Examples:
   fathom doctor                  whether this machine can be measured well just now
   fathom show                    the last run again
   fathom compare latest~1 latest two runs, metric by metric
+  fathom report                  the last run as a page for a browser
   fathom file read /var/log/syslog --block 4K   one file, block by block, with its checksum
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
@@ -90,6 +92,8 @@ pub enum Command {
     Crosscheck(crosscheck::CrosscheckArguments),
     /// Compare two kept runs, metric by metric.
     Compare(CompareArguments),
+    /// Write kept runs as one page for a browser: tables and charts in a file of its own.
+    Report(report::ReportArguments),
     /// A metric over time: its value in every kept run, and since when it is another.
     History(HistoryArguments),
     /// Print kept runs for other programs: JSON lines, CSV, or OpenMetrics.

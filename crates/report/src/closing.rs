@@ -1,11 +1,40 @@
 //! What a run says after its last number: the paragraph a person can use.
 
 use fathom_record::{Cause, Document, Record, RunState, State};
+use serde::Serialize;
 
 use crate::counts::{agreements, cause_words, causes, counts_of, without_model};
 use crate::findings::findings;
 use crate::paint::{CARE, of_state, paint_lines};
 use crate::wrap::{NARROWEST, glued, wrapped};
+
+/// What is to be said of a run as a whole, in sentences.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Told {
+    /// What was done of what, for a run that did not come to its end.
+    progress: Option<String>,
+    /// How many were valid, noisy, unavailable.
+    counts: String,
+    /// What is most remarkable.
+    findings: Vec<String>,
+    /// What spoils the run as a whole.
+    verdict: Option<String>,
+    /// How long it took, how its clock stood, what was tuned, and its notes.
+    whole: Vec<String>,
+}
+
+impl Told {
+    /// Of this run.
+    pub(crate) fn of(document: &Document) -> Self {
+        Self {
+            progress: progress(document),
+            counts: summary(document),
+            findings: findings(&document.records),
+            verdict: run_verdict(document),
+            whole: whole_run(document),
+        }
+    }
+}
 
 /// How many were valid, noisy, unavailable; what is most remarkable; what holds for the run as a
 /// whole; and how to see it again. Begins with a blank line.
@@ -13,17 +42,17 @@ pub fn closing(document: &Document, width: usize) -> String {
     let width = width.max(NARROWEST);
     let mut text = String::from("\n");
     let paragraph = |words: &str| wrapped(words, width, "", "");
-    if let Some(words) = progress(document) {
+    let Told { progress, counts, findings, verdict, whole } = Told::of(document);
+    if let Some(words) = progress {
         text += &paint_lines(CARE, &paragraph(&words));
     }
-    text += &paragraph(&summary(document));
-    for (i, finding) in findings(&document.records).iter().enumerate() {
+    text += &paragraph(&counts);
+    for (i, finding) in findings.iter().enumerate() {
         text += &wrapped(finding, width, &format!("{}. ", i + 1), "   ");
     }
-    if let Some(words) = run_verdict(document) {
+    if let Some(words) = verdict {
         text += &paint_lines(of_state(document.run.verdict.state), &paragraph(&words));
     }
-    let whole = whole_run(document);
     if !whole.is_empty() {
         text += &paragraph(&whole.join(" "));
     }

@@ -16,6 +16,7 @@ pub mod compare;
 pub mod crosscheck;
 pub mod export;
 pub mod history;
+pub mod page;
 pub mod reference;
 
 mod account;

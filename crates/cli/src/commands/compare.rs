@@ -5,7 +5,7 @@ use fathom_report::Layout;
 use fathom_report::compare::{self as comparing, Comparison, Noise};
 
 use super::{reference, stored};
-use crate::arguments::CompareArguments;
+use crate::arguments::{CompareArguments, StoreArguments};
 use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
 
@@ -17,7 +17,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
         return reference::beside(name, arguments);
     }
     let (a, b) = sides(arguments)?;
-    let noise = noise(&a, &b, arguments);
+    let noise = noise(&a, &b, &arguments.store);
     let comparison = comparing::compare_to_all(&refs(&a), &b, &noise, arguments.seed);
     something_compared(&comparison)?;
     let mut output = Output::new();
@@ -107,8 +107,8 @@ fn refs(documents: &[Document]) -> Vec<&Document> {
 
 /// How far runs like these lie apart where nothing was changed, by the kept runs of the host. A
 /// store that is not there or cannot be read teaches nothing.
-fn noise(a: &[Document], b: &Document, arguments: &CompareArguments) -> Noise {
-    let kept = stored::open(&arguments.store)
+pub(super) fn noise(a: &[Document], b: &Document, store: &StoreArguments) -> Noise {
+    let kept = stored::open(store)
         .and_then(|store| Ok(store.newest_of(&b.host.name, b.run.effort, TEACHING)?));
     kept.map_or_else(|_| Noise::default(), |(kept, _)| Noise::learn(&kept, a, b))
 }

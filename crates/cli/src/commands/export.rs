@@ -49,7 +49,7 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
 }
 
 /// Writes a file whole or not at all.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let refused =
         |error: &dyn std::fmt::Display| Usage(format!("write {}: {error}", path.display()));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

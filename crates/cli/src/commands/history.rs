@@ -16,8 +16,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .map_err(|error| Usage(error.to_string()))?;
     let store = stored::open(&arguments.store)?;
-    let this_host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let host = arguments.host.clone().unwrap_or_else(this_host);
+    let host = arguments.host.clone().unwrap_or_else(stored::this_host);
     let mut output = Output::new();
     let mut all = Vec::new();
     for entry in plan.metrics(false) {

@@ -14,6 +14,7 @@ mod import;
 mod list;
 mod man;
 mod reference;
+mod report;
 mod run;
 mod show;
 mod start;
@@ -36,6 +37,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Show(show) => show::show(show),
         Command::Crosscheck(crosscheck) => crosscheck::crosscheck(crosscheck),
         Command::Compare(compare) => compare::compare(compare),
+        Command::Report(report) => report::report(report),
         Command::History(history) => history::history(history),
         Command::Export(export) => export::export(export),
         Command::Import(import) => import::import(import),

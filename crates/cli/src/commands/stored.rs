@@ -48,6 +48,27 @@ pub(super) fn document(
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
 
+/// The last run of this host; of any where this one has none.
+pub(super) fn latest_of_this_host(
+    samples: bool,
+    arguments: &StoreArguments,
+) -> anyhow::Result<Document> {
+    let store = open(arguments)?;
+    let host = this_host();
+    let runs = store.runs().map_err(|error| Usage(error.to_string()))?;
+    match runs.into_iter().find(|row| row.host_name == host) {
+        Some(row) => {
+            store.document(&row.id, samples).with_context(|| format!("read run {}", row.id))
+        }
+        None => document("latest", samples, arguments),
+    }
+}
+
+/// The name of this host, as runs have it.
+pub(super) fn this_host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// The newest run with a result of the host of this name.
 fn newest_of(store: &Store, host: &str) -> Option<String> {
     let runs = store.runs().ok()?;

@@ -19,6 +19,7 @@ mod group;
 mod laboratory;
 mod memory;
 mod reference;
+mod report;
 mod spoilt;
 mod views;
 

@@ -1,0 +1,77 @@
+// One row a case: its value with its interval, and what was predicted.
+
+import * as Plot from '@observablehq/plot';
+import { letter } from '../contents';
+import { LOOKS, across, scale, valueAxis } from './axes';
+import { colour, filled, near, predictions, ranges, ticks } from './marks';
+import type { Point, Points } from './points';
+import { rows } from './rows';
+
+const ROW = 26;
+/** From here on the differences of small values need a logarithmic axis. */
+const RATIO = 8;
+
+export function drawDots(points: Points, width: number): SVGSVGElement[] {
+  const several = new Set(points.drawn.map((point) => point.run)).size > 1;
+  const order = [...new Set(points.drawn.map((point) => point.series))];
+  const all = [...points.drawn].sort(
+    (a, b) => order.indexOf(a.series) - order.indexOf(b.series) || a.run - b.run,
+  );
+  const names = all.map(({ series, run }) => (several ? `${series} ${letter(run)}` : series));
+  const { left, height, scale: y, marks } = rows(names, width, ROW);
+  const ink = (point: Point): string => colour(point.run);
+  const row = (point: Point): number => all.indexOf(point);
+  type At = { point: Point };
+  const place = { y: ({ point }: At) => row(point), stroke: ({ point }: At) => ink(point) };
+  const fits = near(all);
+  const predicted = predictions(all).filter(({ at }) => fits(at));
+  const bands = ranges(all).filter(({ low, high }) => fits(low) && fits(high));
+  const values = [
+    ...all.flatMap((point) => [point.y, point.low, point.high]),
+    ...predicted.map(({ at }) => at),
+    ...bands.flatMap(({ low, high }) => [low, high]),
+  ];
+  const bottom = Math.min(...values);
+  const log = bottom > 0 && Math.max(...values) / bottom > RATIO;
+  // A number is wider than it is high: fewer ticks than an upright axis has.
+  const axis = valueAxis(values, points.unit, log, (width - left) * 0.55);
+  const range = { ...place, x1: 'low', x2: 'high', strokeWidth: 9, strokeOpacity: 0.18 };
+  const plot = Plot.plot({
+    width,
+    height: height + 44,
+    marginLeft: left,
+    marginRight: 26,
+    marginTop: 26,
+    marginBottom: 18,
+    ...LOOKS,
+    x: scale(axis),
+    y,
+    marks: [
+      Plot.gridX(axis.ticks, {}),
+      across(axis, { anchor: 'top', tickSize: 0, label: null }),
+      ...marks,
+      Plot.ruleY(bands, { ...range, className: 'predicted-ranges' }),
+      ...ticks(predicted, { ...place, x: 'at', className: 'predictions' }, true),
+      Plot.ruleY(all, {
+        y: row,
+        x1: 'low',
+        x2: 'high',
+        stroke: ink,
+        strokeWidth: 1.25,
+        className: 'intervals',
+      }),
+      Plot.dot(all, {
+        x: 'y',
+        y: row,
+        stroke: ink,
+        fill: (point: Point) => filled(point, ink(point)),
+        strokeWidth: 1.5,
+        r: 3.5,
+        className: 'measured',
+        title: 'title',
+        tip: { maxRadius: 24 },
+      }),
+    ],
+  });
+  return [plot as SVGSVGElement];
+}

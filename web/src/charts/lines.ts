@@ -1,0 +1,250 @@
+// A quantity over a parameter: a line for each kind of case and each run.
+
+import * as Plot from '@observablehq/plot';
+import type { Contents, Document } from '../contents';
+import { letter } from '../contents';
+import { isSize, words } from '../parameters';
+import type { Axis } from './axes';
+import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
+import { LETTER, drawLegend, legend } from './legend';
+import { apart, colour, filled, near, predictions, ranges, ticks } from './marks';
+import type { Point, Points } from './points';
+import type { LineSpec } from './specs';
+
+/** How a run's line is drawn, so that runs differ without colour. */
+const DASHES = ['none', '5 3', '1.5 3', '8 3 1.5 3', '12 3', '3 6'];
+const SYMBOLS = ['circle', 'square', 'triangle', 'diamond', 'times', 'star'] as const;
+const LINE = 14;
+/** Narrower panels than this stand beneath each other. */
+const PANEL = 300;
+/** An interval that is wider than the values by more than this makes the axis a logarithmic one. */
+const WIDE = 3;
+/** Names that take more of a panel than this stand above. */
+const NAMES = 0.3;
+/** Room for the values beside their axis. */
+const LEFT = 66;
+
+/** Caches of the measured CPU whose ends a chart over sizes marks. */
+function caches(document: Document | undefined): { size: number; name: string }[] {
+  const all = document?.host.cpu.caches ?? [];
+  const data = all.filter((cache) => cache.kind !== 'instruction');
+  return data.map((cache) => ({ size: cache.size_bytes, name: `L${cache.level}` }));
+}
+
+interface Setting {
+  points: Points;
+  series: string[];
+  /** The runs that have points here. */
+  runs: number[];
+}
+
+/** What tells a point's line from the others; nothing where there is only one. */
+function nameIn({ series, runs }: Setting, point: Point): string {
+  const parts = [runs.length > 1 && letter(point.run), series.length > 1 && point.series];
+  return parts.filter(Boolean).join(' ');
+}
+
+/** The last point of each line, where its name stands. */
+function ends(setting: Setting): { point: Point; name: string }[] {
+  const last = new Map<string, Point>();
+  for (const point of setting.points.drawn) {
+    const key = [point.panel, point.series, point.run].join('\n');
+    const other = last.get(key);
+    if (other === undefined || point.x > other.x) last.set(key, point);
+  }
+  return [...last.values()].map((point) => ({ point, name: nameIn(setting, point) }));
+}
+
+function lines({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
+  return runs.map((run) =>
+    Plot.line(
+      points.drawn.filter((point) => point.run === run).sort((a, b) => a.x - b.x),
+      {
+        x: 'x',
+        y: 'y',
+        z: 'series',
+        fx: 'panel',
+        stroke: ink,
+        strokeWidth: 1.5,
+        strokeDasharray: DASHES[run % DASHES.length] ?? 'none',
+        className: 'lines',
+      },
+    ),
+  );
+}
+
+function dots({ points, runs }: Setting, ink: (point: Point) => string): Plot.Markish[] {
+  return runs.map((run) => {
+    const own = points.drawn.filter((point) => point.run === run);
+    return Plot.dot(own, {
+      x: 'x',
+      y: 'y',
+      fx: 'panel',
+      stroke: ink,
+      fill: (point: Point) => filled(point, ink(point)),
+      strokeWidth: 1.5,
+      r: 3,
+      symbol: SYMBOLS[run % SYMBOLS.length] ?? 'circle',
+      className: 'measured',
+      title: 'title',
+      tip: { maxRadius: 24 },
+    });
+  });
+}
+
+function predicted({ points }: Setting, ink: (point: Point) => string): Plot.Markish[] {
+  const fits = near(points.drawn);
+  type At = { point: Point };
+  const place = {
+    x: ({ point }: At) => point.x,
+    fx: ({ point }: At) => point.panel,
+    stroke: ({ point }: At) => ink(point),
+  };
+  const within = ranges(points.drawn).filter(({ low, high }) => fits(low) && fits(high));
+  const range = { ...place, y1: 'low', y2: 'high', strokeWidth: 7, strokeOpacity: 0.18 };
+  const at = predictions(points.drawn).filter((one) => fits(one.at));
+  return [
+    Plot.ruleX(within, { ...range, className: 'predicted-ranges' }),
+    ...ticks(at, { ...place, y: 'at', strokeOpacity: 0.75, className: 'predictions' }),
+  ];
+}
+
+function names(setting: Setting, ink: (point: Point) => string): Plot.Markish {
+  type End = { point: Point };
+  return Plot.text(ends(setting), {
+    x: ({ point }: End) => point.x,
+    y: ({ point }: End) => point.y,
+    fx: ({ point }: End) => point.panel,
+    fill: ({ point }: End) => ink(point),
+    text: 'name',
+    textAnchor: 'start',
+    dx: 9,
+    fontWeight: 600,
+    className: 'names',
+    render: apart(LINE),
+  });
+}
+
+function marked(setting: Setting, contents: Contents, top: number): Plot.Markish[] {
+  const [low, high] = [0, 1].map((end) =>
+    Math[end === 0 ? 'min' : 'max'](...setting.points.drawn.map((point) => point.x)),
+  );
+  const inside = caches(contents.documents[0]).filter(
+    ({ size }) => size > (low ?? 0) && size < (high ?? 0),
+  );
+  return [
+    Plot.ruleX(inside, { x: 'size', stroke: 'var(--line)', className: 'caches' }),
+    Plot.text(inside, {
+      x: 'size',
+      y: top,
+      text: 'name',
+      dx: -4,
+      dy: 6,
+      textAnchor: 'end',
+      fill: 'var(--faint)',
+      className: 'names-of-caches',
+    }),
+  ];
+}
+
+/** Panels stand in the order of the records; on a narrow page each has a chart of its own. */
+export function drawLines(
+  spec: LineSpec,
+  points: Points,
+  contents: Contents,
+  width: number,
+): SVGSVGElement[] {
+  const { panel } = spec;
+  const panels = [...new Set(points.drawn.map((point) => point.panel))];
+  if (panels.length > 1 && width < PANEL * panels.length) {
+    return panels.map((only) => {
+      const drawn = points.drawn.filter((point) => point.panel === only);
+      return drawPanels(spec, { ...points, drawn }, contents, width, panel, [only]);
+    });
+  }
+  return [drawPanels(spec, points, contents, width, panel, panels)];
+}
+
+/** The axis of the values, with what is predicted near them. */
+function valuesOf({ drawn, unit }: Points, spec: LineSpec, pixels: number): Axis {
+  const fits = near(drawn);
+  const values = [
+    ...drawn.flatMap((point) => [point.y, point.low, point.high]),
+    ...predictions(drawn)
+      .map(({ at }) => at)
+      .filter(fits),
+    ...ranges(drawn).flatMap(({ low, high }) => [low, high].filter(fits)),
+  ];
+  const top = Math.max(...drawn.map((point) => point.y));
+  return valueAxis(values, unit, spec.yLog || Math.max(...values) > WIDE * top, pixels);
+}
+
+function drawPanels(
+  spec: LineSpec,
+  points: Points,
+  contents: Contents,
+  width: number,
+  panel: string | undefined,
+  panels: string[],
+): SVGSVGElement {
+  const series = [...new Set(points.drawn.map((point) => point.series))];
+  const runs = [...new Set(points.drawn.map((point) => point.run))];
+  const setting = { points, series, runs };
+  const ink = (point: Point): string => colour(series.indexOf(point.series));
+  const step = (width - LEFT) / panels.length;
+  const longest = Math.max(...ends(setting).map(({ name }) => name.length)) * LETTER;
+  const above = longest > step * NAMES ? legend(ends(setting), width) : null;
+  // Names stand beside the lines of every panel, or above all of them.
+  const room = above ? 16 : longest + 16;
+  const head = (above?.height ?? 0) + (panel === undefined ? 16 : 36);
+  const height = (spec.wide && width > 700 ? 370 : 290) + head;
+  const y = valuesOf(points, spec, height - head - 44);
+  const values = points.drawn.map((point) => point.x);
+  const x = parameterAxis(values, spec.xScale, isSize(spec.x), step - room);
+  const facets: Plot.ScaleOptions = {
+    axis: 'top',
+    label: null,
+    paddingInner: room / step,
+    paddingOuter: 0,
+    domain: panels,
+    tickFormat: (name) => words(panel ?? '', name),
+  };
+  const plot = Plot.plot({
+    width,
+    height,
+    marginLeft: LEFT,
+    marginRight: room,
+    marginTop: head,
+    marginBottom: 44,
+    ...LOOKS,
+    x: scale(x),
+    y: scale(y),
+    fx: panel === undefined ? { axis: null, padding: 0 } : facets,
+    marks: [
+      ...upright(y),
+      across(x, {
+        label: spec.xLabel,
+        labelAnchor: 'center',
+        labelArrow: 'none',
+        labelOffset: 38,
+        tickSize: 4,
+      }),
+      ...(spec.caches ? marked(setting, contents, y.domain.at(-1) ?? 1) : []),
+      ...predicted(setting, ink),
+      ...lines(setting, ink),
+      Plot.ruleX(points.drawn, {
+        x: 'x',
+        y1: 'low',
+        y2: 'high',
+        fx: 'panel',
+        stroke: ink,
+        strokeWidth: 1.25,
+        className: 'intervals',
+      }),
+      ...dots(setting, ink),
+      above ? null : names(setting, ink),
+    ],
+  }) as SVGSVGElement;
+  if (above) plot.append(drawLegend(above.items, ink));
+  return plot;
+}

@@ -1,0 +1,117 @@
+// Points of a chart from records: what is drawn, and what is left out and why.
+
+import type { Contents, Document, Result, Unit } from '../contents';
+import {
+  intervalOf,
+  letter,
+  measuredText,
+  nameOf,
+  numberOf,
+  predictedRange,
+  reasonsOf,
+  shown,
+  wordsOf,
+} from '../contents';
+import { words } from '../parameters';
+
+/** What every drawn record has, whatever the chart. */
+export interface Point {
+  run: number;
+  record: Result;
+  /** Its line, or its row. */
+  series: string;
+  panel: string;
+  x: number;
+  y: number;
+  low: number;
+  high: number;
+  noisy: boolean;
+  /** What is told where one points at it. */
+  title: string;
+}
+
+export interface Points {
+  drawn: Point[];
+  /** Records of the chart's metrics that show no number. */
+  without: { run: number; record: Result }[];
+  /** All of them, in order. */
+  all: { run: number; record: Result }[];
+  unit: Unit;
+}
+
+interface Wanted {
+  metrics: string[];
+  only?: (params: Result['params']) => boolean;
+  x?: string;
+  panel?: string;
+}
+
+/** The records of some metrics, in all runs. */
+export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
+  return contents.documents.flatMap((document, run) =>
+    document.records
+      .filter((record) => wanted.metrics.includes(record.metric))
+      .filter((record) => wanted.x === undefined || typeof record.params[wanted.x] === 'number')
+      .filter((record) => wanted.only === undefined || wanted.only(record.params))
+      .map((record) => ({ run, record })),
+  );
+}
+
+/** Names of the parameters that differ among records: they tell lines apart. */
+function differing(records: Result[], except: (string | undefined)[]): string[] {
+  const names = [...new Set(records.flatMap((record) => Object.keys(record.params)))];
+  const several = (name: string): boolean =>
+    new Set(records.map((record) => record.params[name])).size > 1;
+  return names.filter((name) => !except.includes(name) && several(name));
+}
+
+/** What tells a record's line, or row, from the others: words, and the metric where several are. */
+function labels(records: Result[], wanted: Wanted): (record: Result) => string {
+  const names = differing(records, [wanted.x, wanted.panel]);
+  const metrics = new Set(records.map((record) => record.metric)).size > 1;
+  return (record) => {
+    const own = names.filter((name) => name in record.params);
+    const parts = own.map((name) => words(name, record.params[name] ?? ''));
+    const last = metrics ? [record.metric.split('.').at(-1) ?? record.metric] : [];
+    return [...last, ...parts].join(', ') || record.title;
+  };
+}
+
+export function pointsOf(contents: Contents, wanted: Wanted): Points {
+  const all = recordsOf(contents, wanted);
+  const panelOf = (record: Result): string =>
+    wanted.panel === undefined ? '' : String(record.params[wanted.panel] ?? '');
+  const label = labels(
+    all.map(({ record }) => record),
+    wanted,
+  );
+  const drawn = all.flatMap(({ run, record }) => {
+    const document = contents.documents[run];
+    const y = document && numberOf(record, document.run);
+    if (document === undefined || y == null) return [];
+    const panel = panelOf(record);
+    const [low, high] = intervalOf(record, document.run) ?? [y, y];
+    const title = tellPoint(record, document, contents.documents.length > 1 ? run : null);
+    const x = wanted.x === undefined ? 0 : Number(record.params[wanted.x]);
+    const series = label(record);
+    const noisy = record.verdict.state === 'noisy';
+    return [{ run, record, series, panel, x, y, low, high, noisy, title }];
+  });
+  const without = all.filter(({ run, record }) => {
+    const document = contents.documents[run];
+    return document !== undefined && shown(record, document.run).kind !== 'number';
+  });
+  return { drawn, without, all, unit: all[0]?.record.unit ?? 'ratio' };
+}
+
+/** A record in some lines, for whoever points at it. */
+export function tellPoint(record: Result, document: Document, run: number | null): string {
+  const predicted = predictedRange(record);
+  return [
+    run === null ? nameOf(record) : `${letter(run)}: ${nameOf(record)}`,
+    measuredText(record, document.run),
+    predicted === '' ? `no model: ${record.no_model ?? ''}` : `predicted ${predicted}`,
+    wordsOf(record).join(', '),
+    ...reasonsOf(record),
+  ].join('\n');
+}

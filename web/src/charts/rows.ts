@@ -1,0 +1,53 @@
+// Charts of one row a case: where the names stand. Beside the rows where there is room, above them
+// on a narrow page; none is cut while the page is wide enough for it.
+
+import * as Plot from '@observablehq/plot';
+
+/** Pixels of a letter. */
+const LETTER = 6.2;
+/** Pixels of a line of names. */
+const LINE = 13;
+/** Pixels between rows whose names stand above, beside those of the names. */
+const TIGHT = 18;
+/** Names that take more of the width than this stand above their rows. */
+const SHARE = 0.45;
+
+/** Room for half of a number at the left end of the axis. */
+const EDGE = 24;
+
+export interface Rows {
+  /** Room for the names on the left. */
+  left: number;
+  height: number;
+  scale: Plot.ScaleOptions;
+  marks: Plot.Markish[];
+}
+
+/** A name in one line, or in two where it is too long for one. */
+function broken(name: string, letters: number): string {
+  if (name.length <= letters) return name;
+  const at = name.lastIndexOf(' ', letters);
+  const [first, rest] = at > 0 ? [name.slice(0, at), name.slice(at + 1)] : ['', name];
+  const cut = rest.length > letters ? `${rest.slice(0, letters - 1)}…` : rest;
+  return first === '' ? cut : `${first}\n${cut}`;
+}
+
+/** Rows of these names, numbered from 0: two cases may have the same name. */
+export function rows(names: string[], width: number, row: number): Rows {
+  const longest = Math.max(...names.map((name) => name.length));
+  const above = longest * LETTER > width * SHARE;
+  const letters = above ? Math.floor((width - EDGE) / LETTER) : longest;
+  const texts = names.map((name) => broken(name, letters));
+  const extra = above ? LINE * (texts.some((text) => text.includes('\n')) ? 2 : 1) : 0;
+  const numbers = names.map((_, at) => at);
+  const shared = { y: (at: number) => at, text: (at: number) => texts[at] ?? '' };
+  const look = { fill: 'currentColor', frameAnchor: 'left', className: 'names' } as const;
+  const beside = { ...shared, ...look, textAnchor: 'end', dx: -10 } as const;
+  const over = { ...shared, ...look, textAnchor: 'start', lineAnchor: 'bottom' } as const;
+  return {
+    left: above ? EDGE : longest * LETTER + 20,
+    height: names.length * ((above ? TIGHT : row) + extra) + extra,
+    scale: { type: 'point', domain: numbers, axis: null, padding: 0.7 },
+    marks: [Plot.text(numbers, above ? { ...over, dx: 6 - EDGE, dy: -6 } : beside)],
+  };
+}

@@ -1,0 +1,167 @@
+// The raw values of one case, process by process, in the order in which they were taken.
+
+import * as Plot from '@observablehq/plot';
+import type { Contents, Process, Result } from '../contents';
+import { intervalOf, letter, nameOf, numberOf, stands } from '../contents';
+import { element } from '../element';
+import { quantity } from '../quantity';
+import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
+import { figure } from './figure';
+import { colour } from './marks';
+
+const SAYS =
+  'Each raw value, hollow where a counter says that its round was disturbed; ' +
+  'the line is the headline, the band its interval.';
+
+interface Value {
+  process: number;
+  at: number;
+  value: number;
+  disturbed: boolean;
+}
+
+/** A case whose values are here. */
+interface Sampled {
+  run: number;
+  record: Result;
+  processes: Process[];
+  name: string;
+}
+
+export function sampled(contents: Contents): Sampled[] {
+  return contents.documents.flatMap((document, run) =>
+    document.records.flatMap((record, at) => {
+      const processes = contents.samples[run]?.[at] ?? [];
+      const before = contents.documents.length > 1 ? `${letter(run)}: ` : '';
+      const name = before + nameOf(record);
+      return processes.length > 0 && stands(record) ? [{ run, record, processes, name }] : [];
+    }),
+  );
+}
+
+/** Values side by side: those of a process in their order, processes one after another. */
+function valuesOf({ processes }: Sampled): Value[] {
+  return processes.flatMap((process, number) => {
+    const disturbed = new Set(process.disturbed ?? []);
+    return process.values.map((value, index) => ({
+      process: number + 1,
+      at: number + 0.6 + (0.8 * (index + 0.5)) / process.values.length,
+      value,
+      disturbed: disturbed.has(index),
+    }));
+  });
+}
+
+function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
+  const run = contents.documents[of.run]?.run;
+  const values = valuesOf(of);
+  const { unit } = of.record;
+  const all = values.map(({ value }) => value);
+  const median = run ? numberOf(of.record, run) : null;
+  const ends = run ? intervalOf(of.record, run) : null;
+  const log = Math.min(...all) > 0 && Math.max(...all) > 3 * Math.min(...all);
+  const height = 320;
+  const whole = [...all, ...(ends ?? [])];
+  // From nought, the differences among raw values could not be seen.
+  const axis = log ? valueAxis(whole, unit, true, height - 60) : closeAxis(whole, unit);
+  const count = of.processes.length;
+  const numbers = [...Array(count).keys()].map((at) => at + 1);
+  const every = Math.max(1, Math.ceil((count * 22) / (width - 80)));
+  const plot = Plot.plot({
+    width,
+    height,
+    marginLeft: 78,
+    marginRight: 12,
+    marginTop: 16,
+    marginBottom: 42,
+    ...LOOKS,
+    x: { type: 'linear', domain: [0.5, count + 0.5], axis: null },
+    y: scale(axis),
+    marks: [
+      ...upright(axis),
+      Plot.axisX(
+        numbers.filter((number) => (number - 1) % every === 0),
+        {
+          text: String,
+          label: 'fresh processes, each with its values in order',
+          labelAnchor: 'center',
+          labelArrow: 'none',
+          tickSize: 0,
+        },
+      ),
+      ends &&
+        Plot.rectY([ends], {
+          x1: 0.5,
+          x2: count + 0.5,
+          y1: ([from]: [number, number]) => from,
+          y2: ([, to]: [number, number]) => to,
+          fill: 'var(--faint)',
+          fillOpacity: 0.13,
+          className: 'interval',
+        }),
+      median !== null && Plot.ruleY([median], { stroke: 'var(--faint)', className: 'headline' }),
+      Plot.dot(values, {
+        x: 'at',
+        y: 'value',
+        r: 2.2,
+        stroke: colour(of.run),
+        fill: ({ disturbed }: Value) => (disturbed ? 'var(--paper)' : colour(of.run)),
+        className: 'values',
+        title: ({ process, value, disturbed }: Value) =>
+          [
+            `process ${process}: ${quantity(value, unit)}`,
+            ...(disturbed ? ['disturbed, by a counter'] : []),
+          ].join('\n'),
+        tip: { maxRadius: 16 },
+      }),
+    ].filter((mark) => mark !== null && mark !== false),
+  });
+  return [plot as SVGSVGElement];
+}
+
+function drawn(of: Sampled, contents: Contents): HTMLElement {
+  const every = Math.max(...of.processes.map((process) => process.every));
+  const thinned = every === 1 ? [] : [`Every ${every}th value of a process is shown.`];
+  return figure({
+    id: 'samples',
+    title: of.name,
+    says: SAYS,
+    notes: thinned,
+    wide: true,
+    draw: (width) => draw(of, contents, width),
+    head: ['process', 'value', 'disturbed'],
+    rows: () =>
+      valuesOf(of).map(({ process, value, disturbed }) => [
+        String(process),
+        quantity(value, of.record.unit),
+        disturbed ? 'yes' : '',
+      ]),
+  });
+}
+
+/** A choice of cases, and the values of the one that is chosen; null where the runs have none. */
+export function samples(contents: Contents): HTMLElement | null {
+  const all = sampled(contents);
+  const head = element('h2', { id: 'raw' }, 'Raw values');
+  if (contents.left_out) {
+    const why =
+      'Those of these runs would make the page too large; a page of one run may hold its own.';
+    return element('section', { 'aria-labelledby': 'raw' }, head, element('p', {}, why));
+  }
+  if (all.length === 0) return null;
+  const place = element('div', { class: 'charts' });
+  const choice = element('select', { id: 'sampled' });
+  choice.append(element('option', { value: '' }, 'choose a case'));
+  all.forEach(({ name }, at) => choice.append(element('option', { value: at }, name)));
+  choice.addEventListener('change', () => {
+    const of = choice.value === '' ? undefined : all[Number(choice.value)];
+    place.replaceChildren(...(of ? [drawn(of, contents)] : []));
+  });
+  return element(
+    'section',
+    { 'aria-labelledby': 'raw' },
+    head,
+    element('p', { class: 'filters' }, element('label', { for: 'sampled' }, 'Case '), choice),
+    place,
+  );
+}

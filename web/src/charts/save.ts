@@ -1,0 +1,56 @@
+// A chart as a file of its own: its colours and letters are written into it, so that it looks the
+// same wherever it is opened.
+
+const SPACE = 'http://www.w3.org/2000/svg';
+
+/** The page's colours, light, as a style for an element of its own. */
+function colours(): string {
+  const style = getComputedStyle(document.documentElement);
+  const names = [...Array(8).keys()].map((at) => `--s${at}`);
+  const kinds = [...Array(4).keys()].map((at) => `--k${at}`);
+  const all = [...names, ...kinds, '--paper', '--ink', '--line', '--faint'];
+  const light = (value: string): string => value.trim().replace(/^light-dark\(([^,]+),.*\)$/, '$1');
+  return all.map((name) => `${name}:${light(style.getPropertyValue(name))}`).join(';');
+}
+
+/** All drawings of a figure beneath each other, with the headline above, as one SVG. */
+export function standalone(drawing: Element, title: string): string {
+  const all = [...drawing.querySelectorAll<SVGSVGElement>(':scope > svg')];
+  const head = 34;
+  const width = Math.max(...all.map((svg) => Number(svg.getAttribute('width'))));
+  const heights = all.map((svg) => Number(svg.getAttribute('height')));
+  const height = heights.reduce((sum, each) => sum + each, head);
+  const whole = document.createElementNS(SPACE, 'svg');
+  whole.setAttribute('xmlns', SPACE);
+  whole.setAttribute('viewBox', `0 0 ${width} ${height}`);
+  whole.setAttribute('width', String(width));
+  whole.setAttribute('height', String(height));
+  whole.setAttribute(
+    'style',
+    `${colours()};color:var(--ink);background:var(--paper);font-family:system-ui,sans-serif`,
+  );
+  const headline = document.createElementNS(SPACE, 'text');
+  headline.textContent = title;
+  headline.setAttribute('x', '8');
+  headline.setAttribute('y', '22');
+  headline.setAttribute('style', 'font-size:15px;font-weight:600;fill:var(--ink)');
+  whole.append(headline);
+  let top = head;
+  all.forEach((svg, at) => {
+    const copy = svg.cloneNode(true) as SVGSVGElement;
+    copy.querySelectorAll('[aria-label="tip"]').forEach((tip) => tip.remove());
+    copy.setAttribute('y', String(top));
+    top += heights[at] ?? 0;
+    whole.append(copy);
+  });
+  return new XMLSerializer().serializeToString(whole);
+}
+
+export function saveSvg(drawing: Element, id: string, title: string): void {
+  const file = new Blob([standalone(drawing, title)], { type: 'image/svg+xml' });
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(file);
+  link.download = `${id}.svg`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

@@ -1,0 +1,258 @@
+// All charts: those of the specifications, and the ratios to predictions and between runs.
+
+import type { Compared, Contents, Result } from '../contents';
+import {
+  intervalOf,
+  letter,
+  measuredText,
+  nameOf,
+  numberOf,
+  predictedRange,
+  reasonsOf,
+  wordsOf,
+} from '../contents';
+import { element } from '../element';
+import { parametersText } from '../parameters';
+import { quantity } from '../quantity';
+import { drawDots } from './dots';
+import { figure } from './figure';
+import type { Ratio } from './forest';
+import { drawForest, ratioText } from './forest';
+import { drawLines } from './lines';
+import { drawMatrix } from './matrix';
+import type { Points } from './points';
+import { pointsOf, recordsOf, tellPoint } from './points';
+import type { Spec } from './specs';
+import { SPECS } from './specs';
+
+/** More rows than this are no chart any more: the rest is in its table. */
+const ROWS_MAX = 30;
+/** What is left out is named so many times, then counted. */
+const NAMED_MAX = 3;
+
+function missing(points: Points, contents: Contents): string[] {
+  if (points.without.length === 0) return [];
+  const told = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
+    const document = contents.documents[run];
+    const why = reasonsOf(record)[0] ?? '';
+    const state = document ? measuredText(record, document.run) : '';
+    return [nameOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
+  });
+  const more = points.without.length - told.length;
+  return [`Without a number: ${told.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
+}
+
+/** What other metrics say beside a chart. */
+function beside(spec: Spec, contents: Contents): string[] {
+  if (spec.kind !== 'lines' || spec.beside === undefined) return [];
+  const texts = spec.beside;
+  return recordsOf(contents, { metrics: Object.keys(texts) }).flatMap(({ run, record }) => {
+    const document = contents.documents[run];
+    if (document === undefined) return [];
+    const whose = contents.documents.length > 1 ? `${letter(run)}, ` : '';
+    const of = Object.values(record.params).join(', ');
+    const what = of === '' ? texts[record.metric] : `${texts[record.metric]} (${of})`;
+    return [`${whose}${what}: ${measuredText(record, document.run)}`];
+  });
+}
+
+/** Of several runs, that only one is drawn. */
+function whose({ drawn }: Points, contents: Contents): string[] {
+  const runs = [...new Set(drawn.map((point) => point.run))];
+  const only = contents.documents.length > 1 && runs.length === 1;
+  return only ? [`From run ${letter(runs[0] ?? 0)} alone.`] : [];
+}
+
+function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
+  const draw = (width: number): SVGSVGElement[] => {
+    if (spec.kind === 'lines') return drawLines(spec, points, contents, width);
+    if (spec.kind === 'matrix') return drawMatrix(spec, points, contents, width);
+    return drawDots(points, width);
+  };
+  const aside = beside(spec, contents);
+  const several = contents.documents.length > 1 ? ['run'] : [];
+  return figure({
+    id: spec.id,
+    title: spec.title,
+    says: spec.says,
+    notes: [
+      ...whose(points, contents),
+      ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
+      ...missing(points, contents),
+    ],
+    ...(spec.wide ? { wide: true } : {}),
+    draw,
+    head: ['case', ...several, 'measured', 'predicted', 'verdict', 'because'],
+    rows: () =>
+      points.all.map(({ run, record }) => {
+        const document = contents.documents[run];
+        return [
+          nameOf(record),
+          ...(contents.documents.length > 1 ? [letter(run)] : []),
+          document ? measuredText(record, document.run) : '',
+          predictedRange(record) || 'no model',
+          wordsOf(record).join(', '),
+          reasonsOf(record).join('; '),
+        ];
+      }),
+  });
+}
+
+/** The metric and its parameters in words. */
+function told(of: { metric: string; params: Result['params'] }): string {
+  return [of.metric, parametersText(of.params)].filter(Boolean).join(': ');
+}
+
+/** Measured ÷ predicted, where a value was predicted; the furthest first. */
+function offs(contents: Contents): Ratio[] {
+  const all = contents.documents.flatMap((document, run) =>
+    document.records.flatMap((record): Ratio[] => {
+      const [value, predicted] = [numberOf(record, document.run), record.prediction?.value];
+      if (value === null || predicted == null || predicted <= 0 || value <= 0) return [];
+      const [low, high] = intervalOf(record, document.run) ?? [value, value];
+      const several = contents.documents.length > 1;
+      const kind = record.agreement === 'agrees' ? 1 : record.agreement === 'differs' ? 2 : 0;
+      return [
+        {
+          name: several ? `${letter(run)} ${told(record)}` : told(record),
+          ratio: value / predicted,
+          low: low / predicted,
+          high: high / predicted,
+          kind,
+          hollow: record.verdict.state === 'noisy',
+          title: tellPoint(record, document, several ? run : null),
+        },
+      ];
+    }),
+  );
+  return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
+}
+
+/** What became of each case from the first run to the second; in the order of the comparison. */
+function changes(rows: Compared[]): Ratio[] {
+  return rows.flatMap((row): Ratio[] => {
+    if (row.ratio === null) return [];
+    const [low, high] = row.interval ?? [row.ratio, row.ratio];
+    const kind =
+      row.word === 'better' ? 1 : row.word === 'worse' ? 2 : row.word === 'changed' ? 3 : 0;
+    const word = row.word.replaceAll('_', ' ');
+    const title = [
+      nameOf(row),
+      `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`,
+      word,
+      ...(row.noisy_a || row.noisy_b ? ['noisy'] : []),
+    ].join('\n');
+    const hollow = row.noisy_a || row.noisy_b;
+    return [{ name: told(row), ratio: row.ratio, low, high, kind, hollow, title }];
+  });
+}
+
+function forest(
+  id: string,
+  title: string,
+  says: string,
+  ratios: Ratio[],
+  head: string,
+): HTMLElement {
+  const top = ratios.slice(0, ROWS_MAX);
+  const rest = ratios.length - top.length;
+  return figure({
+    id,
+    title,
+    says,
+    notes: rest > 0 ? [`The ${rest} others are in the table.`] : [],
+    wide: true,
+    draw: (width) => drawForest(top, width),
+    head: ['case', head, 'details'],
+    rows: () =>
+      ratios.map((of) => [of.name, ratioText(of), of.title.split('\n').slice(1).join('; ')]),
+  });
+}
+
+function comparison(contents: Contents): HTMLElement[] {
+  const { comparison: compared } = contents;
+  if (compared === null) return [];
+  const ratios = changes(compared.rows);
+  if (ratios.length === 0) {
+    return [
+      element(
+        'p',
+        { class: 'none' },
+        'The two runs have no metric in common that could be compared.',
+      ),
+    ];
+  }
+  return [
+    forest(
+      'changes',
+      'What changed from A to B',
+      'B ÷ A with its 95 % interval; green is better, red is worse, grey may be chance.',
+      ratios,
+      'B ÷ A',
+    ),
+  ];
+}
+
+function fromPredictions(contents: Contents): HTMLElement[] {
+  const ratios = offs(contents);
+  if (ratios.length === 0) return [];
+  const says =
+    'Measured ÷ predicted, the furthest first; green agrees, red differs, grey is undecided.';
+  return [
+    forest(
+      'predicted',
+      'How far measured values lie from their predictions',
+      says,
+      ratios,
+      'measured ÷ predicted',
+    ),
+  ];
+}
+
+/** The section of all charts; what the runs have nothing for is named, with what measures it. */
+export function charts(contents: Contents): HTMLElement {
+  const made: HTMLElement[] = [];
+  const lacking: Spec[] = [];
+  for (const spec of SPECS) {
+    const points = pointsOf(contents, spec);
+    if (points.drawn.length > 0) made.push(chart(spec, points, contents));
+    else lacking.push(spec);
+  }
+  const none = lacking.map((spec) => {
+    const there = recordsOf(contents, spec)[0];
+    const why = there === undefined ? undefined : reasonsOf(there.record)[0];
+    const what = `${spec.title} (${spec.metrics.join(', ')})`;
+    return why === undefined
+      ? element(
+          'li',
+          {},
+          `Not measured: ${what}; `,
+          element('code', {}, spec.measure),
+          ' measures it.',
+        )
+      : element('li', {}, `No number: ${what}: ${why}.`);
+  });
+  return element(
+    'section',
+    { 'aria-labelledby': 'charts' },
+    element('h2', { id: 'charts' }, 'Charts'),
+    key(contents),
+    element('div', { class: 'charts' }, comparison(contents), made, fromPredictions(contents)),
+    none.length > 0 && element('ul', { class: 'lacking' }, none),
+  );
+}
+
+/** How everything in the charts is to be read. */
+function key(contents: Contents): HTMLElement {
+  const several = contents.documents.length > 1;
+  return element(
+    'p',
+    { class: 'key' },
+    element('span', {}, '● measured'),
+    element('span', {}, '○ noisy: point at it for the cause'),
+    element('span', {}, '│ 95 % interval'),
+    element('span', {}, '— predicted, with its range as a band'),
+    element('span', {}, '⌃ ⌄ predicted only to lie above, below'),
+    several && element('span', {}, 'A, B … runs: differ in line and symbol'),
+  );
+}

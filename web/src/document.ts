@@ -1,0 +1,1118 @@
+// Generated from docs/run.schema.json by `npm run schema`; change the Rust types instead.
+
+/**
+ * How the measured interval stands to the predicted one.
+ */
+export type Agreement = "agrees" | "differs" | "undecided";
+/**
+ * The stable, dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
+ */
+export type MetricId = string;
+/**
+ * Why there is no prediction. An honest answer, and never an empty cell.
+ */
+export type NoModel = string;
+/**
+ * One parameter's value. Sizes are bytes.
+ */
+export type ParamValue = number | string;
+/**
+ * The base unit of a value. Nothing is stored in a scaled unit.
+ */
+export type Unit = "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
+
+/**
+ * One JSON document: a run, the machine it ran on, and its records.
+ */
+export interface Document {
+  host: Host;
+  /**
+   * The results, in the order they were done.
+   */
+  records: Record[];
+  run: Run;
+  /**
+   * [`crate::SCHEMA_VERSION`].
+   */
+  schema: number;
+  tool: Tool;
+}
+/**
+ * The machine.
+ */
+export interface Host {
+  /**
+   * Address space randomisation: the value of `kernel.randomize_va_space`.
+   */
+  aslr?: number | null;
+  cgroup: Cgroup;
+  /**
+   * The kernel's clock source, and those it could use.
+   */
+  clocksource?: string | null;
+  /**
+   * Clock sources the kernel could use.
+   */
+  clocksources_available: string[];
+  /**
+   * `docker`, `podman`, `lxc` … where there is a sign of one; a container may be in a virtual
+   * machine.
+   */
+  container?: string | null;
+  cpu: Cpu;
+  /**
+   * Block devices.
+   */
+  disks: Disk[];
+  /**
+   * The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
+   */
+  distribution?: string | null;
+  /**
+   * The kernel's release, such as `6.18.44`.
+   */
+  kernel: string;
+  /**
+   * The kernel's command line.
+   */
+  kernel_command_line?: string | null;
+  /**
+   * Links whose speed and width the kernel tells, such as PCIe.
+   */
+  links: BusLink[];
+  memory: Memory;
+  /**
+   * Mitigations in force: vulnerability → what the kernel says of it.
+   */
+  mitigations: {
+    [k: string]: string;
+  };
+  /**
+   * The host's name.
+   */
+  name: string;
+  /**
+   * Network interfaces.
+   */
+  network: NetworkLink[];
+  /**
+   * Where each fact was read: dotted path (`cpu.model`) → file, instruction or system call.
+   */
+  origins: {
+    [k: string]: string;
+  };
+  /**
+   * Seconds since boot when the facts were read.
+   */
+  uptime_s?: number | null;
+  /**
+   * `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
+   */
+  virtualization?: string | null;
+}
+/**
+ * Limits of the cgroup this process runs in.
+ */
+export interface Cgroup {
+  /**
+   * CPUs' worth of time the quota allows, such as 0.5.
+   */
+  cpu_quota?: number | null;
+  /**
+   * CPUs the cpuset allows.
+   */
+  cpus: number[];
+  /**
+   * Memory limit in bytes.
+   */
+  memory_limit_bytes?: number | null;
+  /**
+   * Path within the hierarchy.
+   */
+  path?: string | null;
+  /**
+   * Limit on processes and threads.
+   */
+  pids_max?: number | null;
+  /**
+   * 1 or 2.
+   */
+  version?: number | null;
+}
+/**
+ * The processor.
+ */
+export interface Cpu {
+  /**
+   * CPUs this process may run on.
+   */
+  allowed: number[];
+  /**
+   * `x86_64` or `aarch64`.
+   */
+  architecture: string;
+  /**
+   * Nominal (base) frequency.
+   */
+  base_hz?: number | null;
+  /**
+   * Whether boost is allowed.
+   */
+  boost?: boolean | null;
+  /**
+   * Highest boost frequency.
+   */
+  boost_hz?: number | null;
+  /**
+   * Caches of the first allowed CPU.
+   */
+  caches: Cache[];
+  /**
+   * Physical cores.
+   */
+  cores?: number | null;
+  /**
+   * Family (x86) or implementer (ARM).
+   */
+  family?: number | null;
+  /**
+   * Feature flags that matter to a measurement.
+   */
+  flags: string[];
+  /**
+   * cpufreq driver.
+   */
+  frequency_driver?: string | null;
+  /**
+   * cpufreq governor of the first allowed CPU.
+   */
+  governor?: string | null;
+  /**
+   * Best known nominal rate, for scale: base, else the counter's.
+   */
+  hz?: number | null;
+  /**
+   * Kinds of core on a hybrid CPU: kind → its CPUs; empty where all are of one kind.
+   */
+  kinds: {
+    [k: string]: number[];
+  };
+  /**
+   * Logical CPUs online.
+   */
+  logical: number;
+  /**
+   * Microcode revision.
+   */
+  microcode?: string | null;
+  /**
+   * Model name.
+   */
+  model: string;
+  /**
+   * Model number (x86) or part (ARM).
+   */
+  model_number?: number | null;
+  /**
+   * NUMA nodes: node → its CPUs.
+   */
+  numa: {
+    /**
+     * This interface was referenced by `undefined`'s JSON-Schema definition
+     * via the `patternProperty` "^\d+$".
+     */
+    [k: string]: number[];
+  };
+  /**
+   * Sets of SMT siblings with more than one member.
+   */
+  siblings: number[][];
+  /**
+   * Whether SMT is on.
+   */
+  smt?: boolean | null;
+  /**
+   * Sockets.
+   */
+  sockets?: number | null;
+  /**
+   * Stepping (x86) or revision (ARM).
+   */
+  stepping?: number | null;
+  /**
+   * Rate of the time stamp counter by calibration or by the CPU's own word.
+   */
+  tsc_hz?: number | null;
+  /**
+   * `AuthenticAMD`, `GenuineIntel`, `ARM` …
+   */
+  vendor?: string | null;
+}
+/**
+ * One cache.
+ */
+export interface Cache {
+  /**
+   * `data`, `instruction` or `unified`.
+   */
+  kind: string;
+  /**
+   * Level.
+   */
+  level: number;
+  /**
+   * Line in bytes.
+   */
+  line_bytes?: number | null;
+  /**
+   * CPUs that share it.
+   */
+  shared_by: number[];
+  /**
+   * Size in bytes.
+   */
+  size_bytes: number;
+  /**
+   * Ways of associativity.
+   */
+  ways?: number | null;
+}
+/**
+ * A block device.
+ */
+export interface Disk {
+  /**
+   * Logical sector in bytes.
+   */
+  logical_sector_bytes?: number | null;
+  /**
+   * Model, where it has one.
+   */
+  model?: string | null;
+  /**
+   * Kernel name, such as `nvme0n1`.
+   */
+  name: string;
+  /**
+   * Physical sector in bytes.
+   */
+  physical_sector_bytes?: number | null;
+  /**
+   * Whether it turns.
+   */
+  rotational?: boolean | null;
+  /**
+   * I/O scheduler in force.
+   */
+  scheduler?: string | null;
+  /**
+   * Size in bytes.
+   */
+  size_bytes: number;
+}
+/**
+ * A bus link.
+ */
+export interface BusLink {
+  /**
+   * What hangs on it: `disk`, `network` or `display`.
+   */
+  kind: string;
+  /**
+   * Current width in lanes.
+   */
+  lanes?: number | null;
+  /**
+   * Highest width.
+   */
+  lanes_max?: number | null;
+  /**
+   * Address, such as `0000:01:00.0`.
+   */
+  name: string;
+  /**
+   * Current speed in transfers per second.
+   */
+  transfers_per_s?: number | null;
+  /**
+   * Highest speed.
+   */
+  transfers_per_s_max?: number | null;
+}
+/**
+ * Memory.
+ */
+export interface Memory {
+  /**
+   * What a new process could take without swapping.
+   */
+  available_bytes?: number | null;
+  /**
+   * Huge pages reserved: size in bytes → count.
+   */
+  huge_pages: {
+    /**
+     * This interface was referenced by `undefined`'s JSON-Schema definition
+     * via the `patternProperty` "^\d+$".
+     */
+    [k: string]: number;
+  };
+  /**
+   * Modules, where SMBIOS is readable.
+   */
+  modules: MemoryModule[];
+  /**
+   * Page size.
+   */
+  page_bytes: number;
+  /**
+   * Swap space.
+   */
+  swap_bytes?: number | null;
+  /**
+   * Transparent huge pages: `always`, `madvise` or `never`.
+   */
+  thp?: string | null;
+  /**
+   * All of it, as the kernel counts.
+   */
+  total_bytes?: number | null;
+}
+/**
+ * One memory module.
+ */
+export interface MemoryModule {
+  /**
+   * `DDR4`, `DDR5` …
+   */
+  kind?: string | null;
+  /**
+   * Size in bytes.
+   */
+  size_bytes: number;
+  /**
+   * Slot.
+   */
+  slot: string;
+  /**
+   * Configured rate in transfers per second.
+   */
+  transfers_per_s?: number | null;
+}
+/**
+ * A network interface.
+ */
+export interface NetworkLink {
+  /**
+   * Negotiated speed in bits per second.
+   */
+  bits_per_s?: number | null;
+  /**
+   * Driver.
+   */
+  driver?: string | null;
+  /**
+   * MTU in bytes.
+   */
+  mtu_bytes?: number | null;
+  /**
+   * Name, such as `eth0`.
+   */
+  name: string;
+  /**
+   * Whether the link is up.
+   */
+  up?: boolean | null;
+}
+/**
+ * The result of one case of one metric in one run: the only result shape there is.
+ */
+export interface Record {
+  /**
+   * How the two stand to each other.
+   */
+  agreement?: Agreement | null;
+  /**
+   * Which direction is an improvement.
+   */
+  better: "lower" | "higher" | "neither";
+  /**
+   * What the probe verified of its own work: name → what was counted.
+   */
+  checks: {
+    [k: string]: string;
+  };
+  /**
+   * CRC-32 over the record without its samples, as 8 hexadecimal digits. It detects accidents,
+   * not intent.
+   */
+  checksum: string;
+  /**
+   * The metrics this one was computed from; empty for a measured one.
+   */
+  derived_from: MetricId[];
+  disturbance: Disturbance;
+  /**
+   * The stable, dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
+   */
+  metric: string;
+  /**
+   * Why there is no prediction.
+   */
+  no_model?: NoModel | null;
+  /**
+   * Facts a reader needs beside the number, such as the clock's floor or what was
+   * subtracted.
+   */
+  notes?: string[];
+  params: Params;
+  /**
+   * What the number should be.
+   */
+  prediction?: Prediction | null;
+  /**
+   * The raw values; only where they were asked for.
+   */
+  samples?: Sample[] | null;
+  /**
+   * What they amount to; absent where there is no result.
+   */
+  summary?: Summary | null;
+  /**
+   * The metric's title.
+   */
+  title: string;
+  /**
+   * The base unit of a value. Nothing is stored in a scaled unit.
+   */
+  unit: "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
+  /**
+   * A result that is no quantity, such as a checksum in hexadecimal.
+   */
+  value?: string | null;
+  verdict: Verdict;
+  /**
+   * Name of the visits the samples came from: records of one visit name were taken together.
+   */
+  visit: string;
+}
+/**
+ * Counters over all visits.
+ */
+export interface Disturbance {
+  /**
+   * CPU time of the worker and the children it reaped over the same rounds.
+   */
+  cpu_ns: number;
+  /**
+   * Time some task of the machine waited for a CPU (`/proc/pressure/cpu`).
+   */
+  cpu_pressure_ns?: number | null;
+  /**
+   * Time the pinned CPU spent in interrupts (`/proc/stat`).
+   */
+  interrupt_ns?: number | null;
+  /**
+   * Times the worker was preempted.
+   */
+  involuntary_switches: number;
+  /**
+   * Page faults that waited for a device.
+   */
+  major_faults: number;
+  /**
+   * Rounds after which the worker was found on another CPU.
+   */
+  migrations: number;
+  /**
+   * Page faults that needed no device.
+   */
+  minor_faults: number;
+  /**
+   * Periods that ran.
+   */
+  quota_periods?: number | null;
+  /**
+   * Time runnable but waiting for a CPU (`/proc/self/schedstat`).
+   */
+  run_queue_ns?: number | null;
+  /**
+   * Rounds between two reference spins that both found the core slow.
+   */
+  slow_rounds?: number;
+  /**
+   * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
+   */
+  steal_ns?: number | null;
+  /**
+   * Time the CPU cgroup was throttled (`cpu.stat`).
+   */
+  throttled_ns?: number | null;
+  /**
+   * Periods in which it was.
+   */
+  throttled_periods?: number | null;
+  /**
+   * Times the worker gave up the CPU itself.
+   */
+  voluntary_switches: number;
+  /**
+   * Wall time of the visit's rounds.
+   */
+  wall_ns: number;
+}
+/**
+ * With which parameters.
+ */
+export interface Params {
+  [k: string]: ParamValue;
+}
+/**
+ * A prediction: hardware term + software term, with low and high; or an ordinal claim, which has
+ * no value and only one of the two limits.
+ */
+export interface Prediction {
+  /**
+   * The formula in words and symbols.
+   */
+  formula: string;
+  /**
+   * What the hardware owes, in the metric's unit.
+   */
+  hardware?: number | null;
+  /**
+   * Upper limit; absent where there is none.
+   */
+  high?: number | null;
+  /**
+   * What it says of the machine when the measured value lies above, in one line.
+   */
+  if_above?: string;
+  /**
+   * What it says when it lies below.
+   */
+  if_below?: string;
+  /**
+   * The figures put into it.
+   */
+  inputs: Input[];
+  /**
+   * Interval of the one limit of an ordinal claim, where it is a measured value itself.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  limit_interval?: [number, number] | null;
+  /**
+   * Lower limit; absent where there is none.
+   */
+  low?: number | null;
+  /**
+   * What the software adds, in the metric's unit.
+   */
+  software?: number | null;
+  /**
+   * Where the formula or its constants come from.
+   */
+  source: string;
+  /**
+   * Their sum; absent for an ordinal claim.
+   */
+  value?: number | null;
+}
+/**
+ * One figure put into a formula.
+ */
+export interface Input {
+  /**
+   * Its name in the formula.
+   */
+  name: string;
+  /**
+   * Where it comes from: a host fact, an earlier metric, or a table with its source.
+   */
+  origin: string;
+  /**
+   * Its unit; absent for a count, a share or core clock cycles.
+   */
+  unit?: Unit | null;
+  /**
+   * Its value, in base units.
+   */
+  value: number;
+}
+/**
+ * The values of one case taken by one worker process.
+ */
+export interface Sample {
+  /**
+   * Iterations in a batch; 1 where operations were timed singly.
+   */
+  batch: number;
+  /**
+   * What the probe verified of its own work.
+   */
+  checks?: Check[];
+  /**
+   * The CPU the worker was pinned to.
+   */
+  cpu: number;
+  disturbance: Disturbance1;
+  /**
+   * Indices into `values` whose round a counter says was disturbed.
+   */
+  disturbed?: number[];
+  /**
+   * What was subtracted from each batch, in nanoseconds, and is not the operation: the clock's
+   * own cost and the kernel's entry, found by timing N and 2N iterations.
+   */
+  overhead_ns?: number;
+  /**
+   * Number of the process within the case, from 0.
+   */
+  process: number;
+  /**
+   * Median time of a reference spin of fixed work, taken between the rounds, in nanoseconds: how
+   * fast the core itself was meanwhile.
+   */
+  spin_ns?: number | null;
+  /**
+   * What a loop of the same shape without the operation took, which was subtracted from each
+   * value, in nanoseconds an operation; absent where there was no such loop.
+   */
+  twin_ns?: number | null;
+  /**
+   * One value a batch (or a single operation), in the metric's unit, in the order taken.
+   */
+  values: number[];
+  /**
+   * First rounds left out because they lay outside the range of the rest.
+   */
+  warmup_dropped?: number;
+}
+/**
+ * One thing a probe verified of its own work: children reaped, switches made, bytes read.
+ */
+export interface Check {
+  /**
+   * The count and what was expected, in words.
+   */
+  detail: string;
+  /**
+   * What was counted, such as `context switches`.
+   */
+  name: string;
+  /**
+   * Whether the count was what the work asked for.
+   */
+  passed: boolean;
+}
+/**
+ * Counters over the whole visit.
+ */
+export interface Disturbance1 {
+  /**
+   * CPU time of the worker and the children it reaped over the same rounds.
+   */
+  cpu_ns: number;
+  /**
+   * Time some task of the machine waited for a CPU (`/proc/pressure/cpu`).
+   */
+  cpu_pressure_ns?: number | null;
+  /**
+   * Time the pinned CPU spent in interrupts (`/proc/stat`).
+   */
+  interrupt_ns?: number | null;
+  /**
+   * Times the worker was preempted.
+   */
+  involuntary_switches: number;
+  /**
+   * Page faults that waited for a device.
+   */
+  major_faults: number;
+  /**
+   * Rounds after which the worker was found on another CPU.
+   */
+  migrations: number;
+  /**
+   * Page faults that needed no device.
+   */
+  minor_faults: number;
+  /**
+   * Periods that ran.
+   */
+  quota_periods?: number | null;
+  /**
+   * Time runnable but waiting for a CPU (`/proc/self/schedstat`).
+   */
+  run_queue_ns?: number | null;
+  /**
+   * Rounds between two reference spins that both found the core slow.
+   */
+  slow_rounds?: number;
+  /**
+   * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
+   */
+  steal_ns?: number | null;
+  /**
+   * Time the CPU cgroup was throttled (`cpu.stat`).
+   */
+  throttled_ns?: number | null;
+  /**
+   * Periods in which it was.
+   */
+  throttled_periods?: number | null;
+  /**
+   * Times the worker gave up the CPU itself.
+   */
+  voluntary_switches: number;
+  /**
+   * Wall time of the visit's rounds.
+   */
+  wall_ns: number;
+}
+/**
+ * Location, spread and interval of a case, reduced from its samples by
+ * [`crate::statistics::summarise`]. All values are in the metric's unit.
+ */
+export interface Summary {
+  /**
+   * Lag-1 autocorrelation within a process, where n ≥ 100 come from one; else absent.
+   */
+  autocorrelation?: number | null;
+  /**
+   * Set when the value is a difference whose interval is too wide to print it as a number: the
+   * upper limit to print as "≤ bound".
+   */
+  bound?: number | null;
+  /**
+   * Interval of the headline; absent where there are too few processes or blocks for one.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ci95?: [number, number] | null;
+  /**
+   * The level the interval really has, such as 0.979 for 10 processes.
+   */
+  ci_level?: number | null;
+  /**
+   * The smallest time the clock can tell, for operations timed singly that last less than
+   * 100 × its read cost.
+   */
+  clock_floor?: number | null;
+  /**
+   * Clusters of process medians, where they fall into two; else empty.
+   */
+  clusters: Mode[];
+  /**
+   * Values whose round was disturbed.
+   */
+  disturbed: number;
+  /**
+   * Change over a visit by Theil–Sen ÷ the headline: the median over processes; 0 where their
+   * interval includes it, absent where there are too few processes to tell.
+   */
+  drift?: number | null;
+  /**
+   * Where the interval comes from.
+   */
+  interval: "none" | "processes" | "within_run" | "derived";
+  /**
+   * Largest value.
+   */
+  max: number;
+  /**
+   * Arithmetic mean of all values.
+   */
+  mean: number;
+  /**
+   * Headline: the median over processes of their medians.
+   */
+  median: number;
+  /**
+   * The same headline without the values whose round was disturbed; absent where none was.
+   */
+  median_undisturbed?: number | null;
+  /**
+   * Smallest value: the floor, for CPU-bound metrics.
+   */
+  min: number;
+  /**
+   * Modes of the values, where n ≥ 100 and there is more than one; else empty.
+   */
+  modes: Mode[];
+  /**
+   * Values over all processes.
+   */
+  n: number;
+  outliers: Outliers;
+  /**
+   * The median of each process, in the order of their numbers: what comparisons are made on.
+   */
+  process_medians: number[];
+  /**
+   * Fresh processes they came from.
+   */
+  processes: number;
+  /**
+   * Sample standard deviation of all values (n − 1).
+   */
+  sd: number;
+  /**
+   * Standard deviation between process medians ÷ the headline.
+   */
+  spread_between: number;
+  /**
+   * Standard deviation within a process: the median over processes of their own, ÷ the headline.
+   */
+  spread_within: number;
+  /**
+   * The classic trimmed protocol's mean and deviation over the same values.
+   */
+  trimmed?: Trimmed | null;
+}
+/**
+ * One mode of the values, or one cluster of process medians.
+ */
+export interface Mode {
+  /**
+   * Where it is, in the metric's unit.
+   */
+  at: number;
+  /**
+   * Its share of the values, 0 to 1.
+   */
+  share: number;
+}
+/**
+ * Counts of outliers by Tukey's fences. They are shown, never removed.
+ */
+export interface Outliers {
+  /**
+   * Between the upper fences.
+   */
+  high_mild: number;
+  /**
+   * Above the upper outer fence.
+   */
+  high_severe: number;
+  /**
+   * Between the lower fences.
+   */
+  low_mild: number;
+  /**
+   * Below the lower outer fence.
+   */
+  low_severe: number;
+}
+/**
+ * Mean and deviation by the classic trimmed protocol.
+ */
+export interface Trimmed {
+  /**
+   * Mean of those that remained.
+   */
+  mean: number;
+  /**
+   * Values that remained.
+   */
+  n: number;
+  /**
+   * Their standard deviation (n − 1). It understates σ by about half.
+   */
+  sd: number;
+  /**
+   * The winsorised standard error of the mean; over processes, where there is more than one.
+   */
+  se: number;
+  /**
+   * Values taken.
+   */
+  trials: number;
+}
+/**
+ * Whether the number can be believed.
+ */
+export interface Verdict {
+  /**
+   * Its reasons, the weightiest first; some only when the state is `valid`: what held the number
+   * where it is, such as a cap.
+   */
+  reasons: Reason[];
+  /**
+   * The state.
+   */
+  state: "valid" | "noisy" | "unavailable" | "invalid" | "failed";
+}
+/**
+ * One reason of a verdict.
+ */
+export interface Reason {
+  /**
+   * The cause, from a closed list, for programs.
+   */
+  cause:
+    | "throttled"
+    | "capped"
+    | "steal"
+    | "contention"
+    | "not_running"
+    | "major_faults"
+    | "migration"
+    | "interrupts"
+    | "slow_core"
+    | "drift"
+    | "machine_drift"
+    | "spread"
+    | "two_clusters"
+    | "several_modes"
+    | "clock"
+    | "wrong_work"
+    | "too_short"
+    | "not_as_asked"
+    | "missing"
+    | "missing_input"
+    | "crashed"
+    | "timed_out"
+    | "interrupted";
+  /**
+   * What to do next, in one line; empty where nothing can be done.
+   */
+  next?: string;
+  /**
+   * The cause in words, with its figure, for people.
+   */
+  text: string;
+}
+/**
+ * The run.
+ */
+export interface Run {
+  /**
+   * What was asked for on the command line; empty means everything.
+   */
+  asked: string[];
+  clock: ClockFacts;
+  /**
+   * The CPU the workers were pinned to.
+   */
+  cpu: number;
+  /**
+   * Why that one.
+   */
+  cpu_reason: string;
+  /**
+   * How long it took, in nanoseconds by a clock that nobody steps; absent while it goes on.
+   */
+  duration_ns?: number | null;
+  /**
+   * How thoroughly.
+   */
+  effort: "quick" | "standard" | "thorough";
+  /**
+   * When it ended; absent while it goes on, or where it was cut off.
+   */
+  ended?: string | null;
+  /**
+   * Identifier: 16 hexadecimal digits, sortable by time.
+   */
+  id: string;
+  /**
+   * Facts about the run that spoil nothing, such as a stepped wall clock.
+   */
+  notes?: string[];
+  /**
+   * Records the run gives if nothing stops it.
+   */
+  planned?: number;
+  /**
+   * Which sampling protocol.
+   */
+  protocol: "median" | "trimmed";
+  /**
+   * The seed of every random order in the run.
+   */
+  seed: number;
+  /**
+   * When it began, RFC 3339 in UTC.
+   */
+  started: string;
+  /**
+   * How far it came.
+   */
+  state: "running" | "complete" | "interrupted";
+  /**
+   * What `--tune` changed while the run lasted; empty without it.
+   */
+  tuned?: string[];
+  verdict: Verdict1;
+}
+/**
+ * The clock, its calibration and how it stood the check at the end.
+ */
+export interface ClockFacts {
+  /**
+   * Further figures of the calibration, by name.
+   */
+  details?: {
+    [k: string]: number;
+  };
+  /**
+   * Ticks per second by calibration.
+   */
+  hz: number;
+  /**
+   * Deviation against CLOCK_MONOTONIC over the whole run, in parts per million.
+   */
+  monotonic_ppm?: number | null;
+  /**
+   * Deviation against CLOCK_MONOTONIC_RAW over the whole run, in parts per million.
+   */
+  raw_ppm?: number | null;
+  /**
+   * The cost of one start/stop pair, in nanoseconds.
+   */
+  read_ns: number;
+  /**
+   * Why the hardware counter was refused, where it was.
+   */
+  refused?: string | null;
+  /**
+   * The smallest step, in nanoseconds.
+   */
+  resolution_ns: number;
+  /**
+   * `tsc`, `cntvct`, `monotonic_raw` or `fake`.
+   */
+  source: string;
+}
+/**
+ * What holds for the run as a whole: drift of the machine, the clock's failure, a stepped
+ * wall clock.
+ */
+export interface Verdict1 {
+  /**
+   * Its reasons, the weightiest first; some only when the state is `valid`: what held the number
+   * where it is, such as a cap.
+   */
+  reasons: Reason[];
+  /**
+   * The state.
+   */
+  state: "valid" | "noisy" | "unavailable" | "invalid" | "failed";
+}
+/**
+ * The program that made it.
+ */
+export interface Tool {
+  /**
+   * `fathom`.
+   */
+  name: string;
+  /**
+   * Its version.
+   */
+  version: string;
+}

@@ -1,0 +1,51 @@
+// Elements made from data. Every text becomes a text node, never HTML: nothing here parses any.
+
+type Child = Node | string | number | null | undefined | false;
+type Attributes = { [name: string]: string | number | boolean | ((event: Event) => void) };
+
+export function element<Name extends keyof HTMLElementTagNameMap>(
+  name: Name,
+  attributes: Attributes = {},
+  ...children: (Child | Child[])[]
+): HTMLElementTagNameMap[Name] {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') made.addEventListener(key.slice(2), value);
+    else if (value === true) made.setAttribute(key, '');
+    else if (value !== false) made.setAttribute(key, String(value));
+  }
+  for (const child of children.flat()) {
+    if (child == null || child === false) continue;
+    made.append(child instanceof Node ? child : String(child));
+  }
+  return made;
+}
+
+/** A table with a caption for those who do not see it, inside a box that scrolls on its own. */
+export function plainTable(caption: string, head: string[], rows: string[][]): HTMLElement {
+  const cell = (text: string, at: number): HTMLElement =>
+    at === 0 ? element('th', { scope: 'row' }, text) : element('td', {}, text);
+  return element(
+    'div',
+    { class: 'box', tabindex: 0, role: 'region', 'aria-label': caption },
+    element(
+      'table',
+      {},
+      element('caption', { class: 'unseen' }, caption),
+      element(
+        'thead',
+        {},
+        element(
+          'tr',
+          {},
+          head.map((text) => element('th', { scope: 'col' }, text)),
+        ),
+      ),
+      element(
+        'tbody',
+        {},
+        rows.map((row) => element('tr', {}, row.map(cell))),
+      ),
+    ),
+  );
+}

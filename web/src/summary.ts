@@ -1,0 +1,266 @@
+// What the page says first: what the machine is, what is remarkable, what differs from its
+// prediction, what is noisy and why, and what has no number.
+
+import type { Contents, Counted, Document, Result } from './contents';
+import {
+  letter,
+  meaningOf,
+  measuredText,
+  nameOf,
+  numberOf,
+  predictedRange,
+  reasonsOf,
+  stands,
+} from './contents';
+import { element } from './element';
+import { binarySize, factor, quantity } from './quantity';
+
+/** So many that differ are told; the table has all. */
+const TOLD = 6;
+
+/** Shows the cases of a verdict in the table. */
+type Show = (verdict: string) => void;
+
+/** A heading of the level that its place asks for. */
+type Heading = (text: string) => HTMLElement;
+
+type Fact = [string, (string | null | undefined | false)[]];
+
+function cacheText(document: Document): string {
+  const data = document.host.cpu.caches.filter((cache) => cache.kind !== 'instruction');
+  return data.map((cache) => `L${cache.level} ${binarySize(cache.size_bytes)}`).join(', ');
+}
+
+function frequency(document: Document): string {
+  const { base_hz: base, boost_hz: boost, hz } = document.host.cpu;
+  if (base != null && boost != null) {
+    return `${quantity(base, 'Hz', 3)} to ${quantity(boost, 'Hz', 3)}`;
+  }
+  const known = base ?? boost ?? hz;
+  return known == null ? '' : quantity(known, 'Hz', 3);
+}
+
+const counted = (count: number | null | undefined, what: string): string =>
+  count == null ? '' : `${count} ${what}${count === 1 ? '' : 's'}`;
+
+function machine(document: Document): Fact[] {
+  const { host, run } = document;
+  const { cpu, memory, cgroup } = host;
+  return [
+    ['processor', [cpu.model || 'unknown', frequency(document)]],
+    [
+      'CPUs',
+      [
+        counted(cpu.logical, 'logical CPU'),
+        counted(cpu.cores, 'core'),
+        counted(cpu.sockets, 'socket'),
+        cpu.smt != null && `SMT ${cpu.smt ? 'on' : 'off'}`,
+      ],
+    ],
+    ['caches', [cacheText(document)]],
+    [
+      'memory',
+      [
+        memory.total_bytes != null && quantity(memory.total_bytes, 'bytes', 3),
+        ...memory.modules.slice(0, 1).map((module) => module.kind),
+        memory.thp && `huge pages: ${memory.thp}`,
+      ],
+    ],
+    [
+      'limits',
+      [
+        cgroup.cpu_quota != null && `${cgroup.cpu_quota} CPUs' worth of time`,
+        cgroup.memory_limit_bytes != null &&
+          `${quantity(cgroup.memory_limit_bytes, 'bytes', 3)} of memory`,
+      ],
+    ],
+    ['system', [host.distribution, host.kernel && `kernel ${host.kernel}`]],
+    [
+      'runs in',
+      [host.virtualization === 'none' ? 'no virtual machine' : host.virtualization, host.container],
+    ],
+    ['clock', [`${run.clock.source} at ${quantity(run.clock.hz, 'Hz', 4)}`]],
+    [
+      'measured',
+      [
+        `${run.started.replace('T', ' ').replace(/(\.\d+)?Z$/, '')} UTC`,
+        run.effort,
+        `on CPU ${run.cpu}`,
+        run.cpu_reason,
+        ...(run.tuned ?? []),
+      ],
+    ],
+    [
+      'run',
+      [
+        run.id,
+        `fathom ${document.tool.version}`,
+        run.asked.length > 0 && `asked for ${run.asked.join(' ')}`,
+      ],
+    ],
+  ];
+}
+
+function facts(document: Document): HTMLElement {
+  const list = element('dl', { class: 'facts' });
+  for (const [name, parts] of machine(document)) {
+    const text = parts.filter(Boolean).join(', ');
+    if (text !== '')
+      list.append(element('div', {}, element('dt', {}, name), element('dd', {}, text)));
+  }
+  return list;
+}
+
+/** How far a value lies from what it is held against, as |ln ratio|. */
+function distance(record: Result, document: Document): number {
+  const value = numberOf(record, document.run) ?? 0;
+  const { value: aim, low, high } = record.prediction ?? {};
+  const ratio = value / (aim ?? low ?? high ?? value);
+  return ratio > 0 ? Math.abs(Math.log(ratio)) : 0;
+}
+
+function differs(document: Document, show: Show, heading: Heading): HTMLElement | null {
+  const far = document.records
+    .filter((record) => record.agreement === 'differs' && numberOf(record, document.run) !== null)
+    .sort((a, b) => distance(b, document) - distance(a, document));
+  if (far.length === 0) return null;
+  const items = far.slice(0, TOLD).map((record) => {
+    const value = numberOf(record, document.run) ?? 0;
+    const aim = record.prediction?.value;
+    const times = aim != null && aim > 0 ? ` (${factor(value / aim)})` : '';
+    const meaning = meaningOf(record, document.run);
+    return element(
+      'li',
+      {},
+      element('code', {}, nameOf(record)),
+      `: ${measuredText(record, document.run)}, predicted ${predictedRange(record)}${times}`,
+      meaning !== '' && element('small', {}, meaning),
+    );
+  });
+  const all = element(
+    'button',
+    { type: 'button', onclick: () => show('differs') },
+    `All ${far.length} in the table`,
+  );
+  return element(
+    'section',
+    {},
+    heading('What differs from its prediction'),
+    element('ul', {}, items),
+    far.length > TOLD && all,
+  );
+}
+
+function causes(title: string, all: Counted[], heading: Heading): HTMLElement | null {
+  if (all.length === 0) return null;
+  const items = all.map(({ state, cause, count, next }) =>
+    element('li', {}, `${count} ${state}: ${cause}`, next !== null && element('small', {}, next)),
+  );
+  return element('section', {}, heading(title), element('ul', {}, items));
+}
+
+/** What has no number, and what would give it one. */
+function absent(document: Document, show: Show, heading: Heading): HTMLElement | null {
+  const all = document.records.filter((record) => !stands(record));
+  if (all.length === 0) return null;
+  const items = all
+    .slice(0, TOLD)
+    .map((record) =>
+      element(
+        'li',
+        {},
+        element('code', {}, nameOf(record)),
+        ` ${record.verdict.state}`,
+        element('small', {}, reasonsOf(record).join('; ')),
+      ),
+    );
+  const states = [...new Set(all.map((record) => record.verdict.state))];
+  const more = states.map((state) =>
+    element('button', { type: 'button', onclick: () => show(state) }, `All ${state} in the table`),
+  );
+  return element(
+    'section',
+    {},
+    heading('What has no number'),
+    element('ul', {}, items),
+    all.length > TOLD && more,
+  );
+}
+
+/** One run. Where there are several, its letter stands before it. */
+function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
+  const [document, told, all] = [contents.documents[run], contents.told[run], contents.causes[run]];
+  if (document === undefined || told === undefined || all === undefined) return [];
+  const several = contents.documents.length > 1;
+  const name = `${document.host.name || 'a machine'}: ${document.host.cpu.model || 'unknown CPU'}`;
+  const heading: Heading = (text) => element(several ? 'h3' : 'h2', { class: 'minor' }, text);
+  const noisy = all.filter(({ state }) => state === 'noisy');
+  return [
+    several ? element('h2', {}, `${letter(run)}: ${name}`) : element('h1', {}, name),
+    facts(document),
+    element(
+      'div',
+      { class: 'short' },
+      told.progress !== null && element('p', { class: 'warn' }, told.progress),
+      told.verdict !== null && element('p', { class: 'warn' }, told.verdict),
+      element('p', {}, told.counts),
+      element(
+        'ol',
+        {},
+        told.findings.map((finding) => element('li', {}, finding)),
+      ),
+      element('p', { class: 'faint' }, told.whole.join(' ')),
+    ),
+    element(
+      'div',
+      { class: 'lists' },
+      differs(document, show, heading),
+      causes('What is noisy, and why', noisy, heading),
+      absent(document, show, heading),
+    ),
+  ];
+}
+
+/** In a sentence or two what became of the second run since the first. */
+function compared(contents: Contents): HTMLElement[] {
+  const { comparison } = contents;
+  if (comparison === null) return [];
+  const { rows, not_comparable: not, noise_runs: runs } = comparison;
+  if (rows.length === 0 && not.length === 0) {
+    return [
+      element(
+        'p',
+        { class: 'warn' },
+        'The two runs have no metric in common: nothing is compared.',
+      ),
+    ];
+  }
+  const words = new Map<string, number>();
+  for (const { word } of rows) words.set(word, (words.get(word) ?? 0) + 1);
+  const counts = [...words].map(([word, count]) => `${count} ${word.replaceAll('_', ' ')}`);
+  const noise =
+    runs > 0
+      ? `Changes below those among ${counted(runs, 'kept run')} of this host count as none.`
+      : 'No kept runs tell how far runs lie apart where nothing was changed.';
+  if (not.length > 0) counts.push(`${not.length} not comparable`);
+  const text = `From A to B: ${counts.join(', ')}.`;
+  return [element('p', { class: 'lead' }, `${text} ${noise}`)];
+}
+
+export function summary(contents: Contents, show: Show): HTMLElement {
+  const runs = contents.documents.map((_, run) =>
+    element('article', {}, ...ofRun(contents, run, show)),
+  );
+  const several = runs.length > 1;
+  const head = several
+    ? [element('h1', {}, `${runs.length} runs side by side`), ...compared(contents)]
+    : [];
+  const side = element('div', { class: several ? 'runs several' : 'runs' }, runs);
+  return element('section', { 'aria-label': 'summary' }, head, side);
+}
+
+/** What the page is called. */
+export function title(contents: Contents): string {
+  const names = [...new Set(contents.documents.map((document) => document.host.name))];
+  return `Fathom report: ${names.filter(Boolean).join(', ') || 'a machine'}`;
+}

@@ -1,0 +1,2 @@
+// Tells the compiler of style sheets that are imported.
+/// <reference types="vite/client" />

@@ -1,0 +1,403 @@
+// The page in a browser, made by the program from a small run of its own.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { Place, browser, open, skip } from './report.mjs';
+
+const SETS = [1, 2, 4, 8, 16, 32, 64, 128].map((kib) => `set_bytes=${kib}KiB`);
+const METRICS = ['cpu.call', 'os.syscall', ...SETS.map((set) => `memory.latency{page=4K,${set}}`)];
+const shows = (record) => ['valid', 'noisy'].includes(record.verdict.state);
+const numbers = (document, metric) =>
+  document.records.filter((record) => record.metric === metric && shows(record));
+
+let place;
+let chrome;
+let one;
+
+before(async () => {
+  if (skip) return;
+  place = new Place();
+  place.fathom('run', '--quick', '--only', ...METRICS);
+  place.fathom('report');
+  one = place.page('one.html');
+  chrome = await browser();
+});
+
+after(async () => {
+  await chrome?.close();
+  place?.remove();
+});
+
+const named = (name, body) => test(name, { skip }, body);
+
+named('it asks for nothing, complains of nothing and shows every record', async () => {
+  const { page, said, asked } = await open(chrome, `${place.folder}/report.html`);
+  await page.locator('#call svg').waitFor();
+  await page.waitForTimeout(300);
+  assert.deepEqual(said, []);
+  assert.equal(asked.length, 1, asked.join(' '));
+  assert.equal(
+    await page.locator('#table tbody tr').count(),
+    one.contents.documents[0].records.length,
+  );
+  assert.match(await page.title(), /^Fathom report: ./);
+  await page.context().close();
+});
+
+named('nothing can be loaded, by the policy of the page itself', async () => {
+  const { page, said } = await open(chrome, one.path);
+  await page.evaluate(() => fetch('http://127.0.0.1:9/').catch(() => {}));
+  assert.match(said.join('\n'), /Content Security Policy/);
+  await page.context().close();
+});
+
+named('a chart has a mark for each number, and an interval for each', async () => {
+  const { page } = await open(chrome, one.path);
+  const [document] = one.contents.documents;
+  for (const [id, metric, mark] of [
+    ['call', 'cpu.call', 'circle'],
+    ['latency', 'memory.latency', 'circle'],
+    ['syscalls', 'os.syscall', 'circle'],
+  ]) {
+    const count = numbers(document, metric).length;
+    assert.ok(count >= 8, `${metric}: ${count}`);
+    await page.locator(`#${id} svg`).waitFor();
+    assert.equal(await page.locator(`#${id} g.measured ${mark}`).count(), count, id);
+    assert.equal(await page.locator(`#${id} g.intervals line`).count(), count, id);
+  }
+  const noisy = numbers(document, 'memory.latency').filter((one) => one.verdict.state === 'noisy');
+  const hollow = page.locator('#latency g.measured circle[fill="var(--paper)"]');
+  assert.equal(await hollow.count(), noisy.length);
+  const ticks = await page
+    .locator('#latency [aria-label="x-axis tick label"] text')
+    .allTextContents();
+  assert.ok(ticks.includes('1 KiB') && ticks.includes('64 KiB'), ticks.join());
+  assert.ok(
+    ticks.every((tick) => /^\d+ [KM]iB$/.test(tick)),
+    ticks.join(),
+  );
+  await page.context().close();
+});
+
+named('what was not measured is named with what measures it', async () => {
+  const { page } = await open(chrome, one.path);
+  const told = await page.locator('.lacking').textContent();
+  assert.match(told, /file\.contention\); fathom file contend measures it/);
+  assert.equal(await page.locator('#contention').count(), 0);
+  await page.context().close();
+});
+
+named('the table is sorted by the keyboard, by numbers and not by letters', async () => {
+  const { page } = await open(chrome, one.path);
+  const head = page.locator('th', { has: page.getByRole('button', { name: 'measured' }) });
+  await page.getByRole('button', { name: 'measured' }).focus();
+  const measured = () => page.locator('#table tbody tr td:nth-child(5)').allTextContents();
+  const scale = { ns: 1, µs: 1e3, ms: 1e6 };
+  const value = (text) => {
+    const [, number, unit] = /^~?([\d.]+) (ns|µs|ms)/.exec(text);
+    return Number(number) * scale[unit];
+  };
+  for (const [order, sign] of [
+    ['ascending', 1],
+    ['descending', -1],
+  ]) {
+    await page.keyboard.press('Enter');
+    assert.equal(await head.getAttribute('aria-sort'), order);
+    const cells = await measured();
+    const values = cells.filter((cell) => /^~?\d/.test(cell)).map(value);
+    assert.ok(values.length >= 20, cells.join());
+    assert.deepEqual(
+      values,
+      [...values].sort((a, b) => sign * (a - b)),
+    );
+    // What has no number comes last either way.
+    assert.ok(
+      cells.slice(0, values.length).every((cell) => /^~?\d/.test(cell)),
+      cells.join(),
+    );
+  }
+  await page.getByRole('button', { name: 'operation' }).press('Enter');
+  assert.equal(await head.getAttribute('aria-sort'), 'none');
+  await page.context().close();
+});
+
+named('the table is filtered by text, group and verdict together', async () => {
+  const { page } = await open(chrome, one.path);
+  const [document] = one.contents.documents;
+  const rows = page.locator('#table tbody tr');
+  const of = (group) => document.records.filter((one) => one.metric.startsWith(`${group}.`));
+  await page.locator('#group').selectOption('os');
+  assert.equal(await rows.count(), of('os').length);
+  await page.locator('#search').fill('GETPPID');
+  assert.equal(
+    await rows.count(),
+    of('os').filter((one) => one.params.call?.includes('getppid')).length,
+  );
+  assert.match(await page.getByRole('status').textContent(), /^2 of \d+ rows$/);
+  await page.locator('#search').fill('');
+  await page.locator('#group').selectOption('');
+  const state = document.records[0].verdict.state;
+  await page.locator('#verdict').selectOption(state);
+  assert.equal(
+    await rows.count(),
+    document.records.filter((one) => one.verdict.state === state).length,
+  );
+  await page.context().close();
+});
+
+named('a number that must not be believed is nowhere on the page', async () => {
+  const hidden = place.page('invalid.html', (contents) => {
+    for (const record of contents.documents[0].records) {
+      if (record.metric !== 'os.syscall') continue;
+      record.verdict = {
+        state: 'invalid',
+        reasons: [{ cause: 'clock', text: 'it ran backwards' }],
+      };
+      const { summary } = record;
+      for (const name of ['median', 'mean', 'min', 'max']) summary[name] = 76543.21;
+      summary.ci95 = [76543.2, 76543.22];
+      summary.process_medians = summary.process_medians.map(() => 76543.21);
+    }
+    return contents;
+  });
+  const { page, said } = await open(chrome, hidden.path);
+  await page.locator('#call svg').waitFor();
+  assert.deepEqual(said, []);
+  const text = await page.locator('main').textContent();
+  assert.doesNotMatch(text, /76[.,]?54/);
+  assert.equal(await page.locator('#syscalls').count(), 0);
+  assert.match(text, /No number: .*os\.syscall.*: it ran backwards/);
+  await page.locator('#verdict').selectOption('invalid');
+  const cells = await page.locator('#table tbody tr td:nth-child(5)').allTextContents();
+  assert.deepEqual(new Set(cells), new Set(['–']));
+  const cases = await page.locator('#sampled option').allTextContents();
+  assert.ok(!cases.some((name) => name.startsWith('os.syscall')), cases.join());
+  await page.context().close();
+});
+
+named('text that looks like HTML is text', async () => {
+  const evil = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
+  const page = place.page('evil.html', (contents) => {
+    const [document] = contents.documents;
+    document.host.name = evil;
+    document.host.cpu.model = evil;
+    for (const record of document.records) {
+      record.title = evil;
+      record.verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: evil, next: evil }] };
+      if (record.metric === 'os.syscall') record.params.call += evil;
+    }
+    contents.told[0].findings = [evil];
+    contents.causes[0] = [{ state: 'noisy', cause: evil, count: 1, next: evil }];
+    return contents;
+  });
+  const opened = await open(chrome, page.path);
+  await opened.page.locator('#syscalls svg').waitFor();
+  await opened.page.locator('#syscalls summary').click();
+  await opened.page.locator('#sampled').selectOption({ index: 1 });
+  await opened.page.locator('#syscalls g.measured circle').first().hover({ force: true });
+  await opened.page.waitForTimeout(200);
+  assert.deepEqual(opened.said, []);
+  assert.equal(await opened.page.locator('img').count(), 0);
+  assert.equal(await opened.page.locator('script').count(), 2);
+  assert.ok((await opened.page.locator('h1').textContent()).includes(evil));
+  assert.ok((await opened.page.locator('#syscalls g.names').textContent()).includes('<img'));
+  await opened.page.context().close();
+});
+
+named('pointing at a noisy number tells its cause', async () => {
+  const noisy = place.page('noisy.html', (contents) => {
+    for (const record of contents.documents[0].records) {
+      if (record.metric !== 'cpu.call') continue;
+      record.verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: 'a known cause' }] };
+    }
+    return contents;
+  });
+  const { page } = await open(chrome, noisy.path);
+  await page.locator('#call svg').scrollIntoViewIfNeeded();
+  const box = await page.locator('#call g.measured circle').nth(3).boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  const tip = page.locator('#call g[aria-label="tip"]');
+  await tip.getByText('a known cause').waitFor();
+  await page.context().close();
+});
+
+named('it is dark where the system is, and turns by its button', async () => {
+  const paper = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const dark = await open(chrome, one.path, { colorScheme: 'dark' });
+  assert.equal(await paper(dark.page), 'rgb(21, 23, 26)');
+  await dark.page.locator('#theme').press('Enter');
+  assert.equal(await paper(dark.page), 'rgb(255, 255, 255)');
+  await dark.page.locator('#theme').click();
+  assert.equal(await paper(dark.page), 'rgb(21, 23, 26)');
+  // On paper it is light in any case.
+  await dark.page.emulateMedia({ media: 'print' });
+  assert.equal(await paper(dark.page), 'rgb(255, 255, 255)');
+  await dark.page.context().close();
+});
+
+named('no part of it is wider than a narrow screen', async () => {
+  const { page } = await open(chrome, one.path, { viewport: { width: 390, height: 800 } });
+  await page.locator('#call svg').waitFor();
+  await page.locator('#latency summary').click();
+  await page.locator('#sampled').selectOption({ index: 1 });
+  await page.locator('#samples svg').waitFor();
+  const widths = await page.evaluate(() => [document.scrollingElement.scrollWidth, innerWidth]);
+  assert.ok(widths[0] <= widths[1], widths.join(' > '));
+  const cut = await page.evaluate(
+    () =>
+      [...document.querySelectorAll('.drawing')].filter(
+        (box) => box.scrollWidth > box.clientWidth + 1,
+      ).length,
+  );
+  assert.equal(cut, 0);
+  await page.context().close();
+});
+
+named('a chart that is saved stands alone', async () => {
+  const { page } = await open(chrome, one.path, { colorScheme: 'dark' });
+  await page.locator('#latency svg').waitFor();
+  const saving = page.waitForEvent('download');
+  await page.locator('#latency .save').click();
+  const file = await saving;
+  assert.equal(file.suggestedFilename(), 'latency.svg');
+  const text = readFileSync(await file.path(), 'utf8');
+  // Other programs that draw SVG know no light-dark().
+  assert.doesNotMatch(text, /light-dark|<script|https?:\/\/(?!www\.w3\.org\/)/);
+  const alone = await chrome.newPage();
+  const parsed = await alone.evaluate((source) => {
+    const read = new DOMParser().parseFromString(source, 'image/svg+xml');
+    const holder = document.body.appendChild(document.importNode(read.documentElement, true));
+    const line = holder.querySelector('g.measured circle');
+    return {
+      error: read.querySelector('parsererror')?.textContent ?? null,
+      root: read.documentElement.namespaceURI,
+      marks: read.querySelectorAll('g.measured circle').length,
+      stroke: getComputedStyle(line).stroke,
+      title: holder.querySelector('text').textContent,
+    };
+  }, text);
+  const marks = numbers(one.contents.documents[0], 'memory.latency').length;
+  assert.deepEqual(parsed, {
+    error: null,
+    root: 'http://www.w3.org/2000/svg',
+    marks,
+    // As on white paper, wherever it was saved.
+    stroke: 'rgb(0, 99, 163)',
+    title: 'A load takes longer, the more memory it may hit',
+  });
+  await alone.close();
+  await page.context().close();
+});
+
+named('each chart has its data as a table and a name for those who do not see it', async () => {
+  const { page } = await open(chrome, one.path);
+  const charts = page.locator('figure');
+  const count = await charts.count();
+  assert.equal(count, 3);
+  for (let at = 0; at < count; at += 1) {
+    const chart = charts.nth(at);
+    await chart.locator('svg').first().waitFor();
+    assert.ok((await chart.locator('[role=img]').getAttribute('aria-label')).length > 20);
+    await chart.locator('summary').press('Enter');
+    assert.ok(
+      (await chart.locator('details tbody tr').count()) > 0,
+      await chart.getAttribute('id'),
+    );
+  }
+  assert.equal(await page.locator('#call details tbody tr').count(), 8);
+  await page.context().close();
+});
+
+named('nothing stands in the way of those who do not see it', async () => {
+  const axe = readFileSync(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8');
+  for (const colorScheme of ['light', 'dark']) {
+    const { page } = await open(chrome, one.path, { colorScheme });
+    await page.locator('#call svg').waitFor();
+    await page.locator('#call summary').click();
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    const told = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
+    assert.deepEqual(told, [], colorScheme);
+    await page.context().close();
+  }
+});
+
+named('the raw values of a case are drawn when it is chosen', async () => {
+  const { page } = await open(chrome, one.path);
+  const [document] = one.contents.documents;
+  const at = document.records.findIndex((one) => one.metric === 'cpu.call' && shows(one));
+  const values = one.contents.samples[0][at].flatMap((process) => process.values);
+  assert.ok(values.length >= 20);
+  assert.equal(await page.locator('#samples').count(), 0);
+  const name = `cpu.call{args=${document.records[at].params.args}}`;
+  await page.locator('#sampled').selectOption({ label: name });
+  await page.locator('#samples g.values circle').first().waitFor();
+  assert.equal(await page.locator('#samples g.values circle').count(), values.length);
+  await page.context().close();
+});
+
+named('two runs lie over each other, and their ratios beside 1', async () => {
+  const two = place.page('two.html', (contents) => {
+    const [first] = contents.documents;
+    const other = structuredClone(first);
+    other.run.id = 'ffffffffffffffff';
+    contents.documents.push(other);
+    contents.told.push(contents.told[0]);
+    contents.causes.push(contents.causes[0]);
+    contents.samples.push(contents.samples[0]);
+    const rows = first.records
+      .filter(shows)
+      .slice(0, 12)
+      .map(({ metric, params, unit }, at) => {
+        const word = at === 0 ? 'worse' : 'no_change';
+        const ratio = at === 0 ? 1.5 : 1;
+        const interval = [ratio - 0.1, ratio + 0.1];
+        return {
+          metric,
+          params,
+          unit,
+          a: 1,
+          b: ratio,
+          noisy_a: false,
+          noisy_b: false,
+          ratio,
+          interval,
+          word,
+        };
+      });
+    contents.comparison = { rows, not_comparable: [], noise_runs: 3, only_a: [], only_b: [] };
+    return contents;
+  });
+  const { page, said } = await open(chrome, two.path);
+  await page.locator('#call svg').waitFor();
+  const count = numbers(two.contents.documents[0], 'cpu.call').length;
+  // The runs differ in their symbols: circles, and squares drawn as paths.
+  assert.equal(await page.locator('#call g.measured circle').count(), count);
+  assert.equal(await page.locator('#call g.measured path').count(), count);
+  assert.equal(await page.locator('#call g.lines path').count(), 2);
+  assert.deepEqual((await page.locator('#call g.names text').allTextContents()).sort(), ['A', 'B']);
+  assert.equal(await page.locator('#changes g.measured circle').count(), 12);
+  assert.equal(await page.locator('#changes g.intervals line').count(), 12);
+  assert.equal(await page.locator('#changes circle[stroke="var(--k2)"]').count(), 1);
+  assert.match(await page.locator('.lead').textContent(), /1 worse, 11 no change/);
+  assert.equal(
+    await page.locator('#table tbody tr').count(),
+    2 * two.contents.documents[0].records.length,
+  );
+  assert.deepEqual(said, []);
+  await page.context().close();
+});
+
+named('a page of real two runs holds what compare says', async () => {
+  place.fathom('run', '--quick', '--only', 'cpu.call');
+  place.fathom('report', 'latest~1', 'latest', '-o', 'real.html');
+  const { page, said } = await open(chrome, `${place.folder}/real.html`);
+  const compared = JSON.parse(place.fathom('compare', 'latest~1', 'latest', '--json'));
+  await page.locator('#changes svg').waitFor();
+  const ratios = compared.rows.filter((row) => row.ratio !== null).length;
+  assert.equal(await page.locator('#changes g.measured circle').count(), ratios);
+  assert.ok(ratios >= 8);
+  assert.deepEqual(said, []);
+  await page.context().close();
+});

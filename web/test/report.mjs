@@ -1,0 +1,88 @@
+// What the tests share: runs made by the program itself, pages made of them, and a browser.
+
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+
+const BROWSERS = ['chromium', 'google-chrome', 'google-chrome-stable', 'chromium-browser'];
+const SWITCHES = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** The browser of this machine. */
+function browserPath() {
+  const folders = (process.env.PATH ?? '').split(':');
+  const all = BROWSERS.flatMap((name) => folders.map((folder) => join(folder, name)));
+  return all.find((path) => existsSync(path));
+}
+
+/** Why nothing can be tested here; false where it can. */
+export const skip =
+  (!process.env.FATHOM && 'FATHOM names no program') ||
+  (!browserPath() && 'needs chromium or google-chrome') ||
+  false;
+
+/** A folder that is gone when the tests are done, whatever became of them. */
+export class Place {
+  folder = mkdtempSync(join(tmpdir(), 'fathom-web-'));
+
+  fathom(...words) {
+    const environment = { ...process.env, FATHOM_STORE: join(this.folder, 'fathom.db') };
+    const options = { env: environment, cwd: this.folder, maxBuffer: 1 << 28 };
+    return execFileSync(process.env.FATHOM, words, {
+      ...options,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+  }
+
+  /** The last run as a document. */
+  latest() {
+    return JSON.parse(this.fathom('show', '--json', '--samples'));
+  }
+
+  /** A page of documents as they are, though their checksums may no longer fit. */
+  page(name, change = (contents) => contents) {
+    const path = join(this.folder, 'report.html');
+    const page = readFileSync(path, 'utf8');
+    const [before, rest] = page.split('id="runs">');
+    const end = rest.indexOf('</script>');
+    const contents = change(JSON.parse(rest.slice(0, end)));
+    const json = JSON.stringify(contents).replaceAll('<', '\\u003c');
+    const other = join(this.folder, name);
+    writeFileSync(other, `${before}id="runs">${json}${rest.slice(end)}`);
+    return { path: other, contents };
+  }
+
+  remove() {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export const browser = () => chromium.launch({ executablePath: browserPath(), args: SWITCHES });
+
+/** A page as it was opened, with everything that it said and asked for. */
+export async function open(of, path, options = {}) {
+  const context = await of.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const page = await context.newPage();
+  const said = [];
+  const asked = [];
+  page.on('console', (message) => said.push(message.text()));
+  page.on('pageerror', (error) => said.push(String(error)));
+  page.on('dialog', (dialog) => {
+    said.push(`dialog: ${dialog.message()}`);
+    return dialog.dismiss();
+  });
+  page.on('request', (request) => asked.push(request.url()));
+  await page.goto(`file://${path}`);
+  await page.locator('#table tbody tr').first().waitFor();
+  return { page, said, asked };
+}
