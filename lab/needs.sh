@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing need beyond Rust, where it is missing and we may. With `tests`
-# also a browser for the page of `fathom report`, without which its tests are skipped.
+# also what some tests call and are skipped without: strace, and a browser for the page of
+# `fathom report`.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
@@ -19,9 +20,13 @@ if [ ${#missing[@]} -gt 0 ]; then
   get "${missing[@]}"
 fi
 [ "${1:-}" = tests ] || exit 0
+missing=()
+need strace strace
 # Without Node there is no page to look at.
-command -v node >/dev/null 2>&1 || exit 0
-command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 && exit 0
-if [ "$(id -u)" -ne 0 ] || ! get chromium; then
-  echo "needs: chromium is missing; the tests that look at the page in it are skipped" >&2
+if command -v node >/dev/null 2>&1 && ! command -v google-chrome >/dev/null 2>&1; then
+  need chromium chromium
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+if [ "$(id -u)" -ne 0 ] || ! get "${missing[@]}"; then
+  echo "needs: ${missing[*]} missing; the tests that call them are skipped" >&2
 fi
