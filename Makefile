@@ -5,8 +5,9 @@ FATHOM := target/release/fathom
 
 .PHONY: run build web test docs bench bench-memory bench-file bench-store repeatability compare-check simulate lab soak install clean needs
 
-run: build ## build, measure at quick effort, show the table, keep the run
+run: build ## build, measure at quick effort, show the table, keep the run, write report.html
 	$(FATHOM) run --quick
+	@if lab/web.sh 2>/dev/null; then $(FATHOM) report; fi
 
 build: needs ## the program; with the page of `fathom report` where Node can build it
 	@lab/web.sh; case $$? in \
