@@ -107,13 +107,13 @@ fn told(change: &Change, series: &Series, width: usize) -> String {
     };
     let sign = if change.ratio > 1.0 { "+" } else { "−" };
     let mut said = format!(
-        "since {} (run {}): {} → {}, {sign}{}{direction} (p = {:.1e})",
+        "since {} (run {}): {} → {}, {sign}{}{direction} ({})",
         started(&change.started),
         change.run,
         quantity(change.before, series.unit),
         quantity(change.after, series.unit),
         percent((change.ratio - 1.0).abs()),
-        change.p,
+        p_text(change.p),
     );
     let named = change.differences.iter().take(DIFFERENCES_NAMED);
     let facts: Vec<String> =
@@ -128,6 +128,11 @@ fn told(change: &Change, series: &Series, width: usize) -> String {
     }
     let style = if change.worse == Some(true) { CARE } else { STRONG };
     crate::paint::paint_lines(style, &wrapped(&said, width, "    ▸ ", "      "))
+}
+
+/// Below the smallest number that has all its digits there is nothing to tell.
+fn p_text(p: f64) -> String {
+    if p < f64::MIN_POSITIVE { "p < 1e-307".to_owned() } else { format!("p = {p:.1e}") }
 }
 
 /// How many changes there are, and what makes one.
