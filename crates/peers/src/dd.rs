@@ -76,6 +76,7 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
         difference,
         ours: Ours::Run,
         on: On::One,
+        takes_turns: false,
         reads_data: true,
         written: 0,
         seconds: 1.2,

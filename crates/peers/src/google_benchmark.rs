@@ -95,6 +95,7 @@ fn row(
         difference,
         ours: Ours::Run,
         on: On::One,
+        takes_turns: false,
         reads_data: true,
         written: 0,
         seconds: 1.5,

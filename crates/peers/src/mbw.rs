@@ -42,6 +42,7 @@ impl Peer for Mbw {
                          twice",
             ours: Ours::Run,
             on: On::One,
+            takes_turns: false,
             reads_data: false,
             written: 0,
             seconds: 1.2,

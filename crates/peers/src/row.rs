@@ -118,6 +118,8 @@ pub struct Row {
     pub ours: Ours,
     /// Where both run.
     pub on: On,
+    /// Processes of the peer's own take turns on a CPU: that they lose it tells of nobody else.
+    pub takes_turns: bool,
     /// The data file is read, and lies in memory before each turn.
     pub reads_data: bool,
     /// Bytes that both sides of a pair write.

@@ -39,6 +39,7 @@ impl Peer for StressNg {
                          and has every interruption of its second in the mean",
             ours: Ours::Run,
             on: On::One,
+            takes_turns: false,
             reads_data: false,
             written: 0,
             seconds: 1.5,

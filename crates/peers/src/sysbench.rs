@@ -72,6 +72,7 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
         },
         ours: Ours::Run,
         on: if threads == 1 { On::One } else { On::All },
+        takes_turns: false,
         reads_data: false,
         written: 0,
         seconds: 2.0,

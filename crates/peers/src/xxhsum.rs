@@ -63,6 +63,7 @@ pub(crate) fn whole_file(
         difference,
         ours: Ours::File(|place| vec!["fast".to_owned(), place.data.display().to_string()]),
         on: On::All,
+        takes_turns: false,
         reads_data: true,
         written: 0,
         seconds: 0.5,

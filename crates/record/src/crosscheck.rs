@@ -97,15 +97,15 @@ pub struct Turn {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// How often in a second the peer lost its CPU to others. Most tell a mean, which has that in
-    /// it; ours is a median.
-    #[serde(default)]
-    pub peer_preempted_hz: f64,
+    /// it; ours is a median. Absent where its own processes take turns on a CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_preempted_hz: Option<f64>,
 }
 
 impl Turn {
     /// Both numbers, and their ratio.
     pub fn new(ours: f64, theirs: f64, detail: String) -> Self {
-        Self { ours, theirs, ratio: ours / theirs, detail, peer_preempted_hz: 0.0 }
+        Self { ours, theirs, ratio: ours / theirs, detail, peer_preempted_hz: None }
     }
 }
 
@@ -144,7 +144,7 @@ impl PairRatio {
 impl CrossRow {
     /// How often in a second the peer lost its CPU to others, in the median turn.
     pub fn peer_preempted_hz(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.turns.iter().map(|turn| turn.peer_preempted_hz).collect();
+        let rates: Vec<f64> = self.turns.iter().filter_map(|turn| turn.peer_preempted_hz).collect();
         statistics::median(&rates)
     }
 

@@ -264,9 +264,10 @@ mod tests {
         let mut busy = compared(3);
         assert!(!plain(&row(&busy, 80, false)).contains("busy"));
         // One turn of three is an accident.
-        busy.turns[0].peer_preempted_hz = 250.0;
+        busy.turns.iter_mut().for_each(|turn| turn.peer_preempted_hz = Some(3.0));
+        busy.turns[0].peer_preempted_hz = Some(250.0);
         assert!(!plain(&row(&busy, 80, false)).contains("busy"));
-        busy.turns[2].peer_preempted_hz = 240.0;
+        busy.turns[2].peer_preempted_hz = Some(240.0);
         let text = plain(&row(&busy, 80, false));
         assert!(text.contains("busy: the peer lost its CPU 240 times a second"), "{text}");
     }

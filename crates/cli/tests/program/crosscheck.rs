@@ -69,6 +69,7 @@ fn a_program_that_is_not_installed_is_one_line_with_its_package() {
         let line = format!("{peer} is not installed: sudo apt-get install {package}");
         assert_eq!(said.lines().filter(|it| **it == line).count(), 1, "`{line}`:\n{said}");
     }
+    assert!(said.contains("None of the programs is installed"), "{said}");
     assert!(left(&folder).is_empty(), "nothing is made for programs that are not there");
     let list = text(&fathom(&place, &[], &["--list"]).output().expect("it starts").stdout);
     assert!(list.contains("mbw (not installed: sudo apt-get install mbw)"), "{list}");
@@ -182,6 +183,8 @@ fn a_document_has_every_turn_and_fits_its_schema() {
     let row = &told.rows[0];
     assert_eq!((row.turns.len(), row.theirs), (5, Some(6853.96)), "{row:?}");
     assert!(row.turns.iter().all(|turn| turn.ratio == turn.ours / 6853.96 && turn.ours > 0.0));
+    // Two ends of a pipe on one CPU take turns: that tells of nobody else.
+    assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_none()));
     let ratio = row.ratio.expect("a ratio");
     assert!(ratio.level == Some(0.9375) && ratio.low <= ratio.median && ratio.median <= ratio.high);
     let cpu = told.cpu;
@@ -228,6 +231,7 @@ fn a_real_program_writes_the_same_file_and_nothing_stays() {
     let [row] = document.rows.as_slice() else { panic!("one row: {:?}", document.rows) };
     assert_eq!((row.peer.as_str(), row.outcome), ("dd", CrossOutcome::Compared), "{row:?}");
     assert!(row.version.is_some() && row.turns.len() == 2);
+    assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_some()));
     assert!(row.turns[0].detail.contains("slope"), "{:?}", row.turns);
     assert!(left(&folder).is_empty(), "{:?}", left(&folder));
 }

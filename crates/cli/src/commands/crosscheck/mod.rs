@@ -182,6 +182,9 @@ fn made(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), Trouble>
 
 /// What will be done, how long it takes and what is written, before any of it.
 fn announcement(rows: &[&Row], bench: &Bench<'_>, files: &Files) -> String {
+    if rows.is_empty() {
+        return "None of the programs is installed: nothing is measured.".to_owned();
+    }
     let pairs = bench.pairs;
     let seconds: f64 = rows.iter().map(|row| row.seconds * f64::from(pairs)).sum();
     let counted = |count: usize, noun: &str| match count {

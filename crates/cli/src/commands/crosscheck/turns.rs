@@ -105,7 +105,7 @@ impl Bench<'_> {
     }
 
     fn pair(&self, row: &Row, pair: u32) -> Result<Turn, Trouble> {
-        let (mut ours, mut theirs) = (0.0, (0.0, String::new(), 0.0));
+        let (mut ours, mut theirs) = (0.0, (0.0, String::new(), None));
         for side in sides(pair) {
             match side {
                 Side::Ours => ours = self.ours(row)?,
@@ -124,7 +124,7 @@ impl Bench<'_> {
     }
 
     /// The number, what else was said, and how often in a second the peer lost its CPU.
-    fn theirs(&self, row: &Row) -> Result<(f64, String, f64), Trouble> {
+    fn theirs(&self, row: &Row) -> Result<(f64, String, Option<f64>), Trouble> {
         let _files = self.prepared(row)?;
         let commands = self.peer_commands(row);
         let said: Result<Vec<Said>, Trouble> =
@@ -133,7 +133,8 @@ impl Bench<'_> {
         let reading = (row.parse)(&said).map_err(Trouble::Failed)?;
         let preempted: u64 = said.iter().map(|said| said.preempted).sum();
         let ns: f64 = said.iter().map(|said| said.ns).sum();
-        Ok((reading.value, reading.detail, 1e9 * preempted as f64 / ns.max(1.0)))
+        let rate = 1e9 * preempted as f64 / ns.max(1.0);
+        Ok((reading.value, reading.detail, (!row.takes_turns).then_some(rate)))
     }
 
     /// The data in memory, and no file where one is to be made, nor when this is dropped.
