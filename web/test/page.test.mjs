@@ -300,10 +300,7 @@ named('each chart has its data as a table and a name for those who do not see it
     await chart.locator('svg').first().waitFor();
     assert.ok((await chart.locator('[role=img]').getAttribute('aria-label')).length > 20);
     await chart.locator('summary').press('Enter');
-    assert.ok(
-      (await chart.locator('details tbody tr').count()) > 0,
-      await chart.getAttribute('id'),
-    );
+    await chart.locator('details tbody tr').first().waitFor();
   }
   assert.equal(await page.locator('#call details tbody tr').count(), 8);
   await page.context().close();

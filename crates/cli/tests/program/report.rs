@@ -151,7 +151,7 @@ mod page {
             .current_dir(place.path())
             .output()
             .expect("a shell");
-        is_refused(&output, &["other.json", "not a run of `fathom run --json`", "missing field"]);
+        is_refused(&output, &["other.json", "holds no run", "first field"]);
     }
 
     #[test]
