@@ -213,12 +213,15 @@ named('pointing at a noisy number tells its cause', async () => {
     }
     return contents;
   });
-  const { page } = await open(chrome, noisy.path);
+  const { page } = await open(chrome, noisy.path, { colorScheme: 'dark' });
   await page.locator('#call svg').scrollIntoViewIfNeeded();
   const box = await page.locator('#call g.measured circle').nth(3).boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   const tip = page.locator('#call g[aria-label="tip"]');
   await tip.getByText('a known cause').waitFor();
+  // On the page's own ground, with which the letters turn dark and light.
+  const ground = await tip.locator('path').evaluate((path) => getComputedStyle(path).fill);
+  assert.equal(ground, 'rgb(21, 23, 26)');
   await page.context().close();
 });
 

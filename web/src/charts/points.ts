@@ -5,14 +5,13 @@ import {
   intervalOf,
   letter,
   measuredText,
-  nameOf,
   numberOf,
   predictedRange,
   reasonsOf,
   shown,
   wordsOf,
 } from '../contents';
-import { words } from '../parameters';
+import { parametersText, words } from '../parameters';
 
 /** What every drawn record has, whatever the chart. */
 export interface Point {
@@ -104,11 +103,16 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
   return { drawn, without, all, unit: all[0]?.record.unit ?? 'ratio' };
 }
 
+/** The metric and its parameters in words. */
+export function told(of: { metric: string; params: Result['params'] }): string {
+  return [of.metric, parametersText(of.params)].filter(Boolean).join(': ');
+}
+
 /** A record in some lines, for whoever points at it. */
 export function tellPoint(record: Result, document: Document, run: number | null): string {
   const predicted = predictedRange(record);
   return [
-    run === null ? nameOf(record) : `${letter(run)}: ${nameOf(record)}`,
+    run === null ? told(record) : `${letter(run)}: ${told(record)}`,
     measuredText(record, document.run),
     predicted === '' ? `no model: ${record.no_model ?? ''}` : `predicted ${predicted}`,
     wordsOf(record).join(', '),

@@ -1,6 +1,6 @@
 // All charts: those of the specifications, and the ratios to predictions and between runs.
 
-import type { Compared, Contents, Result } from '../contents';
+import type { Compared, Contents } from '../contents';
 import {
   intervalOf,
   letter,
@@ -12,7 +12,6 @@ import {
   wordsOf,
 } from '../contents';
 import { element } from '../element';
-import { parametersText } from '../parameters';
 import { quantity } from '../quantity';
 import { drawDots } from './dots';
 import { figure } from './figure';
@@ -21,7 +20,7 @@ import { drawForest, ratioText } from './forest';
 import { drawLines } from './lines';
 import { drawMatrix } from './matrix';
 import type { Points } from './points';
-import { pointsOf, recordsOf, tellPoint } from './points';
+import { pointsOf, recordsOf, tellPoint, told } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';
 
@@ -32,14 +31,14 @@ const NAMED_MAX = 3;
 
 function missing(points: Points, contents: Contents): string[] {
   if (points.without.length === 0) return [];
-  const told = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
+  const named = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
     const document = contents.documents[run];
     const why = reasonsOf(record)[0] ?? '';
     const state = document ? measuredText(record, document.run) : '';
     return [nameOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
   });
-  const more = points.without.length - told.length;
-  return [`Without a number: ${told.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
+  const more = points.without.length - named.length;
+  return [`Without a number: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
 }
 
 /** What other metrics say beside a chart. */
@@ -96,11 +95,6 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
         ];
       }),
   });
-}
-
-/** The metric and its parameters in words. */
-function told(of: { metric: string; params: Result['params'] }): string {
-  return [of.metric, parametersText(of.params)].filter(Boolean).join(': ');
 }
 
 /** Measured ÷ predicted, where a value was predicted; the furthest first. */
