@@ -21,6 +21,8 @@ const PANEL = 300;
 const WIDE = 3;
 /** Names that take more of a panel than this stand above. */
 const NAMES = 0.3;
+/** Room for the text below a tick. */
+const TICK = 46;
 /** Room for the values beside their axis. */
 const LEFT = 66;
 
@@ -194,8 +196,9 @@ function drawPanels(
   const step = (width - LEFT) / panels.length;
   const longest = Math.max(...ends(setting).map(({ name }) => name.length)) * LETTER;
   const above = longest > step * NAMES ? legend(ends(setting), width) : null;
-  // Names stand beside the lines of every panel, or above all of them.
-  const room = above ? 16 : longest + 16;
+  // Names stand beside the lines of every panel, or above all of them; then the last text below a
+  // panel must not run into the first of the next.
+  const room = above ? (panels.length > 1 ? TICK : 16) : longest + 16;
   const head = (above?.height ?? 0) + (panel === undefined ? 16 : 36);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
   const y = valuesOf(points, spec, height - head - 44);

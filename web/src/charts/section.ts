@@ -33,7 +33,8 @@ function missing(points: Points, contents: Contents): string[] {
   if (points.without.length === 0) return [];
   const named = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
     const document = contents.documents[run];
-    const why = reasonsOf(record)[0] ?? '';
+    // What to do about it stands in the table.
+    const why = (reasonsOf(record)[0] ?? '').split(' → ')[0];
     const state = document ? measuredText(record, document.run) : '';
     return [nameOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
   });
