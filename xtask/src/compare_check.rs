@@ -71,7 +71,7 @@ fn rows(comparison: &Value) -> impl Iterator<Item = &Value> {
 
 /// Any word but that nothing changed, or that nobody can tell.
 fn is_flagged(row: &Value) -> bool {
-    !matches!(row["word"].as_str(), Some("no_change" | "cannot_tell"))
+    !matches!(row["word"].as_str(), Some("no_change" | "within_noise" | "cannot_tell"))
 }
 
 /// A program with a store of its own.

@@ -361,8 +361,9 @@ pub struct CompareArguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
-    /// Exit with status 3 where a metric is worse by more than this, and that remains when the
-    /// number of metrics is allowed for.
+    /// Exit with status 3 where a metric is worse by more than this (a time that grew, a rate that
+    /// fell), and that remains when the number of metrics is allowed for; or where nothing can be
+    /// decided, since one side has fewer than 8 processes (--quick has 5) or is noisy as a whole.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
     /// Seed of the bootstrap.

@@ -62,7 +62,7 @@ impl Figure {
             }
             false_ones += u32::from(called);
             self.excluding.note(row.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0));
-            self.words.note(row.word < Word::NoChange);
+            self.words.note(row.word < Word::WithinNoise);
         }
         self.runs.note(false_ones > 0);
         self.false_share += f64::from(false_ones) / f64::from(all.max(1));

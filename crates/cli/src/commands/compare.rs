@@ -31,7 +31,17 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     let worse: Vec<String> =
         comparison.regressions(limit).map(|row| format!("{}{}", row.metric, row.params)).collect();
     let status = super::printed(&output)?;
+    let (undecided, all) = (comparison.undecided(), comparison.rows.len());
     match worse.as_slice() {
+        [] if undecided > 0 => {
+            let why = "too few processes (8 on each side can tell: leave --quick away), or a run \
+                       that is noisy as a whole";
+            terminal::warn(&format!(
+                "--fail-on: {undecided} of {all} cases cannot be decided: {why}"
+            ));
+            // A gate that cannot close is none.
+            Ok(if undecided == all { Status::Incomplete } else { status })
+        }
         [] => Ok(status),
         [first, rest @ ..] => {
             let more =

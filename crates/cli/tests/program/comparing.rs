@@ -56,6 +56,24 @@ fn a_metric_that_is_worse_by_more_than_the_limit_fails() {
 }
 
 #[test]
+fn a_gate_that_cannot_close_says_so() {
+    let place = place();
+    let few = |number, headline| {
+        let mut document = run(&place, number, headline);
+        let summary = document.records[0].summary.as_mut().expect("a summary");
+        summary.process_medians.truncate(5);
+        document.records =
+            document.records.into_iter().map(fathom_record::Record::sealed).collect();
+        written(&place, &document)
+    };
+    let (before, after) = (few(1, 100.0), few(2, 1000.0));
+    let output = place.run(&["compare", &before, &after, "--fail-on", "5%"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("1 of 1 cases cannot be decided: too few processes"), "{said}");
+}
+
+#[test]
 fn a_change_that_runs_show_without_any_is_none() {
     let (place, keeper) = (place(), Place::new());
     let (before, after) = (run(&place, 1, 100.0), run(&place, 2, 104.0));
@@ -75,7 +93,7 @@ fn a_change_that_runs_show_without_any_is_none() {
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
     let (status, row) = compared();
-    assert_eq!((status, row["word"].as_str()), (Some(0), Some("no_change")), "{row}");
+    assert_eq!((status, row["word"].as_str()), (Some(0), Some("within_noise")), "{row}");
     let noise = row["noise"].as_f64().expect("a noise");
     assert!((noise - 0.06).abs() < 1e-6, "{noise}");
 }

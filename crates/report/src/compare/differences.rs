@@ -129,7 +129,7 @@ fn run(document: &Document) -> Vec<Fact> {
         ("clock", some(&run.clock.source)),
         ("CPU measured on", Some(run.cpu.to_string())),
         ("tuned", Some(run.tuned.join(", "))),
-        ("verdict on the run", some(run.verdict.state.word())),
+        ("the machine's speed over the run", some(run.verdict.state.word())),
     ]
 }
 

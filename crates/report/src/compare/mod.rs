@@ -16,7 +16,7 @@ pub use render::render;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::{Better, Document, MetricId, Params, Record, RunState, Unit};
+use fathom_record::{Better, Document, MetricId, Params, Record, RunState, State, Unit};
 use serde::Serialize;
 
 use crate::cells::Shown;
@@ -62,8 +62,15 @@ impl Comparison {
             let q = row.p_adjusted;
             row.word == Word::Worse
                 && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
-                && row.size().exp_m1() > above
+                && row.loss() > above
         })
+    }
+
+    /// Cases of which nobody can say that they are worse, however much they are: by too few
+    /// processes, or since a run as a whole is noisy.
+    pub fn undecided(&self) -> usize {
+        let words = [Word::Better, Word::Worse, Word::Changed, Word::WithinNoise, Word::NoChange];
+        self.rows.iter().filter(|row| !words.contains(&row.word)).count()
     }
 }
 
@@ -82,6 +89,10 @@ pub struct Side {
     pub records: usize,
     /// Records it was to have; 0 where that is not known.
     pub planned: u64,
+    /// Cases that are valid.
+    pub valid: usize,
+    /// Why the run as a whole is noisy, or worse, where it is.
+    pub noisy: Option<String>,
 }
 
 /// A metric with its parameters.
@@ -166,6 +177,8 @@ pub enum Word {
     LooksBetter,
     /// Changed, by few processes, where neither direction is better.
     LooksChanged,
+    /// The interval bears a change out, but runs lie as far apart where nothing was changed.
+    WithinNoise,
     /// Enough processes, and no change above 1 % that the interval bears out.
     NoChange,
     /// Too few processes to tell.
@@ -173,6 +186,16 @@ pub enum Word {
 }
 
 impl Word {
+    /// The same where intervals are too narrow to be sure.
+    fn doubted(self) -> Self {
+        match self {
+            Self::Worse => Self::LooksWorse,
+            Self::Better => Self::LooksBetter,
+            Self::Changed => Self::LooksChanged,
+            word => word,
+        }
+    }
+
     /// As it is written in the table.
     pub fn text(self) -> &'static str {
         match self {
@@ -184,6 +207,7 @@ impl Word {
             Self::LooksWorse => "looks worse",
             Self::LooksBetter => "looks better",
             Self::LooksChanged => "looks changed",
+            Self::WithinNoise => "within noise",
             Self::NoChange => "no change",
             Self::CannotTell => "cannot tell",
         }
@@ -222,6 +246,10 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     }
     not_comparable.extend(other_parameters(&in_a, &in_b));
     weigh::adjust(&mut rows);
+    // Intervals over processes are too narrow where the machine itself came and went.
+    if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
+        rows.iter_mut().for_each(|row| row.word = row.word.doubted());
+    }
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     let mut within_a: Vec<Difference> = Vec::new();
     for difference in others.iter().flat_map(|other| differences(other, newest)) {
@@ -253,6 +281,16 @@ fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
 }
 
 impl Compared {
+    /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is
+    /// worse by 50 %, as `history` has it.
+    fn loss(&self) -> f64 {
+        match (self.ratio, self.better) {
+            (Some(ratio), Better::Higher) => 1.0 - ratio,
+            (Some(ratio), Better::Lower) => ratio - 1.0,
+            (_, Better::Neither) | (None, _) => 0.0,
+        }
+    }
+
     /// |ln ratio|: the size of a change in either direction.
     fn size(&self) -> f64 {
         self.ratio.filter(|ratio| *ratio > 0.0).map_or(0.0, |ratio| ratio.ln().abs())
@@ -278,6 +316,11 @@ fn side(document: &Document) -> Side {
         state: document.run.state,
         records: document.records.len(),
         planned: document.run.planned,
+        valid: document.records.iter().filter(|it| it.verdict.state == State::Valid).count(),
+        noisy: match document.run.verdict.state {
+            State::Valid => None,
+            _ => document.run.verdict.reasons.first().map(|reason| reason.text.clone()),
+        },
     }
 }
 

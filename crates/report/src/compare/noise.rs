@@ -1,15 +1,18 @@
 //! How far two runs lie apart where nothing was changed: the noise between runs of one case on one
 //! host, learnt from runs that were kept (METHOD 27).
 //!
-//! Order statistics again: of n pairs of successive runs, another pair lies beyond the widest with
-//! a chance of 1 in n + 1.
+//! Changes that lasted are no noise: they are found as a history finds them, and the steps between
+//! them are left out. Order statistics for the rest: of n pairs of successive runs, another pair
+//! lies beyond the widest with a chance of 1 in n + 1.
 
 use std::collections::BTreeMap;
 
+use fathom_record::statistics::change_points;
 use fathom_record::{Document, MetricId, Outline, Params};
 use serde::Serialize;
 
 use super::differences;
+use crate::history::STRICTNESS;
 
 /// Fewer pairs tell nothing.
 const PAIRS_MIN: usize = 4;
@@ -43,15 +46,24 @@ impl Noise {
             .filter(|one| !is_own(&one.document.run.id))
             .filter(|one| differences(&one.document, b).is_empty())
             .collect();
-        let mut headlines: BTreeMap<(MetricId, Params), Vec<f64>> = BTreeMap::new();
-        for headline in alike.iter().flat_map(|outline| &outline.headlines) {
-            if let Some(value) = headline.value.filter(|value| *value > 0.0) {
-                let case = (headline.metric.clone(), headline.params.clone());
-                headlines.entry(case).or_default().push(value);
+        // The change that is asked about lies between the newest run of A and B.
+        let newest = a.iter().map(|run| run.run.id.as_str()).max().unwrap_or("");
+        let span = newest.min(&b.run.id)..newest.max(&b.run.id);
+        let mut headlines: BTreeMap<(MetricId, Params), Vec<(&str, f64)>> = BTreeMap::new();
+        for outline in &alike {
+            for headline in &outline.headlines {
+                if let Some(value) = headline.value.filter(|value| *value > 0.0) {
+                    let case = (headline.metric.clone(), headline.params.clone());
+                    let run = outline.document.run.id.as_str();
+                    headlines.entry(case).or_default().push((run, value));
+                }
             }
         }
-        let by_case =
-            headlines.into_iter().filter_map(|(case, values)| Some((case, apart(&values)?)));
+        let by_case = headlines.into_iter().filter_map(|(case, series)| {
+            let asked_about = |at: usize| series[at].0 > span.start && series[at - 1].0 < span.end;
+            let values: Vec<f64> = series.iter().map(|(_, value)| *value).collect();
+            Some((case, apart(&values, &asked_about)?))
+        });
         Self { by_case: by_case.collect(), runs: alike.len() }
     }
 
@@ -66,11 +78,19 @@ impl Noise {
     }
 }
 
-/// How far successive values lie apart, as a share: the smallest distance that at most one pair in
-/// twenty exceeds, or the widest where there are fewer pairs.
-fn apart(values: &[f64]) -> Option<f64> {
+/// How far successive values lie apart where nothing was changed, as a share: the smallest
+/// distance that at most one pair in twenty exceeds, or the widest where there are fewer pairs. A
+/// step between stretches that last is a change, and no noise; of the pairs that may hold the
+/// change that is asked about, by the number of their second value, the widest is left out.
+fn apart(values: &[f64], asked_about: &dyn Fn(usize) -> bool) -> Option<f64> {
+    let steps = change_points(values, &STRICTNESS);
+    let is_step = |at: usize| steps.iter().any(|step| step.index == at);
+    let distance = |at: usize| (values[at] / values[at - 1]).ln().abs();
+    let within: Vec<usize> = (1..values.len()).filter(|at| !is_step(*at)).collect();
+    let asked = within.iter().copied().filter(|at| asked_about(*at));
+    let widest = asked.max_by(|a, b| distance(*a).total_cmp(&distance(*b)));
     let mut distances: Vec<f64> =
-        values.windows(2).map(|pair| (pair[1] / pair[0]).ln().abs()).collect();
+        within.into_iter().filter(|at| Some(*at) != widest).map(distance).collect();
     if distances.len() < PAIRS_MIN {
         return None;
     }
@@ -83,18 +103,38 @@ fn apart(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
+    const NOT_ASKED: fn(usize) -> bool = |_| false;
+
+    #[test]
+    fn changes_that_lasted_are_no_noise_and_neither_is_the_one_that_is_asked_about() {
+        let wobble = |level: f64, at: usize| level * if at.is_multiple_of(2) { 1.0 } else { 1.003 };
+        // A regression of 50 % that was mended again.
+        let series = |levels: &[(f64, usize)]| -> Vec<f64> {
+            let of_level = |&(level, count): &(f64, usize)| (0..count).map(move |at| (level, at));
+            levels.iter().flat_map(of_level).map(|(level, at)| wobble(level, at)).collect()
+        };
+        let mended = series(&[(215.0, 6), (324.0, 6), (216.0, 6)]);
+        let noise = apart(&mended, &NOT_ASKED).expect("enough pairs");
+        assert!(noise < 0.01, "{noise}");
+        // A step that is too young to have lasted lies between A and B.
+        let young = series(&[(215.0, 8), (300.0, 2)]);
+        let all = apart(&young, &NOT_ASKED).expect("enough pairs");
+        let without = apart(&young, &|at| at >= 6).expect("enough pairs");
+        assert!(all > 0.3 && without < 0.01, "{all} {without}");
+    }
+
     #[test]
     fn the_noise_is_what_one_pair_in_twenty_exceeds() {
-        assert_eq!(apart(&[1.0, 1.1, 1.0, 1.1]), None, "three pairs");
+        assert_eq!(apart(&[1.0, 1.1, 1.0, 1.1], &NOT_ASKED), None, "three pairs");
         let close = |share: Option<f64>, wanted: f64| {
             let share = share.expect("a share");
             assert!((share - wanted).abs() < 1e-9, "{share} is not {wanted}");
         };
-        close(apart(&[1.0, 1.1, 1.0, 1.1, 1.0]), 0.1);
+        close(apart(&[1.0, 1.1, 1.0, 1.1, 1.0], &NOT_ASKED), 0.1);
         // Forty pairs of one per cent, and one of fifty: that one is left aside.
         let mut values: Vec<f64> = (0..41).map(|at| if at % 2 == 0 { 1.0 } else { 1.01 }).collect();
         values.push(1.5);
-        close(apart(&values), 0.01);
-        close(apart(&values[36..]), 0.5);
+        close(apart(&values, &NOT_ASKED), 0.01);
+        close(apart(&values[36..], &NOT_ASKED), 0.5);
     }
 }

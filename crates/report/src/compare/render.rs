@@ -9,9 +9,12 @@ use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::quantity::{NOTHING, change, quantity, short};
+use crate::quantity::{NOTHING, change, percent, quantity, short};
 use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
+
+/// More families of cases that only one side has are counted by metric.
+const LISTED: usize = 12;
 
 /// Widths of the columns.
 struct Columns {
@@ -89,6 +92,10 @@ fn sides(comparison: &Comparison, width: usize) -> String {
         .chain([("B", b)])
     {
         text += &labelled(label, &side_words(side), width);
+        if let Some(why) = &side.noisy {
+            let text_of = format!("noisy as a whole, so that nothing is more than looks: {why}");
+            text += &labelled("", &text_of, width);
+        }
     }
     let facts = |label: &str, differences: &[Difference]| -> String {
         let fact = |(i, fact): (usize, &Difference)| {
@@ -106,7 +113,11 @@ fn sides(comparison: &Comparison, width: usize) -> String {
 }
 
 fn side_words(side: &Side) -> String {
-    let mut words = format!("run {} on {}, started {}", side.id, side.host, side.started);
+    let (valid, records) = (side.valid, side.records);
+    let mut words = format!(
+        "run {} on {}, started {}; {valid} of {records} cases valid",
+        side.id, side.host, side.started
+    );
     if side.state != RunState::Complete {
         let came = match side.planned {
             0 => format!("{} cases", side.records),
@@ -168,7 +179,11 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
         cells.push(Cell::right(row.p.map_or(NOTHING.to_owned(), p_text), test.p, PLAIN));
         cells.push(Cell::right(processes, test.processes, PLAIN));
     }
-    cells.push(Cell::left(row.word.text(), columns.word, style(row.word)));
+    let word = match (row.word, row.noise) {
+        (Word::WithinNoise, Some(noise)) => format!("within {}", percent(noise)),
+        (word, _) => word.text().to_owned(),
+    };
+    cells.push(Cell::left(word, columns.word, style(row.word)));
     text + &line_of(&cells, columns.gap)
 }
 
@@ -215,7 +230,7 @@ fn style(word: Word) -> Style {
         Word::Better => GOOD,
         Word::Changed => STRONG,
         Word::LooksSlower | Word::LooksWorse | Word::LooksChanged => CARE,
-        Word::LooksFaster | Word::LooksBetter | Word::NoChange => PLAIN,
+        Word::LooksFaster | Word::LooksBetter | Word::NoChange | Word::WithinNoise => PLAIN,
         Word::CannotTell => FAINT,
     }
 }
@@ -252,13 +267,13 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(NoiseBy::Kept) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "a change below what one pair in twenty of {kept} kept runs like B differs by is none"
+            "within N %: kept runs like B ({kept}) differ by as much where nothing was changed, \
+             one pair in twenty by more"
         ));
     }
     if rests_on(NoiseBy::A) {
         notes.push(format!(
-            "a change below what one more run like the {runs} of A may differ by (Student, 95 %) \
-             is none"
+            "within N %: one more run like the {runs} of A may differ by as much (Student, 95 %)"
         ));
     }
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
@@ -302,6 +317,22 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
         return String::new();
     }
     let names = families::names(cases, |case| name_of(&case.metric, &case.params));
+    if names.len() > LISTED {
+        // So many are not looked for one by one.
+        let mut metrics: Vec<(String, usize)> = Vec::new();
+        for case in cases {
+            let metric = case.metric.to_string();
+            match metrics.last_mut().filter(|(last, _)| *last == metric) {
+                Some((_, count)) => *count += 1,
+                None => metrics.push((metric, 1)),
+            }
+        }
+        let word = |(metric, count): &(String, usize)| glued(&format!("{metric} ({count})"));
+        let metrics: Vec<String> = metrics.iter().map(word).collect();
+        let (count, metrics) = (cases.len(), metrics.join(", "));
+        let text = format!("Only in {side}, {count} cases (`--json` has each): {metrics}");
+        return wrapped(&text, width, "", "  ");
+    }
     let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
     wrapped(&format!("Only in {side}: {}", names.join(", ")), width, "", "  ")
 }

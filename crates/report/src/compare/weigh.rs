@@ -32,11 +32,13 @@ pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> 
         Some(ratio) => {
             let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
             let effect = ratio.ratio.ln().abs().exp_m1();
-            let changed = excludes_one && effect > noise.unwrap_or(0.0).max(EFFECT_MIN);
-            match (changed, few) {
-                (true, _) => changed_word(ratio.ratio > 1.0, few, b),
-                (false, true) => Word::CannotTell,
-                (false, false) => Word::NoChange,
+            let borne_out = excludes_one && effect > EFFECT_MIN;
+            let is_noise = noise.is_some_and(|noise| effect <= noise);
+            match (borne_out, is_noise, few) {
+                (true, false, _) => changed_word(ratio.ratio > 1.0, few, b),
+                (true, true, _) => Word::WithinNoise,
+                (false, _, true) => Word::CannotTell,
+                (false, _, false) => Word::NoChange,
             }
         }
     };
@@ -109,11 +111,6 @@ pub(super) fn adjust(rows: &mut [Compared]) {
     }
     // A change that many comparisons bring about by chance is not called one.
     for row in rows.iter_mut().filter(|row| row.p_adjusted.is_none_or(|q| q >= LIMIT)) {
-        row.word = match row.word {
-            Word::Better => Word::LooksBetter,
-            Word::Worse => Word::LooksWorse,
-            Word::Changed => Word::LooksChanged,
-            word => word,
-        };
+        row.word = row.word.doubted();
     }
 }

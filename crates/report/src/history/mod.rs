@@ -18,7 +18,8 @@ use crate::compare::{Difference, differences};
 
 /// What makes a change: as sure as one false alarm in a hundred series, and one per cent large, as
 /// in a comparison; on each side three runs at least.
-const STRICTNESS: Strictness = Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
+pub(crate) const STRICTNESS: Strictness =
+    Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
 
 /// A metric over time on one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]

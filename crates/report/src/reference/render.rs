@@ -88,7 +88,10 @@ fn row_lines(row: &Row, line: usize) -> String {
     let [low, high] = here.predicted;
     let deviation = row.published.sd_percent.map_or(String::new(), spread);
     let texts = [
-        row.published.predicted.as_ref().map_or_else(nothing, |one| figure(one, unit, widths[0])),
+        row.published.predicted.as_ref().map_or_else(nothing, |one| match one {
+            Figure::Range(_) => figure(one, unit, usize::MAX),
+            _ => figure(one, unit, widths[0]),
+        }),
         figure(&row.published.measured, unit, widths[1]),
         deviation,
         range_within(low, high, unit, widths[3]),
@@ -124,9 +127,13 @@ fn figure(figure: &Figure, unit: Unit, width: usize) -> String {
     }
 }
 
-/// `± 9 %`, and in tenths where it is below one.
+/// `± 9 %`, and in hundredths where it is below one.
 fn spread(percent: f64) -> String {
-    if percent < 0.95 { format!("± {percent:.1} %") } else { format!("± {percent:.0} %") }
+    match percent {
+        percent if percent < 0.095 => format!("± {percent:.2} %"),
+        percent if percent < 0.95 => format!("± {} %", (percent * 100.0).round() / 100.0),
+        percent => format!("± {percent:.0} %"),
+    }
 }
 
 /// Three figures: `0.113`, `1.25`, `14.2`.
@@ -149,6 +156,11 @@ fn remarks(rows: &[&Row], line: usize) -> String {
         let published = &row.published;
         let expected = match &published.predicted {
             Some(Figure::Words(words)) => Some(format!("predicted there: {words}")),
+            // What does not fit in its column is not rounded into it.
+            Some(range @ Figure::Range(_)) => {
+                let whole = figure(range, published.unit, usize::MAX);
+                (width_of(&whole) > figures(line)[0]).then(|| format!("predicted there: {whole}"))
+            }
             _ => None,
         };
         let parts = [published.protocol.clone(), published.note.clone(), expected];
@@ -181,7 +193,7 @@ fn apart(rows: &[&Row], line: usize) -> String {
     }
     let mut text = String::new();
     for ((why, metric), rows) in by_reason {
-        let figures: Vec<String> = rows.iter().map(|row| glued(&alone(row))).collect();
+        let figures: Vec<String> = rows.iter().map(|row| alone(row)).collect();
         text += &wrapped(&format!("{metric}: {why}: {}", figures.join(", ")), line, "  ", "    ");
     }
     text
@@ -195,11 +207,12 @@ fn alone(row: &Row) -> String {
         text += &case(&published.params);
         text.push(' ');
     }
-    text += &figure(&published.measured, published.unit, usize::MAX);
+    let mut value = figure(&published.measured, published.unit, usize::MAX);
     if let Some(sd) = published.sd_percent {
-        text += &format!(" {}", spread(sd));
+        value += &format!(" {}", spread(sd));
     }
-    text
+    // A figure is not broken in two, a name may be.
+    text + &glued(&value)
 }
 
 fn reason(missing: &Missing, metric: &str) -> String {

@@ -2,7 +2,7 @@
 
 use crate::fixture::{Build, document, measured, plain};
 use fathom_record::{
-    Better, Cause, Document, Effort, Params, Reason, Record, RunState, State, Unit,
+    Better, Cause, Document, Effort, Params, Reason, Record, RunState, State, Unit, Verdict,
 };
 use fathom_report::Layout;
 use fathom_report::compare::{
@@ -108,6 +108,31 @@ fn chance_among_many_cases_is_no_regression() {
     assert!(row.p_adjusted > row.p && comparison.regressions(0.0).count() == 1, "{row:?}");
 }
 
+/// Halved is worse by half, whatever the direction of better.
+#[test]
+fn a_rate_is_worse_by_what_was_lost_and_a_time_by_what_came_on_top() {
+    let mut fallen = of("rate", Unit::BytesPerSecond, 70.0, 10);
+    let mut before = of("rate", Unit::BytesPerSecond, 100.0, 10);
+    (fallen.better, before.better) = (Better::Higher, Better::Higher);
+    let time = |median| of("time", Unit::Nanoseconds, median, 10);
+    let (a, b) = documents(vec![before, time(100.0)], vec![fallen, time(140.0)]);
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    let worse_by = |above| comparison.regressions(above).count();
+    assert_eq!((worse_by(0.29), worse_by(0.31), worse_by(0.41)), (2, 1, 0));
+    assert_eq!(comparison.undecided(), 0);
+}
+
+#[test]
+fn a_run_that_is_noisy_as_a_whole_lets_nothing_be_more_than_looks() {
+    let (a, mut b) = (run(1, 100.0, 10), run(2, 150.0, 10));
+    b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "its speed came and went");
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    assert_eq!(comparison.rows[0].word, Word::LooksWorse);
+    assert_eq!((comparison.regressions(0.0).count(), comparison.undecided()), (0, 1));
+    let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
+    assert!(text.contains("noisy as a whole") && text.contains("came and went"), "{text}");
+}
+
 /// A run of its own id, of one metric on `count` processes around `median`.
 fn run(number: usize, median: f64, count: usize) -> Document {
     let mut run = document();
@@ -133,7 +158,7 @@ fn what_runs_of_a_differ_by_among_themselves_is_no_change_of_b() {
     let apart = [run(1, 95.0, 10), run(2, 100.0, 10), run(3, 105.0, 10)];
     let b = run(9, 108.0, 10);
     let row = compare_to_all(&apart.each_ref(), &b, &Noise::default(), 7).rows.remove(0);
-    assert_eq!((row.word, row.noise_by), (Word::NoChange, Some(NoiseBy::A)), "{row:?}");
+    assert_eq!((row.word, row.noise_by), (Word::WithinNoise, Some(NoiseBy::A)), "{row:?}");
     // ln 95, ln 100 and ln 105 scatter by 0.050; t of 2 degrees is 4.30, and √(4/3) for one more.
     assert!((row.noise.unwrap() - 0.282).abs() < 0.005, "{row:?}");
     let alike = [run(1, 100.1, 10), run(2, 100.0, 10), run(3, 99.9, 10)];
@@ -158,7 +183,7 @@ fn runs_of_an_unchanged_machine_are_hardly_ever_called_changed() {
             let a: Vec<&Document> = a.iter().collect();
             let row =
                 compare_to_all(&a, &run(99, off(50), 10), &Noise::default(), 7).rows.remove(0);
-            row.word < Word::NoChange
+            row.word < Word::WithinNoise
         });
         changed.count() as f64 / worlds as f64
     };
@@ -188,7 +213,7 @@ fn runs_of_a_that_differ_among_themselves_and_runs_that_were_cut_off_say_so() {
     for said in [
         "in A     transparent huge pages: madvise → always",
         "state: complete → interrupted",
-        "interrupted after 1 of 24 cases: compared as far as it goes",
+        "interrupted after 1 of 24 cases: compared as far",
     ] {
         assert!(text.contains(said), "`{said}` is missing:\n{text}");
     }
