@@ -34,7 +34,7 @@ Examples:
   fathom show                    the last run again
   fathom compare latest~1 latest two runs, metric by metric
   fathom report                  the last run as a page for a browser
-  fathom file read /var/log/syslog --block 4K   one file, block by block, with its checksum
+  fathom file read /etc/passwd --block 4K       one file, block by block, with its checksum
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
 not be believed (doctor: a warning, and 4: something severe; file size: no size fits), 130 stopped
@@ -262,8 +262,14 @@ pub struct DoctorArguments {
     pub store: StoreArguments,
 }
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  fathom list             every metric, with what it measures
+  fathom list --json      as JSON, for scripts";
+
 /// `fathom list`.
 #[derive(Debug, Args)]
+#[command(after_help = LIST_EXAMPLES)]
 pub struct ListArguments {
     /// Only this group or metric.
     #[arg(value_name = "METRIC")]
@@ -467,16 +473,27 @@ pub struct ImportArguments {
     pub store: StoreArguments,
 }
 
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  fathom completions bash > ~/.local/share/bash-completion/completions/fathom
+  fathom completions fish > ~/.config/fish/completions/fathom.fish";
+
 /// `fathom completions`.
 #[derive(Debug, Args)]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct CompletionsArguments {
     /// The shell.
     #[arg(value_enum)]
     pub shell: Shell,
 }
 
+const MAN_EXAMPLES: &str = "\
+Examples:
+  fathom man ./man1 && man ./man1/fathom-run.1";
+
 /// `fathom man`.
 #[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
 pub struct ManArguments {
     /// The folder to write into; it is created if need be.
     #[arg(value_name = "FOLDER")]
