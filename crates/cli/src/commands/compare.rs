@@ -36,8 +36,11 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
         [] if undecided > 0 => {
             let why = "too few processes (8 on each side can tell: leave --quick away), or a run \
                        that is noisy as a whole";
+            let (suspects, percent) =
+                (comparison.suspects(limit).count(), fathom_report::percent(limit));
             terminal::warn(&format!(
-                "--fail-on: {undecided} of {all} cases cannot be decided: {why}"
+                "--fail-on: {undecided} of {all} cases cannot be decided, {suspects} of which look \
+                 worse by more than {percent}: {why}"
             ));
             // A gate that cannot close is none.
             Ok(if undecided == all { Status::Incomplete } else { status })

@@ -66,6 +66,12 @@ impl Comparison {
         })
     }
 
+    /// Cases that look worse by more than a share, and cannot be decided.
+    pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
+        let looks = |row: &&Compared| matches!(row.word, Word::LooksSlower | Word::LooksWorse);
+        self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
+    }
+
     /// Cases of which nobody can say that they are worse, however much they are: by too few
     /// processes, or since a run as a whole is noisy.
     pub fn undecided(&self) -> usize {
