@@ -71,7 +71,7 @@ fn a_gate_that_cannot_close_says_so() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("1 of 1 cases cannot be decided, 1 of which look worse by more than 5 %"),
+        said.contains("1 of 1 cases cannot be decided, 1 of which look worse by more than 5"),
         "{said}"
     );
 }
