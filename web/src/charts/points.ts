@@ -12,6 +12,8 @@ import {
   wordsOf,
 } from '../contents';
 import { parametersText, words } from '../parameters';
+import type { Under } from './under';
+import { underOf } from './under';
 
 /** What every drawn record has, whatever the chart. */
 export interface Point {
@@ -36,9 +38,11 @@ export interface Points {
   /** All of them, in order. */
   all: { run: number; record: Result }[];
   unit: Unit;
+  /** Published figures, beneath all others. */
+  under: Under[];
 }
 
-interface Wanted {
+export interface Wanted {
   metrics: string[];
   only?: (params: Result['params']) => boolean;
   x?: string;
@@ -100,7 +104,8 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
     const document = contents.documents[run];
     return document !== undefined && shown(record, document.run).kind !== 'number';
   });
-  return { drawn, without, all, unit: all[0]?.record.unit ?? 'ratio' };
+  const under = underOf(contents, wanted, all, drawn);
+  return { drawn, without, all, under, unit: all[0]?.record.unit ?? 'ratio' };
 }
 
 /** The metric and its parameters in words. */

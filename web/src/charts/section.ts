@@ -12,7 +12,8 @@ import {
   wordsOf,
 } from '../contents';
 import { element } from '../element';
-import { quantity } from '../quantity';
+import { expectedText, publishedText } from '../published';
+import { NOTHING, quantity } from '../quantity';
 import { drawDots } from './dots';
 import { figure } from './figure';
 import type { Ratio } from './forest';
@@ -67,7 +68,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   const draw = (width: number): SVGSVGElement[] => {
     if (spec.kind === 'lines') return drawLines(spec, points, contents, width);
     if (spec.kind === 'matrix') return drawMatrix(spec, points, contents, width);
-    return drawDots(points, width);
+    return drawDots(points, contents, width);
   };
   const aside = beside(spec, contents);
   const several = contents.documents.length > 1 ? ['run'] : [];
@@ -83,8 +84,8 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     ...(spec.wide ? { wide: true } : {}),
     draw,
     head: ['case', ...several, 'measured', 'predicted', 'verdict', 'because'],
-    rows: () =>
-      points.all.map(({ run, record }) => {
+    rows: () => [
+      ...points.all.map(({ run, record }) => {
         const document = contents.documents[run];
         return [
           nameOf(record),
@@ -95,7 +96,21 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
           reasonsOf(record).join('; '),
         ];
       }),
+      ...publishedRows(points, contents),
+    ],
   });
+}
+
+/** The published figures of a chart as rows of its table, each once. */
+function publishedRows({ under }: Points, contents: Contents): string[][] {
+  return [...new Set(under.map(({ figure }) => figure))].map((figure) => [
+    nameOf(figure),
+    ...(contents.documents.length > 1 ? [NOTHING] : []),
+    publishedText(figure),
+    expectedText(figure),
+    'published',
+    figure.protocol ?? '',
+  ]);
 }
 
 /** Measured ÷ predicted, where a value was predicted; the furthest first. */
@@ -232,8 +247,27 @@ export function charts(contents: Contents): HTMLElement {
     { 'aria-labelledby': 'charts' },
     element('h2', { id: 'charts' }, 'Charts'),
     key(contents),
+    studied(contents),
     element('div', { class: 'charts' }, comparison(contents), made, fromPredictions(contents)),
     none.length > 0 && element('ul', { class: 'lacking' }, none),
+  );
+}
+
+/** Whose figures lie beneath, and that they were come by otherwise. */
+function studied({ study }: Contents): HTMLElement | null {
+  if (study === null) return null;
+  return element(
+    'div',
+    { class: 'study' },
+    element(
+      'p',
+      {},
+      'Beneath lie figures that were published, for scale and not as a comparison of equals: ',
+      element('strong', {}, study.name),
+      `, ${study.title}. Machine: ${study.machine}.`,
+    ),
+    element('p', {}, `The protocol was another: ${study.protocol}.`),
+    study.note !== null && element('p', {}, `Note: ${study.note}.`),
   );
 }
 
@@ -248,6 +282,7 @@ function key(contents: Contents): HTMLElement {
     element('span', {}, '│ 95 % interval'),
     element('span', {}, '— predicted, with its range as a band'),
     element('span', {}, '⌃ ⌄ predicted only to lie above, below'),
+    contents.study !== null && element('span', {}, '◆ grey, dashed: published'),
     several && element('span', {}, 'A, B … runs: differ in line and symbol'),
   );
 }
