@@ -403,17 +403,24 @@ named('a page of real two runs holds what compare says', async () => {
 });
 
 named('a study lies under the run: its figures in grey, in the tables and in words', async () => {
-  place.fathom('report', '--reference', '2016-i5-5257u', '-o', 'study.html');
+  const { id } = one.contents.documents[0].run;
+  place.fathom('report', id, '--reference', '2016-i5-5257u', '-o', 'study.html');
   const changed = (contents) => {
     const [document] = contents.documents;
-    // One point of the study more than the run has numbers, and a figure of a chart of rows.
+    // More points than the run has numbers and cases, and a figure of a chart of rows.
     const args = (record) => record.metric === 'cpu.call' && record.params.args;
     const gone = document.records.find((record) => args(record) === 3);
     gone.verdict = { state: 'invalid', reasons: [{ cause: 'clock', text: 'it ran backwards' }] };
     const at = document.records.findIndex(({ metric }) => metric === 'os.syscall');
     const call = contents.study.figures.find(({ metric }) => metric === 'cpu.call');
     const { metric, params } = document.records[at];
-    contents.study.figures.push({ ...call, metric, params, measured: 4321, like: [[at]] });
+    contents.study.figures.push(
+      { ...call, metric, params, measured: 4321, like: [[at]] },
+      { ...call, params: { args: 12 }, like: [[]] },
+      // Neither of these can be drawn.
+      { ...call, unit: 'Hz', like: [[]] },
+      { ...call, params: { args: 13 }, measured: 'several', like: [[]] },
+    );
     return contents;
   };
   const { path, contents } = place.page('under.html', changed, 'study.html');
@@ -421,8 +428,11 @@ named('a study lies under the run: its figures in grey, in the tables and in wor
   const { study } = contents;
   const diamonds = (id) => page.locator(`#${id} g.published path`);
   await page.locator('#call svg').waitFor();
-  const calls = study.figures.filter(({ metric }) => metric === 'cpu.call');
-  assert.equal(calls.length, 8);
+  const calls = study.figures.filter(
+    ({ metric, unit, measured }) =>
+      metric === 'cpu.call' && unit === 'ns' && typeof measured === 'number',
+  );
+  assert.equal(calls.length, 9);
   assert.equal(await diamonds('call').count(), calls.length);
   assert.equal(await page.locator('#call g.published-lines path').count(), 1);
   const numbersHere = numbers(contents.documents[0], 'cpu.call').length;

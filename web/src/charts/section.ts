@@ -57,6 +57,13 @@ function beside(spec: Spec, contents: Contents): string[] {
   });
 }
 
+/** That published figures stand in panels which they do not tell. */
+function everywhere(spec: Spec, { under }: Points): string[] {
+  const panel = spec.kind === 'lines' ? spec.panel : undefined;
+  if (panel === undefined || under.every(({ figure }) => panel in figure.params)) return [];
+  return [`Published figures that do not tell their ${panel} stand in every panel.`];
+}
+
 /** Of several runs, that only one is drawn. */
 function whose({ drawn }: Points, contents: Contents): string[] {
   const runs = [...new Set(drawn.map((point) => point.run))];
@@ -80,6 +87,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
       ...missing(points, contents),
+      ...everywhere(spec, points),
     ],
     ...(spec.wide ? { wide: true } : {}),
     draw,

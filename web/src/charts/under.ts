@@ -1,7 +1,7 @@
 // Published figures under what was measured here: where they stand, and how they are drawn.
 
 import * as Plot from '@observablehq/plot';
-import type { Contents, Published, Result } from '../contents';
+import type { Contents, Params, Published, Result } from '../contents';
 import { parametersText } from '../parameters';
 import { publishedOf, studyName, tellPublished } from '../published';
 import type { Entry } from './legend';
@@ -22,34 +22,45 @@ export interface Under {
 
 const INK = 'var(--published)';
 
-/** Where a figure stands: at its own place where it tells one, or at those of the same work here. */
-function places(figure: Published, y: number, wanted: Wanted, drawn: Point[], like: Set<Result>) {
-  const own = drawn.filter(({ record }) => like.has(record));
+type Place = Pick<Under, 'panel' | 'x' | 'beside'>;
+
+/** Where a figure stands: by the cases here that are the same work, else where it says itself. */
+function placesOf(
+  { params }: Published,
+  same: Result[],
+  drawn: Point[],
+  wanted: Wanted,
+  panelOf: (params: Params) => string,
+): Place[] {
   const { x, panel } = wanted;
-  if (x === undefined) return own.map((beside) => ({ panel: beside.panel, x: 0, y, beside }));
-  const at = figure.params[x];
-  const xs = typeof at === 'number' ? [at] : own.map((point) => point.x);
-  const told = panel === undefined ? undefined : figure.params[panel];
+  if (x === undefined) {
+    const own = drawn.filter(({ record }) => same.includes(record));
+    return own.map((beside) => ({ panel: beside.panel, x: 0, beside }));
+  }
+  const panels = new Set(drawn.map((point) => point.panel));
   // A figure that does not tell its panel may be of any.
-  const all = drawn.map((point) => point.panel);
-  const panels = told === undefined ? all : all.filter((name) => name === String(told));
-  return [...new Set(panels)].flatMap((name) =>
-    [...new Set(xs)].map((place) => ({ panel: name, x: place, y, beside: null })),
-  );
+  const itself =
+    panel === undefined || panel in params
+      ? [params]
+      : [...panels].map((name) => ({ ...params, [panel]: name }));
+  const cases = same.length > 0 ? same.map((record) => record.params) : itself;
+  const places = cases.map((of) => ({ panel: panelOf(of), x: Number(of[x]), beside: null }));
+  const fit = places.filter((place) => panels.has(place.panel) && Number.isFinite(place.x));
+  return [...new Map(fit.map((place) => [JSON.stringify(place), place])).values()];
 }
 
 /** The figures that belong to a chart: of the same work as a case of it, or of more points. */
 export function underOf(
   contents: Contents,
   wanted: Wanted,
-  all: { run: number; record: Result }[],
-  drawn: Point[],
+  { all, drawn }: { all: { run: number; record: Result }[]; drawn: Point[] },
+  panelOf: (params: Params) => string,
 ): Under[] {
   const unit = all[0]?.record.unit;
-  const like = new Map<Published, Set<Result>>();
+  const like = new Map<Published, Result[]>();
   for (const { run, record } of all) {
     for (const figure of publishedOf(contents, run, record))
-      like.set(figure, (like.get(figure) ?? new Set()).add(record));
+      like.set(figure, [...(like.get(figure) ?? []), record]);
   }
   const more = ({ metric, params }: Published): boolean =>
     wanted.metrics.includes(metric) && (wanted.only === undefined || wanted.only(params));
@@ -60,14 +71,14 @@ export function underOf(
     const kind = parametersText(params, (name) => ![wanted.x, wanted.panel].includes(name));
     const series = `${metric} ${kind}`;
     const title = tellPublished(contents, figure);
-    const at = places(figure, y, wanted, drawn, same ?? new Set());
-    return at.map((place) => ({ figure, series, title, ...place }));
+    const places = placesOf(figure, same ?? [], drawn, wanted, panelOf);
+    return places.map((place) => ({ figure, series, title, y, ...place }));
   });
 }
 
 /** Their name in a legend; none where a chart has none of them. */
 export const entries = (contents: Contents, under: Under[]): Entry[] =>
-  under.length === 0 ? [] : [{ name: studyName(contents), glyph: '◆', ink: INK }];
+  under.length === 0 ? [] : [{ name: studyName(contents), glyph: '◆', ink: 'var(--faint)' }];
 
 /** Lines that join the figures of a series. */
 export function joined(under: Under[]): Plot.Markish {
