@@ -21,11 +21,13 @@ export function figureText(figure: Figure | null, unit: Published['unit']): stri
   return typeof figure === 'number' ? quantity(figure, unit) : range(...figure, unit);
 }
 
-/** What was measured there. A deviation is called one: a published figure has no interval. */
-export function publishedText({ measured, unit, sd_percent: sd }: Published): string {
-  const deviation = sd === null ? '' : `, standard deviation ${percent(sd / 100)}`;
-  return figureText(measured, unit) + deviation;
-}
+/** The deviation is called one: a published figure has no interval. */
+export const deviationText = ({ sd_percent: sd }: Published): string =>
+  sd === null ? '' : `deviation ${percent(sd / 100)}`;
+
+/** What was measured there. */
+export const publishedText = (figure: Published): string =>
+  [figureText(figure.measured, figure.unit), deviationText(figure)].filter(Boolean).join(', ');
 
 /** What was expected there. */
 export const expectedText = ({ predicted, unit }: Published): string =>

@@ -16,7 +16,7 @@ import {
 } from './contents';
 import { element } from './element';
 import { parametersText } from './parameters';
-import { publishedOf, publishedText } from './published';
+import { deviationText, figureText, publishedOf } from './published';
 import { NOTHING, atMost, percent, quantity, range } from './quantity';
 
 interface Row {
@@ -98,7 +98,11 @@ const PUBLISHED: Head = { name: 'published', numeric: true };
 
 function publishedCell(figures: Published[]): (Node | string)[] {
   if (figures.length === 0) return [NOTHING];
-  return figures.map((figure) => element('div', {}, publishedText(figure)));
+  return figures.flatMap((figure) => {
+    const spread = deviationText(figure);
+    const value = element('div', {}, figureText(figure.measured, figure.unit));
+    return spread === '' ? [value] : [value, element('small', {}, spread)];
+  });
 }
 
 function rowOf(record: Result, run: number, document: Document, contents: Contents): Row {
@@ -206,7 +210,7 @@ export function table(contents: Contents): {
     const head = element('th', {
       scope: 'col',
       'aria-sort': 'none',
-      class: numeric ? 'number' : '',
+      class: numeric ? `number ${name.replace(' ', '-')}` : '',
     });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
@@ -244,7 +248,7 @@ export function table(contents: Contents): {
       { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'Table of all cases' },
       element(
         'table',
-        { id: 'table' },
+        { id: 'table', class: contents.study === null ? '' : 'studied' },
         element('caption', { class: 'unseen' }, 'All cases; the buttons in the head sort'),
         element('thead', {}, element('tr', {}, runHead, heads)),
         body,

@@ -456,7 +456,7 @@ named('a study lies under the run: its figures in grey, in the tables and in wor
   assert.equal(await rows.count(), calls.length);
   assert.match(
     await rows.first().textContent(),
-    /^cpu\.call\{args=0\}10\.66 ns, standard deviation 28 %11\.10 nspublishedone call/,
+    /^cpu\.call\{args=0\}10\.66 ns, deviation 28 %11\.10 nspublishedone call/,
   );
   const told = await page.locator('.study').textContent();
   for (const part of [study.name, study.machine, study.protocol, 'protocol was another'])
