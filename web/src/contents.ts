@@ -54,11 +54,39 @@ export interface Comparison {
   only_b: unknown[];
 }
 
+/** A published figure: a number, from and to, or words where the study gives none. */
+export type Figure = number | [number, number] | string;
+
+/** What a study published of one case. */
+export interface Published {
+  metric: string;
+  params: Params;
+  unit: Unit;
+  measured: Figure;
+  predicted: Figure | null;
+  sd_percent: number | null;
+  /** What it includes, where that is not what ours does. */
+  protocol: string | null;
+  /** For each run, the places of the records that are the same work. */
+  like: number[][];
+}
+
+export interface Study {
+  name: string;
+  title: string;
+  machine: string;
+  protocol: string;
+  note: string | null;
+  figures: Published[];
+}
+
 export interface Contents {
   documents: Document[];
   told: Told[];
   causes: Counted[][];
   comparison: Comparison | null;
+  /** Published figures that lie under those of the runs. */
+  study: Study | null;
   samples: Process[][][];
   /** Whether there are raw values that the page has no room for. */
   left_out: boolean;

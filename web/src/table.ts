@@ -1,6 +1,6 @@
 // The table of all cases: sorted by its headings, filtered by text, group and verdict.
 
-import type { Contents, Document, Result } from './contents';
+import type { Contents, Document, Published, Result } from './contents';
 import {
   deviationOf,
   groupOf,
@@ -16,6 +16,7 @@ import {
 } from './contents';
 import { element } from './element';
 import { parametersText } from './parameters';
+import { deviationText, figureText, publishedOf } from './published';
 import { NOTHING, atMost, percent, quantity, range } from './quantity';
 
 interface Row {
@@ -41,14 +42,21 @@ const VERDICTS = [
   'agrees',
 ];
 
-const HEADS: { name: string; numeric: boolean }[] = [
+interface Head {
+  name: string;
+  numeric: boolean;
+  /** Its values can be compared across units. */
+  across?: boolean;
+}
+
+const HEADS: Head[] = [
   { name: 'operation', numeric: false },
   { name: 'hardware base', numeric: true },
   { name: 'software overhead', numeric: true },
   { name: 'predicted', numeric: true },
   { name: 'measured', numeric: true },
-  { name: 'standard deviation', numeric: true },
-  { name: 'verdict', numeric: false },
+  { name: 'standard deviation', numeric: true, across: true },
+  { name: 'verdict', numeric: false, across: true },
 ];
 
 function measuredCell(record: Result, run: Document['run']): (Node | string)[] {
@@ -83,7 +91,23 @@ function verdictCell(record: Result, run: Document['run'], words: string[]): (No
   return [why];
 }
 
-function rowOf(record: Result, run: number, document: Document, several: boolean): Row {
+const MEASURED = HEADS.findIndex(({ name }) => name === 'measured');
+
+/** Where the runs lie over a study, what it published stands beside what was measured. */
+const PUBLISHED: Head = { name: 'published', numeric: true };
+
+function publishedCell(figures: Published[]): (Node | string)[] {
+  if (figures.length === 0) return [NOTHING];
+  return figures.flatMap((figure) => {
+    const spread = deviationText(figure);
+    const value = element('div', {}, figureText(figure.measured, figure.unit));
+    return spread === '' ? [value] : [value, element('small', {}, spread)];
+  });
+}
+
+function rowOf(record: Result, run: number, document: Document, contents: Contents): Row {
+  const several = contents.documents.length > 1;
+  const published = contents.study === null ? null : publishedOf(contents, run, record);
   const words = wordsOf(record);
   const { hardware = null, software = null, value: aim, low, high } = record.prediction ?? {};
   const deviation = deviationOf(record, document.run);
@@ -106,6 +130,7 @@ function rowOf(record: Result, run: number, document: Document, several: boolean
     cell(of(software)),
     cell(...predictedCell(record)),
     cell(...measuredCell(record, document.run)),
+    published && cell(...publishedCell(published)),
     cell(deviation === null ? NOTHING : percent(deviation)),
     element('td', {}, verdictCell(record, document.run, words)),
   );
@@ -113,18 +138,20 @@ function rowOf(record: Result, run: number, document: Document, several: boolean
   const predicted = aim ?? low ?? high ?? null;
   const value = numberOf(record, document.run);
   const operation = nameOf(record);
-  const keys = [operation, hardware, software, predicted, value, deviation, verdict];
+  const figures = (published ?? []).map(({ measured }) => measured);
+  const first = figures.find((measured) => typeof measured === 'number') ?? null;
+  const beside = published === null ? [] : [first];
+  const keys = [operation, hardware, software, predicted, value, ...beside, deviation, verdict];
   const text = [name.textContent, ...words, ...reasonsOf(record)].join('\n').toLowerCase();
   return { run, record, words, text, made, keys };
 }
 
 /** Two keys in order; what has none comes last, whichever way is sorted. */
-function inOrder(a: Row, b: Row, column: number, sign: number): number {
+function inOrder(a: Row, b: Row, column: number, across: boolean, sign: number): number {
   const [x, y] = [a.keys[column] ?? null, b.keys[column] ?? null];
   if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
   if (typeof x === 'string') return sign * x.localeCompare(String(y), 'en', { numeric: true });
-  // Only the share and the verdict can be compared across units.
-  const units = column > 4 ? 0 : UNITS.indexOf(a.record.unit) - UNITS.indexOf(b.record.unit);
+  const units = across ? 0 : UNITS.indexOf(a.record.unit) - UNITS.indexOf(b.record.unit);
   return units !== 0 ? units : sign * (x - Number(y));
 }
 
@@ -152,8 +179,10 @@ export function table(contents: Contents): {
 } {
   const several = contents.documents.length > 1;
   const rows = contents.documents.flatMap((document, run) =>
-    document.records.map((record) => rowOf(record, run, document, several)),
+    document.records.map((record) => rowOf(record, run, document, contents)),
   );
+  const columns = [...HEADS];
+  if (contents.study !== null) columns.splice(MEASURED + 1, 0, PUBLISHED);
   const body = element('tbody', {});
   const status = element('span', { role: 'status' });
   const search = element('input', { id: 'search', type: 'search', placeholder: 'name or cause' });
@@ -166,7 +195,9 @@ export function table(contents: Contents): {
         (group.value === '' || groupOf(row.record.metric) === group.value) &&
         (verdict.value === '' || row.words.includes(verdict.value)),
     );
-    if (sorted.column >= 0) fits.sort((a, b) => inOrder(a, b, sorted.column, sorted.sign));
+    const { column, sign } = sorted;
+    const across = columns[column]?.across ?? false;
+    if (column >= 0) fits.sort((a, b) => inOrder(a, b, column, across, sign));
     body.replaceChildren(...fits.map((row) => row.made));
     status.textContent = `${fits.length} of ${rows.length} rows`;
   };
@@ -175,11 +206,11 @@ export function table(contents: Contents): {
   const [groupLabel, group] = choice('group', 'Group', groups, update);
   const [verdictLabel, verdict] = choice('verdict', 'Verdict', verdicts, update);
   search.addEventListener('input', update);
-  const heads = HEADS.map(({ name, numeric }, column) => {
+  const heads = columns.map(({ name, numeric }, column) => {
     const head = element('th', {
       scope: 'col',
       'aria-sort': 'none',
-      class: numeric ? 'number' : '',
+      class: numeric ? `number ${name.replace(' ', '-')}` : '',
     });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
@@ -204,12 +235,20 @@ export function table(contents: Contents): {
       verdictLabel,
       status,
     ),
+    contents.study &&
+      element(
+        'p',
+        { class: 'faint' },
+        `Published: ${contents.study.name}, by another protocol on another machine; `,
+        element('a', { href: '#charts' }, 'both are told before the charts'),
+        '.',
+      ),
     element(
       'div',
       { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'Table of all cases' },
       element(
         'table',
-        { id: 'table' },
+        { id: 'table', class: contents.study === null ? '' : 'studied' },
         element('caption', { class: 'unseen' }, 'All cases; the buttons in the head sort'),
         element('thead', {}, element('tr', {}, runHead, heads)),
         body,

@@ -401,3 +401,77 @@ named('a page of real two runs holds what compare says', async () => {
   assert.deepEqual(said, []);
   await page.context().close();
 });
+
+named('a study lies under the run: its figures in grey, in the tables and in words', async () => {
+  const { id } = one.contents.documents[0].run;
+  place.fathom('report', id, '--reference', '2016-i5-5257u', '-o', 'study.html');
+  const changed = (contents) => {
+    const [document] = contents.documents;
+    // More points than the run has numbers and cases, and a figure of a chart of rows.
+    const args = (record) => record.metric === 'cpu.call' && record.params.args;
+    const gone = document.records.find((record) => args(record) === 3);
+    gone.verdict = { state: 'invalid', reasons: [{ cause: 'clock', text: 'it ran backwards' }] };
+    const at = document.records.findIndex(({ metric }) => metric === 'os.syscall');
+    const call = contents.study.figures.find(({ metric }) => metric === 'cpu.call');
+    const { metric, params } = document.records[at];
+    contents.study.figures.push(
+      { ...call, metric, params, measured: 4321, like: [[at]] },
+      { ...call, params: { args: 12 }, like: [[]] },
+      // Neither of these can be drawn.
+      { ...call, unit: 'Hz', like: [[]] },
+      { ...call, params: { args: 13 }, measured: 'several', like: [[]] },
+    );
+    return contents;
+  };
+  const { path, contents } = place.page('under.html', changed, 'study.html');
+  const { page, said } = await open(chrome, path);
+  const { study } = contents;
+  const diamonds = (id) => page.locator(`#${id} g.published path`);
+  await page.locator('#call svg').waitFor();
+  const calls = study.figures.filter(
+    ({ metric, unit, measured }) =>
+      metric === 'cpu.call' && unit === 'ns' && typeof measured === 'number',
+  );
+  assert.equal(calls.length, 9);
+  assert.equal(await diamonds('call').count(), calls.length);
+  assert.equal(await page.locator('#call g.published-lines path').count(), 1);
+  const numbersHere = numbers(contents.documents[0], 'cpu.call').length;
+  assert.equal(await page.locator('#call g.measured circle').count(), numbersHere);
+  assert.ok(numbersHere < calls.length, String(numbersHere));
+  assert.equal(await diamonds('syscalls').count(), 1);
+  // The study has only plateaus of memory, which are other metrics.
+  assert.equal(await diamonds('latency').count(), 0);
+  // Beneath what was measured: drawn before it.
+  const order = await page.locator('#call svg').evaluate((svg) => {
+    const groups = [...svg.querySelectorAll('g.published, g.measured, g.lines')];
+    return groups.map((group) => group.getAttribute('class'));
+  });
+  assert.deepEqual(order, ['published', 'lines', 'measured']);
+  for (const id of ['call', 'syscalls']) {
+    const names = await page.locator(`#${id} g.names text`).allTextContents();
+    assert.ok(names.includes('◆ published: 2016-i5-5257u'), names.join());
+  }
+  await page.locator('#call summary').click();
+  const rows = page.locator('#call details tbody tr', { hasText: 'published' });
+  assert.equal(await rows.count(), calls.length);
+  assert.match(
+    await rows.first().textContent(),
+    /^cpu\.call\{args=0\}10\.66 ns, deviation 28 %11\.10 nspublishedone call/,
+  );
+  const told = await page.locator('.study').textContent();
+  for (const part of [study.name, study.machine, study.protocol, 'protocol was another'])
+    assert.ok(told.includes(part), told);
+  const head = await page.locator('#table thead th').allTextContents();
+  const column = head.indexOf('published');
+  assert.equal(column, head.indexOf('measured') + 1, head.join());
+  const cells = await page.locator(`#table tbody tr td:nth-child(${column + 1})`).allTextContents();
+  const like = new Set(study.figures.flatMap((figure) => figure.like[0]));
+  assert.ok(like.size >= 9, String(like.size));
+  assert.equal(cells.filter((cell) => cell !== '–').length, like.size);
+  assert.deepEqual(said, []);
+  await page.context().close();
+  const without = await open(chrome, one.path);
+  assert.ok(!(await without.page.locator('#table thead').textContent()).includes('published'));
+  assert.equal(await without.page.locator('.study, g.published').count(), 0);
+  await without.page.context().close();
+});

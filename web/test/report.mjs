@@ -50,8 +50,8 @@ export class Place {
   }
 
   /** A page of documents as they are, though their checksums may no longer fit. */
-  page(name, change = (contents) => contents) {
-    const path = join(this.folder, 'report.html');
+  page(name, change = (contents) => contents, from = 'report.html') {
+    const path = join(this.folder, from);
     const page = readFileSync(path, 'utf8');
     const [before, rest] = page.split('id="runs">');
     const end = rest.indexOf('</script>');

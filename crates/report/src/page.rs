@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::closing::Told;
 use crate::compare::Comparison;
 use crate::counts::{cause_words, causes};
+use crate::reference::Beneath;
 
 /// What every page of ours has near its beginning, so that it can be told from other files.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
@@ -33,6 +34,8 @@ struct Contents<'a> {
     causes: Vec<Vec<Counted>>,
     /// The second against the first, as `fathom compare --json` prints it.
     comparison: Option<&'a Comparison>,
+    /// Published figures that lie under those of the runs.
+    study: Option<&'a Beneath<'a>>,
     /// The raw values of each run.
     samples: Vec<Values>,
     /// Whether there are raw values that the page has no room for.
@@ -64,12 +67,17 @@ struct Process {
 /// there are none.
 type Values = Vec<Vec<Process>>;
 
-/// The page with these runs, and with what became of the second since the first. Raw values appear
-/// where the records hold them, of long runs every second, fourth, … value.
+/// The page with these runs, with what became of the second since the first, and with a study under
+/// them. Raw values appear where the records hold them, of long runs every second, fourth, … value.
 ///
 /// # Panics
 /// Never in practice: a document is plain data, and the tests look at the built page.
-pub fn page(template: &str, documents: &[Document], comparison: Option<&Comparison>) -> String {
+pub fn page(
+    template: &str,
+    documents: &[Document],
+    comparison: Option<&Comparison>,
+    study: Option<&Beneath<'_>>,
+) -> String {
     let (before, after) = template.split_once(PLACE).expect("the page has a place for the data");
     let bare: Vec<Document> = documents.iter().map(without_samples).collect();
     let mut contents = Contents {
@@ -77,6 +85,7 @@ pub fn page(template: &str, documents: &[Document], comparison: Option<&Comparis
         told: documents.iter().map(Told::of).collect(),
         causes: documents.iter().map(counted).collect(),
         comparison,
+        study,
         samples: documents.iter().map(|_| Values::new()).collect(),
         left_out: false,
     };

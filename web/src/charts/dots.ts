@@ -1,17 +1,21 @@
 // One row a case: its value with its interval, and what was predicted.
 
 import * as Plot from '@observablehq/plot';
+import type { Contents } from '../contents';
 import { letter } from '../contents';
 import { LOOKS, across, scale, valueAxis } from './axes';
+import { drawLegend, legend } from './legend';
 import { colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
 import { rows } from './rows';
+import type { Under } from './under';
+import { diamonds, entries } from './under';
 
 const ROW = 26;
 /** From here on the differences of small values need a logarithmic axis. */
 const RATIO = 8;
 
-export function drawDots(points: Points, width: number): SVGSVGElement[] {
+export function drawDots(points: Points, contents: Contents, width: number): SVGSVGElement[] {
   const several = new Set(points.drawn.map((point) => point.run)).size > 1;
   const order = [...new Set(points.drawn.map((point) => point.series))];
   const all = [...points.drawn].sort(
@@ -28,6 +32,7 @@ export function drawDots(points: Points, width: number): SVGSVGElement[] {
   const bands = ranges(all).filter(({ low, high }) => fits(low) && fits(high));
   const values = [
     ...all.flatMap((point) => [point.y, point.low, point.high]),
+    ...points.under.map((figure) => figure.y),
     ...predicted.map(({ at }) => at),
     ...bands.flatMap(({ low, high }) => [low, high]),
   ];
@@ -36,12 +41,13 @@ export function drawDots(points: Points, width: number): SVGSVGElement[] {
   // A number is wider than it is high: fewer ticks than an upright axis has.
   const axis = valueAxis(values, points.unit, log, (width - left) * 0.55);
   const range = { ...place, x1: 'low', x2: 'high', strokeWidth: 9, strokeOpacity: 0.18 };
+  const above = legend(entries(contents, points.under), width);
   const plot = Plot.plot({
     width,
-    height: height + 44,
+    height: height + 44 + above.height,
     marginLeft: left,
     marginRight: 26,
-    marginTop: 26,
+    marginTop: 26 + above.height,
     marginBottom: 18,
     ...LOOKS,
     x: scale(axis),
@@ -50,6 +56,7 @@ export function drawDots(points: Points, width: number): SVGSVGElement[] {
       Plot.gridX(axis.ticks, {}),
       across(axis, { anchor: 'top', tickSize: 0, label: null }),
       ...marks,
+      diamonds(points.under, { x: 'y', y: ({ beside }: Under) => beside && row(beside) }),
       Plot.ruleY(bands, { ...range, className: 'predicted-ranges' }),
       ...ticks(predicted, { ...place, x: 'at', className: 'predictions' }, true),
       Plot.ruleY(all, {
@@ -73,5 +80,6 @@ export function drawDots(points: Points, width: number): SVGSVGElement[] {
       }),
     ],
   });
+  if (above.items.length > 0) plot.append(drawLegend(above.items));
   return [plot as SVGSVGElement];
 }

@@ -7,9 +7,10 @@ import { isSize, words } from '../parameters';
 import type { Axis } from './axes';
 import { LOOKS, across, parameterAxis, scale, upright, valueAxis } from './axes';
 import { LETTER, drawLegend, legend } from './legend';
-import { apart, colour, filled, near, predictions, ranges, ticks } from './marks';
+import { GLYPHS, apart, colour, filled, near, predictions, ranges, ticks } from './marks';
 import type { Point, Points } from './points';
 import type { LineSpec } from './specs';
+import { diamonds, entries, joined } from './under';
 
 /** How a run's line is drawn, so that runs differ without colour. */
 const DASHES = ['none', '5 3', '1.5 3', '8 3 1.5 3', '12 3', '3 6'];
@@ -161,17 +162,19 @@ export function drawLines(
   if (panels.length > 1 && width < PANEL * panels.length) {
     return panels.map((only) => {
       const drawn = points.drawn.filter((point) => point.panel === only);
-      return drawPanels(spec, { ...points, drawn }, contents, width, panel, [only]);
+      const under = points.under.filter((figure) => figure.panel === only);
+      return drawPanels(spec, { ...points, drawn, under }, contents, width, panel, [only]);
     });
   }
   return [drawPanels(spec, points, contents, width, panel, panels)];
 }
 
 /** The axis of the values, with what is predicted near them. */
-function valuesOf({ drawn, unit }: Points, spec: LineSpec, pixels: number): Axis {
+function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number): Axis {
   const fits = near(drawn);
   const values = [
     ...drawn.flatMap((point) => [point.y, point.low, point.high]),
+    ...under.map((figure) => figure.y),
     ...predictions(drawn)
       .map(({ at }) => at)
       .filter(fits),
@@ -195,14 +198,18 @@ function drawPanels(
   const ink = (point: Point): string => colour(series.indexOf(point.series));
   const step = (width - LEFT) / panels.length;
   const longest = Math.max(...ends(setting).map(({ name }) => name.length)) * LETTER;
-  const above = longest > step * NAMES ? legend(ends(setting), width) : null;
+  const tight = longest > step * NAMES;
+  const own = ends(setting).map(({ name, point }) => {
+    return { name, glyph: GLYPHS[point.run % GLYPHS.length] ?? '', ink: ink(point) };
+  });
+  const above = legend([...(tight ? own : []), ...entries(contents, points.under)], width);
   // Names stand beside the lines of every panel, or above all of them; then the last text below a
   // panel must not run into the first of the next.
-  const room = above ? (panels.length > 1 ? TICK : 16) : longest + 16;
-  const head = (above?.height ?? 0) + (panel === undefined ? 16 : 36);
+  const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 16;
+  const head = above.height + (panel === undefined ? 16 : 36);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;
   const y = valuesOf(points, spec, height - head - 44);
-  const values = points.drawn.map((point) => point.x);
+  const values = [...points.drawn, ...points.under].map((point) => point.x);
   const x = parameterAxis(values, spec.xScale, isSize(spec.x), step - room);
   const facets: Plot.ScaleOptions = {
     axis: 'top',
@@ -233,6 +240,8 @@ function drawPanels(
         tickSize: 4,
       }),
       ...(spec.caches ? marked(setting, contents, y.domain.at(-1) ?? 1) : []),
+      joined(points.under),
+      diamonds(points.under, { x: 'x', y: 'y', fx: 'panel' }),
       ...predicted(setting, ink),
       ...lines(setting, ink),
       Plot.ruleX(points.drawn, {
@@ -245,9 +254,9 @@ function drawPanels(
         className: 'intervals',
       }),
       ...dots(setting, ink),
-      above ? null : names(setting, ink),
+      tight ? null : names(setting, ink),
     ],
   }) as SVGSVGElement;
-  if (above) plot.append(drawLegend(above.items, ink));
+  if (above.items.length > 0) plot.append(drawLegend(above.items));
   return plot;
 }

@@ -1,6 +1,6 @@
 // Points of a chart from records: what is drawn, and what is left out and why.
 
-import type { Contents, Document, Result, Unit } from '../contents';
+import type { Contents, Document, Params, Result, Unit } from '../contents';
 import {
   intervalOf,
   letter,
@@ -12,6 +12,8 @@ import {
   wordsOf,
 } from '../contents';
 import { parametersText, words } from '../parameters';
+import type { Under } from './under';
+import { underOf } from './under';
 
 /** What every drawn record has, whatever the chart. */
 export interface Point {
@@ -36,9 +38,11 @@ export interface Points {
   /** All of them, in order. */
   all: { run: number; record: Result }[];
   unit: Unit;
+  /** Published figures, beneath all others. */
+  under: Under[];
 }
 
-interface Wanted {
+export interface Wanted {
   metrics: string[];
   only?: (params: Result['params']) => boolean;
   x?: string;
@@ -78,8 +82,8 @@ function labels(records: Result[], wanted: Wanted): (record: Result) => string {
 
 export function pointsOf(contents: Contents, wanted: Wanted): Points {
   const all = recordsOf(contents, wanted);
-  const panelOf = (record: Result): string =>
-    wanted.panel === undefined ? '' : String(record.params[wanted.panel] ?? '');
+  const panelOf = (params: Params): string =>
+    wanted.panel === undefined ? '' : String(params[wanted.panel] ?? '');
   const label = labels(
     all.map(({ record }) => record),
     wanted,
@@ -88,7 +92,7 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
     const document = contents.documents[run];
     const y = document && numberOf(record, document.run);
     if (document === undefined || y == null) return [];
-    const panel = panelOf(record);
+    const panel = panelOf(record.params);
     const [low, high] = intervalOf(record, document.run) ?? [y, y];
     const title = tellPoint(record, document, contents.documents.length > 1 ? run : null);
     const x = wanted.x === undefined ? 0 : Number(record.params[wanted.x]);
@@ -100,7 +104,8 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
     const document = contents.documents[run];
     return document !== undefined && shown(record, document.run).kind !== 'number';
   });
-  return { drawn, without, all, unit: all[0]?.record.unit ?? 'ratio' };
+  const under = underOf(contents, wanted, { all, drawn }, panelOf);
+  return { drawn, without, all, under, unit: all[0]?.record.unit ?? 'ratio' };
 }
 
 /** The metric and its parameters in words. */

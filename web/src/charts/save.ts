@@ -8,7 +8,7 @@ function colours(): string {
   const style = getComputedStyle(document.documentElement);
   const names = [...Array(8).keys()].map((at) => `--s${at}`);
   const kinds = [...Array(4).keys()].map((at) => `--k${at}`);
-  const all = [...names, ...kinds, '--paper', '--ink', '--line', '--faint'];
+  const all = [...names, ...kinds, '--paper', '--ink', '--line', '--faint', '--published'];
   const light = (value: string): string => value.trim().replace(/^light-dark\(([^,]+),.*\)$/, '$1');
   return all.map((name) => `${name}:${light(style.getPropertyValue(name))}`).join(';');
 }

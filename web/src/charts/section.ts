@@ -12,7 +12,8 @@ import {
   wordsOf,
 } from '../contents';
 import { element } from '../element';
-import { quantity } from '../quantity';
+import { expectedText, publishedText } from '../published';
+import { NOTHING, quantity } from '../quantity';
 import { drawDots } from './dots';
 import { figure } from './figure';
 import type { Ratio } from './forest';
@@ -56,6 +57,13 @@ function beside(spec: Spec, contents: Contents): string[] {
   });
 }
 
+/** That published figures stand in panels which they do not tell. */
+function everywhere(spec: Spec, { under }: Points): string[] {
+  const panel = spec.kind === 'lines' ? spec.panel : undefined;
+  if (panel === undefined || under.every(({ figure }) => panel in figure.params)) return [];
+  return [`Published figures that do not tell their ${panel} stand in every panel.`];
+}
+
 /** Of several runs, that only one is drawn. */
 function whose({ drawn }: Points, contents: Contents): string[] {
   const runs = [...new Set(drawn.map((point) => point.run))];
@@ -67,7 +75,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   const draw = (width: number): SVGSVGElement[] => {
     if (spec.kind === 'lines') return drawLines(spec, points, contents, width);
     if (spec.kind === 'matrix') return drawMatrix(spec, points, contents, width);
-    return drawDots(points, width);
+    return drawDots(points, contents, width);
   };
   const aside = beside(spec, contents);
   const several = contents.documents.length > 1 ? ['run'] : [];
@@ -79,12 +87,13 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
       ...whose(points, contents),
       ...(aside.length > 0 ? [`${aside.join('; ')}.`] : []),
       ...missing(points, contents),
+      ...everywhere(spec, points),
     ],
     ...(spec.wide ? { wide: true } : {}),
     draw,
     head: ['case', ...several, 'measured', 'predicted', 'verdict', 'because'],
-    rows: () =>
-      points.all.map(({ run, record }) => {
+    rows: () => [
+      ...points.all.map(({ run, record }) => {
         const document = contents.documents[run];
         return [
           nameOf(record),
@@ -95,7 +104,21 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
           reasonsOf(record).join('; '),
         ];
       }),
+      ...publishedRows(points, contents),
+    ],
   });
+}
+
+/** The published figures of a chart as rows of its table, each once. */
+function publishedRows({ under }: Points, contents: Contents): string[][] {
+  return [...new Set(under.map(({ figure }) => figure))].map((figure) => [
+    nameOf(figure),
+    ...(contents.documents.length > 1 ? [NOTHING] : []),
+    publishedText(figure),
+    expectedText(figure),
+    'published',
+    figure.protocol ?? '',
+  ]);
 }
 
 /** Measured ÷ predicted, where a value was predicted; the furthest first. */
@@ -232,8 +255,27 @@ export function charts(contents: Contents): HTMLElement {
     { 'aria-labelledby': 'charts' },
     element('h2', { id: 'charts' }, 'Charts'),
     key(contents),
+    studied(contents),
     element('div', { class: 'charts' }, comparison(contents), made, fromPredictions(contents)),
     none.length > 0 && element('ul', { class: 'lacking' }, none),
+  );
+}
+
+/** Whose figures lie beneath, and that they were come by otherwise. */
+function studied({ study }: Contents): HTMLElement | null {
+  if (study === null) return null;
+  return element(
+    'div',
+    { class: 'study' },
+    element(
+      'p',
+      {},
+      'Beneath lie figures that were published, for scale and not as a comparison of equals: ',
+      element('strong', {}, study.name),
+      `, ${study.title}. Machine: ${study.machine}.`,
+    ),
+    element('p', {}, `The protocol was another: ${study.protocol}.`),
+    study.note !== null && element('p', {}, `Note: ${study.note}.`),
   );
 }
 
@@ -248,6 +290,7 @@ function key(contents: Contents): HTMLElement {
     element('span', {}, '│ 95 % interval'),
     element('span', {}, '— predicted, with its range as a band'),
     element('span', {}, '⌃ ⌄ predicted only to lie above, below'),
+    contents.study !== null && element('span', {}, '◆ grey, dashed: published'),
     several && element('span', {}, 'A, B … runs: differ in line and symbol'),
   );
 }

@@ -11,6 +11,7 @@ Examples:
   fathom report                        the last run of this host, as report.html
   fathom report latest~1 latest        two runs overlaid, with what changed between them
   fathom report latest 0195c3 -o lab.html   a run, and the sweep of a file made by hand
+  fathom report latest --reference 2016-i5-5257u   published figures under those of the run
   fathom report before.json -o - | ssh other 'cat > report.html'   a JSON document, to elsewhere
 
 The page is one file and loads nothing from anywhere. A file that is there already is replaced where
@@ -24,6 +25,9 @@ pub struct ReportArguments {
     /// last of this host where none is named.
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
+    /// Lay published figures under those of the runs; without a name, those there are.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
+    pub reference: Option<String>,
     /// Write to this file, whole or not at all; `-` is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,

@@ -1,23 +1,34 @@
-//! `fathom compare --reference`: a run beside figures that somebody published.
+//! `--reference`: a study that somebody published, by its name; and of `fathom compare`, a run
+//! beside its figures.
 
 use fathom_report::Layout;
-use fathom_report::reference as published;
+use fathom_report::reference::{self as published, Reference};
 
 use super::stored;
 use crate::arguments::CompareArguments;
 use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
 
-pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result<Status> {
-    let known = || published::known(&published::all());
+/// The studies there are, for who names none.
+pub(super) fn list() -> anyhow::Result<Status> {
     let mut output = Output::new();
+    output.write(&format!("There are {}.\n", published::known(&published::all())));
+    super::printed(&output)
+}
+
+/// The study that a command asks for.
+pub(super) fn find(command: &str, name: &str) -> Result<Reference, Usage> {
+    published::find(name).ok_or_else(|| {
+        let known = published::known(&published::all());
+        Usage(format!("{command} --reference {name}: no such figures; there are {known}"))
+    })
+}
+
+pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result<Status> {
     if name.is_empty() {
-        output.write(&format!("There are {}.\n", known()));
-        return super::printed(&output);
+        return list();
     }
-    let reference = published::find(name).ok_or_else(|| {
-        Usage(format!("compare --reference {name}: no such figures; there are {}", known()))
-    })?;
+    let reference = find("compare", name)?;
     let run = match arguments.runs.as_slice() {
         [] => "latest",
         [run] => run,
@@ -32,6 +43,7 @@ pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result
     };
     let document = stored::document(run, false, &arguments.store)?;
     let beside = published::beside(&reference, &document);
+    let mut output = Output::new();
     if arguments.json {
         output.write(&format!("{}\n", serde_json::to_string_pretty(&beside)?));
     } else {

@@ -6,8 +6,9 @@ use std::path::Path;
 use fathom_record::{Document, RunState};
 use fathom_report::compare::{self as comparing, Comparison};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
+use fathom_report::reference::Beneath;
 
-use super::{compare, export, stored};
+use super::{compare, export, reference, stored};
 use crate::arguments::report::ReportArguments;
 use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
@@ -24,6 +25,10 @@ const RUNS_MAX: usize = 6;
 const SEED: u64 = 1;
 
 pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
+    // A name that is given empty stands for none.
+    if arguments.reference.as_deref() == Some("") {
+        return reference::list();
+    }
     with(TEMPLATE, arguments)
 }
 
@@ -37,10 +42,18 @@ fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<S
     let path = Some(arguments.output.as_path()).filter(|path| *path != Path::new("-"));
     // Before the work: who must not write need not wait for it.
     path.map_or(Ok(()), |path| may_write(path, arguments.force))?;
+    let name = arguments.reference.as_deref();
+    let reference = name.map(|name| reference::find("report", name)).transpose()?;
     let documents = documents(arguments)?;
     let comparison = comparison(&documents, arguments);
+    let study = reference.as_ref().map(|reference| Beneath::of(reference, &documents));
     say(&documents, comparison.as_ref());
-    let text = page::page(template, &documents, comparison.as_ref());
+    if study.as_ref().is_some_and(|study| !study.touches(&documents)) {
+        terminal::warn(
+            "the study has no figure of a metric in these runs: nothing lies under them",
+        );
+    }
+    let text = page::page(template, &documents, comparison.as_ref(), study.as_ref());
     let mut output = Output::new();
     match path {
         None => output.write(&text),

@@ -1,12 +1,26 @@
 //! `fathom report`: what the page holds, what it does not let out, and which files it leaves alone.
 
-use crate::{Place, is_refused};
+use fathom_report::reference::all;
+
+use crate::{Place, is_refused, text};
 
 #[cfg(not(feature = "page"))]
 #[test]
 fn without_the_page_it_says_how_to_get_it() {
     let place = Place::new();
     is_refused(&place.run(&["report"]), &["without the page", "Node", "make build"]);
+    assert!(!place.path().join("report.html").exists());
+}
+
+#[test]
+fn without_a_name_of_a_study_those_there_are_are_listed() {
+    let place = Place::new();
+    for words in [&["report", "--reference"][..], &["report", "latest", "--reference"]] {
+        let output = place.run(words);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        assert!(all().iter().all(|one| said.contains(&one.name)), "{said}");
+    }
     assert!(!place.path().join("report.html").exists());
 }
 
@@ -17,11 +31,13 @@ mod page {
     use std::path::Path;
     use std::process::{Command, Output};
 
-    use fathom_record::{Cause, Document, Record, RunState, State, Verdict};
-    use serde_json::Value;
+    use fathom_record::{
+        Cause, Document, MetricId, Params, Record, RunState, State, Unit, Verdict,
+    };
+    use fathom_report::reference::all;
+    use serde_json::{Value, json};
 
-    use super::{Place, is_refused};
-    use crate::text;
+    use super::{Place, is_refused, text};
 
     /// What a page of these runs may take.
     const PAGE_BYTES: u64 = 1_500_000;
@@ -73,12 +89,78 @@ mod page {
             serde_json::from_slice(&place.run(&["show", "--json"]).stdout).expect("JSON");
         assert_eq!(contents["documents"], Value::Array(vec![shown]));
         assert_eq!(contents["comparison"], Value::Null);
+        assert_eq!(contents["study"], Value::Null);
         let samples = contents["samples"][0][0].as_array().expect("processes");
         assert_eq!(samples.len(), 5);
         let first = samples[0]["values"][0].as_f64().expect("a value");
         let raw = place.latest().records[0].samples.as_ref().expect("samples")[0].values[0];
         assert!((first / raw - 1.0).abs() < 0.001, "{first} {raw}");
         assert!(fs::metadata(&page).expect("a page").len() < PAGE_BYTES);
+    }
+
+    #[test]
+    fn a_study_lies_under_the_run_as_compare_lays_it_beside() {
+        let place = Place::new();
+        place.short_run();
+        let mut document = place.latest();
+        let template = document.records[0].clone();
+        let record = |metric: &str, params: Params, unit: Unit| {
+            let (metric, samples) = (MetricId::new(metric), None);
+            Record { metric, params, unit, samples, ..template.clone() }
+        };
+        let one = |name: &str, value: i64| Params::one(name, value);
+        document.records = vec![
+            record("os.switch.process", one("set_bytes", 65_536), Unit::Nanoseconds),
+            record("os.switch.process", one("set_bytes", 0), Unit::Nanoseconds),
+            record("cpu.call", one("args", 1).and("more", "told"), Unit::Nanoseconds),
+            record("memory.latency.l1", Params::default(), Unit::Bytes),
+            record("file.call", Params::one("call", "lseek"), Unit::Nanoseconds),
+        ];
+        let file = written(&place, "run.json", &document);
+        let under = |name: &str| {
+            let output = report(&place, &[&file, "--reference", name, "-o", "-"]);
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            (contents(&text(&output.stdout))["study"].clone(), text(&output.stderr))
+        };
+        let (study, said) = under("2016-i5-5257u");
+        assert!(!said.contains("nothing lies under"), "{said}");
+        let published = all().into_iter().find(|one| one.name == "2016-i5-5257u");
+        let published = published.expect("the study");
+        assert_eq!(study["name"], published.name);
+        assert_eq!(study["machine"], published.machine);
+        assert_eq!(study["protocol"], published.protocol);
+        let figures = study["figures"].as_array().expect("figures");
+        let like = |metric: &str| -> Vec<&Value> {
+            let of = figures.iter().filter(|figure| figure["metric"] == metric);
+            of.map(|figure| &figure["like"][0]).collect()
+        };
+        assert_eq!(like("os.switch.process"), [&json!([1])], "the one without a set");
+        let calls = like("cpu.call");
+        assert_eq!((calls.len(), calls[0], calls[1]), (8, &json!([]), &json!([2])));
+        assert_eq!(like("memory.latency.l1"), [&json!([])], "of another unit");
+        assert!(like("network.tcp.rtt").is_empty(), "not measured by this version");
+        let fork = figures.iter().find(|figure| figure["metric"] == "os.process.fork");
+        let fork = fork.expect("a fork");
+        assert_eq!((&fork["measured"], &fork["unit"]), (&json!(1_325_000.0), &json!("ns")));
+        assert_eq!(
+            (&fork["predicted"], &fork["sd_percent"]),
+            (&json!("several ms"), &json!(79.623))
+        );
+        let (files, _) = under("2022-files-a");
+        let files = files["figures"].as_array().expect("figures");
+        let seeks = files.iter().filter(|figure| figure["params"]["call"] == "lseek");
+        assert_eq!(seeks.count(), 0, "a seek within a stream is other work");
+        assert!(under("2020-transfer").1.contains("nothing lies under"));
+    }
+
+    #[test]
+    fn an_unknown_study_is_refused_with_those_there_are() {
+        let place = Place::new();
+        place.short_run();
+        let output = report(&place, &["--reference", "1999"]);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
+        is_refused(&output, &["report --reference 1999", "`2016-i5-5257u`", "`2020-transfer`"]);
+        assert!(!place.path().join("report.html").exists());
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! What is told is both predictions, both measurements, and the ratio of ours to theirs; never a
 //! word of significance, since another machine, another time and another protocol lie between.
 
+mod beneath;
 mod data;
 mod render;
 
+pub use beneath::Beneath;
 pub use data::{Figure, Published, Reference, all, find};
 pub use render::{known, render};
 

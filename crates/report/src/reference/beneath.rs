@@ -1,0 +1,77 @@
+//! Published figures as a page lays them under its runs.
+
+use fathom_record::{Document, MetricId, Params, Unit};
+use serde::Serialize;
+
+use super::data::{Figure, Published, Reference};
+use super::is_like;
+
+/// A study under runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Beneath<'a> {
+    name: &'a str,
+    title: &'a str,
+    machine: &'a str,
+    protocol: &'a str,
+    note: Option<&'a str>,
+    /// Those that are work of ours: of a metric we have, and not said to be other work.
+    figures: Vec<Laid<'a>>,
+}
+
+/// One figure of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Laid<'a> {
+    metric: &'a MetricId,
+    params: &'a Params,
+    unit: Unit,
+    measured: &'a Figure,
+    predicted: Option<&'a Figure>,
+    sd_percent: Option<f64>,
+    protocol: Option<&'a str>,
+    /// For each run, which of its records are the same work: their places in the document.
+    like: Vec<Vec<usize>>,
+}
+
+impl<'a> Beneath<'a> {
+    /// Lays a study under runs, each figure under the cases beside which `beside` puts it.
+    pub fn of(reference: &'a Reference, documents: &[Document]) -> Self {
+        let ours = |published: &&Published| {
+            published.unlike.is_none() && !reference.not_measured.contains(&published.metric)
+        };
+        let figures = reference.record.iter().filter(ours);
+        Self {
+            name: &reference.name,
+            title: &reference.title,
+            machine: &reference.machine,
+            protocol: &reference.protocol,
+            note: reference.note.as_deref(),
+            figures: figures.map(|published| laid(published, documents)).collect(),
+        }
+    }
+
+    /// Whether a figure is of a metric that a run has.
+    pub fn touches(&self, documents: &[Document]) -> bool {
+        let mut records = documents.iter().flat_map(|document| &document.records);
+        records.any(|record| self.figures.iter().any(|figure| *figure.metric == record.metric))
+    }
+}
+
+fn laid<'a>(published: &'a Published, documents: &[Document]) -> Laid<'a> {
+    let like = |document: &Document| -> Vec<usize> {
+        let records = document.records.iter().enumerate();
+        let like = records.filter(|(_, record)| {
+            record.unit == published.unit && is_like(published, &record.metric, &record.params)
+        });
+        like.map(|(at, _)| at).collect()
+    };
+    Laid {
+        metric: &published.metric,
+        params: &published.params,
+        unit: published.unit,
+        measured: &published.measured,
+        predicted: published.predicted.as_ref(),
+        sd_percent: published.sd_percent,
+        protocol: published.protocol.as_deref(),
+        like: documents.iter().map(like).collect(),
+    }
+}
