@@ -407,7 +407,7 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   fathom export --format csv --all > runs.csv      a row for each record of each kept run
   fathom export latest --samples -o run.jsonl      a whole run, for `fathom import` elsewhere
-  fathom export --format openmetrics -o fathom.prom  for a text collector of monitoring
+  fathom export --format openmetrics -o fathom.prom --force  for a text collector of monitoring
 
 CSV has values in base units (ns, bytes, bytes/s); what must not be believed has no number there.";
 
@@ -438,9 +438,12 @@ pub struct ExportArguments {
     /// With the raw values (JSON lines only).
     #[arg(long)]
     pub samples: bool,
-    /// Write to this file, whole or not at all, in place of standard output.
+    /// Write to this file, whole or not at all; `-` is standard output, as without it.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace a file that is there already.
+    #[arg(long)]
+    pub force: bool,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
