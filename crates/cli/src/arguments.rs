@@ -409,7 +409,9 @@ Examples:
   fathom export latest --samples -o run.jsonl      a whole run, for `fathom import` elsewhere
   fathom export --format openmetrics -o fathom.prom --force  for a text collector of monitoring
 
-CSV has values in base units (ns, bytes, bytes/s); what must not be believed has no number there.";
+CSV has values in base units (ns, bytes, bytes/s); what must not be believed has no number there. A
+value of which only a bound is known has that alone in CSV, and none in OpenMetrics, where
+fathom_case_noisy marks what is noisy and fathom_run_info names the run.";
 
 /// How runs are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -418,7 +420,7 @@ pub enum FormatName {
     Jsonl,
     /// One tidy table: a row for each record.
     Csv,
-    /// Gauges with labels and times.
+    /// A gauge for each metric, labelled by host and parameters; the newest run's.
     Openmetrics,
 }
 

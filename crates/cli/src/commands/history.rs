@@ -1,5 +1,6 @@
 //! `fathom history`: one metric over time.
 
+use fathom_measure::host;
 use fathom_probes::Entry;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::Layout;
@@ -43,8 +44,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
 /// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
 fn may_be_asked(word: &Asked, entry: &Entry) -> Result<(), Usage> {
     let (effort, protocol) = (Effort::Thorough, Protocol::Median);
-    let host = fathom_host::host();
-    match Plan::new(vec![word.text.clone()], effort, protocol, 0, &host) {
+    match Plan::new(vec![word.text.clone()], effort, protocol, 0, &host::read()) {
         // What has a command of its own has the cases that one asks it for.
         Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
         Err(error) => Err(Usage(error.to_string())),
