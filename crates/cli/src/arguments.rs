@@ -414,9 +414,11 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   fathom export --format csv --all > runs.csv      a row for each record of each kept run
   fathom export latest --samples -o run.jsonl      a whole run, for `fathom import` elsewhere
-  fathom export --format openmetrics -o fathom.prom  for a text collector of monitoring
+  fathom export --format openmetrics -o fathom.prom --force  for a text collector of monitoring
 
-CSV has values in base units (ns, bytes, bytes/s); what must not be believed has no number there.";
+CSV has values in base units (ns, bytes, bytes/s); what must not be believed has no number there. A
+value of which only a bound is known has that alone in CSV, and none in OpenMetrics, where
+fathom_case_noisy marks what is noisy and fathom_run_info names the run.";
 
 /// How runs are exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -425,7 +427,7 @@ pub enum FormatName {
     Jsonl,
     /// One tidy table: a row for each record.
     Csv,
-    /// Gauges with labels and times.
+    /// A gauge for each metric, labelled by host and parameters; the newest run's.
     Openmetrics,
 }
 
@@ -445,9 +447,12 @@ pub struct ExportArguments {
     /// With the raw values (JSON lines only).
     #[arg(long)]
     pub samples: bool,
-    /// Write to this file, whole or not at all, in place of standard output.
+    /// Write to this file, whole or not at all; `-` is standard output, as without it.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace a file that is there already.
+    #[arg(long)]
+    pub force: bool,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,

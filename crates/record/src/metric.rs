@@ -163,6 +163,12 @@ impl Unit {
             Self::Ratio => "ratio",
         }
     }
+
+    /// Whether this can be a result. No operation takes no time or less: such a number is a
+    /// defect.
+    pub fn takes(self, value: f64) -> bool {
+        value.is_finite() && !(self == Self::Nanoseconds && value <= 0.0)
+    }
 }
 
 /// Which direction of change is an improvement.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::{Better, Document, MetricId, Params, Record, State, Unit};
+use crate::{Better, Cause, Document, MetricId, Params, Record, State, Unit};
 
 /// A run with the headlines of its records in the place of the records.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,8 +31,12 @@ pub struct Headline {
     pub state: State,
     /// The median; absent where there is no number to be shown.
     pub value: Option<f64>,
-    /// Its interval.
+    /// Its interval; absent where the value is.
     pub interval: Option<[f64; 2]>,
+    /// What the value is at most, where no more is known.
+    pub bound: Option<f64>,
+    /// Whether the run was stopped before all processes of it were done.
+    pub cut_short: bool,
 }
 
 impl From<&Document> for Outline {
@@ -47,16 +51,20 @@ impl From<&Document> for Outline {
 
 impl From<&Record> for Headline {
     fn from(record: &Record) -> Self {
-        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-        Self {
+        let numbers = record.summary.as_ref().map(|summary| Numbers {
+            median: summary.median,
+            ci95: summary.ci95,
+            bound: summary.bound,
+        });
+        let causes = record.verdict.reasons.iter().map(|reason| Caused { cause: reason.cause });
+        Self::from(Read {
             metric: record.metric.clone(),
             params: record.params.clone(),
             unit: record.unit,
             better: record.better,
-            state: record.verdict.state,
-            value: summary.map(|summary| summary.median).filter(|value| value.is_finite()),
-            interval: summary.and_then(|summary| summary.ci95),
-        }
+            summary: numbers,
+            verdict: Judged { state: record.verdict.state, reasons: causes.collect() },
+        })
     }
 }
 
@@ -75,34 +83,50 @@ struct Read {
 struct Numbers {
     median: f64,
     ci95: Option<[f64; 2]>,
+    bound: Option<f64>,
 }
 
 #[derive(Deserialize)]
 struct Judged {
     state: State,
+    reasons: Vec<Caused>,
 }
 
-impl<'de> Deserialize<'de> for Headline {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { metric, params, unit, better, summary, verdict } =
-            Read::deserialize(deserializer)?;
+#[derive(Deserialize)]
+struct Caused {
+    cause: Cause,
+}
+
+impl From<Read> for Headline {
+    fn from(read: Read) -> Self {
+        let Read { metric, params, unit, better, summary, verdict } = read;
         let summary = summary.filter(|_| verdict.state.shows_number());
-        Ok(Self {
+        let bound = summary.as_ref().and_then(|summary| summary.bound);
+        let number = summary.filter(|it| bound.is_none() && unit.takes(it.median));
+        Self {
             metric,
             params,
             unit,
             better,
             state: verdict.state,
-            value: summary.as_ref().map(|summary| summary.median).filter(|one| one.is_finite()),
-            interval: summary.and_then(|summary| summary.ci95),
-        })
+            value: number.as_ref().map(|number| number.median),
+            interval: number.and_then(|number| number.ci95),
+            bound,
+            cut_short: verdict.reasons.iter().any(|one| one.cause == Cause::Interrupted),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Headline {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Read::deserialize(deserializer).map(Self::from)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cause, Summary, Verdict};
+    use crate::{Summary, Verdict};
 
     #[test]
     fn the_headline_in_a_text_is_that_of_its_record() {
@@ -116,8 +140,22 @@ mod tests {
         record.summary = Some(summary);
         assert_eq!(read(&record), Headline::from(&record));
         assert_eq!(read(&record).value, Some(1.5));
+        record.verdict = Verdict::because(State::Noisy, Cause::Interrupted, "after 2 of 5");
+        assert_eq!(read(&record), Headline::from(&record));
+        assert!(read(&record).cut_short);
+        for (median, bound) in [(1.5, Some(2.5)), (-0.5, Some(0.5)), (-0.5, None), (0.0, None)] {
+            let summary = record.summary.as_mut().expect("a summary");
+            (summary.median, summary.bound) = (median, bound);
+            let headline = read(&record);
+            assert_eq!(headline, Headline::from(&record));
+            assert_eq!((headline.value, headline.interval), (None, None), "{median}");
+            assert_eq!(headline.bound, bound);
+        }
+        record.summary.as_mut().expect("a summary").bound = Some(2.5);
         record.verdict = Verdict::because(State::Invalid, Cause::WrongWork, "wrong");
         assert_eq!(read(&record), Headline::from(&record));
-        assert_eq!(read(&record).value, None, "it must not be believed");
+        let headline = read(&record);
+        assert_eq!((headline.value, headline.bound), (None, None), "it must not be believed");
+        assert!(!headline.cut_short);
     }
 }

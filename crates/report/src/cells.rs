@@ -42,9 +42,7 @@ impl<'a> Shown<'a> {
             (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
             _ => summary.median,
         };
-        // No operation takes no time or less: such a number is a defect, not a result.
-        let absurd = record.unit == Unit::Nanoseconds && value <= 0.0;
-        if value.is_finite() && !absurd { Self::Number(value) } else { Self::Nothing }
+        if record.unit.takes(value) { Self::Number(value) } else { Self::Nothing }
     }
 
     /// The number, where it is one.

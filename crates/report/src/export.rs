@@ -1,6 +1,6 @@
 //! Runs for other programs: documents line by line, one tidy table, or the format of monitoring.
 
-use fathom_record::{Document, Params, Record, Unit};
+use fathom_record::{Document, Headline, Params, Record, State, Unit};
 
 /// Each document in a line of its own: what `fathom import` reads.
 ///
@@ -14,8 +14,9 @@ pub fn jsonl(documents: &[Document]) -> String {
 }
 
 /// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
-/// each number that must not be believed, is empty.
-const COLUMNS: [&str; 29] = [
+/// each number that must not be believed, is empty; of what is known by its `bound` alone, all
+/// other numbers are.
+const COLUMNS: [&str; 31] = [
     "run",
     "started",
     "host",
@@ -23,6 +24,7 @@ const COLUMNS: [&str; 29] = [
     "cpu",
     "version",
     "effort",
+    "run_verdict",
     "metric",
     "params",
     "unit",
@@ -35,6 +37,7 @@ const COLUMNS: [&str; 29] = [
     "low",
     "high",
     "level",
+    "bound",
     "min",
     "max",
     "mean",
@@ -65,12 +68,18 @@ pub fn csv(documents: &[Document]) -> String {
 fn row(document: &Document, record: &Record) -> Vec<String> {
     let (run, host) = (&document.run, &document.host);
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let headline = Headline::from(record);
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-    let of = |value: fn(&fathom_record::Summary) -> f64| number(summary.map(value));
+    let stands = summary.filter(|_| headline.value.is_some());
+    let of = |value: fn(&fathom_record::Summary) -> f64| number(stands.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
     let prediction = record.prediction.as_ref();
-    let causes: Vec<String> =
-        record.verdict.reasons.iter().map(|one| name_of(&one.cause)).collect();
+    let mut causes: Vec<String> = Vec::new();
+    for cause in record.verdict.reasons.iter().map(|one| name_of(&one.cause)) {
+        if !causes.contains(&cause) {
+            causes.push(cause);
+        }
+    }
     vec![
         run.id.clone(),
         run.started.clone(),
@@ -79,6 +88,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         host.cpu.model.clone(),
         document.tool.version.clone(),
         run.effort.word().to_owned(),
+        run.verdict.state.word().to_owned(),
         record.metric.to_string(),
         pairs(&record.params),
         record.unit.symbol().to_owned(),
@@ -88,9 +98,10 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         count(summary.map(|summary| summary.n)),
         count(summary.map(|summary| u64::from(summary.processes))),
         of(|summary| summary.median),
-        number(summary.and_then(|summary| summary.ci95).map(|[low, _]| low)),
-        number(summary.and_then(|summary| summary.ci95).map(|[_, high]| high)),
-        number(summary.and_then(|summary| summary.ci_level)),
+        number(headline.interval.map(|[low, _]| low)),
+        number(headline.interval.map(|[_, high]| high)),
+        number(stands.and_then(|summary| summary.ci_level)),
+        number(headline.bound),
         of(|summary| summary.min),
         of(|summary| summary.max),
         of(|summary| summary.mean),
@@ -120,45 +131,113 @@ fn pairs(params: &Params) -> String {
 }
 
 /// OpenMetrics text: a gauge for each metric, in seconds, bytes, bytes a second, hertz or plain
-/// ratios, with the parameters, the host and the run as labels and the run's time as that of the
-/// value. Only what may be believed is in it.
+/// ratios, with the host and the parameters as labels; and which runs they are of. Only what may
+/// be believed is in it: what is noisy has a gauge of its own, which is 1 there.
+///
+/// A series goes on from run to run, so that nothing that changes with each is a label of it; and
+/// no sample has a time, since collectors refuse a file with times. Of each series there is one
+/// sample: that of the newest run.
 pub fn openmetrics(documents: &[Document]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for record in documents.iter().flat_map(|document| &document.records) {
-        if believed(record).is_some() && !names.contains(&record.metric.as_str()) {
-            names.push(record.metric.as_str());
+    let mut newest_first: Vec<&Document> = documents.iter().collect();
+    newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
+    let (mut runs, mut cases) = (Vec::new(), Vec::new());
+    for document in newest_first {
+        let is_newest = add_start(document, &mut runs);
+        let records = document.records.iter();
+        let added = records.filter(|record| add_record(document, record, &mut cases)).count();
+        if is_newest || added > 0 {
+            add_info(document, &mut runs);
         }
     }
-    let mut text = String::new();
-    for name in names {
-        let of_name = documents.iter().flat_map(|document| {
-            let records = document.records.iter().filter(|one| one.metric.as_str() == name);
-            records.filter_map(move |record| Some((document, record, believed(record)?)))
-        });
-        for (at, (document, record, value)) in of_name.enumerate() {
-            let (unit, factor) = base_unit(record.unit);
-            let gauge = gauge(name, unit);
-            if at == 0 {
-                let title = escaped(&record.title);
-                text += &format!("# TYPE {gauge} gauge\n");
-                text += &if unit.is_empty() {
-                    String::new()
-                } else {
-                    format!("# UNIT {gauge} {unit}\n")
-                };
-                text += &format!("# HELP {gauge} {title}\n");
-            }
-            let labels = labels(document, record);
-            let when = seconds(&document.run.id);
-            text += &format!("{gauge}{{{labels}}} {}{when}\n", value * factor);
-        }
-    }
-    text + "# EOF\n"
+    runs.iter().chain(&cases).map(Gauge::text).collect::<String>() + "# EOF\n"
 }
 
-fn believed(record: &Record) -> Option<f64> {
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
-    summary.median.is_finite().then_some(summary.median)
+/// A family of samples under one name.
+struct Gauge {
+    name: String,
+    unit: &'static str,
+    help: String,
+    /// Labels and value.
+    samples: Vec<(String, f64)>,
+}
+
+impl Gauge {
+    fn text(&self) -> String {
+        let Self { name, unit, help, samples } = self;
+        let mut text = format!("# TYPE {name} gauge\n");
+        if !unit.is_empty() {
+            text += &format!("# UNIT {name} {unit}\n");
+        }
+        text += &format!("# HELP {name} {}\n", escaped(help));
+        samples.iter().for_each(|(labels, value)| text += &format!("{name}{{{labels}}} {value}\n"));
+        text
+    }
+}
+
+/// Adds a sample to its gauge, but none to a series that has one; whether it did.
+fn add(
+    gauges: &mut Vec<Gauge>,
+    gauge: (String, &'static str, &str),
+    labels: String,
+    value: f64,
+) -> bool {
+    let (name, unit, help) = gauge;
+    let at = gauges.iter().position(|one| one.name == name).unwrap_or_else(|| {
+        gauges.push(Gauge { name, unit, help: help.to_owned(), samples: Vec::new() });
+        gauges.len() - 1
+    });
+    let samples = &mut gauges[at].samples;
+    let is_new = samples.iter().all(|(other, _)| *other != labels);
+    if is_new {
+        samples.push((labels, value));
+    }
+    is_new
+}
+
+/// Which run samples are of.
+fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
+    let (run, host) = (&document.run, &document.host);
+    let info = [
+        ("host", host.name.as_str()),
+        ("run", &run.id),
+        ("effort", run.effort.word()),
+        ("verdict", run.verdict.state.word()),
+        ("kernel", &host.kernel),
+        ("version", &document.tool.version),
+    ];
+    let pairs = info.map(|(name, value)| (name, value.to_owned()));
+    let help = "A run of which there are samples, or the newest of its host; always 1";
+    add(gauges, ("fathom_run_info".to_owned(), "", help), labels(pairs), 1.0);
+}
+
+/// When a run began; whether it is the newest of its host.
+fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
+    let name = "fathom_run_started_seconds".to_owned();
+    let help = "When the newest run of the host began, in seconds since 1970";
+    let seconds = began(&document.run.id);
+    seconds.is_some_and(|seconds| {
+        add(gauges, (name, "seconds", help), labels([of_host(document)]), seconds)
+    })
+}
+
+/// The value of a record and whether it is noisy; whether there is one that is new.
+fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> bool {
+    let Some(value) = Headline::from(record).value else { return false };
+    let (unit, factor) = base_unit(record.unit);
+    let params = || record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
+    let name = (gauge(record.metric.as_str(), unit), unit, record.title.as_str());
+    let case = labels([of_host(document)].into_iter().chain(params()));
+    let is_new = add(gauges, name, case, value * factor);
+    let metric = ("metric", record.metric.to_string());
+    let case = labels([of_host(document), metric].into_iter().chain(params()));
+    let help = "1 where a value is noisy, 0 where it is valid";
+    let is_noisy = if record.verdict.state == State::Noisy { 1.0 } else { 0.0 };
+    add(gauges, ("fathom_case_noisy".to_owned(), "", help), case, is_noisy);
+    is_new
+}
+
+fn of_host(document: &Document) -> (&'static str, String) {
+    ("host", document.host.name.clone())
 }
 
 /// The unit in which monitoring wants it, and how many of them one of ours is.
@@ -180,22 +259,16 @@ fn gauge(metric: &str, unit: &str) -> String {
     format!("fathom_{plain}_{unit}")
 }
 
-fn labels(document: &Document, record: &Record) -> String {
-    let own = [
-        ("host", document.host.name.clone()),
-        ("run", document.run.id.clone()),
-        ("verdict", record.verdict.state.word().to_owned()),
-    ];
-    let params = record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
+fn labels<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let label = |(name, value): (&str, String)| format!("{name}=\"{}\"", escaped(&value));
-    let labels: Vec<String> = own.into_iter().chain(params).map(label).collect();
+    let labels: Vec<String> = pairs.into_iter().map(label).collect();
     labels.join(",")
 }
 
 /// When a run began, by its id, whose first 12 digits are milliseconds since 1970.
-fn seconds(id: &str) -> String {
-    let ms = id.get(..12).and_then(|digits| u64::from_str_radix(digits, 16).ok());
-    ms.map_or_else(String::new, |ms| format!(" {}.{:03}", ms / 1000, ms % 1000))
+fn began(id: &str) -> Option<f64> {
+    let ms = id.get(..12).and_then(|digits| u64::from_str_radix(digits, 16).ok())?;
+    Some(ms as f64 / 1000.0)
 }
 
 fn escaped(text: &str) -> String {
@@ -209,8 +282,8 @@ mod tests {
     #[test]
     fn gauges_have_names_units_and_times_of_their_own() {
         assert_eq!(gauge("os.switch.process", "seconds"), "fathom_os_switch_process_seconds");
-        assert_eq!(seconds("0000000003e8abcd"), " 1.000");
-        assert_eq!(seconds("x"), "");
+        assert_eq!(began("0000000003e8abcd"), Some(1.0));
+        assert_eq!(began("x"), None);
         assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
     }
 }

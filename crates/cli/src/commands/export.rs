@@ -1,25 +1,36 @@
 //! `fathom export`: kept runs for other programs.
 
-use std::io::Write as _;
-use std::path::Path;
-
 use fathom_record::Document;
 use fathom_report::export as format;
 
+use super::made::{self, Own};
 use super::stored;
 use crate::arguments::{ExportArguments, FormatName};
 use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
 
+/// An export looks like any file of others: none is replaced without being told to.
+const OWN: Own = Own { is: |_| false, refusal: "it is there already" };
+
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
+    if arguments.samples && arguments.format != FormatName::Jsonl {
+        let text = "--samples: raw values are in JSON lines only (`--format jsonl`)";
+        return Err(Usage(text.to_owned()).into());
+    }
+    let path = arguments.output.as_deref().and_then(made::path);
+    // Before the work: who must not write need not wait for it.
+    let place = path.map(|path| made::place(path, arguments.force, &OWN)).transpose()?;
     let documents = documents(arguments)?;
     let text = match arguments.format {
         FormatName::Jsonl => format::jsonl(&documents),
         FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => format::openmetrics(&documents),
     };
-    match &arguments.output {
-        Some(path) => write(path, &text).map(|()| Status::Done),
+    match place {
+        Some(place) => {
+            made::write(&place, &text)?;
+            Ok(Status::Done)
+        }
         None => {
             let mut output = Output::new();
             output.write(&text);
@@ -46,16 +57,4 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         }
     }
     Ok(documents)
-}
-
-/// Writes a file whole or not at all.
-pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let refused =
-        |error: &dyn std::fmt::Display| Usage(format!("write {}: {error}", path.display()));
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let scratch = fathom_fileio::scratch::Scratch::new(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| refused(&error))?;
-    scratch.file().write_all(text.as_bytes()).map_err(|error| refused(&error))?;
-    scratch.publish(path, true).map_err(|error| refused(&error))?;
-    Ok(())
 }

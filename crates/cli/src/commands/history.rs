@@ -1,5 +1,7 @@
 //! `fathom history`: one metric over time.
 
+use fathom_measure::host;
+use fathom_probes::Entry;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::Layout;
 use fathom_report::history as telling;
@@ -7,7 +9,7 @@ use fathom_report::history as telling;
 use super::stored;
 use crate::arguments::HistoryArguments;
 use crate::exit::{Status, Usage};
-use crate::pipeline::{Asked, Plan};
+use crate::pipeline::{Asked, Plan, PlanError};
 use crate::terminal::{self, Output};
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
@@ -17,23 +19,35 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         .map_err(|error| Usage(error.to_string()))?;
     let store = stored::open(&arguments.store)?;
     let host = arguments.host.clone().unwrap_or_else(stored::this_host);
-    let mut output = Output::new();
     let mut all = Vec::new();
     for entry in plan.metrics(false) {
         let id = entry.about().id;
         let (runs, damaged) = store.history(id).map_err(|error| Usage(error.to_string()))?;
         damaged.iter().for_each(|error| terminal::warn(&format!("left out: {error}")));
         let selects = |params: &Params| word.selects(params);
-        let history = telling::history(id, &host, &runs, &selects);
-        if arguments.json {
-            all.push(history);
-        } else {
-            let layout = Layout { width: terminal::width(), ..Layout::default() };
-            output.write(&telling::render(&history, &layout));
+        let is_kept = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
+        if word.is_of_some_cases() && !is_kept {
+            may_be_asked(&word, entry)?;
         }
+        all.push(telling::history(id, &host, &runs, &selects));
     }
+    let mut output = Output::new();
     if arguments.json {
         output.write(&format!("{}\n", serde_json::to_string_pretty(&all)?));
+    } else {
+        let layout = Layout { width: terminal::width(), ..Layout::default() };
+        output.write(&telling::render(&all, &layout));
     }
     super::printed(&output)
+}
+
+/// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
+fn may_be_asked(word: &Asked, entry: &Entry) -> Result<(), Usage> {
+    let (effort, protocol) = (Effort::Thorough, Protocol::Median);
+    match Plan::new(vec![word.text.clone()], effort, protocol, 0, &host::read()) {
+        // What has a command of its own has the cases that one asks it for.
+        Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
+        Err(error) => Err(Usage(error.to_string())),
+        Ok(_) => Ok(()),
+    }
 }

@@ -12,6 +12,7 @@ mod file;
 mod history;
 mod import;
 mod list;
+mod made;
 mod man;
 mod reference;
 mod report;

@@ -1,6 +1,6 @@
 //! `fathom report`: kept runs as one page for a browser.
 
-use std::io::{ErrorKind, Read};
+use std::io::Read;
 use std::path::Path;
 
 use fathom_record::{Document, RunState};
@@ -8,7 +8,8 @@ use fathom_report::compare::{self as comparing, Comparison};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
 use fathom_report::reference::Beneath;
 
-use super::{compare, export, reference, stored};
+use super::made::{self, Own};
+use super::{compare, reference, stored};
 use crate::arguments::report::ReportArguments;
 use crate::exit::{Status, Usage};
 use crate::terminal::{self, Output};
@@ -23,6 +24,8 @@ const TEMPLATE: Option<&str> = None;
 const RUNS_MAX: usize = 6;
 /// Seed of the comparison's bootstrap: that of `fathom compare`.
 const SEED: u64 = 1;
+/// What is replaced without being told to.
+const OWN: Own = Own { is: is_ours, refusal: "it is there and is no page of `fathom report`" };
 
 pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
     // A name that is given empty stands for none.
@@ -39,9 +42,9 @@ fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<S
                     newer, `make build` in the source tree makes one that has it";
         return Err(Usage(text.to_owned()).into());
     };
-    let path = Some(arguments.output.as_path()).filter(|path| *path != Path::new("-"));
+    let path = made::path(&arguments.output);
     // Before the work: who must not write need not wait for it.
-    path.map_or(Ok(()), |path| may_write(path, arguments.force))?;
+    let place = path.map(|path| made::place(path, arguments.force, &OWN)).transpose()?;
     let name = arguments.reference.as_deref();
     let reference = name.map(|name| reference::find("report", name)).transpose()?;
     let documents = documents(arguments)?;
@@ -55,11 +58,11 @@ fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<S
     }
     let text = page::page(template, &documents, comparison.as_ref(), study.as_ref());
     let mut output = Output::new();
-    match path {
+    match place {
         None => output.write(&text),
-        Some(path) => {
-            export::write(path, &text)?;
-            output.write(&format!("{}\n", wrote(path, text.len(), &documents)));
+        Some(place) => {
+            made::write(&place, &text)?;
+            output.write(&format!("{}\n", wrote(&arguments.output, text.len(), &documents)));
         }
     }
     super::printed(&output)
@@ -112,29 +115,6 @@ fn say(documents: &[Document], comparison: Option<&Comparison>) {
     if comparison.is_some_and(|it| it.rows.is_empty() && it.not_comparable.is_empty()) {
         terminal::warn("the two runs have no metric in common: nothing is compared");
     }
-}
-
-/// Whether a page may come to lie here.
-fn may_write(path: &Path, force: bool) -> Result<(), Usage> {
-    let shown = path.display();
-    let refused = |why: &dyn std::fmt::Display| Err(Usage(format!("write {shown}: {why}")));
-    let facts = match std::fs::metadata(path) {
-        Ok(facts) => facts,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return refused(&error),
-    };
-    if facts.is_dir() {
-        return refused(&"it is a directory; name a file in it");
-    }
-    if !facts.is_file() {
-        return refused(&"it is no regular file; for a pipe, write to standard output by -o -");
-    }
-    if force || facts.len() == 0 || is_ours(path) {
-        return Ok(());
-    }
-    refused(
-        &"it is there and is no page of `fathom report`; name another, or replace it by --force",
-    )
 }
 
 /// Whether a file is a page that this command made.

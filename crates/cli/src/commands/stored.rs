@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use fathom_record::Document;
-use fathom_store::Store;
+use fathom_store::{Store, StoreError};
 
 use super::documents;
 use crate::arguments::StoreArguments;
@@ -31,19 +31,21 @@ pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
     Store::open_existing(&path).map_err(|error| Usage(error.to_string()).into())
 }
 
-/// A run by its name in the store, or a JSON document by its path.
+/// A run by its name in the store, or a JSON document by its path: what ends with `.json`, has a
+/// slash, or is a file that is there. (`latest` is always a run; `./latest` may be a file.)
 pub(super) fn document(
     name: &str,
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<Document> {
-    if name.ends_with(".json") || name.contains('/') {
+    let is_there = !name.starts_with("latest") && Path::new(name).is_file();
+    if name.ends_with(".json") || name.contains('/') || is_there {
         return from_file(Path::new(name));
     }
     let store = open(arguments)?;
     let id = match store.resolve(name) {
         Ok(id) => id,
-        Err(error) => newest_of(&store, name).ok_or_else(|| Usage(error.to_string()))?,
+        Err(error) => newest_of(&store, name).ok_or_else(|| unknown(name, &error))?,
     };
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
@@ -67,6 +69,21 @@ pub(super) fn latest_of_this_host(
 /// The name of this host, as runs have it.
 pub(super) fn this_host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// What is said of a name that is nothing: it could have been three things.
+fn unknown(name: &str, error: &StoreError) -> Usage {
+    match error {
+        StoreError::BadName { .. } | StoreError::TooShort { .. } | StoreError::NoSuchRun { .. }
+            if !name.starts_with("latest") =>
+        {
+            Usage(format!(
+                "find run {name}: no kept run has this id, no host with kept runs has this name, \
+                 and there is no such file; `fathom show --runs` lists the runs"
+            ))
+        }
+        error => Usage(error.to_string()),
+    }
 }
 
 /// The newest run with a result of the host of this name.

@@ -194,6 +194,13 @@ mod page {
         assert!(report(&place, &[]).status.success());
         assert_ne!(fs::metadata(&other).expect("a page").ino(), first);
         assert_eq!(of_file(&other)["documents"].as_array().map(Vec::len), Some(1));
+        // And through a link, which stays one.
+        std::os::unix::fs::symlink("report.html", place.path().join("link")).expect("a link");
+        let second = fs::metadata(&other).expect("a page").ino();
+        assert!(report(&place, &["-o", "link"]).status.success());
+        assert_ne!(fs::metadata(&other).expect("a page").ino(), second);
+        let link = fs::symlink_metadata(place.path().join("link")).expect("a link");
+        assert!(link.is_symlink());
         let before = names(&place);
         is_refused(&report(&place, &["-o", "."]), &["directory"]);
         is_refused(&report(&place, &["-o", "none/r.html"]), &["none/r.html", "No such file"]);

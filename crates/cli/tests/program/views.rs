@@ -2,7 +2,7 @@
 
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 
-use crate::{Place, SHORT, text};
+use crate::{Place, SHORT, is_refused, text};
 
 #[test]
 fn a_run_is_shown_again_as_it_was_printed() {
@@ -121,4 +121,39 @@ fn completions_and_man_pages_come_from_the_same_definition() {
     let page = std::fs::read_to_string(folder.join("fathom-run.1")).expect("a page");
     assert!(page.contains("thorough"));
     assert!(!folder.join("fathom-worker.1").exists(), "the worker is nobody's command");
+}
+
+#[test]
+fn a_history_of_what_there_is_not_is_refused_as_a_run_of_it_is() {
+    let place = Place::new();
+    place.short_run();
+    for (word, parts) in [
+        ("os.syscall{call=nope}", &["no such case", "there are: call = "][..]),
+        ("os.syscall{nope=1}", &["no parameter `nope`", "call"]),
+        ("cpu.frequency{nope=1}", &["no parameter `nope`"]),
+    ] {
+        is_refused(&place.run(&["history", word]), parts);
+    }
+    let none = place.run(&["history", "os.syscall{call=stat}"]);
+    assert!(text(&none.stdout).contains("No run of os.syscall"), "{}", text(&none.stderr));
+    let one = place.run(&["history", "cpu"]);
+    assert_eq!(text(&one.stdout).matches("Too few runs").count(), 1, "{}", text(&one.stdout));
+}
+
+#[test]
+fn a_run_may_be_a_file_of_any_name_and_what_is_nothing_is_told_in_all_its_readings() {
+    let place = Place::new();
+    place.short_run();
+    let shown = place.run(&["show"]).stdout;
+    for name in ["a.jsonl", "plain", "a.json"] {
+        std::fs::write(place.path().join(name), place.run(&["export"]).stdout).expect("a file");
+        let output = place.fathom(&["show", name]).current_dir(place.path()).output();
+        assert_eq!(text(&output.expect("it starts").stdout), text(&shown), "{name}");
+    }
+    std::fs::write(place.path().join("latest"), "no run").expect("a file");
+    let latest = place.fathom(&["show", "latest"]).current_dir(place.path()).output();
+    assert_eq!(text(&latest.expect("it starts").stdout), text(&shown));
+    for name in ["b.jsonl", "nonsense", "ab"] {
+        is_refused(&place.run(&["show", name]), &[name, "this id", "no host", "no such file"]);
+    }
 }

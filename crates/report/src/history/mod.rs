@@ -20,6 +20,8 @@ use crate::compare::{Difference, differences};
 /// in a comparison; on each side three runs at least.
 pub(crate) const STRICTNESS: Strictness =
     Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
+/// Fewer runs with a value cannot tell a change.
+const RUNS_MIN: usize = 2 * STRICTNESS.stretch_min;
 
 /// A metric over time on one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +34,8 @@ pub struct History {
     pub series: Vec<Series>,
     /// Runs of this host in which something was imposed on the measurement, left out.
     pub imposed: Vec<String>,
+    /// Runs of this host that have the metric, but none of the cases asked for.
+    pub without: usize,
     /// Other hosts that have runs of the metric.
     pub other_hosts: Vec<String>,
 }
@@ -58,12 +62,17 @@ pub struct Point {
     pub run: String,
     /// When it began, RFC 3339.
     pub started: String,
-    /// The headline; absent where there is no number to be shown.
+    /// The headline; absent where there is no number to be shown, or where the run was stopped
+    /// before the case was done.
     pub value: Option<f64>,
     /// Its interval.
     pub interval: Option<[f64; 2]>,
+    /// What the value is at most, where no more is known.
+    pub bound: Option<f64>,
     /// The verdict.
     pub state: State,
+    /// Whether the run was stopped before the case was done.
+    pub cut_short: bool,
 }
 
 /// A change that lasted.
@@ -103,7 +112,9 @@ pub fn history(
     other_hosts.retain(|name| name != host);
     other_hosts.sort();
     other_hosts.dedup();
+    let of_host = runs.iter().filter(|run| run.document.host.name == host).count();
     let ours = with_it.iter().copied().filter(|run| run.document.host.name == host);
+    let without = of_host - ours.clone().count();
     let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
         ours.partition(|one| is_imposed(&one.document));
     let mut numbers: BTreeMap<&Params, usize> = BTreeMap::new();
@@ -124,6 +135,7 @@ pub fn history(
         host: host.to_owned(),
         series: cases.iter().map(|case| series(case)).collect(),
         imposed: imposed.into_iter().map(|one| one.document.run.id.clone()).collect(),
+        without,
         other_hosts,
     }
 }
@@ -165,11 +177,15 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
 }
 
 fn point(document: &Document, headline: &Headline) -> Point {
+    // A few of the processes are another sample than all of them.
+    let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
     Point {
         run: document.run.id.clone(),
         started: document.run.started.clone(),
-        value: headline.value,
-        interval: headline.interval,
+        value: whole(headline.value),
+        interval: headline.interval.filter(|_| !headline.cut_short),
+        bound: whole(headline.bound),
         state: headline.state,
+        cut_short: headline.cut_short,
     }
 }

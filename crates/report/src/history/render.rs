@@ -1,11 +1,13 @@
 //! A history as text: a line of bars for each case, its changes beneath, and the single values of
 //! a case that stands alone.
 
-use super::{Change, History, Point, Series};
+use fathom_record::{State, Unit};
+
+use super::{Change, History, Point, RUNS_MIN, Series};
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
-use crate::quantity::{NOTHING, percent, quantity, quantity_within};
+use crate::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use crate::spark;
 use crate::table::case;
 use crate::wrap::{NARROWEST, cut, width_of, wrapped};
@@ -17,23 +19,29 @@ const VALUE_WIDTH: usize = 90;
 /// Facts named beside a change; further ones are counted.
 const DIFFERENCES_NAMED: usize = 4;
 
-/// The history as it is printed.
-pub fn render(history: &History, layout: &Layout) -> String {
+/// Histories as they are printed, with one account of them all.
+pub fn render(histories: &[History], layout: &Layout) -> String {
     let width = layout.width.max(NARROWEST);
+    let mut text: String = histories.iter().map(|history| metric(history, width)).collect();
+    let series: Vec<&Series> = histories.iter().flat_map(|history| &history.series).collect();
+    if !series.is_empty() {
+        text += &account(&series, width);
+    }
+    text
+}
+
+fn metric(history: &History, width: usize) -> String {
     let mut text = String::new();
+    let (metric, host) = (&history.metric, &history.host);
     if history.series.is_empty() {
-        text += &format!(
-            "No run of {} on {} is kept; `fathom run` makes one.\n",
-            history.metric, history.host
-        );
+        text += &match history.without {
+            0 => format!("No run of {metric} on {host} is kept; `fathom run` makes one.\n"),
+            _ => format!("No run of {metric} on {host} has these cases; others are kept.\n"),
+        };
     } else {
-        text += &format!(
-            "{}\n",
-            paint(STRONG, &cut(&format!("{} on {}", history.metric, history.host), width))
-        );
+        text += &format!("{}\n", paint(STRONG, &cut(&format!("{metric} on {host}"), width)));
         let alone = history.series.len() == 1;
         history.series.iter().for_each(|series| text += &one(series, width, alone));
-        text += &account(history, width);
     }
     let mut aside = |said: String| text += &wrapped(&said, width, "", "  ");
     if !history.imposed.is_empty() {
@@ -54,11 +62,13 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
         true => "all".to_owned(),
         false => case(&series.params),
     };
-    let runs = match values.len() {
+    let shown: Vec<String> =
+        series.points.iter().filter_map(|point| measured(point, series.unit)).collect();
+    let runs = match shown.len() {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let newest = values.last().map_or(NOTHING.to_owned(), |value| quantity(*value, series.unit));
+    let newest = shown.last().map_or(NOTHING, String::as_str);
     let name_width = (width / 3).min(36);
     // A name that is cut could be another's.
     let (above, beside) = match width_of(&name) > name_width {
@@ -85,9 +95,22 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
     text
 }
 
+/// The value as every table shows it: marked where it is noisy, and as a bound where no more is
+/// known.
+fn measured(point: &Point, unit: Unit) -> Option<String> {
+    let mark = if point.state == State::Noisy { "~" } else { "" };
+    let text = match (point.value, point.bound) {
+        (Some(value), _) => quantity(value, unit),
+        (None, Some(bound)) => at_most(bound, unit),
+        (None, None) => return None,
+    };
+    Some(format!("{mark}{text}"))
+}
+
 fn value(point: &Point, series: &Series, width: usize) -> String {
-    let measured = match point.value {
-        Some(value) => quantity(value, series.unit),
+    let measured = match measured(point, series.unit) {
+        Some(text) => text,
+        None if point.cut_short => "cut short".to_owned(),
         None => NOTHING.to_owned(),
     };
     let interval =
@@ -135,24 +158,43 @@ fn p_text(p: f64) -> String {
     if p < f64::MIN_POSITIVE { "p < 1e-307".to_owned() } else { format!("p = {p:.1e}") }
 }
 
-/// How many changes there are, and what makes one.
-fn account(history: &History, width: usize) -> String {
-    let changes: usize = history.series.iter().map(|series| series.changes.len()).sum();
-    let missing = history
-        .series
-        .iter()
-        .flat_map(|series| &series.points)
-        .filter(|point| point.value.is_none())
-        .count();
+/// How many changes there are, what makes one, and what could not tell of any.
+fn account(series: &[&Series], width: usize) -> String {
+    let changes: usize = series.iter().map(|series| series.changes.len()).sum();
+    let with_value =
+        |series: &&Series| series.points.iter().filter(|point| point.value.is_some()).count();
+    let most = series.iter().map(with_value).max().unwrap_or(0);
     let mut said = match changes {
+        0 if most < RUNS_MIN => {
+            format!("Too few runs to tell a change ({most} of at least {RUNS_MIN}).")
+        }
         0 => "No change that lasted.".to_owned(),
         1 => "1 change that lasted.".to_owned(),
         count => format!("{count} changes that lasted."),
     };
-    if missing > 0 {
-        said +=
-            &format!(" {missing} values are missing or must not be believed, and are left out.");
-    }
+    let mut without = |is: fn(&Point) -> bool, one: &str, many: &str| {
+        let points = series.iter().flat_map(|series| &series.points);
+        match points.filter(|point| is(point)).count() {
+            0 => {}
+            1 => said += &format!(" 1 {one}."),
+            count => said += &format!(" {count} {many}."),
+        }
+    };
+    without(
+        |point| point.bound.is_some(),
+        "value is a bound, of which no change can be told",
+        "values are bounds, of which no change can be told",
+    );
+    without(
+        |point| point.cut_short,
+        "value was cut short by the end of its run, and is left out",
+        "values were cut short by the end of their runs, and are left out",
+    );
+    without(
+        |point| point.value.is_none() && point.bound.is_none() && !point.cut_short,
+        "value is missing or must not be believed, and is left out",
+        "values are missing or must not be believed, and are left out",
+    );
     said += " A change is named where it is 1 % or more, three runs or more stand on each side, \
              and chance would make one in at most 1 of 100 such series.";
     let text = crate::paint::paint_lines(FAINT, &wrapped(&said, width, "", "  "));

@@ -1,6 +1,6 @@
 //! Histories of made-up runs.
 
-use fathom_record::{Better, Document, Outline, Params, State, Unit};
+use fathom_record::{Better, Cause, Document, Outline, Params, State, Unit, Verdict};
 use fathom_report::Layout;
 use fathom_report::history::{History, render};
 
@@ -58,7 +58,7 @@ fn a_change_has_its_date_its_size_and_what_came_with_it() {
         let [kernel] = change.differences.as_slice() else { panic!("{:?}", change.differences) };
         assert_eq!((kernel.what.as_str(), kernel.b.as_str()), ("kernel", "6.18"));
     }
-    let text = render(&history, &Layout { width: 100, ..Layout::default() });
+    let text = render(&[history], &Layout { width: 100, ..Layout::default() });
     assert!(text.contains("kernel 6.1 → 6.18") && text.contains("worse"), "{text}");
     assert!(text.contains("2 changes that lasted"), "{text}");
 }
@@ -95,7 +95,7 @@ fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
     let stat = |params: &Params| params.text("call") == Some("stat");
     let history = history("os.syscall", "here", &stepped(), &stat);
     for width in [60, 80, 100, 140] {
-        let text = render(&history, &Layout { width, ..Layout::default() });
+        let text = render(std::slice::from_ref(&history), &Layout { width, ..Layout::default() });
         let text = plain(&text);
         let values = text.lines().filter(|line| line.contains("2026-03-") && !line.contains('▸'));
         assert_eq!(values.count(), 20, "{text}");
@@ -107,5 +107,72 @@ fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
 #[test]
 fn without_a_run_it_says_how_to_get_one() {
     let history = history("os.syscall", "here", &[], &all);
-    assert!(render(&history, &Layout::default()).contains("`fathom run` makes one"));
+    assert!(render(&[history], &Layout::default()).contains("`fathom run` makes one"));
+}
+
+/// The text of the history of one case of runs, each changed by its number.
+fn told(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String) {
+    let mut documents: Vec<Document> =
+        (0..runs).map(|number| document(number, "here", "6.1", 100.0)).collect();
+    for (number, document) in documents.iter_mut().enumerate() {
+        document.records.truncate(1);
+        change(number, document);
+    }
+    let history = history("os.syscall", "here", &documents, &all);
+    let layout = Layout { width: 140, ..Layout::default() };
+    let text = plain(&render(std::slice::from_ref(&history), &layout));
+    (history, text)
+}
+
+#[test]
+fn a_bound_is_shown_as_one_and_makes_no_change() {
+    let (history, text) = told(12, |number, document| {
+        let summary = document.records[0].summary.as_mut().expect("a summary");
+        (summary.median, summary.bound) = (if number < 6 { -0.5 } else { 2600.0 }, Some(2600.0));
+    });
+    let series = &history.series[0];
+    assert!(series.changes.is_empty() && series.points.iter().all(|it| it.value.is_none()));
+    assert_eq!(text.matches("≤ 2.6 µs").count(), 13, "{text}");
+    assert!(text.contains("12 values are bounds") && !text.contains("missing"), "{text}");
+}
+
+#[test]
+fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
+    let (history, text) = told(7, |number, document| {
+        let verdict = &mut document.records[0].verdict;
+        match number {
+            5 => verdict.state = State::Noisy,
+            6 => *verdict = Verdict::because(State::Noisy, Cause::Interrupted, "2 of 5"),
+            _ => {}
+        }
+    });
+    assert_eq!(history.series[0].points[6].value, None);
+    assert_eq!(text.matches("~100.0 ns").count(), 2, "the newest and its own line: {text}");
+    assert!(text.contains("cut short  noisy") && text.contains("1 value was cut short"), "{text}");
+    assert!(text.contains("6 runs") && text.contains("No change that lasted"), "{text}");
+}
+
+#[test]
+fn too_few_runs_are_no_proof_that_nothing_changed() {
+    for runs in [1, 5] {
+        let (_, text) = told(runs, |_, _| {});
+        let said = format!("Too few runs to tell a change ({runs} of at least 6)");
+        assert!(text.contains(&said) && !text.contains("No change"), "{text}");
+    }
+    assert!(told(6, |_, _| {}).1.contains("No change that lasted"));
+}
+
+#[test]
+fn what_makes_a_change_is_said_once_for_all_metrics() {
+    let (one, _) = told(7, |_, _| {});
+    let text = render(&[one.clone(), one], &Layout::default());
+    assert_eq!(text.matches("A change is named").count(), 1, "{text}");
+    assert_eq!(text.matches("os.syscall on here").count(), 2, "{text}");
+}
+
+#[test]
+fn runs_with_other_cases_are_not_denied() {
+    let history = history("os.syscall", "here", &stepped(), &|_| false);
+    let text = render(&[history], &Layout::default());
+    assert!(text.contains("has these cases; others are kept"), "{text}");
 }

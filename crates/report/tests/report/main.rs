@@ -2,6 +2,7 @@
 
 mod comparison;
 mod doctor;
+mod exporting;
 mod families;
 mod fixture;
 mod history;

@@ -1,0 +1,72 @@
+//! Made-up runs for other programs.
+
+use fathom_record::{Cause, Document, Params, Reason, State, Unit};
+use fathom_report::export::{csv, openmetrics};
+
+use super::fixture::{self, measured};
+
+/// One case, and one of which only a bound is known.
+fn document(id: &str, value: f64) -> Document {
+    let mut document = fixture::document();
+    document.run.id = id.to_owned();
+    document.host.name = "here".to_owned();
+    document.run.verdict.state = State::Noisy;
+    let case = |call: &str, value: f64| {
+        measured("os.syscall", Params::one("call", call), Unit::Nanoseconds, value, 0.01)
+    };
+    document.records = vec![case("stat", value), case("none", -0.005)];
+    document.records[0].verdict.state = State::Noisy;
+    for (cause, text) in [(Cause::Contention, "a"), (Cause::Steal, "b"), (Cause::Contention, "c")] {
+        document.records[0].verdict.reasons.push(Reason::new(cause, text));
+    }
+    document.records[1].summary.as_mut().expect("a summary").bound = Some(2600.0);
+    document
+}
+
+#[test]
+fn the_table_has_bounds_apart_each_cause_once_and_the_verdict_of_the_run() {
+    let text = csv(&[document("0000000003e80001", 100.0)]);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let names = reader.headers().expect("a header").clone();
+    let at = |name: &str| names.iter().position(|one| one == name).expect("a column");
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    assert_eq!((&rows[0][at("median")], &rows[0][at("bound")]), ("100", ""));
+    assert_eq!((&rows[0][at("low")], &rows[0][at("high")]), ("99", "101"));
+    assert_eq!(&rows[0][at("causes")], "contention steal");
+    assert_eq!(&rows[0][at("run_verdict")], "noisy");
+    assert_eq!(&rows[1][at("bound")], "2600");
+    for name in ["median", "low", "high", "level", "min", "max", "mean", "sd"] {
+        assert_eq!(&rows[1][at(name)], "", "{name} of a bound");
+    }
+}
+
+#[test]
+fn a_series_goes_on_from_run_to_run_and_has_the_newest_value_without_a_time() {
+    let mut elsewhere = document("0000000007d00001", 300.0);
+    elsewhere.host.name = "there".to_owned();
+    let older = document("0000000003e80001", 100.0);
+    let newer = document("0000000007d00001", 200.0);
+    let text = openmetrics(&[older.clone(), newer, elsewhere]);
+    let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    for line in [
+        "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.0000002",
+        "fathom_case_noisy{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 1",
+        "fathom_run_started_seconds{host=\"here\"} 2",
+    ] {
+        let name = line.split(' ').next().expect("a name");
+        let found: Vec<&&str> = samples.iter().filter(|one| one.starts_with(name)).collect();
+        assert_eq!(found.len(), 1, "{name}: {text}");
+        let value = |line: &str| line[name.len()..].trim().parse::<f64>().expect("one number");
+        assert!((value(found[0]) - value(line)).abs() < 1e-15, "{}", found[0]);
+    }
+    assert!(!text.contains("call=\"none\""), "a bound is no sample: {text}");
+    for line in samples {
+        assert_eq!(line.contains("run=\""), line.starts_with("fathom_run_info{"), "{line}");
+    }
+    assert!(!text.contains("run=\"0000000003e80001\""), "no sample is of it: {text}");
+    // A case that the newest run has not is that of the last that had it.
+    let mut other = document("0000000007d00001", 200.0);
+    other.records.clear();
+    let text = openmetrics(&[older, other]);
+    assert!(text.contains("run=\"0000000003e80001\"") && text.contains("run=\"0000000007d00001\""));
+}
