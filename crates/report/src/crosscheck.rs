@@ -220,7 +220,8 @@ fn meaning(ratio: &PairRatio) -> String {
     };
     format!(
         "ratio: fathom ÷ peer, the median (of logarithms) over pairs taken in turn (A B, B A …); \
-         range: {range}; what the other program does otherwise stands beneath, and why a ratio need not be 1"
+         range: {range}; what the other program does otherwise stands beneath, and why a \
+         ratio need not be 1"
     )
 }
 
