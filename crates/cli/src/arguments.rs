@@ -37,8 +37,9 @@ Examples:
   fathom file read /etc/passwd --block 4K       one file, block by block, with its checksum
 
 Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
-not be believed (doctor: a warning, and 4: something severe; file size: no size fits), 130 stopped
-by Ctrl-C (what was done is kept), 141 the reader of the output left.";
+not be believed (doctor: a warning, and 4: something severe; file size: no size fits; crosscheck:
+nothing was compared), 130 stopped by Ctrl-C (what was done is kept), 141 the
+reader of the output left.";
 
 /// Says in one line what is wrong with a command line, for exit status 2; prints help and version
 /// where that was asked for.

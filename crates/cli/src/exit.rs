@@ -11,7 +11,7 @@ pub enum Status {
     /// It failed; the reason was printed.
     Failed,
     /// Under `--strict`: some numbers are missing or must not be believed. What was sought is not
-    /// there: no size fits.
+    /// there: no size fits, no other program is here to compare with.
     Incomplete,
     /// `fathom doctor`: numbers will be noisier than they could be, or different.
     Warned,

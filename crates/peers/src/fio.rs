@@ -1,6 +1,6 @@
 //! fio: a file read from memory and past it, in blocks and in random ones, and written.
 
-use fathom_record::{Params, Unit};
+use fathom_record::{Params, Tells, Unit};
 use serde_json::Value;
 
 use crate::Peer;
@@ -71,6 +71,7 @@ fn row(
         unit,
         work,
         difference,
+        tells: Tells::Median,
         ours: Ours::Run,
         on: On::One,
         takes_turns: false,
@@ -115,7 +116,7 @@ fn direct_blocks() -> Row {
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--direct=1", "--loops=6"]),
         Box::new(|said| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(said, "read")?)),
     );
-    Row { seconds: 2.0, ..row }
+    Row { tells: Tells::Mean, seconds: 2.0, ..row }
 }
 
 fn warm_random() -> Row {
@@ -138,7 +139,7 @@ fn warm_random() -> Row {
 }
 
 fn direct_random() -> Row {
-    row(
+    let row = row(
         random("direct"),
         (
             "randread, 4 KiB, O_DIRECT",
@@ -153,7 +154,8 @@ fn direct_random() -> Row {
             "--number_ios=3000",
         ]),
         Box::new(|said| Reading::of(mean_call(said, "read")?)),
-    )
+    );
+    Row { tells: Tells::Mean, ..row }
 }
 
 fn fresh_write() -> Row {

@@ -1,7 +1,7 @@
 //! Google Benchmark: a small program of ours by its library, made by this system's compiler, that
 //! reads a file and writes one.
 
-use fathom_record::{Params, Unit, statistics};
+use fathom_record::{Params, Tells, Unit, statistics};
 use serde_json::Value;
 
 use crate::Peer;
@@ -93,6 +93,7 @@ fn row(
         unit: Unit::BytesPerSecond,
         work,
         difference,
+        tells: Tells::Median,
         ours: Ours::Run,
         on: On::One,
         takes_turns: false,

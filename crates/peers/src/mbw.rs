@@ -1,6 +1,6 @@
 //! mbw: a copy of an array, word by word.
 
-use fathom_record::{Params, Unit};
+use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Said};
@@ -41,6 +41,7 @@ impl Peer for Mbw {
             difference: "a loop of words, ours of vectors; mbw counts a copied byte once, here \
                          twice",
             ours: Ours::Run,
+            tells: Tells::Median,
             on: On::One,
             takes_turns: false,
             reads_data: false,

@@ -1,6 +1,6 @@
 //! perf bench: a system call, a round trip by pipes, and the kernel's own memcpy and memset.
 
-use fathom_record::{Params, Unit};
+use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Said};
@@ -80,6 +80,7 @@ fn time(
         unit: Unit::Nanoseconds,
         work,
         difference,
+        tells: Tells::Mean,
         ours: Ours::Run,
         on: On::One,
         takes_turns: metric == "os.pipe.rtt",
@@ -117,6 +118,7 @@ fn memory(
         unit: Unit::BytesPerSecond,
         work,
         difference,
+        tells: Tells::Mean,
         ours: Ours::Run,
         on: On::One,
         takes_turns: false,

@@ -1,6 +1,8 @@
 //! Running another program: on given CPUs, for so long at most, with so much output at most, and
 //! ended with everything that it started.
 
+mod usage;
+
 use std::fmt;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use usage::Usage;
 
 /// No program that is asked for a number says more.
 const OUTPUT_MAX: usize = 4 << 20;
@@ -73,12 +76,14 @@ pub struct Said {
     /// How often it lost its CPU to others, with its children. Exact where no other program is
     /// run at the same time.
     pub preempted: u64,
+    /// How long others had the CPUs where it may run, all of them together, where the kernel tells.
+    pub lost_ns: Option<f64>,
 }
 
 impl Said {
     /// Nothing, at once.
     pub const NOTHING: Self =
-        Self { out: String::new(), err: String::new(), ns: 0.0, preempted: 0 };
+        Self { out: String::new(), err: String::new(), ns: 0.0, preempted: 0, lost_ns: None };
 
     /// A text on standard output.
     #[cfg(test)]
@@ -115,7 +120,7 @@ impl Runner<'_> {
     /// it may; where the person stops it.
     pub fn run(&self, invocation: &Invocation) -> Result<Said, Trouble> {
         let failed = |text: String| Trouble::Failed(format!("{}: {text}", invocation.program));
-        let preempted = preempted();
+        let before = Usage::now(&self.cpus);
         let begin = clock::monotonic_raw_ns();
         let mut running = Running::start(invocation, &self.cpus)
             .map_err(|error| failed(format!("start it: {error}")))?;
@@ -136,22 +141,14 @@ impl Runner<'_> {
         let ns = (clock::monotonic_raw_ns() - begin) as f64;
         let status = running.reap().map_err(|error| failed(format!("await it: {error}")))?;
         let [out, err] = outputs.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let after = Usage::now(&self.cpus);
+        let preempted = after.preempted_since(&before);
+        let lost_ns = after.lost_ns_since(&before, ns * self.cpus.len() as f64);
         match status.success() {
-            true => Ok(Said { out, err, ns, preempted: self::preempted() - preempted }),
+            true => Ok(Said { out, err, ns, preempted, lost_ns }),
             false => Err(failed(format!("{}{}", ended(status), last_words(&err, &out)))),
         }
     }
-}
-
-/// How often the programs that were run and have ended lost their CPU to others.
-fn preempted() -> u64 {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the kernel fills the structure, or leaves it as it is; all zeroes are valid.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    u64::try_from(usage.ru_nivcsw).unwrap_or(0)
 }
 
 /// Whether a program can be found in PATH, as execvp looks for it.

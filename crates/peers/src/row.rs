@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_record::{Host, Params, Unit};
+use fathom_record::{Host, Params, Tells, Unit};
 
 use crate::process::{Invocation, Said};
 
@@ -114,6 +114,8 @@ pub struct Row {
     pub work: &'static str,
     /// What the peer counts or does otherwise.
     pub difference: &'static str,
+    /// What the peer's number is.
+    pub tells: Tells,
     /// How our side is measured.
     pub ours: Ours,
     /// Where both run.

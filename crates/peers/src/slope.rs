@@ -7,7 +7,8 @@ use crate::row::Reading;
 const GIB: f64 = (1 << 30) as f64;
 
 /// Bytes a second from the slope of seconds over bytes, and beside it the rate of the largest size,
-/// which still has in it what is paid once.
+/// which still has in it what is paid once. A slope slower than that says that something paid once
+/// gave time back: it was lost in noise, and the largest size alone is told.
 ///
 /// # Errors
 /// Where more bytes take no more time.
@@ -16,14 +17,14 @@ pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, String> {
     let line = statistics::theil_sen(&bytes, &seconds);
     let slope = line.map(|line| line.slope).filter(|slope| *slope > 0.0);
     let slope = slope.ok_or("more bytes took no more time: too much else ran")?;
-    let whole = points.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
-    let (most, took) = whole.unwrap_or_default();
-    let mib = most / f64::from(1 << 20);
-    let detail = format!(
-        "by the slope {:.2} GiB/s; {mib:.0} MiB alone {:.2} GiB/s",
-        1.0 / slope / GIB,
-        most / took / GIB
-    );
+    let most = bytes.iter().copied().fold(0.0, f64::max);
+    let took: Vec<f64> = points.iter().filter(|point| point.0 == most).map(|it| it.1).collect();
+    let alone = most / statistics::median(&took).unwrap_or_default();
+    let whole = format!("{:.0} MiB alone {:.2} GiB/s", most / f64::from(1 << 20), alone / GIB);
+    if 1.0 / slope < alone {
+        return Ok(Reading::of(alone)?.with(format!("the slope was lost in noise; {whole}")));
+    }
+    let detail = format!("by the slope {:.2} GiB/s; {whole}", 1.0 / slope / GIB);
     Ok(Reading::of(1.0 / slope)?.with(detail))
 }
 
@@ -40,6 +41,18 @@ mod tests {
         let reading = rate(&points).unwrap();
         assert!((reading.value / 1e10 - 1.0).abs() < 0.01, "{reading:?}");
         assert!(reading.detail.contains("2861 MiB alone 9.01 GiB/s"), "{}", reading.detail);
+    }
+
+    #[test]
+    fn a_slope_slower_than_the_whole_is_not_told() {
+        // The second start was interrupted: a line through both begins before there was time.
+        let points = [(1e9, 0.1), (2e9, 0.4)];
+        let reading = rate(&points).unwrap();
+        assert_eq!(reading.value, 2e9 / 0.4);
+        assert_eq!(reading.detail, "the slope was lost in noise; 1907 MiB alone 4.66 GiB/s");
+        // Of several of the largest the median stands for them.
+        let points = [(1e9, 0.1), (2e9, 0.8), (2e9, 0.4), (2e9, 0.41)];
+        assert_eq!(rate(&points).unwrap().value, 2e9 / 0.41);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! stress-ng --vdso: asking for the time. Its other stressors count operations of their own, each
 //! of which is many things at once.
 
-use fathom_record::{Params, Unit};
+use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Said};
@@ -38,6 +38,7 @@ impl Peer for StressNg {
             difference: "both call the vDSO's function; stress-ng subtracts a loop that counts, \
                          and has every interruption of its second in the mean",
             ours: Ours::Run,
+            tells: Tells::Mean,
             on: On::One,
             takes_turns: false,
             reads_data: false,

@@ -1,7 +1,7 @@
 //! sysbench memory: a block read or written word by word. Its threads and cpu tests are loops of
 //! its own that no metric does.
 
-use fathom_record::{Params, Unit};
+use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Said};
@@ -70,6 +70,7 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
             }
             _ => "a loop of words, ours of vectors; it has every interruption in its mean",
         },
+        tells: Tells::Mean,
         ours: Ours::Run,
         on: if threads == 1 { On::One } else { On::All },
         takes_turns: false,

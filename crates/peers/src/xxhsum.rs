@@ -1,6 +1,6 @@
 //! xxhsum: a file in memory, hashed.
 
-use fathom_record::{Params, Unit};
+use fathom_record::{Params, Tells, Unit};
 
 use crate::process::{Invocation, Said};
 use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
@@ -61,6 +61,7 @@ pub(crate) fn whole_file(
         unit: Unit::BytesPerSecond,
         work,
         difference,
+        tells: Tells::Slope,
         ours: Ours::File(|place| vec!["fast".to_owned(), place.data.display().to_string()]),
         on: On::All,
         takes_turns: false,

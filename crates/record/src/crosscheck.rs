@@ -4,10 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::statistics;
-use crate::{Host, MetricId, Params, Tool, Unit};
+use crate::{Host, MetricId, Params, Reason, State, Tool, Unit, Verdict};
 
 /// Version of the crosscheck's JSON document; it changes when a reader would break.
 pub const CROSSCHECK_SCHEMA_VERSION: u32 = 1;
+
+/// Where the largest ratio of a row's pairs is so many times the smallest, their middle tells
+/// nothing.
+const DISAGREE: f64 = 1.5;
 
 /// One JSON document: what was compared with what, and how the two stand to each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,6 +34,13 @@ pub struct Crosscheck {
     pub rows: Vec<CrossRow>,
 }
 
+impl Crosscheck {
+    /// Whether any row has all its pairs.
+    pub fn compares(&self) -> bool {
+        self.rows.iter().any(|row| row.outcome == CrossOutcome::Compared)
+    }
+}
+
 /// The same work by both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossRow {
@@ -49,6 +60,8 @@ pub struct CrossRow {
     pub work: String,
     /// What the peer counts or does otherwise: why the ratio may not be 1.
     pub difference: String,
+    /// What its number is.
+    pub tells: Tells,
     /// The CPUs of both sides.
     pub cpus: Vec<u32>,
     /// Our side, for a shell.
@@ -66,8 +79,23 @@ pub struct CrossRow {
     pub ours: Option<f64>,
     /// The median of theirs.
     pub theirs: Option<f64>,
-    /// Ours ÷ theirs.
+    /// Ours ÷ theirs; absent where the pairs disagree.
     pub ratio: Option<PairRatio>,
+    /// That the pairs disagree, and how much: there is no ratio then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cannot_tell: Option<String>,
+}
+
+/// What a peer makes of its many values: whether time that others took is in its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Tells {
+    /// Their mean, or all of them as one: all of that time is in it.
+    Mean,
+    /// Their median: that time is in it where it met most of them.
+    Median,
+    /// What one byte more takes, over several starts: it moves where one met more than another.
+    Slope,
 }
 
 /// How a row went.
@@ -93,26 +121,51 @@ pub struct Turn {
     pub theirs: f64,
     /// Ours ÷ theirs.
     pub ratio: f64,
+    /// How far ours can be believed.
+    #[serde(default)]
+    pub our_state: State,
+    /// The weightiest reason of that, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub our_reason: Option<Reason>,
     /// What else the peer said of its number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// How often in a second the peer lost its CPU to others. Most tell a mean, which has that in
-    /// it; ours is a median. Absent where its own processes take turns on a CPU.
+    /// How often in a second the peer lost its CPU to others. Absent where its own processes take
+    /// turns on a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_preempted_hz: Option<f64>,
+    /// The share of its CPUs' time that others had while it ran. Absent where the line above is,
+    /// and where the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_lost_share: Option<f64>,
 }
 
 impl Turn {
     /// Both numbers, and their ratio.
     pub fn new(ours: f64, theirs: f64, detail: String) -> Self {
-        Self { ours, theirs, ratio: ours / theirs, detail, peer_preempted_hz: None }
+        Self {
+            ours,
+            theirs,
+            ratio: ours / theirs,
+            our_state: State::Valid,
+            our_reason: None,
+            detail,
+            peer_preempted_hz: None,
+            peer_lost_share: None,
+        }
+    }
+
+    /// The same with the verdict on ours.
+    #[must_use]
+    pub fn judged(self, ours: &Verdict) -> Self {
+        Self { our_state: ours.state, our_reason: ours.reasons.first().cloned(), ..self }
     }
 }
 
 /// The ratios of some pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairRatio {
-    /// Their median.
+    /// Their median, taken of their logarithms: 2 and ½ have 1 in the middle.
     pub median: f64,
     /// The lower end of the interval or of the range.
     pub low: f64,
@@ -129,7 +182,8 @@ impl PairRatio {
     /// where they are too few for one. `None` without pairs.
     pub fn of(turns: &[Turn]) -> Option<Self> {
         let ratios: Vec<f64> = turns.iter().map(|turn| turn.ratio).collect();
-        let median = statistics::median(&ratios)?;
+        let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+        let median = statistics::median(&logarithms)?.exp();
         let ([low, high], level) = match statistics::median_interval(&ratios) {
             Some((ends, level)) => (ends, Some(level)),
             None => {
@@ -137,6 +191,8 @@ impl PairRatio {
                 ([fold(f64::min)?, fold(f64::max)?], None)
             }
         };
+        // A logarithm is rounded: of equal ratios the median is one of them.
+        let median = median.max(low).min(high);
         Some(Self { median, low, high, level, pairs: ratios.len() as u32 })
     }
 }
@@ -148,6 +204,17 @@ impl CrossRow {
         statistics::median(&rates)
     }
 
+    /// The share of its CPUs' time that others had while it ran, in the median turn.
+    pub fn peer_lost_share(&self) -> Option<f64> {
+        let shares: Vec<f64> = self.turns.iter().filter_map(|turn| turn.peer_lost_share).collect();
+        statistics::median(&shares)
+    }
+
+    /// The turns in which ours was noisy.
+    pub fn noisy(&self) -> impl Iterator<Item = &Turn> {
+        self.turns.iter().filter(|turn| turn.our_state == State::Noisy)
+    }
+
     /// Takes a pair in.
     pub fn add(&mut self, turn: Turn) {
         self.turns.push(turn);
@@ -156,7 +223,13 @@ impl CrossRow {
             statistics::median(&values)
         };
         (self.ours, self.theirs) = (side(|turn| turn.ours), side(|turn| turn.theirs));
-        self.ratio = PairRatio::of(&self.turns);
+        let fold = |better: fn(f64, f64) -> f64| {
+            self.turns.iter().map(|turn| turn.ratio).reduce(better).unwrap_or(f64::NAN)
+        };
+        let apart = fold(f64::max) / fold(f64::min);
+        self.cannot_tell =
+            (apart > DISAGREE).then(|| format!("cannot tell: pairs disagree by {apart:.2} ×"));
+        self.ratio = PairRatio::of(&self.turns).filter(|_| self.cannot_tell.is_none());
     }
 }
 
@@ -173,11 +246,13 @@ mod tests {
     fn few_pairs_have_a_range_and_five_an_interval() {
         assert_eq!(ratio(&[]), None);
         let three = ratio(&[(2.0, 1.0), (1.0, 1.0), (3.0, 2.0)]).unwrap();
-        assert_eq!((three.median, three.low, three.high), (1.5, 1.0, 2.0));
+        assert!((three.median - 1.5).abs() < 1e-9, "{three:?}");
+        assert_eq!((three.low, three.high), (1.0, 2.0));
         assert_eq!((three.level, three.pairs), (None, 3));
         let five: Vec<(f64, f64)> = [9.0, 1.0, 5.0, 3.0, 7.0].map(|ours| (ours, 1.0)).into();
         let five = ratio(&five).unwrap();
-        assert_eq!((five.median, five.low, five.high), (5.0, 1.0, 9.0));
+        assert!((five.median - 5.0).abs() < 1e-9, "{five:?}");
+        assert_eq!((five.low, five.high), (1.0, 9.0));
         assert_eq!(five.level, Some(0.9375));
     }
 
@@ -185,6 +260,58 @@ mod tests {
     fn a_ratio_is_that_of_each_pair_and_not_of_the_medians() {
         // Both sides are twice as slow in the second turn, and no ratio changes.
         let pairs = ratio(&[(1.0, 2.0), (2.0, 4.0), (1.5, 3.0)]).unwrap();
-        assert_eq!((pairs.low, pairs.high), (0.5, 0.5));
+        assert_eq!((pairs.low, pairs.median, pairs.high), (0.5, 0.5, 0.5));
+    }
+
+    #[test]
+    fn between_two_ratios_lies_their_geometric_middle() {
+        let middle = |ratios: &[f64]| {
+            let pairs: Vec<(f64, f64)> = ratios.iter().map(|ours| (*ours, 1.0)).collect();
+            ratio(&pairs).unwrap().median
+        };
+        assert!((middle(&[0.125, 5.234]) - 0.8088).abs() < 1e-3);
+        // Whoever stands above the line: the same two programs.
+        assert!((middle(&[0.5, 2.0]) - 1.0).abs() < 1e-9);
+        assert!((middle(&[0.1, 0.5, 2.0, 90.0]) - 1.0).abs() < 1e-9);
+    }
+
+    fn row(ratios: &[f64]) -> CrossRow {
+        let mut row = CrossRow {
+            peer: "dd".to_owned(),
+            package: "coreutils".to_owned(),
+            version: None,
+            metric: MetricId::new("file.read.throughput"),
+            params: Params::default(),
+            unit: Unit::BytesPerSecond,
+            work: String::new(),
+            difference: String::new(),
+            tells: Tells::Slope,
+            cpus: vec![1],
+            our_command: String::new(),
+            peer_commands: Vec::new(),
+            outcome: CrossOutcome::Compared,
+            reason: None,
+            turns: Vec::new(),
+            ours: None,
+            theirs: None,
+            ratio: None,
+            cannot_tell: None,
+        };
+        ratios.iter().for_each(|ours| row.add(Turn::new(*ours, 1.0, String::new())));
+        row
+    }
+
+    #[test]
+    fn pairs_that_disagree_have_no_ratio_and_others_say_nothing() {
+        let fine = row(&[1.0, 1.1, 1.49, 1.2, 1.3]);
+        assert!(fine.ratio.is_some() && fine.cannot_tell.is_none(), "{fine:?}");
+        let apart = row(&[1.0, 0.5, 1.26]);
+        assert_eq!(apart.ratio, None);
+        let said = apart.cannot_tell.as_deref();
+        assert_eq!(said, Some("cannot tell: pairs disagree by 2.52 ×"));
+        let json = serde_json::to_value(&apart).unwrap();
+        assert_eq!(json["cannot_tell"], "cannot tell: pairs disagree by 2.52 ×");
+        assert!(json["ratio"].is_null() && json["turns"][1]["ratio"] == 0.5);
+        assert!(serde_json::to_value(&fine).unwrap().get("cannot_tell").is_none());
     }
 }

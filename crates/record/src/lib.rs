@@ -22,7 +22,7 @@ pub mod summary;
 pub mod verdict;
 
 pub use condition::Condition;
-pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Turn};
+pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Tells, Turn};
 pub use diagnosis::{Diagnosis, Finding, Severity};
 pub use host::Host;
 pub use judge::Waits;

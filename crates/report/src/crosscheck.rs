@@ -1,6 +1,6 @@
 //! A crosscheck for the terminal: header, rows by peer as they are done, and a foot.
 
-use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio};
+use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, State, Tells};
 
 use crate::cells::{Cell, line_of};
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
@@ -81,17 +81,12 @@ pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
         let style = if word == "failed" { BAD } else { CARE };
         text += &paint_lines(style, &wrapped(&reason, columns.line, "    ", "    "));
     }
+    for caution in cautions(row) {
+        text += &paint_lines(CARE, &wrapped(&clean(&caution), columns.line, "    ", "      "));
+    }
     let mut notes = vec![format!("{}, {}: {}", row.work, on(&row.cpus), row.difference)];
     let detail = row.turns.last().map(|turn| turn.detail.as_str()).filter(|it| !it.is_empty());
     notes.extend(detail.map(|detail| format!("last turn: {detail}")));
-    let lost = row.peer_preempted_hz().filter(|rate| *rate > BUSY_HZ);
-    if let Some(rate) = lost {
-        let busy = format!(
-            "busy: the peer lost its CPU {rate:.0} times a second to others; what it tells as a \
-             mean is too slow by that: measure on a quieter machine"
-        );
-        text += &paint_lines(CARE, &wrapped(&busy, columns.line, "    ", "      "));
-    }
     for note in notes {
         text += &paint_lines(FAINT, &wrapped(&clean(&note), columns.line, "    ", "      "));
     }
@@ -101,6 +96,32 @@ pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
     text
 }
 
+/// Why the row is to be taken with care; nothing of one that is fine.
+fn cautions(row: &CrossRow) -> Vec<String> {
+    let mut said: Vec<String> = row.cannot_tell.iter().cloned().collect();
+    if let Some(first) = row.noisy().next() {
+        let cause = first.our_reason.as_ref().map(|reason| format!(": {}", reason.text));
+        let (noisy, all) = (row.noisy().count(), row.turns.len());
+        let cause = cause.unwrap_or_default();
+        said.push(format!("~ ours was noisy in {noisy} of {all} turns{cause}"));
+    }
+    let Some(rate) = row.peer_preempted_hz().filter(|rate| *rate > BUSY_HZ) else { return said };
+    let lost = match row.peer_lost_share() {
+        Some(share) => format!("others had {:.0} % of the peer's CPU time", 100.0 * share),
+        None => format!(
+            "the peer was put off its CPU {rate:.0} times a second, each time while \
+             another ran"
+        ),
+    };
+    let meaning = match row.tells {
+        Tells::Mean => "all of that is in its mean, which is too slow by as much",
+        Tells::Median => "it is in its median only where it met most of its values",
+        Tells::Slope => "its slope is too steep or too flat where one start met more than another",
+    };
+    said.push(format!("busy: {lost}; {meaning}: measure on a quieter machine"));
+    said
+}
+
 fn figures(row: &CrossRow, columns: &Columns) -> String {
     let mut name = clean(&format!("{} {}", row.metric, case(&row.params)));
     let mut text = String::new();
@@ -108,16 +129,20 @@ fn figures(row: &CrossRow, columns: &Columns) -> String {
         text = wrapped(&name, columns.line, "  ", "    ");
         name = String::new();
     }
-    let Some(ratio) = &row.ratio else {
+    // Also of pairs that disagree: the range is how far.
+    let Some(range) = PairRatio::of(&row.turns) else {
         return if text.is_empty() { format!("  {name}\n") } else { text };
     };
-    let value = |value: Option<f64>| {
-        value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, columns.value))
+    let value = |value: Option<f64>, width: usize| {
+        value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, width))
     };
-    let (ours, theirs) = (value(row.ours), value(row.theirs));
-    let range = format!("{}–{}", short(ratio.low), short(ratio.high));
+    let mark = if row.noisy().next().is_some() { "~" } else { "" };
+    let ours = mark.to_owned() + &value(row.ours, columns.value - mark.len());
+    let theirs = value(row.theirs, columns.value);
+    let range = format!("{}–{}", short(range.low), short(range.high));
+    let ratio = row.ratio.map_or(NOTHING.to_owned(), |ratio| short(ratio.median));
     let name = format!("  {name}");
-    text + &columns.line([&name, &ours, &theirs, &short(ratio.median), &range], PLAIN)
+    text + &columns.line([&name, &ours, &theirs, &ratio, &range], PLAIN)
 }
 
 fn commands(row: &CrossRow, columns: &Columns) -> String {
@@ -136,9 +161,10 @@ fn commands(row: &CrossRow, columns: &Columns) -> String {
         text += &paint_lines(FAINT, &format!("    $ {}{times}\n", clean(command)));
     }
     for (at, turn) in row.turns.iter().enumerate() {
+        let noisy = if turn.our_state == State::Noisy { "~" } else { "" };
         let [ours, theirs] = [turn.ours, turn.theirs].map(|it| glued(&quantity(it, row.unit)));
         let order = if at % 2 == 0 { "A B" } else { "B A" };
-        let mut line = format!("{order}: {ours}, {theirs}, ratio {}", short(turn.ratio));
+        let mut line = format!("{order}: {noisy}{ours}, {theirs}, ratio {}", short(turn.ratio));
         if !turn.detail.is_empty() {
             line += &format!(" ({})", turn.detail);
         }
@@ -160,9 +186,14 @@ pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
     let line = Columns::of(width).line;
     let of = |outcome| crosscheck.rows.iter().filter(|row| row.outcome == outcome).count();
     let mut counts = vec![match of(CrossOutcome::Compared) {
+        0 => "Nothing was compared".to_owned(),
         1 => "1 row compared".to_owned(),
         count => format!("{count} rows compared"),
     }];
+    let untold = crosscheck.rows.iter().filter(|row| row.cannot_tell.is_some()).count();
+    if untold > 0 {
+        counts.push(format!("{untold} cannot tell"));
+    }
     let others = [
         (CrossOutcome::Failed, "failed"),
         (CrossOutcome::Missing, "without their program"),
@@ -170,10 +201,10 @@ pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
     ];
     let others = others.into_iter().map(|(outcome, word)| (of(outcome), word));
     counts.extend(others.filter(|(count, _)| *count > 0).map(|(n, word)| format!("{n} {word}")));
-    let ratios = crosscheck.rows.iter().filter_map(|row| row.ratio.as_ref());
+    let ratios = crosscheck.rows.iter().filter_map(|row| PairRatio::of(&row.turns));
     let mut text = String::new();
     if let Some(most) = ratios.max_by_key(|ratio| ratio.pairs) {
-        text += &paint_lines(FAINT, &wrapped(&meaning(most), line, "", "  "));
+        text += &paint_lines(FAINT, &wrapped(&meaning(&most), line, "", "  "));
     }
     text + &wrapped(&format!("{}.", counts.join(", ")), line, "", "")
 }
@@ -188,14 +219,15 @@ fn meaning(ratio: &PairRatio) -> String {
         (None, pairs) => format!("of {pairs} pairs, too few for an interval"),
     };
     format!(
-        "ratio: fathom ÷ peer, the median over pairs taken in turn (A B, B A …); range: {range}; \
-         what the other program does otherwise stands beneath, and why a ratio need not be 1"
+        "ratio: fathom ÷ peer, the median (of logarithms) over pairs taken in turn (A B, B A …); \
+         range: {range}; what the other program does otherwise stands beneath, and why a \
+         ratio need not be 1"
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{MetricId, Params, Turn, Unit};
+    use fathom_record::{Cause, MetricId, Params, Turn, Unit, Verdict};
 
     use super::*;
 
@@ -209,6 +241,7 @@ mod tests {
             unit: Unit::BytesPerSecond,
             work: "if=FILE of=/dev/null".to_owned(),
             difference: "dd looks at nothing that it reads, where ours sums all of it".to_owned(),
+            tells: Tells::Slope,
             cpus: vec![1],
             our_command: "fathom run 'file.read.throughput{block=1048576}'".to_owned(),
             peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned(); 2],
@@ -218,6 +251,7 @@ mod tests {
             ours: None,
             theirs: None,
             ratio: None,
+            cannot_tell: None,
         };
         for at in 0..pairs {
             row.add(Turn::new(1.5e10, 1.2e10 + 1e9 * at as f64, "by the slope".to_owned()));
@@ -241,7 +275,7 @@ mod tests {
             let widest = text.lines().map(width_of).max().unwrap_or(0);
             assert!(widest <= width, "{widest} at {width}:\n{text}");
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            for part in ["1.113", "1.000–1.250", "on CPU 1: dd looks at nothing", "by the slope"]
+            for part in ["1.112", "1.000–1.250", "on CPU 1: dd looks at nothing", "by the slope"]
             {
                 assert!(words.contains(part), "`{part}` at {width}:\n{text}");
             }
@@ -268,8 +302,57 @@ mod tests {
         busy.turns[0].peer_preempted_hz = Some(250.0);
         assert!(!plain(&row(&busy, 80, false)).contains("busy"));
         busy.turns[2].peer_preempted_hz = Some(240.0);
-        let text = plain(&row(&busy, 80, false));
-        assert!(text.contains("busy: the peer lost its CPU 240 times a second"), "{text}");
+        let said = |busy: &CrossRow| {
+            let text = plain(&row(busy, 80, false));
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(said(&busy).contains("put off its CPU 240 times a second"), "{}", said(&busy));
+        busy.turns.iter_mut().for_each(|turn| turn.peer_lost_share = Some(0.23));
+        let share = "busy: others had 23 % of the peer's CPU time; ";
+        for (tells, meaning, [one, other]) in [
+            (Tells::Mean, "is in its mean, which is too slow", ["its median", "its slope"]),
+            (Tells::Median, "in its median only where", ["its mean", "its slope"]),
+            (Tells::Slope, "its slope is too steep or too flat", ["its mean", "its median"]),
+        ] {
+            busy.tells = tells;
+            let said = said(&busy);
+            assert!(said.contains(share) && said.contains(meaning), "{said}");
+            assert!(!said.contains(one) && !said.contains(other), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_believed_is_said_and_what_can_says_nothing() {
+        let fine = plain(&row(&compared(5), 80, true));
+        assert!(!fine.contains('~') && !fine.contains("cannot tell"), "{fine}");
+        let mut noisy = compared(5);
+        let cause = "another process ran 30 % of the time";
+        let verdict = Verdict::because(State::Noisy, Cause::Contention, cause);
+        noisy.turns[3] = noisy.turns[3].clone().judged(&verdict);
+        let text = plain(&row(&noisy, 80, true));
+        assert!(text.contains("~13.97 GiB/s") || text.contains("~ 13.97 GiB/s"), "{text}");
+        let said = format!("~ ours was noisy in 1 of 5 turns: {cause}");
+        assert!(text.lines().any(|line| line.trim() == said), "{text}");
+        assert_eq!(text.matches("B A: ~").count(), 1, "{text}");
+
+        let mut apart = compared(3);
+        apart.add(Turn::new(4e10, 1e10, String::new()));
+        let text = plain(&row(&apart, 80, false));
+        assert!(text.contains("cannot tell: pairs disagree by 3.73 ×"), "{text}");
+        let ratio = short(PairRatio::of(&apart.turns).expect("pairs").median);
+        assert!(!text.contains(&ratio) && text.contains("1.071–4.000"), "{text}");
+    }
+
+    #[test]
+    fn where_nothing_was_compared_the_foot_says_so() {
+        let mut missing = compared(0);
+        missing.outcome = CrossOutcome::Missing;
+        let text = plain(&foot(&crosscheck_of(vec![missing]), 80));
+        assert_eq!(text, "Nothing was compared, 1 without their program.\n");
+        let mut apart = compared(1);
+        apart.add(Turn::new(4e10, 1e10, String::new()));
+        let text = plain(&foot(&crosscheck_of(vec![apart, compared(5)]), 80));
+        assert!(text.ends_with("2 rows compared, 1 cannot tell.\n"), "{text}");
     }
 
     #[test]
@@ -288,20 +371,23 @@ mod tests {
         assert_eq!(line, "dd is not installed: sudo apt-get install coreutils\n");
     }
 
-    #[test]
-    fn the_foot_claims_an_interval_only_where_there_is_one() {
-        let crosscheck = |pairs| Crosscheck {
+    fn crosscheck_of(rows: Vec<CrossRow>) -> Crosscheck {
+        Crosscheck {
             schema: fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION,
             tool: fathom_record::Tool { name: "fathom".to_owned(), version: "0".to_owned() },
             started: String::new(),
             host: fathom_record::Host::default(),
             cpu: 1,
-            pairs,
+            pairs: 5,
             interrupted: false,
-            rows: vec![compared(pairs as usize)],
-        };
+            rows,
+        }
+    }
+
+    #[test]
+    fn the_foot_claims_an_interval_only_where_there_is_one() {
         let said = |pairs| {
-            let text = plain(&foot(&crosscheck(pairs), 80));
+            let text = plain(&foot(&crosscheck_of(vec![compared(pairs)]), 80));
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         assert!(said(4).contains("range: of 4 pairs, too few for an interval"), "{}", said(4));

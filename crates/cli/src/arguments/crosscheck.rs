@@ -9,13 +9,16 @@ Examples:
   fathom crosscheck                    all programs that are installed: some three minutes
   fathom crosscheck --list             what is compared with what, and what is not installed
   fathom crosscheck os fio             a group of metrics, and all that fio does
-  fathom crosscheck 'memory.bandwidth{op=copy}' --pairs 10   one case, with an interval
+  fathom crosscheck 'memory.bandwidth{op=copy}' --pairs 10   one case, with a closer interval
   fathom crosscheck dd --verbose       with every command, to repeat it by hand, and every turn
   fathom crosscheck --json > check.json   as one JSON document
 
 Both sides run in turn (A B, B A, A B …), so that what changes meanwhile meets both. A ratio is
 ours ÷ theirs. Beneath each row stands what the other program counts or does otherwise, since the
-ratio need not be 1. Nothing of it is kept in the store, and files are removed.";
+ratio need not be 1. Where the largest ratio of a row's pairs is more than 1.5 times the smallest,
+the row cannot tell, and has no ratio. Nothing of it is kept in the store, and files are removed.
+
+Exit status: 3 where nothing was compared; other statuses are as of `fathom --help`.";
 
 /// `fathom crosscheck`.
 #[derive(Debug, Args)]
@@ -28,7 +31,7 @@ pub struct CrosscheckArguments {
     #[arg(long)]
     pub list: bool,
     /// Pairs in each row; from 5 on the ratio has an interval.
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,
     /// Seconds that one start of another program may take before it is killed.

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use fathom_record::{CrossOutcome, Crosscheck};
+use fathom_record::{CrossOutcome, Crosscheck, PairRatio, State};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::endings::eventually;
@@ -57,7 +57,9 @@ fn a_program_that_is_not_installed_is_one_line_with_its_package() {
     let words = ["--folder", folder.to_str().expect("UTF-8")];
     let output = fathom(&place, &[], &words).output().expect("it starts");
     let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
+    assert!(said.contains("\nNothing was compared, "), "{said}");
+    assert!(!said.contains("ratio"), "a table of nothing:\n{said}");
     for (peer, package) in [
         ("perf", "linux-perf"),
         ("sysbench", "sysbench"),
@@ -99,7 +101,7 @@ fn rubbish_is_failed_with_its_first_line_and_so_is_a_program_that_fails() {
             fathom(&place, &[("perf", &script)], &words).output().expect("it starts")
         };
         let output = run(&["--json"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
         let document = document(&output);
         let row = &document.rows[0];
         assert_eq!((row.outcome, row.reason.as_deref()), (CrossOutcome::Failed, Some(reason)));
@@ -176,7 +178,7 @@ fn a_document_has_every_turn_and_fits_its_schema() {
     // What perf 6.1.187 prints, and a note that it ran.
     let said = "# Running 'sched/pipe' benchmark:\n       6.853960 usecs/op";
     let script = perf(&format!("echo \"$*\" >> {}; echo \"{said}\"", log.display()));
-    let words = ["os.pipe.rtt", "mbw", "--pairs", "5", "--json"];
+    let words = ["os.pipe.rtt", "mbw", "--json"];
     let output = fathom(&place, &[("perf", &script)], &words).output().expect("it starts");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let told = document(&output);
@@ -185,7 +187,10 @@ fn a_document_has_every_turn_and_fits_its_schema() {
     assert!(row.turns.iter().all(|turn| turn.ratio == turn.ours / 6853.96 && turn.ours > 0.0));
     // Two ends of a pipe on one CPU take turns: that tells of nobody else.
     assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_none()));
-    let ratio = row.ratio.expect("a ratio");
+    let noisy = row.turns.iter().filter(|turn| turn.our_state == State::Noisy);
+    assert!(noisy.clone().all(|turn| turn.our_reason.is_some()), "{row:?}");
+    let ratio = PairRatio::of(&row.turns).expect("pairs");
+    assert!(row.ratio == Some(ratio) || row.cannot_tell.is_some(), "{row:?}");
     assert!(ratio.level == Some(0.9375) && ratio.low <= ratio.median && ratio.median <= ratio.high);
     let cpu = told.cpu;
     assert_eq!(row.cpus, [cpu]);
@@ -232,7 +237,9 @@ fn a_real_program_writes_the_same_file_and_nothing_stays() {
     assert_eq!((row.peer.as_str(), row.outcome), ("dd", CrossOutcome::Compared), "{row:?}");
     assert!(row.version.is_some() && row.turns.len() == 2);
     assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_some()));
-    assert!(row.turns[0].detail.contains("slope"), "{:?}", row.turns);
+    assert!(row.turns.iter().all(|turn| turn.detail.is_empty()), "{:?}", row.turns);
+    // One of a number that ours tells is the state that ours tells with it.
+    assert!(row.turns.iter().all(|turn| turn.our_state.shows_number()), "{:?}", row.turns);
     assert!(left(&folder).is_empty(), "{:?}", left(&folder));
 }
 

@@ -120,6 +120,12 @@ fn who_shares_a_cpu_loses_it_and_is_counted() {
     let script = format!("({count}) & {count}; wait");
     let said = runner.run(&Invocation::new("sh", ["-c", &script])).unwrap();
     assert!(said.preempted > 5, "{said:?}");
+    // Both are its own.
+    let own = run("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done").unwrap();
+    let share = |said: &Said, cpus: usize| said.lost_ns.map(|ns| ns / said.ns / cpus as f64);
+    for share in [share(&said, 1), share(&own, fathom_measure::affinity::allowed().len())] {
+        assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{share:?}");
+    }
 }
 
 #[test]

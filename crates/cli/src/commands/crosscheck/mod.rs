@@ -53,7 +53,7 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
     let rows: Vec<&Row> = there().flat_map(|(chosen, _)| &chosen.rows).collect();
     let files = Files::prepare(arguments, &rows, &interrupt)?;
     bench.place = files.place.clone();
-    view.begins(&announcement(&rows, &bench, &files));
+    view.begins(&announcement(&rows, &bench, &files), !rows.is_empty());
     let mut document = begun(arguments, host, cpu);
     document.interrupted = interrupt.arrived();
     for (Chosen { peer, rows }, missing) in all.iter().zip(missing) {
@@ -124,6 +124,7 @@ fn begun_row(
         unit: row.unit,
         work: row.work.to_owned(),
         difference: row.difference.to_owned(),
+        tells: row.tells,
         cpus: bench.cpus(row.on),
         our_command: format!("{our_pin}{our_command}"),
         peer_commands: commands.iter().map(|it| format!("{}{it}", pinned(row.on))).collect(),
@@ -133,6 +134,7 @@ fn begun_row(
         ours: None,
         theirs: None,
         ratio: None,
+        cannot_tell: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use fathom_peers::{Invocation, On, Ours, Place, Row, Said};
-use fathom_record::Document;
+use fathom_record::{Document, Verdict};
 
 /// The store is not for numbers that were taken to be held against others.
 const STORES: &[&str] = &["HOME", "XDG_DATA_HOME", "FATHOM_STORE"];
@@ -40,11 +40,11 @@ pub(super) fn cpus(row: &Row, cpu: u32, allowed: &[u32]) -> Vec<u32> {
     }
 }
 
-/// The number of the row's case in what the command printed.
+/// The number of the row's case in what the command printed, and the verdict on it.
 ///
 /// # Errors
 /// Where there is none that may be believed.
-pub(super) fn value(row: &Row, said: &Said) -> Result<f64, String> {
+pub(super) fn value(row: &Row, said: &Said) -> Result<(f64, Verdict), String> {
     let document: Document = serde_json::from_str(&said.out)
         .map_err(|error| format!("ours printed no document: {error}"))?;
     let of_case = document
@@ -56,7 +56,7 @@ pub(super) fn value(row: &Row, said: &Said) -> Result<f64, String> {
         return Err(format!("ours measured {} and not {}", names.join(", "), row.case()));
     };
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-    summary.map(|summary| summary.median).ok_or_else(|| {
+    summary.map(|summary| (summary.median, record.verdict.clone())).ok_or_else(|| {
         let reasons: Vec<&str> =
             record.verdict.reasons.iter().map(|reason| reason.text.as_str()).collect();
         format!("ours is {}: {}", record.verdict.state.word(), reasons.join("; "))

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::residency;
 use fathom_peers::{Invocation, On, Place, Row, Runner, Said, Trouble};
-use fathom_record::{CrossOutcome, CrossRow, Turn};
+use fathom_record::{CrossOutcome, CrossRow, Turn, Verdict};
 
 use super::ours;
 use crate::interrupt::Interrupt;
@@ -105,26 +105,27 @@ impl Bench<'_> {
     }
 
     fn pair(&self, row: &Row, pair: u32) -> Result<Turn, Trouble> {
-        let (mut ours, mut theirs) = (0.0, (0.0, String::new(), None));
+        let (mut ours, mut theirs) = (Default::default(), Theirs::default());
         for side in sides(pair) {
             match side {
                 Side::Ours => ours = self.ours(row)?,
                 Side::Theirs => theirs = self.theirs(row)?,
             }
         }
-        let (theirs, detail, peer_preempted_hz) = theirs;
-        Ok(Turn { peer_preempted_hz, ..Turn::new(ours, theirs, detail) })
+        let (ours, verdict) = ours;
+        let Theirs { value, detail, preempted_hz, lost_share } = theirs;
+        let turn = Turn::new(ours, value, detail).judged(&verdict);
+        Ok(Turn { peer_preempted_hz: preempted_hz, peer_lost_share: lost_share, ..turn })
     }
 
-    fn ours(&self, row: &Row) -> Result<f64, Trouble> {
+    fn ours(&self, row: &Row) -> Result<(f64, Verdict), Trouble> {
         let cpus = ours::cpus(row, self.cpu, &self.allowed);
         let _files = self.prepared(row)?;
         let said = self.runner(cpus, OURS_NS).run(&self.our_command(row))?;
         ours::value(row, &said).map_err(Trouble::Failed)
     }
 
-    /// The number, what else was said, and how often in a second the peer lost its CPU.
-    fn theirs(&self, row: &Row) -> Result<(f64, String, Option<f64>), Trouble> {
+    fn theirs(&self, row: &Row) -> Result<Theirs, Trouble> {
         let _files = self.prepared(row)?;
         let commands = self.peer_commands(row);
         let said: Result<Vec<Said>, Trouble> =
@@ -133,8 +134,15 @@ impl Bench<'_> {
         let reading = (row.parse)(&said).map_err(Trouble::Failed)?;
         let preempted: u64 = said.iter().map(|said| said.preempted).sum();
         let ns: f64 = said.iter().map(|said| said.ns).sum();
-        let rate = 1e9 * preempted as f64 / ns.max(1.0);
-        Ok((reading.value, reading.detail, (!row.takes_turns).then_some(rate)))
+        let lost: Option<f64> = said.iter().map(|said| said.lost_ns).sum();
+        let of_all = ns.max(1.0) * self.cpus(row.on).len() as f64;
+        let (rate, share) = (1e9 * preempted as f64 / ns.max(1.0), lost.map(|lost| lost / of_all));
+        Ok(Theirs {
+            value: reading.value,
+            detail: reading.detail,
+            preempted_hz: (!row.takes_turns).then_some(rate),
+            lost_share: share.filter(|_| !row.takes_turns),
+        })
     }
 
     /// The data in memory, and no file where one is to be made, nor when this is dropped.
@@ -154,6 +162,18 @@ impl Bench<'_> {
         }
         Ok(Some(Unwritten::at(place.own.clone())))
     }
+}
+
+/// The peer's side of a pair.
+#[derive(Default)]
+struct Theirs {
+    value: f64,
+    /// What else it said.
+    detail: String,
+    /// How often in a second it lost its CPU.
+    preempted_hz: Option<f64>,
+    /// The share of its CPUs' time that others had.
+    lost_share: Option<f64>,
 }
 
 /// A file that is not there, before and after.

@@ -39,13 +39,16 @@ impl View {
         self.output.is_closed()
     }
 
-    /// Says what will be done.
-    pub(super) fn begins(&mut self, announcement: &str) {
+    /// Says what will be done; a table begins where there will be rows.
+    pub(super) fn begins(&mut self, announcement: &str, has_rows: bool) {
         if self.json {
             return terminal::warn(announcement);
         }
-        let text = fathom_report::paragraph(announcement, self.width, "", "") + "\n";
-        self.print(&(text + &table::header(self.width)));
+        let mut text = fathom_report::paragraph(announcement, self.width, "", "") + "\n";
+        if has_rows {
+            text += &table::header(self.width);
+        }
+        self.print(&text);
     }
 
     /// Tells of the pair that is taken next.
@@ -70,7 +73,7 @@ impl View {
         self.print(&text);
     }
 
-    /// Prints what remains.
+    /// Prints what remains. That nothing was compared has a status of its own.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -87,6 +90,7 @@ impl View {
         let stopped = document.rows.iter().any(|row| row.outcome == CrossOutcome::Interrupted);
         Ok(match printed {
             Status::Done if stopped || document.interrupted => Status::Interrupted,
+            Status::Done if !document.compares() => Status::Incomplete,
             printed => printed,
         })
     }
