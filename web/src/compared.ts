@@ -91,8 +91,10 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   }
   for (const one of comparison?.not_comparable ?? [])
     all.set(nameOf(one), { ...without, word: one.reason });
-  for (const one of comparison?.only_a ?? []) all.set(nameOf(one), { ...without, word: 'only in A' });
-  for (const one of comparison?.only_b ?? []) all.set(nameOf(one), { ...without, word: 'only in B' });
+  [comparison?.only_a, comparison?.only_b].forEach((cases, run) => {
+    const word = `only in ${letter(run)}`;
+    for (const one of cases ?? []) all.set(nameOf(one), { ...without, word });
+  });
   return (record) => all.get(nameOf(record)) ?? { ...without, word: '' };
 }
 

@@ -228,9 +228,8 @@ export function summary(contents: Contents, show: Show): HTMLElement {
     element('article', {}, ...ofRun(contents, run, show)),
   );
   const several = runs.length > 1;
-  const head = several
-    ? [element('h1', {}, `${runs.length} runs side by side`), wholes(contents), ...compared(contents)]
-    : [];
+  const name = element('h1', {}, `${runs.length} runs side by side`);
+  const head = several ? [name, wholes(contents), ...compared(contents)] : [];
   const side = element('div', { class: several ? 'runs several' : 'runs' }, runs);
   return element('section', { 'aria-label': 'summary' }, head, side);
 }

@@ -209,6 +209,7 @@ export function table(contents: Contents): {
   const columns = [...HEADS];
   if (contents.study !== null) columns.splice(MEASURED + 1, 0, PUBLISHED);
   if (contents.comparison !== null) columns.splice(-1, 0, RATIO);
+  const looks = [contents.study && 'studied', contents.comparison && 'paired'].filter(Boolean);
   const body = element('tbody', {});
   const status = element('span', { role: 'status' });
   const search = element('input', { id: 'search', type: 'search', placeholder: 'name or cause' });
@@ -249,7 +250,7 @@ export function table(contents: Contents): {
     const head = element('th', {
       scope: 'col',
       'aria-sort': 'none',
-      class: numeric ? `number ${name.replace(' ', '-')}` : '',
+      class: numeric ? `number ${name.replaceAll(' ', '-')}` : '',
     });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
@@ -287,7 +288,7 @@ export function table(contents: Contents): {
       { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'Table of all cases' },
       element(
         'table',
-        { id: 'table', class: contents.study === null ? '' : 'studied' },
+        { id: 'table', class: looks.join(' ') },
         element('caption', { class: 'unseen' }, 'All cases; the buttons in the head sort'),
         element('thead', {}, element('tr', {}, runHead, heads)),
         body,

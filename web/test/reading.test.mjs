@@ -220,6 +220,7 @@ named('the causes need no pointing: the data beneath a chart have them', async (
   for (const id of ['call', 'changes', 'predicted']) {
     const figure = page.locator(`#${id}`);
     await figure.locator('summary').press('Enter');
+    await figure.locator('tbody tr').first().waitFor();
     const head = await figure.locator('thead th').allTextContents();
     assert.deepEqual(head.slice(-2), ['verdict', 'because'], id);
     const rows = figure.locator('tbody tr');
