@@ -50,8 +50,8 @@ export interface Comparison {
   differences: unknown[];
   rows: Compared[];
   not_comparable: { metric: string; params: Params; reason: string }[];
-  only_a: unknown[];
-  only_b: unknown[];
+  only_a: { metric: string; params: Params }[];
+  only_b: { metric: string; params: Params }[];
 }
 
 /** A published figure: a number, from and to, or words where the study gives none. */

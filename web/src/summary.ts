@@ -12,6 +12,7 @@ import {
   reasonsOf,
   stands,
 } from './contents';
+import { compared, counted, wholes } from './compared';
 import { element } from './element';
 import { binarySize, factor, quantity } from './quantity';
 
@@ -40,8 +41,9 @@ function frequency(document: Document): string {
   return known == null ? '' : quantity(known, 'Hz', 3);
 }
 
-const counted = (count: number | null | undefined, what: string): string =>
-  count == null ? '' : `${count} ${what}${count === 1 ? '' : 's'}`;
+/** How many there are, where that is known. */
+const known = (count: number | null | undefined, what: string): string =>
+  count == null ? '' : counted(count, what);
 
 function machine(document: Document): Fact[] {
   const { host, run } = document;
@@ -51,9 +53,9 @@ function machine(document: Document): Fact[] {
     [
       'CPUs',
       [
-        counted(cpu.logical, 'logical CPU'),
-        counted(cpu.cores, 'core'),
-        counted(cpu.sockets, 'socket'),
+        known(cpu.logical, 'logical CPU'),
+        known(cpu.cores, 'core'),
+        known(cpu.sockets, 'socket'),
         cpu.smt != null && `SMT ${cpu.smt ? 'on' : 'off'}`,
       ],
     ],
@@ -202,7 +204,7 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
       'div',
       { class: 'short' },
       told.progress !== null && element('p', { class: 'warn' }, told.progress),
-      told.verdict !== null && element('p', { class: 'warn' }, told.verdict),
+      !several && told.verdict !== null && element('p', { class: 'warn' }, told.verdict),
       element('p', {}, told.counts),
       element(
         'ol',
@@ -221,40 +223,13 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   ];
 }
 
-/** In a sentence or two what became of the second run since the first. */
-function compared(contents: Contents): HTMLElement[] {
-  const { comparison } = contents;
-  if (comparison === null) return [];
-  const { rows, not_comparable: not, noise_runs: runs } = comparison;
-  if (rows.length === 0 && not.length === 0) {
-    return [
-      element(
-        'p',
-        { class: 'warn' },
-        'The two runs have no metric in common: nothing is compared.',
-      ),
-    ];
-  }
-  const words = new Map<string, number>();
-  for (const { word } of rows) words.set(word, (words.get(word) ?? 0) + 1);
-  const counts = [...words].map(([word, count]) => `${count} ${word.replaceAll('_', ' ')}`);
-  const noise =
-    runs > 0
-      ? `Changes below those among ${counted(runs, 'kept run')} of this host count as none.`
-      : 'No kept runs tell how far runs lie apart where nothing was changed.';
-  if (not.length > 0) counts.push(`${not.length} not comparable`);
-  const text = `From A to B: ${counts.join(', ')}.`;
-  return [element('p', { class: 'lead' }, `${text} ${noise}`)];
-}
-
 export function summary(contents: Contents, show: Show): HTMLElement {
   const runs = contents.documents.map((_, run) =>
     element('article', {}, ...ofRun(contents, run, show)),
   );
   const several = runs.length > 1;
-  const head = several
-    ? [element('h1', {}, `${runs.length} runs side by side`), ...compared(contents)]
-    : [];
+  const name = element('h1', {}, `${runs.length} runs side by side`);
+  const head = several ? [name, wholes(contents), ...compared(contents)] : [];
   const side = element('div', { class: several ? 'runs several' : 'runs' }, runs);
   return element('section', { 'aria-label': 'summary' }, head, side);
 }

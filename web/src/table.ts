@@ -8,16 +8,18 @@ import {
   letter,
   meaningOf,
   nameOf,
-  numberOf,
   predictedRange,
   reasonsOf,
   shown,
   wordsOf,
 } from './contents';
+import type { Change } from './compared';
+import { changeCell, changesOf, inPairs } from './compared';
 import { element } from './element';
 import { parametersText } from './parameters';
 import { deviationText, figureText, publishedOf } from './published';
 import { NOTHING, atMost, percent, quantity, range } from './quantity';
+import { finder, parameterTexts, searchable } from './search';
 
 interface Row {
   run: number;
@@ -96,6 +98,9 @@ const MEASURED = HEADS.findIndex(({ name }) => name === 'measured');
 /** Where the runs lie over a study, what it published stands beside what was measured. */
 const PUBLISHED: Head = { name: 'published', numeric: true };
 
+/** Of two runs, what became of the case. */
+const RATIO: Head = { name: 'ratio B ÷ A', numeric: true, across: true };
+
 function publishedCell(figures: Published[]): (Node | string)[] {
   if (figures.length === 0) return [NOTHING];
   return figures.flatMap((figure) => {
@@ -105,7 +110,19 @@ function publishedCell(figures: Published[]): (Node | string)[] {
   });
 }
 
-function rowOf(record: Result, run: number, document: Document, contents: Contents): Row {
+/** What a value is sorted by; of one that is only known to be small, the limit. */
+function sizeOf(record: Result, run: Document['run']): number | null {
+  const what = shown(record, run);
+  return what.kind === 'number' || what.kind === 'bound' ? what.value : null;
+}
+
+function rowOf(
+  record: Result,
+  run: number,
+  document: Document,
+  contents: Contents,
+  change: Change | null,
+): Row {
   const several = contents.documents.length > 1;
   const published = contents.study === null ? null : publishedOf(contents, run, record);
   const words = wordsOf(record);
@@ -132,17 +149,22 @@ function rowOf(record: Result, run: number, document: Document, contents: Conten
     cell(...measuredCell(record, document.run)),
     published && cell(...publishedCell(published)),
     cell(deviation === null ? NOTHING : percent(deviation)),
+    change && cell(...changeCell(change)),
     element('td', {}, verdictCell(record, document.run, words)),
   );
   const verdict = VERDICTS.indexOf(words[0] ?? '') * 2 + (words[1] === 'noisy' ? 0 : 1);
   const predicted = aim ?? low ?? high ?? null;
-  const value = numberOf(record, document.run);
+  const value = sizeOf(record, document.run);
   const operation = nameOf(record);
   const figures = (published ?? []).map(({ measured }) => measured);
   const first = figures.find((measured) => typeof measured === 'number') ?? null;
   const beside = published === null ? [] : [first];
-  const keys = [operation, hardware, software, predicted, value, ...beside, deviation, verdict];
-  const text = [name.textContent, ...words, ...reasonsOf(record)].join('\n').toLowerCase();
+  const became = change === null ? [] : [change.ratio];
+  const numbers = [hardware, software, predicted, value, ...beside, deviation, ...became];
+  const keys = [operation, ...numbers, verdict];
+  const parts = [record.title, operation, parameters, ...parameterTexts(record.params)];
+  const told = [...words, ...reasonsOf(record), change?.word ?? ''];
+  const text = searchable([...parts, ...told]);
   return { run, record, words, text, made, keys };
 }
 
@@ -178,20 +200,25 @@ export function table(contents: Contents): {
   show: (verdict: string) => void;
 } {
   const several = contents.documents.length > 1;
-  const rows = contents.documents.flatMap((document, run) =>
-    document.records.map((record) => rowOf(record, run, document, contents)),
+  const changeOf = contents.comparison === null ? () => null : changesOf(contents);
+  const rows = inPairs(
+    contents.documents.flatMap((document, run) =>
+      document.records.map((record) => rowOf(record, run, document, contents, changeOf(record))),
+    ),
   );
   const columns = [...HEADS];
   if (contents.study !== null) columns.splice(MEASURED + 1, 0, PUBLISHED);
+  if (contents.comparison !== null) columns.splice(-1, 0, RATIO);
+  const looks = [contents.study && 'studied', contents.comparison && 'paired'].filter(Boolean);
   const body = element('tbody', {});
   const status = element('span', { role: 'status' });
   const search = element('input', { id: 'search', type: 'search', placeholder: 'name or cause' });
   let sorted = { column: -1, sign: 1 };
   const update = (): void => {
-    const wanted = search.value.trim().toLowerCase();
+    const found = finder(search.value);
     const fits = rows.filter(
       (row) =>
-        row.text.includes(wanted) &&
+        found(row.text) &&
         (group.value === '' || groupOf(row.record.metric) === group.value) &&
         (verdict.value === '' || row.words.includes(verdict.value)),
     );
@@ -200,7 +227,20 @@ export function table(contents: Contents): {
     if (column >= 0) fits.sort((a, b) => inOrder(a, b, column, across, sign));
     body.replaceChildren(...fits.map((row) => row.made));
     status.textContent = `${fits.length} of ${rows.length} rows`;
+    nothing.hidden = fits.length > 0;
+    const more = group.value !== '' || verdict.value !== '';
+    clear.textContent = more ? 'clear the search and the filters' : 'clear the search';
   };
+  const reset = (word: string): void => {
+    [search.value, group.value, verdict.value] = ['', '', word];
+    update();
+  };
+  const clearAll = (): void => {
+    reset('');
+    search.focus();
+  };
+  const clear = element('button', { type: 'button', onclick: clearAll });
+  const nothing = element('p', { class: 'nothing' }, 'Nothing matches; ', clear);
   const groups = distinct(rows.map((row) => groupOf(row.record.metric)));
   const verdicts = distinct(rows.flatMap((row) => row.words)).sort();
   const [groupLabel, group] = choice('group', 'Group', groups, update);
@@ -210,7 +250,7 @@ export function table(contents: Contents): {
     const head = element('th', {
       scope: 'col',
       'aria-sort': 'none',
-      class: numeric ? `number ${name.replace(' ', '-')}` : '',
+      class: numeric ? `number ${name.replaceAll(' ', '-')}` : '',
     });
     const sort = (): void => {
       const again = sorted.column === column && sorted.sign === 1;
@@ -248,17 +288,17 @@ export function table(contents: Contents): {
       { class: 'box tall', tabindex: 0, role: 'region', 'aria-label': 'Table of all cases' },
       element(
         'table',
-        { id: 'table', class: contents.study === null ? '' : 'studied' },
+        { id: 'table', class: looks.join(' ') },
         element('caption', { class: 'unseen' }, 'All cases; the buttons in the head sort'),
         element('thead', {}, element('tr', {}, runHead, heads)),
         body,
       ),
     ),
+    nothing,
   );
   update();
   const show = (word: string): void => {
-    [search.value, group.value, verdict.value] = ['', '', word];
-    update();
+    reset(word);
     section.scrollIntoView();
     verdict.focus();
   };

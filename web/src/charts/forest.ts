@@ -16,6 +16,10 @@ export interface Ratio {
   kind: number;
   hollow: boolean;
   title: string;
+  /** What is told of it in the table of the data. */
+  values: string;
+  verdict: string;
+  because: string;
 }
 
 const ROW = 20;

@@ -2,7 +2,7 @@
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Process, Result } from '../contents';
-import { intervalOf, letter, nameOf, numberOf, stands } from '../contents';
+import { intervalOf, letter, nameOf, numberOf, reasonsOf, stands, wordsOf } from '../contents';
 import { element } from '../element';
 import { quantity } from '../quantity';
 import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
@@ -122,11 +122,13 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
 function drawn(of: Sampled, contents: Contents): HTMLElement {
   const every = Math.max(...of.processes.map((process) => process.every));
   const thinned = every === 1 ? [] : [`Every ${every}th value of a process is shown.`];
+  const words = wordsOf(of.record).join(', ');
+  const verdict = `${[words, ...reasonsOf(of.record)].join(': ')}.`;
   return figure({
     id: 'samples',
     title: of.name,
     says: SAYS,
-    notes: thinned,
+    notes: [verdict, ...thinned],
     wide: true,
     draw: (width) => draw(of, contents, width),
     head: ['process', 'value', 'disturbed'],

@@ -22,6 +22,8 @@ export function standalone(drawing: Element, title: string): string {
   const height = heights.reduce((sum, each) => sum + each, head);
   const whole = document.createElementNS(SPACE, 'svg');
   whole.setAttribute('xmlns', SPACE);
+  whole.setAttribute('role', 'img');
+  whole.setAttribute('aria-label', title);
   whole.setAttribute('viewBox', `0 0 ${width} ${height}`);
   whole.setAttribute('width', String(width));
   whole.setAttribute('height', String(height));

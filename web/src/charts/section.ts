@@ -1,6 +1,6 @@
 // All charts: those of the specifications, and the ratios to predictions and between runs.
 
-import type { Compared, Contents } from '../contents';
+import type { Compared, Contents, Result } from '../contents';
 import {
   intervalOf,
   letter,
@@ -18,6 +18,7 @@ import { drawDots } from './dots';
 import { figure } from './figure';
 import type { Ratio } from './forest';
 import { drawForest, ratioText } from './forest';
+import { key } from './key';
 import { drawLines } from './lines';
 import { drawMatrix } from './matrix';
 import type { Points } from './points';
@@ -139,6 +140,9 @@ function offs(contents: Contents): Ratio[] {
           kind,
           hollow: record.verdict.state === 'noisy',
           title: tellPoint(record, document, several ? run : null),
+          values: measuredText(record, document.run),
+          verdict: wordsOf(record).join(', '),
+          because: reasonsOf(record).join('; '),
         },
       ];
     }),
@@ -146,22 +150,32 @@ function offs(contents: Contents): Ratio[] {
   return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
 }
 
+/** Why a case is noisy, in each of the runs where it is. */
+function noisyIn(contents: Contents, row: Compared): string[] {
+  return [row.noisy_a, row.noisy_b].flatMap((noisy, run) => {
+    const same = (record: Result): boolean => nameOf(record) === nameOf(row);
+    const record = noisy ? contents.documents[run]?.records.find(same) : undefined;
+    const why = record === undefined ? [] : reasonsOf(record);
+    return noisy ? [[`noisy in ${letter(run)}`, ...why].join(': ')] : [];
+  });
+}
+
 /** What became of each case from the first run to the second; in the order of the comparison. */
-function changes(rows: Compared[]): Ratio[] {
+function changes(contents: Contents, rows: Compared[]): Ratio[] {
   return rows.flatMap((row): Ratio[] => {
     if (row.ratio === null) return [];
     const [low, high] = row.interval ?? [row.ratio, row.ratio];
     const kind =
       row.word === 'better' ? 1 : row.word === 'worse' ? 2 : row.word === 'changed' ? 3 : 0;
     const word = row.word.replaceAll('_', ' ');
-    const title = [
-      nameOf(row),
-      `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`,
-      word,
-      ...(row.noisy_a || row.noisy_b ? ['noisy'] : []),
-    ].join('\n');
-    const hollow = row.noisy_a || row.noisy_b;
-    return [{ name: told(row), ratio: row.ratio, low, high, kind, hollow, title }];
+    const values = `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`;
+    const noisy = noisyIn(contents, row);
+    const title = [nameOf(row), values, word, ...noisy].join('\n');
+    const hollow = noisy.length > 0;
+    const verdict = hollow ? `${word}, noisy` : word;
+    const because = noisy.join('; ');
+    const drawn = { ratio: row.ratio, low, high, kind, hollow, title };
+    return [{ name: told(row), ...drawn, values, verdict, because }];
   });
 }
 
@@ -181,16 +195,15 @@ function forest(
     notes: rest > 0 ? [`The ${rest} others are in the table.`] : [],
     wide: true,
     draw: (width) => drawForest(top, width),
-    head: ['case', head, 'details'],
-    rows: () =>
-      ratios.map((of) => [of.name, ratioText(of), of.title.split('\n').slice(1).join('; ')]),
+    head: ['case', head, 'measured', 'verdict', 'because'],
+    rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.because]),
   });
 }
 
 function comparison(contents: Contents): HTMLElement[] {
   const { comparison: compared } = contents;
   if (compared === null) return [];
-  const ratios = changes(compared.rows);
+  const ratios = changes(contents, compared.rows);
   if (ratios.length === 0) {
     return [
       element(
@@ -276,21 +289,5 @@ function studied({ study }: Contents): HTMLElement | null {
     ),
     element('p', {}, `The protocol was another: ${study.protocol}.`),
     study.note !== null && element('p', {}, `Note: ${study.note}.`),
-  );
-}
-
-/** How everything in the charts is to be read. */
-function key(contents: Contents): HTMLElement {
-  const several = contents.documents.length > 1;
-  return element(
-    'p',
-    { class: 'key' },
-    element('span', {}, '● measured'),
-    element('span', {}, '○ noisy: point at it for the cause'),
-    element('span', {}, '│ 95 % interval'),
-    element('span', {}, '— predicted, with its range as a band'),
-    element('span', {}, '⌃ ⌄ predicted only to lie above, below'),
-    contents.study !== null && element('span', {}, '◆ grey, dashed: published'),
-    several && element('span', {}, 'A, B … runs: differ in line and symbol'),
   );
 }

@@ -1,0 +1,32 @@
+// How everything in the charts is to be read.
+
+import type { Contents } from '../contents';
+import { intervalOf } from '../contents';
+import { element } from '../element';
+
+/** The level of the intervals that are shown; from and to where they differ. */
+function levelText({ documents }: Contents): string {
+  const levels = documents.flatMap(({ records, run }) =>
+    records.map((record) => (intervalOf(record, run) ? record.summary?.ci_level : null)),
+  );
+  const known = levels.filter((level) => level != null);
+  if (known.length === 0) return '';
+  const text = (level: number): string => String(Number((level * 100).toFixed(1)));
+  const [low, high] = [text(Math.min(...known)), text(Math.max(...known))];
+  return low === high ? `${low} % ` : `${low}–${high} % `;
+}
+
+export function key(contents: Contents): HTMLElement {
+  const several = contents.documents.length > 1;
+  return element(
+    'p',
+    { class: 'key' },
+    element('span', {}, '● measured'),
+    element('span', {}, '○ noisy: point at it for the cause, or open Data beneath'),
+    element('span', {}, `│ ${levelText(contents)}interval`),
+    element('span', {}, '— predicted, with its range as a band'),
+    element('span', {}, '⌃ ⌄ predicted only to lie above, below'),
+    contents.study !== null && element('span', {}, '◆ grey, dashed: published'),
+    several && element('span', {}, 'A, B … runs: differ in line and symbol'),
+  );
+}

@@ -1,0 +1,122 @@
+// What became of the second run since the first: in a few sentences, and case by case.
+
+import type { Compared, Contents, Result } from './contents';
+import { letter, nameOf } from './contents';
+import { element } from './element';
+import { NOTHING, factor, range } from './quantity';
+
+/** `1 kept run`, `2 kept runs`. */
+export const counted = (count: number, what: string): string =>
+  `${count} ${what}${count === 1 ? '' : 's'}`;
+
+const wordOf = ({ word }: Compared): string => word.replaceAll('_', ' ');
+
+/** What is known of how far runs lie apart where nothing was changed. */
+function noiseText(rows: Compared[], runs: number): string {
+  const known = rows.filter(({ noise }) => noise != null).length;
+  if (known > 0) {
+    const some = known < rows.length ? `, which tell it of ${known} of ${rows.length} cases` : '';
+    return (
+      `Changes below those among ${counted(runs, 'kept run')} of this host count as none` +
+      `${some}.`
+    );
+  }
+  return runs > 0
+    ? `Too few kept runs (${runs}) to tell what changes by itself.`
+    : 'No kept runs tell how far runs lie apart where nothing was changed.';
+}
+
+/** Cases that one of the two has not, counted, with their names behind it. */
+function only(side: string, cases: { metric: string; params: Result['params'] }[]): Node[] {
+  if (cases.length === 0) return [];
+  return [
+    element(
+      'details',
+      { class: 'only' },
+      element('summary', {}, `${counted(cases.length, 'case')} only in ${side}`),
+      element('p', { class: 'faint' }, cases.map(nameOf).join(', ')),
+    ),
+  ];
+}
+
+/** In a sentence or two what became of the second run since the first. */
+export function compared({ comparison }: Contents): Node[] {
+  if (comparison === null) return [];
+  const { rows, not_comparable: not, noise_runs: runs } = comparison;
+  const alone = [...only('A', comparison.only_a), ...only('B', comparison.only_b)];
+  if (rows.length === 0 && not.length === 0) {
+    const none = 'The two runs have no metric in common: nothing is compared.';
+    return [element('p', { class: 'warn' }, none), ...alone];
+  }
+  const words = new Map<string, number>();
+  for (const row of rows) words.set(wordOf(row), (words.get(wordOf(row)) ?? 0) + 1);
+  const counts = [...words].map(([word, count]) => `${count} ${word}`);
+  if (not.length > 0) counts.push(`${not.length} not comparable`);
+  const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
+  return [element('p', { class: 'lead' }, `From A to B: ${counts.join(', ')}.${noise}`), ...alone];
+}
+
+/** The verdict of each run as a whole, and how many of its cases are valid. */
+export function wholes(contents: Contents): HTMLElement {
+  const items = contents.documents.map(({ run, records }, at) => {
+    const said = contents.told[at]?.verdict ?? `The run as a whole is ${run.verdict.state}.`;
+    const valid = records.filter(({ verdict }) => verdict.state === 'valid').length;
+    return element(
+      'li',
+      {},
+      element('strong', {}, letter(at)),
+      ': ',
+      element('span', { class: run.verdict.state === 'valid' ? '' : 'warn' }, said),
+      ` ${valid} of ${counted(records.length, 'case')} ${valid === 1 ? 'is' : 'are'} valid.`,
+    );
+  });
+  return element('ul', { class: 'wholes' }, items);
+}
+
+/** What the comparison says of a case. */
+export interface Change {
+  /** B ÷ A, where there is one. */
+  ratio: number | null;
+  /** What it amounts to, or why there is none. */
+  word: string;
+  interval: [number, number] | null;
+}
+
+/** What the comparison says of each case of the two runs. */
+export function changesOf({ comparison }: Contents): (record: Result) => Change {
+  const all = new Map<string, Change>();
+  const without = { ratio: null, interval: null };
+  for (const row of comparison?.rows ?? []) {
+    all.set(nameOf(row), { ratio: row.ratio, interval: row.interval, word: wordOf(row) });
+  }
+  for (const one of comparison?.not_comparable ?? [])
+    all.set(nameOf(one), { ...without, word: one.reason });
+  [comparison?.only_a, comparison?.only_b].forEach((cases, run) => {
+    const word = `only in ${letter(run)}`;
+    for (const one of cases ?? []) all.set(nameOf(one), { ...without, word });
+  });
+  return (record) => all.get(nameOf(record)) ?? { ...without, word: '' };
+}
+
+/** A ratio with its interval and its word, as the parts of a cell. */
+export function changeCell({ ratio, interval, word }: Change): (Node | string)[] {
+  const value = ratio === null ? NOTHING : factor(ratio);
+  const ends = interval && range(interval[0], interval[1], 'ratio', 3);
+  return [
+    value,
+    ...(ends === null ? [] : [element('small', {}, ends)]),
+    ...(word === '' ? [] : [element('small', { class: 'word' }, word)]),
+  ];
+}
+
+/** The cases of all runs, those of one case beneath each other, in the order of the first run. */
+export function inPairs<Row extends { record: Result }>(rows: Row[]): Row[] {
+  const cases = new Map<string, Row[]>();
+  for (const row of rows) {
+    const name = nameOf(row.record);
+    const own = cases.get(name);
+    if (own === undefined) cases.set(name, [row]);
+    else own.push(row);
+  }
+  return [...cases.values()].flat();
+}

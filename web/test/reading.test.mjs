@@ -1,0 +1,246 @@
+// What a reader of the page is told and finds: intervals, two runs, the search, causes.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { Place, browser, open, skip } from './report.mjs';
+
+let place;
+let chrome;
+let two;
+
+before(async () => {
+  if (skip) return;
+  place = new Place();
+  place.fathom('run', '--quick', '--only', 'cpu.call', 'os.syscall');
+  place.fathom('report', '-o', 'report.html');
+  place.fathom('run', '--quick', '--only', 'cpu.call');
+  place.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
+  two = place.page('same.html', (contents) => contents, 'two.html').contents;
+  chrome = await browser();
+});
+
+after(async () => {
+  await chrome?.close();
+  place?.remove();
+});
+
+const named = (name, body) => test(name, { skip }, body);
+const valid = { state: 'valid', reasons: [] };
+
+/** A page of one run, or of the two, whose contents were changed in place. */
+async function changed(from, change) {
+  const { path, contents } = place.page(
+    'changed.html',
+    (all) => {
+      change(all);
+      return all;
+    },
+    from,
+  );
+  return { ...(await open(chrome, path)), contents };
+}
+
+named('that small changes count as none is said only where kept runs tell it', async () => {
+  for (const [runs, known, said] of [
+    [0, 0, /No kept runs tell how far runs lie apart/],
+    [2, 0, /Too few kept runs \(2\) to tell what changes by itself\.$/],
+    [9, 3, /Changes below those among 9 kept runs .* none, which tell it of 3 of \d+ cases\.$/],
+    [9, Infinity, /Changes below those among 9 kept runs of this host count as none\.$/],
+  ]) {
+    const { page } = await changed('two.html', ({ comparison }) => {
+      comparison.noise_runs = runs;
+      comparison.rows.forEach((row, at) => (row.noise = at < known ? 0.02 : null));
+      assert.ok(comparison.rows.length > 3);
+    });
+    const lead = await page.locator('.lead').textContent();
+    assert.match(lead, said);
+    if (known === 0) assert.doesNotMatch(lead, /Changes below/);
+    await page.context().close();
+  }
+});
+
+named('intervals have the level that the records say', async () => {
+  for (const [levels, said] of [
+    [[0.9375], '│ 93.8 % interval'],
+    [[0.95], '│ 95 % interval'],
+    [[0.9375, 0.9921875], '│ 93.8–99.2 % interval'],
+  ]) {
+    const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
+      const shown = records.filter(({ summary }) => summary?.ci95);
+      assert.ok(shown.length > 2);
+      shown.forEach(({ summary }, at) => (summary.ci_level = levels[at % levels.length]));
+    });
+    const key = await page.locator('.key').textContent();
+    assert.ok(key.includes(said), key);
+    await page.context().close();
+  }
+});
+
+named('of two runs it says what only one has, and sets the rows of a case together', async () => {
+  const { page, contents } = await changed('two.html', ({ documents: [, b], comparison }) => {
+    Object.assign(comparison.rows[0], { ratio: 1.5, interval: [1.4, 1.6], word: 'worse' });
+    const added = structuredClone(b.records[0]);
+    added.params = { args: 99 };
+    b.records.push(added);
+    comparison.only_b.push({ metric: added.metric, params: added.params });
+  });
+  const { documents, comparison } = contents;
+  const missing = comparison.only_a.length;
+  assert.equal(missing, documents[0].records.length + 1 - documents[1].records.length);
+  assert.ok(missing > 3, String(missing));
+  const only = await page.locator('.only summary').allTextContents();
+  assert.deepEqual(only, [`${missing} cases only in A`, '1 case only in B']);
+  assert.match(await page.locator('.only').first().textContent(), /os\.syscall\{call=/);
+  const rows = await page.locator('#table tbody tr').evaluateAll((all) =>
+    all.map((row) => ({
+      run: row.cells[0].textContent,
+      name: row.cells[1].querySelector('small').textContent,
+      ratio: row.cells[row.cells.length - 2].textContent,
+    })),
+  );
+  assert.equal(rows.length, documents[0].records.length + documents[1].records.length);
+  const runsOf = new Map();
+  rows.forEach(({ name, run }, at) => {
+    runsOf.set(name, (runsOf.get(name) ?? '') + run);
+    if (run === 'B' && name !== 'cpu.call{args=99}') assert.equal(rows[at - 1].name, name);
+  });
+  assert.equal(runsOf.get('cpu.call{args=99}'), 'B');
+  assert.equal([...runsOf.values()].filter((of) => of === 'AB').length, comparison.rows.length);
+  const head = await page.locator('#table thead th').allTextContents();
+  assert.equal(head.at(-2), 'ratio B ÷ A');
+  const { metric, params } = comparison.rows[0];
+  const [[first, value]] = Object.entries(params);
+  const own = rows.filter(({ name }) => name === `${metric}{${first}=${value}}`);
+  assert.deepEqual(
+    own.map(({ ratio }) => ratio),
+    ['1.50 ×1.40–1.60worse', '1.50 ×1.40–1.60worse'],
+  );
+  assert.equal(rows.find(({ name }) => name.startsWith('os.syscall')).ratio, '–only in A');
+  await page.getByRole('button', { name: 'ratio B ÷ A' }).press('Enter');
+  await page.getByRole('button', { name: 'ratio B ÷ A' }).press('Enter');
+  const top = await page.locator('#table tbody tr').first().textContent();
+  assert.ok(top.includes('1.50 ×'), top);
+  await page.context().close();
+});
+
+named('of two runs it says the verdict of each as a whole, and how many cases hold', async () => {
+  const { page } = await changed('two.html', ({ documents: [a, b], told }) => {
+    a.run.verdict = { state: 'noisy', reasons: [{ cause: 'load', text: 'others were busy' }] };
+    told[0].verdict = 'The run as a whole is noisy: others were busy.';
+    b.run.verdict = valid;
+    told[1].verdict = null;
+    for (const { records } of [a, b]) records.forEach((record) => (record.verdict = valid));
+    a.records[0].verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: 'wide' }] };
+  });
+  const count = two.documents.map(({ records }) => records.length);
+  assert.deepEqual(await page.locator('.wholes li').allTextContents(), [
+    'A: The run as a whole is noisy: others were busy. ' +
+      `${count[0] - 1} of ${count[0]} cases are valid.`,
+    `B: The run as a whole is valid. ${count[1]} of ${count[1]} cases are valid.`,
+  ]);
+  await page.context().close();
+});
+
+named('the search finds words in any order, labels as shown, and values', async () => {
+  const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
+    const [a, b, c] = records.filter(({ metric }) => metric === 'cpu.call');
+    Object.assign(a, { metric: 'os.process.fork', title: 'Fork', params: { rss_bytes: 2 ** 30 } });
+    Object.assign(b, { metric: 'memory.latency', title: 'Load', params: { set_bytes: 2 ** 27 } });
+    Object.assign(c, { metric: 'memory.latency', title: 'Load', params: { set_bytes: 2 ** 33 } });
+  });
+  const rows = page.locator('#table tbody tr');
+  const all = await rows.count();
+  for (const [typed, found] of [
+    ['1 GiB resident', 'rss_bytes=1073741824'],
+    ['resident fork', 'rss_bytes=1073741824'],
+    ['set=128 MiB', 'set_bytes=134217728'],
+    ['set_bytes=128MiB', 'set_bytes=134217728'],
+    ['134217728', 'set_bytes=134217728'],
+    ['128 MIB  load', 'set_bytes=134217728'],
+    ['8GiB', 'set_bytes=8589934592'],
+  ]) {
+    await page.locator('#search').fill(typed);
+    assert.equal(await rows.count(), 1, typed);
+    assert.ok((await rows.textContent()).includes(found), typed);
+    assert.equal(await page.locator('.nothing').isVisible(), false);
+  }
+  // A number is found where it begins, and no sign of the search has a meaning of its own.
+  for (const typed of ['28 MiB', 'fork latency', 'f.rk', '((']) {
+    await page.locator('#search').fill(typed);
+    assert.equal(await rows.count(), 0, typed);
+  }
+  await page.locator('#search').fill('zzz');
+  assert.match(await page.locator('.nothing').textContent(), /^Nothing matches; clear the search$/);
+  await page.locator('#group').selectOption('os');
+  await page.locator('.nothing button').press('Enter');
+  assert.equal(await rows.count(), all);
+  assert.equal(await page.locator('#search').inputValue(), '');
+  assert.equal(await page.locator('.nothing').isVisible(), false);
+  assert.ok(await page.locator('#search').evaluate((box) => box === document.activeElement));
+  await page.context().close();
+});
+
+named('a limit is sorted by where it stands among the numbers', async () => {
+  const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
+    const calls = records.filter(({ metric }) => metric === 'cpu.call');
+    calls.forEach((record, at) => {
+      record.verdict = valid;
+      record.summary.bound = at === 1 ? 2.5 : null;
+      record.summary.median = at + 1;
+    });
+    for (const record of records.filter(({ metric }) => metric !== 'cpu.call'))
+      record.verdict = { state: 'invalid', reasons: [] };
+  });
+  const cells = page.locator('#table tbody tr td:nth-child(5)');
+  const place = async () =>
+    (await cells.allTextContents()).slice(0, 3).map((text) => text.split(' ns')[0]);
+  await page.getByRole('button', { name: 'measured' }).press('Enter');
+  assert.deepEqual(await place(), ['1.000', '≤ 2.5', '3.000']);
+  await page.getByRole('button', { name: 'measured' }).press('Enter');
+  const down = (await cells.allTextContents()).map((text) => text.split(' ns')[0]);
+  assert.deepEqual(down.slice(down.indexOf('3.000')).slice(0, 3), ['3.000', '≤ 2.5', '1.000']);
+  await page.context().close();
+});
+
+named('the causes need no pointing: the data beneath a chart have them', async () => {
+  const cause = 'a known cause';
+  const spoil = ({ documents, comparison }) => {
+    for (const { records } of documents) {
+      for (const record of records) {
+        if (record.metric !== 'cpu.call') continue;
+        record.verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: cause }] };
+        record.prediction = { ...record.prediction, value: 2 };
+      }
+    }
+    comparison.rows.forEach((row) => Object.assign(row, { noisy_a: true, ratio: 1 }));
+  };
+  const { page, contents } = await changed('two.html', spoil);
+  assert.match(await page.locator('.key').textContent(), /cause, or open Data beneath/);
+  for (const id of ['call', 'changes', 'predicted']) {
+    const figure = page.locator(`#${id}`);
+    await figure.locator('summary').press('Enter');
+    await figure.locator('tbody tr').first().waitFor();
+    const head = await figure.locator('thead th').allTextContents();
+    assert.deepEqual(head.slice(-2), ['verdict', 'because'], id);
+    const rows = figure.locator('tbody tr');
+    const own = await rows.filter({ hasText: 'cpu.call' }).evaluateAll((all) =>
+      all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
+    );
+    assert.ok(own.length >= 8, id);
+    for (const [verdict, because] of own) {
+      assert.match(verdict, /noisy/, id);
+      assert.ok(because.includes(cause), `${id}: ${because}`);
+    }
+    assert.equal(await figure.locator('[role=img] svg').count(), 1);
+  }
+  const { length } = contents.comparison.rows;
+  assert.equal(await page.locator('#changes tbody tr').count(), length);
+  await page.locator('#sampled').selectOption({ index: 1 });
+  assert.match(await page.locator('#samples figcaption').textContent(), /noisy: a known cause/);
+  const saving = page.waitForEvent('download');
+  await page.locator('#call .save').click();
+  const saved = readFileSync(await (await saving).path(), 'utf8');
+  assert.match(saved, /^<svg [^>]*role="img" aria-label="A procedure call by its arguments"/);
+  await page.context().close();
+});
