@@ -10,6 +10,7 @@ use std::process::{Output, Stdio};
 use fathom_record::{Document, Record};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
+use crate::group::skipped;
 use crate::{Place, is_refused, text};
 
 /// What a command says to this on its standard input.
@@ -142,18 +143,13 @@ fn mistakes_about_places_are_one_line() {
     is_refused(&place.run(&["import", "missing"]), &["missing", "No such file"]);
 }
 
-#[expect(clippy::print_stderr, reason = "a test that cannot be made must be seen")]
-fn skip(reason: &str) {
-    eprintln!("skipped: {reason}");
-}
-
 /// A file of this kind under this name, as root alone may make a device; what the place was not
 /// allowed is said.
 fn node(path: &Path, kind: FileType, device: u64) -> bool {
     match mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), device) {
         Ok(()) => true,
         Err(error) => {
-            skip(&format!("{}: {error}", path.display()));
+            skipped(&format!("{}: {error}", path.display()));
             false
         }
     }
