@@ -10,6 +10,7 @@ use std::process::{Output, Stdio};
 use fathom_record::{Document, Record};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
+use crate::group::skipped;
 use crate::{Place, is_refused, text};
 
 /// What a command says to this on its standard input.
@@ -148,7 +149,7 @@ fn node(path: &Path, kind: FileType, device: u64) -> bool {
     match mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), device) {
         Ok(()) => true,
         Err(error) => {
-            println!("skipped: {}: {error}", path.display());
+            skipped(&format!("{}: {error}", path.display()));
             false
         }
     }
