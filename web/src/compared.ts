@@ -17,7 +17,7 @@ function noiseText(rows: Compared[], runs: number): string {
   if (known > 0) {
     const some = known < rows.length ? `, which tell it of ${known} of ${rows.length} cases` : '';
     return (
-      `Changes below those among ${counted(runs, 'kept run')} of this host count as none` +
+      `Changes below those among ${counted(runs, 'kept run')} of this host are within noise` +
       `${some}.`
     );
   }

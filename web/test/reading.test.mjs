@@ -45,8 +45,8 @@ named('that small changes count as none is said only where kept runs tell it', a
   for (const [runs, known, said] of [
     [0, 0, /No kept runs tell how far runs lie apart/],
     [2, 0, /Too few kept runs \(2\) to tell what changes by itself\.$/],
-    [9, 3, /Changes below those among 9 kept runs .* none, which tell it of 3 of \d+ cases\.$/],
-    [9, Infinity, /Changes below those among 9 kept runs of this host count as none\.$/],
+    [9, 3, /Changes below those among 9 kept runs .* noise, which tell it of 3 of \d+ cases\.$/],
+    [9, Infinity, /Changes below those among 9 kept runs of this host are within noise\.$/],
   ]) {
     const { page } = await changed('two.html', ({ comparison }) => {
       comparison.noise_runs = runs;
