@@ -67,13 +67,13 @@ fn an_empty_store_and_an_unknown_run_are_said() {
     let history = place.run(&["history", "cpu.call"]);
     assert!(text(&history.stdout).contains("No run of cpu.call"), "{}", text(&history.stdout));
     let place = with_first();
-    for words in [
-        &["compare", "latest", "ffffffff"][..],
-        &["compare", "latest~7", "latest"],
-        &["compare", "ffffffff", "--reference", "2016-i5-5257u"],
-        &["export", "ffffffff"],
+    for (words, why) in [
+        (&["compare", "latest", "ffffffff"][..], "no kept run has this id"),
+        (&["compare", "latest~7", "latest"], "no such run among the 1"),
+        (&["compare", "ffffffff", "--reference", "2016-i5-5257u"], "no host with kept runs"),
+        (&["export", "ffffffff"], "there is no such file"),
     ] {
-        is_refused(&place.run(words), &["no such run among the 1", "show --runs"]);
+        is_refused(&place.run(words), &[why, "show --runs"]);
     }
     is_refused(&place.run(&["history", "cpu.cal"]), &["cpu.cal", "did you mean `cpu.call`"]);
 }
