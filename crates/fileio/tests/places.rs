@@ -116,7 +116,8 @@ fn cold_and_warm_are_made_and_proved() {
     let file = file.as_file();
     let written = residency::of(file);
     assert_eq!((written.state, written.bytes), (State::Warm, 4 << 20));
-    assert!(written.dirty > 0, "it was not synced: {written:?}");
+    // A busy machine may have begun to write it back already.
+    assert!(written.dirty + written.writeback > 0, "it was not synced: {written:?}");
     let cold = residency::evict(file).unwrap();
     assert_eq!((cold.state, cold.cached, cold.dirty), (State::Cold, 0, 0));
     // One page, and what the kernel reads ahead of it.

@@ -1,11 +1,13 @@
 //! Taking a probe in its smallest size, and seeing that it cleans up behind itself.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
@@ -50,15 +52,30 @@ pub(crate) fn has_no_children() -> bool {
     waitid(WaitId::All, look).err() == Some(rustix::io::Errno::CHILD)
 }
 
-/// Names of what the open descriptors stand for, without those of `/proc` and `/sys`, which tests
+/// The open descriptors and what they stand for, without those of `/proc` and `/sys`, which tests
 /// beside this one open for a moment.
-fn open_files() -> usize {
-    let entries = std::fs::read_dir("/proc/self/fd").unwrap();
-    let target =
-        |entry: std::io::Result<std::fs::DirEntry>| std::fs::read_link(entry.ok()?.path()).ok();
-    let elsewhere =
-        |path: &std::path::PathBuf| !path.starts_with("/proc") && !path.starts_with("/sys");
-    entries.filter_map(target).filter(elsewhere).count()
+fn open_files() -> HashSet<(OsString, PathBuf)> {
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.ok()?;
+        let target = std::fs::read_link(entry.path()).ok()?;
+        let is_elsewhere = !target.starts_with("/proc") && !target.starts_with("/sys");
+        is_elsewhere.then(|| (entry.file_name(), target))
+    };
+    std::fs::read_dir("/proc/self/fd").unwrap().filter_map(file).collect()
+}
+
+/// Whether this becomes true within a time that a busy machine takes for anything.
+pub(crate) fn comes(mut is_so: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if is_so() {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Another CPU that this process may use; its first thread is never pinned.
@@ -176,15 +193,15 @@ pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     let files = open_files();
     let samples = visit(probe, &cases);
     assert!(has_no_children(), "{id} left a child behind");
-    // Other tests open files too, but do not keep them.
-    let closed = (0..100).any(|_| {
-        let closed = open_files() <= files;
-        if !closed {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        closed
+    // Tests beside this one open files too, and close them: what is left stays open.
+    let mut left = open_files();
+    left.retain(|file| !files.contains(file));
+    let are_closed = comes(|| {
+        let open = open_files();
+        left.retain(|file| open.contains(file));
+        left.is_empty()
     });
-    assert!(closed, "{id} left descriptors open: {files} before, {} after", open_files());
+    assert!(are_closed, "{id} left descriptors open: {left:?}");
     assert_eq!(samples.len(), cases.len());
     for (case, sample) in cases.iter().zip(&samples) {
         match sample {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::{Generator, Sum};
 use fathom_record::{Document, State};
@@ -115,13 +116,20 @@ fn a_file_that_changes_between_passes_is_told() {
     write(&path, 1, 64 << 20);
     let arguments = ["file", "fast", name(&path), "--repeat", "40", "--json"];
     let mut command = place.fathom(&arguments);
-    let child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
     let file = fs::File::options().write(true).open(&path).expect("it is there");
-    for number in 0..200_u8 {
-        std::os::unix::fs::FileExt::write_all_at(&file, &[number], 5).expect("written");
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    let output = child.wait_with_output().expect("it ends");
+    let has_ended = AtomicBool::new(false);
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let bytes = (0..=u8::MAX).cycle().take_while(|_| !has_ended.load(Ordering::Relaxed));
+            for byte in bytes {
+                std::os::unix::fs::FileExt::write_all_at(&file, &[byte], 5).expect("written");
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+        });
+        let output = command.output();
+        has_ended.store(true, Ordering::Relaxed);
+        output.expect("it starts")
+    });
     let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
     let record = &document.records[0];
     assert_eq!(record.verdict.state, State::Noisy);

@@ -59,9 +59,9 @@ fn small_files_are_made_deleted_and_synced_and_nothing_is_left() {
 #[test]
 fn a_byte_that_is_another_than_was_written_is_wrong_work() {
     let Some(place) = smoke::place() else { return };
+    let _alone = smoke::alone();
     let large = std::fs::OpenOptions::new().write(true).open(&place.large).unwrap();
     large.write_all_at(b"?", 5).unwrap();
-    let _alone = smoke::alone();
     let plan = Plan { smoke: true, ..Plan::default() };
     let probes: [&dyn Probe; 2] = [&read_throughput::ReadThroughput, &read_latency::ReadLatency];
     for probe in probes {
