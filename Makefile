@@ -3,7 +3,7 @@
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
-.PHONY: run build web test docs bench bench-memory bench-file bench-store repeatability compare-check simulate lab soak install clean needs
+.PHONY: run build web test docs bench bench-memory bench-file bench-store bench-page repeatability compare-check simulate lab soak install clean needs
 
 run: build ## build, measure at quick effort, show the table, keep the run, write report.html
 	$(FATHOM) run --quick
@@ -38,6 +38,11 @@ bench-file: build ## reading a file side by side with dd, xxhsum, b3sum, fio, in
 bench-store: build ## how long history and compare take in a store of RUNS (default 1000) made-up runs; writes 2 GB to /var/tmp
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		bench-store $(FATHOM) $(or $(RUNS),1000)
+
+bench-page: build ## how soon the page of the last run shows its first chart in Chromium
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	$(FATHOM) report -o "$$folder/report.html" && \
+	node web/bench/first-chart.mjs "$$folder/report.html"
 
 repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \

@@ -26,6 +26,30 @@ function noiseText(rows: Compared[], runs: number): string {
     : 'No kept runs tell how far runs lie apart where nothing was changed.';
 }
 
+/** What the speed of the core itself has to do with the changes, in sentences. */
+function coreText(rows: Compared[], core: number | null | undefined): string {
+  const cases = (leftOut: boolean): number =>
+    rows.filter(({ slow_core: slow }) => slow != null && slow.left_out === leftOut).length;
+  const said: string[] = [];
+  if (core != null) {
+    const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
+    said.push(
+      `Throughout ${side} the core took ${factor(Math.max(core, 1 / core))} as long as in ` +
+        `${other} for a spin of fixed work.`,
+    );
+  }
+  if (cases(true) > 0) {
+    said.push(`In ${counted(cases(true), 'case')} processes that met a slow core are left out.`);
+  }
+  if (cases(false) > 0) {
+    said.push(
+      `Of ${counted(cases(false), 'case')} too few processes met a core at full speed for ` +
+        'anybody to tell.',
+    );
+  }
+  return said.map((sentence) => ` ${sentence}`).join('');
+}
+
 /** Cases that one of the two has not, counted, with their names behind it. */
 function only(side: string, cases: { metric: string; params: Result['params'] }[]): Node[] {
   if (cases.length === 0) return [];
@@ -42,7 +66,7 @@ function only(side: string, cases: { metric: string; params: Result['params'] }[
 /** In a sentence or two what became of the second run since the first. */
 export function compared({ comparison }: Contents): Node[] {
   if (comparison === null) return [];
-  const { rows, not_comparable: not, noise_runs: runs } = comparison;
+  const { rows, not_comparable: not, noise_runs: runs, core } = comparison;
   const alone = [...only('A', comparison.only_a), ...only('B', comparison.only_b)];
   if (rows.length === 0 && not.length === 0) {
     const none = 'The two runs have no metric in common: nothing is compared.';
@@ -53,7 +77,8 @@ export function compared({ comparison }: Contents): Node[] {
   const counts = [...words].map(([word, count]) => `${count} ${word}`);
   if (not.length > 0) counts.push(`${not.length} not comparable`);
   const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
-  return [element('p', { class: 'lead' }, `From A to B: ${counts.join(', ')}.${noise}`), ...alone];
+  const lead = `From A to B: ${counts.join(', ')}.${noise}${coreText(rows, core)}`;
+  return [element('p', { class: 'lead' }, lead), ...alone];
 }
 
 /** The verdict of each run as a whole, and how many of its cases are valid. */

@@ -42,11 +42,15 @@ export interface Compared {
   interval: [number, number] | null;
   p_adjusted: number | null;
   noise: number | null;
+  /** Processes that met a slow core: left out, or too many for anybody to tell. */
+  slow_core?: { a: number; b: number; left_out: boolean } | null;
   word: string;
 }
 
 export interface Comparison {
   noise_runs: number;
+  /** How many times slower the core was throughout B than in A, where it was not as fast. */
+  core?: number | null;
   differences: unknown[];
   rows: Compared[];
   not_comparable: { metric: string; params: Params; reason: string }[];

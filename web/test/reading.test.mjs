@@ -60,6 +60,23 @@ named('that small changes count as none is said only where kept runs tell it', a
   }
 });
 
+named('a slow core is said, and what became of the processes that met it', async () => {
+  const slow = (a, b, leftOut) => ({ a, b, left_out: leftOut });
+  for (const [core, of, said] of [
+    [1.5, [], /Throughout B the core took 1\.50 × as long as in A/],
+    [0.5, [], /Throughout A the core took 2\.00 × as long as in B/],
+    [null, [slow(1, 0, true)], /noise[^.]*\. In 1 case processes that met a slow core are left out/],
+    [null, [slow(0, 4, false), slow(3, 0, false)], /Of 2 cases too few processes met a core at/],
+  ]) {
+    const { page } = await changed('two.html', ({ comparison }) => {
+      comparison.core = core;
+      comparison.rows.forEach((row, at) => (row.slow_core = of[at] ?? null));
+    });
+    assert.match(await page.locator('.lead').textContent(), said);
+    await page.context().close();
+  }
+});
+
 named('intervals have the level that the records say', async () => {
   for (const [levels, said] of [
     [[0.9375], '│ 93.8 % interval'],

@@ -25,7 +25,7 @@ const TICKS_MIN_NS: u64 = 30_000_000;
 /// Gap between the headline with and without the disturbed rounds above which they matter.
 const GAP_MIN: f64 = 0.01;
 /// A process whose reference spins took so many times those of the fastest had a slow core.
-const SLOW_CORE_MIN: f64 = 1.05;
+pub const SLOW_CORE_MIN: f64 = 1.05;
 /// What to do about one.
 const QUIET_CORE: &str = "a neighbour on the other thread of the core, or a changing frequency: \
                           measure on a quieter or dedicated host, or see what --tune can set";

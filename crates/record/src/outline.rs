@@ -3,6 +3,8 @@
 //! A thousand runs are a million numbers. A history shows one of each record, and so does the noise
 //! between runs; all else in a record is skipped when an outline is read.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Deserializer};
 
 use crate::{Better, Cause, Document, MetricId, Params, Record, State, Unit};
@@ -21,8 +23,8 @@ pub struct Outline {
 pub struct Headline {
     /// What was measured.
     pub metric: MetricId,
-    /// With which parameters.
-    pub params: Params,
+    /// With which parameters: in all runs the same few, which then need not be made for each.
+    pub params: Arc<Params>,
     /// The unit of the value.
     pub unit: Unit,
     /// Which direction is an improvement.
@@ -57,22 +59,19 @@ impl From<&Record> for Headline {
             bound: summary.bound,
         });
         let causes = record.verdict.reasons.iter().map(|reason| Caused { cause: reason.cause });
-        Self::from(Read {
-            metric: record.metric.clone(),
-            params: record.params.clone(),
+        let read = Read {
             unit: record.unit,
             better: record.better,
             summary: numbers,
             verdict: Judged { state: record.verdict.state, reasons: causes.collect() },
-        })
+        };
+        read.into_headline(record.metric.clone(), Arc::new(record.params.clone()))
     }
 }
 
-/// The fields of a record that an outline reads.
+/// The fields of a record that an outline reads, without its name.
 #[derive(Deserialize)]
 struct Read {
-    metric: MetricId,
-    params: Params,
     unit: Unit,
     better: Better,
     summary: Option<Numbers>,
@@ -97,13 +96,13 @@ struct Caused {
     cause: Cause,
 }
 
-impl From<Read> for Headline {
-    fn from(read: Read) -> Self {
-        let Read { metric, params, unit, better, summary, verdict } = read;
+impl Read {
+    fn into_headline(self, metric: MetricId, params: Arc<Params>) -> Headline {
+        let Self { unit, better, summary, verdict } = self;
         let summary = summary.filter(|_| verdict.state.shows_number());
         let bound = summary.as_ref().and_then(|summary| summary.bound);
         let number = summary.filter(|it| bound.is_none() && unit.takes(it.median));
-        Self {
+        Headline {
             metric,
             params,
             unit,
@@ -117,9 +116,17 @@ impl From<Read> for Headline {
     }
 }
 
-impl<'de> Deserialize<'de> for Headline {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Read::deserialize(deserializer).map(Self::from)
+impl Headline {
+    /// The headline of a record that is read, whose name is known already.
+    ///
+    /// # Errors
+    /// Where it is no record.
+    pub fn read<'de, D: Deserializer<'de>>(
+        deserializer: D,
+        metric: MetricId,
+        params: Arc<Params>,
+    ) -> Result<Self, D::Error> {
+        Ok(Read::deserialize(deserializer)?.into_headline(metric, params))
     }
 }
 
@@ -134,7 +141,10 @@ mod tests {
         let mut record = Record::new(id, params, "call", Unit::Nanoseconds, Better::Lower);
         let summary = Summary { median: 1.5, ci95: Some([1.0, 2.0]), ..Summary::default() };
         let read = |record: &Record| -> Headline {
-            serde_json::from_str(&serde_json::to_string(record).expect("JSON")).expect("a headline")
+            let text = serde_json::to_string(record).expect("JSON");
+            let params = Arc::new(record.params.clone());
+            let mut text = serde_json::Deserializer::from_str(&text);
+            Headline::read(&mut text, record.metric.clone(), params).expect("a headline")
         };
         assert_eq!(read(&record), Headline::from(&record), "without a summary");
         record.summary = Some(summary);

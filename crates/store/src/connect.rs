@@ -82,6 +82,10 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
         }
         _ => {
             connection.pragma_update(None, "query_only", true).map_err(failed)?;
+            // Else a statement is prepared again for each run whose number it is given.
+            connection
+                .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+                .map_err(failed)?;
             Ok(connection)
         }
     }

@@ -1,12 +1,15 @@
 //! Reading: the list of runs, and one run whole. Everything read from JSON is checked first.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use fathom_record::{
-    Counts, Document, Effort, Headline, Host, Outline, Params, Record, Run, RunState,
+    Counts, Document, Effort, Headline, Host, MetricId, Outline, Params, Record, Run, RunState,
     SCHEMA_VERSION, Sample, State, Tool,
 };
 use rusqlite::{Connection, OptionalExtension, Row, ToSql};
@@ -85,7 +88,7 @@ impl Store {
         let raw = raw_records(&view, number, with_samples, None).map_err(failed)?;
         drop(view);
         let (tool, run, host) = head.checked(run_id)?;
-        let records = raw.into_iter().map(|raw| raw.checked(run_id)).collect::<Result<_, _>>()?;
+        let records = raw.iter().map(|raw| raw.checked(run_id)).collect::<Result<_, _>>()?;
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
     }
 
@@ -102,8 +105,7 @@ impl Store {
             let (number, head) = head(&view, &id).map_err(failed)?;
             let raw = raw_records(&view, number, false, Some(metric)).map_err(failed)?;
             let checked = head.checked(&id).and_then(|(tool, run, host)| {
-                let records =
-                    raw.into_iter().map(|raw| raw.checked(&id)).collect::<Result<_, _>>()?;
+                let records = raw.iter().map(|raw| raw.checked(&id)).collect::<Result<_, _>>()?;
                 Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
             });
             match checked {
@@ -152,47 +154,69 @@ impl Store {
         // One view of the store for all its runs, whatever is written meanwhile.
         let view = self.connection.unchecked_transaction().map_err(failed)?;
         let ids = ids(&view, query, arguments).map_err(failed)?;
-        // What was read is made sense of while the next is read: each takes half of the time.
-        let (sender, receiver) = sync_channel::<RawRun>(RUNS_AHEAD);
+        // What was read is made sense of while the next is read, which takes longer.
         thread::scope(|scope| {
-            let outlined = scope.spawn(move || {
-                let (mut outlines, mut damaged) = (Vec::new(), Vec::new());
-                for run in receiver {
-                    match run.outline() {
-                        Ok(outline) => outlines.push(outline),
-                        Err(error) => damaged.push(error),
-                    }
-                }
-                (outlines, damaged)
-            });
-            for id in ids {
+            let workers: Vec<_> = (0..threads())
+                .map(|_| {
+                    let (sender, receiver) = sync_channel::<RawRun>(RUNS_AHEAD);
+                    let work = move || {
+                        let mut cases = Cases::new();
+                        receiver.into_iter().map(|run| run.outline(&mut cases)).collect::<Vec<_>>()
+                    };
+                    (sender, scope.spawn(work))
+                })
+                .collect();
+            for (id, (sender, _)) in ids.into_iter().zip(workers.iter().cycle()) {
                 let (number, head) = head(&view, &id).map_err(failed)?;
                 let records = raw_records(&view, number, false, metric).map_err(failed)?;
                 if sender.send(RawRun { id, head, records }).is_err() {
                     break;
                 }
             }
-            drop(sender);
-            Ok(outlined.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            let done = workers.into_iter().map(|(sender, worker)| {
+                drop(sender);
+                worker.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter()
+            });
+            // Dealt out in turn, and gathered in turn.
+            let mut done: Vec<_> = done.collect();
+            let (mut outlines, mut damaged) = (Vec::new(), Vec::new());
+            for turn in (0..done.len()).cycle() {
+                match done[turn].next() {
+                    Some(Ok(outline)) => outlines.push(outline),
+                    Some(Err(error)) => damaged.push(error),
+                    None => return Ok((outlines, damaged)),
+                }
+            }
+            Ok((outlines, damaged))
         })
     }
 }
 
+/// Threads that make sense of what was read.
+fn threads() -> usize {
+    thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
+}
+
+/// More would wait for the one that reads.
+const THREADS_MAX: usize = 4;
 /// So many runs are read ahead of what is made of them.
 const RUNS_AHEAD: usize = 16;
+
+/// Parameters by their text, which is that of the same few cases in every run.
+type Cases = HashMap<Vec<u8>, Arc<Params>>;
 
 /// A run as it lies in the store.
 struct RawRun {
     id: String,
     head: Head,
-    records: Vec<RawRecord>,
+    records: RawRecords,
 }
 
 impl RawRun {
-    fn outline(self) -> Result<Outline, StoreError> {
+    fn outline(self, cases: &mut Cases) -> Result<Outline, StoreError> {
         let (tool, run, host) = self.head.checked(&self.id)?;
         let headlines: Result<Vec<Headline>, StoreError> =
-            self.records.into_iter().map(|record| record.headline(&self.id)).collect();
+            self.records.iter().map(|record| record.headline(&self.id, cases)).collect();
         let (schema, records) = (SCHEMA_VERSION, Vec::new());
         let document = Document { schema, tool, run, host, records };
         Ok(Outline { document, headlines: headlines? })
@@ -290,12 +314,50 @@ impl Head {
     }
 }
 
-/// A record's rows as they lie in the store. Text is read as bytes: damaged, it may be no UTF-8.
-struct RawRecord {
-    metric: Vec<u8>,
-    params: Vec<u8>,
-    body: Vec<u8>,
-    samples: Option<(Vec<u8>, u32)>,
+/// Records of a run as their rows lie in the store, in one piece of memory: by pieces of their own,
+/// getting and freeing those would take as long as reading them. Text is read as bytes: damaged, it
+/// may be no UTF-8.
+struct RawRecords {
+    bytes: Vec<u8>,
+    rows: Vec<Places>,
+}
+
+/// Room for the records of a curve of twenty points, before more is asked for.
+const ROOM_BYTES: usize = 64 << 10;
+
+/// Where the columns of a record lie.
+struct Places {
+    metric: Range<usize>,
+    params: Range<usize>,
+    body: Range<usize>,
+    samples: Option<(Range<usize>, u32)>,
+}
+
+impl RawRecords {
+    /// Takes over a column of the row that is read.
+    fn push(&mut self, row: &Row<'_>, column: usize) -> rusqlite::Result<Range<usize>> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(row.get_ref(column)?.as_bytes()?);
+        Ok(start..self.bytes.len())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = RawRecord<'_>> {
+        let bytes = |place: &Range<usize>| &self.bytes[place.clone()];
+        self.rows.iter().map(move |row| RawRecord {
+            metric: bytes(&row.metric),
+            params: bytes(&row.params),
+            body: bytes(&row.body),
+            samples: row.samples.as_ref().map(|(place, crc)| (bytes(place), *crc)),
+        })
+    }
+}
+
+/// The columns of one record.
+struct RawRecord<'r> {
+    metric: &'r [u8],
+    params: &'r [u8],
+    body: &'r [u8],
+    samples: Option<(&'r [u8], u32)>,
 }
 
 fn raw_records(
@@ -303,7 +365,7 @@ fn raw_records(
     run: i64,
     with_samples: bool,
     metric: Option<&str>,
-) -> rusqlite::Result<Vec<RawRecord>> {
+) -> rusqlite::Result<RawRecords> {
     let columns = match with_samples {
         true => "samples.body, samples.crc",
         false => "NULL, NULL",
@@ -317,18 +379,21 @@ fn raw_records(
         of_run(metric)
     );
     let mut statement = connection.prepare_cached(&query)?;
-    let rows = statement.query_map((run, metric), |row| {
-        let bytes = |column| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_bytes()?.to_vec());
+    let mut rows = statement.query((run, metric))?;
+    let mut records = RawRecords { bytes: Vec::with_capacity(ROOM_BYTES), rows: Vec::new() };
+    while let Some(row) = rows.next()? {
+        let (metric, params) = (records.push(row, 0)?, records.push(row, 1)?);
+        let body = records.push(row, 2)?;
         let samples = match row.get(4)? {
-            Some(crc) => Some((bytes(3)?, crc)),
+            Some(crc) => Some((records.push(row, 3)?, crc)),
             None => None,
         };
-        Ok(RawRecord { metric: bytes(0)?, params: bytes(1)?, body: bytes(2)?, samples })
-    })?;
-    rows.collect::<rusqlite::Result<Vec<_>>>()
+        records.rows.push(Places { metric, params, body, samples });
+    }
+    Ok(records)
 }
 
-impl RawRecord {
+impl RawRecord<'_> {
     fn checked(self, run_id: &str) -> Result<Record, StoreError> {
         let name = self.name();
         let damaged = |part: &str, reason: String| StoreError::Damaged {
@@ -336,9 +401,8 @@ impl RawRecord {
             part: part.to_owned(),
             reason,
         };
-        let mut record: Record =
-            parse_bytes(&self.body).map_err(|reason| damaged(&name, reason))?;
-        if !Record::is_intact_text(&self.body) && !record.is_intact() {
+        let mut record: Record = parse_bytes(self.body).map_err(|reason| damaged(&name, reason))?;
+        if !Record::is_intact_text(self.body) && !record.is_intact() {
             let reason = "it does not fit its checksum".to_owned();
             return Err(damaged(&name, reason));
         }
@@ -346,9 +410,9 @@ impl RawRecord {
             let reason = format!("its content is that of {}", record.name());
             return Err(damaged(&name, reason));
         }
-        if let Some((bytes, crc)) = &self.samples {
+        if let Some((bytes, crc)) = self.samples {
             let part = format!("the samples of {name}");
-            if crc32fast::hash(bytes) != *crc {
+            if crc32fast::hash(bytes) != crc {
                 return Err(damaged(&part, "they do not fit their checksum".to_owned()));
             }
             let samples: Vec<Sample> =
@@ -360,31 +424,45 @@ impl RawRecord {
 
     /// The headline alone. What does not fit its checksum and its columns letter by letter is read
     /// whole, which finds out what is wrong with it, if anything is.
-    fn headline(self, run_id: &str) -> Result<Headline, StoreError> {
-        if Record::is_intact_text(&self.body)
+    fn headline(self, run_id: &str, cases: &mut Cases) -> Result<Headline, StoreError> {
+        if Record::is_intact_text(self.body)
             && self.is_own()
-            && let Ok(headline) = parse_bytes(&self.body)
+            && let Some(headline) = self.intact_headline(cases)
         {
             return Ok(headline);
         }
         self.checked(run_id).map(|record| Headline::from(&record))
     }
 
+    /// The headline of a body that is intact and begins with the columns.
+    fn intact_headline(&self, cases: &mut Cases) -> Option<Headline> {
+        let metric = MetricId::new(std::str::from_utf8(self.metric).ok()?);
+        let params = match cases.get(self.params) {
+            Some(params) => Arc::clone(params),
+            None => {
+                let params = Arc::new(parse_bytes(self.params).ok()?);
+                cases.insert(self.params.to_vec(), Arc::clone(&params));
+                params
+            }
+        };
+        let mut body = serde_json::Deserializer::from_slice(self.body);
+        Headline::read(&mut body, metric, params).ok()
+    }
+
     /// Whether the body begins with what stands in the columns, as it is written.
     fn is_own(&self) -> bool {
         let parts: [&[u8]; 5] =
-            [b"{\"metric\":\"", &self.metric, b"\",\"params\":", &self.params, b","];
-        let rest =
-            parts.iter().try_fold(self.body.as_slice(), |rest, part| rest.strip_prefix(*part));
+            [b"{\"metric\":\"", self.metric, b"\",\"params\":", self.params, b","];
+        let rest = parts.iter().try_fold(self.body, |rest, part| rest.strip_prefix(*part));
         rest.is_some()
     }
 
     /// The name by the columns, for whatever its body may say.
     fn name(&self) -> String {
-        let metric = String::from_utf8_lossy(&self.metric);
-        match parse_bytes::<Params>(&self.params) {
+        let metric = String::from_utf8_lossy(self.metric);
+        match parse_bytes::<Params>(self.params) {
             Ok(params) => format!("{metric}{params}"),
-            Err(_) => format!("{metric}{}", String::from_utf8_lossy(&self.params)),
+            Err(_) => format!("{metric}{}", String::from_utf8_lossy(self.params)),
         }
     }
 }

@@ -68,21 +68,23 @@ pub(super) fn derived(
             }
             Ok(estimate) => {
                 record.notes = estimate.notes;
+                let rests_on = |one: &&Record| derived.rests_on(&case.params, one, &so_far);
+                let inputs: Vec<&Record> = known.iter().filter(rests_on).collect();
                 record.summary = match estimate.quotient {
                     Some(quotient) => {
                         statistics::summarise_quotients(&estimate.per_process, quotient)
                     }
                     None => statistics::summarise_estimates(&estimate.per_process),
                 };
-                if let Some(summary) = record.summary.as_mut().filter(|_| estimate.difference) {
-                    summary.bound = statistics::difference_bound(summary);
+                if let Some(summary) = &mut record.summary {
+                    summary.process_spins = slowest_spins(&inputs, summary.process_medians.len());
+                    if estimate.difference {
+                        summary.bound = statistics::difference_bound(summary);
+                    }
                 }
                 record.verdict = match &record.summary {
                     Some(summary) => {
-                        let inputs = known.iter();
-                        let inputs =
-                            inputs.filter(|one| derived.rests_on(&case.params, one, &so_far));
-                        of_estimate(about, summary, estimate.doubts, inputs)
+                        of_estimate(about, summary, estimate.doubts, inputs.iter().copied())
                     }
                     None => Verdict::because(
                         State::Unavailable,
@@ -100,6 +102,22 @@ pub(super) fn derived(
         set_prediction(&mut record, prediction);
         known.push(record);
     }
+}
+
+/// The reference spins of a result that was computed process by process: of each process the
+/// slowest of those it rests on. None where one of them has no such spin for every process.
+fn slowest_spins(inputs: &[&Record], processes: usize) -> Vec<f64> {
+    let mut slowest = Vec::new();
+    for summary in inputs.iter().filter_map(|input| input.summary.as_ref()) {
+        if summary.process_spins.len() != processes {
+            return Vec::new();
+        }
+        slowest.resize(processes, 0.0);
+        for (slowest, spin) in slowest.iter_mut().zip(&summary.process_spins) {
+            *slowest = spin.max(*slowest);
+        }
+    }
+    slowest
 }
 
 /// The verdict on a derived result: what its computation itself found against it stands first.
@@ -283,7 +301,22 @@ fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::Params;
+
     use super::*;
+
+    #[test]
+    fn a_computed_result_met_the_slowest_core_that_its_inputs_met() {
+        let with = |spins: &[f64]| {
+            let summary = Summary { process_spins: spins.to_vec(), ..Summary::default() };
+            let (about, case) = (fathom_probes::REGISTRY[0].about(), Case::usual(Params::none()));
+            Record { summary: Some(summary), ..empty(about, &case) }
+        };
+        let (one, other, none) = (with(&[1.0, 3.0]), with(&[2.0, 2.0]), with(&[]));
+        assert_eq!(slowest_spins(&[&one, &other], 2), [2.0, 3.0]);
+        assert!(slowest_spins(&[&one, &none], 2).is_empty(), "one of them has none");
+        assert!(slowest_spins(&[&one], 3).is_empty(), "of another process");
+    }
 
     #[test]
     fn what_a_computation_says_against_its_number_makes_it_noisy() {

@@ -33,28 +33,31 @@ pub(super) fn slow_rounds(spins: &[(u64, f64)]) -> Vec<bool> {
     spins.windows(2).map(|pair| pair[0].1.min(pair[1].1) > SLOW_MIN * fastest).collect()
 }
 
-/// A chain of register additions, each of which needs the one before.
+/// A chain of register additions, each of which needs the one before. One copy of it, aligned:
+/// inlined, where it came to lie would decide whether an iteration takes one cycle or two.
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 pub(super) fn chain(iterations: u64) -> u64 {
     let mut sum: u64 = 1;
     // SAFETY: register arithmetic only.
     unsafe {
         core::arch::asm!(
-            "2:", "add {sum}, {step}", "dec {count}", "jnz 2b",
+            ".p2align 6", "2:", "add {sum}, {step}", "dec {count}", "jnz 2b",
             sum = inout(reg) sum, step = in(reg) 3u64, count = inout(reg) iterations => _,
             options(nomem, nostack));
     }
     sum
 }
 
-/// A chain of register additions, each of which needs the one before.
+/// A chain of register additions, each of which needs the one before. One copy of it, aligned.
 #[cfg(target_arch = "aarch64")]
+#[inline(never)]
 pub(super) fn chain(iterations: u64) -> u64 {
     let mut sum: u64 = 1;
     // SAFETY: register arithmetic only.
     unsafe {
         core::arch::asm!(
-            "2:", "add {sum}, {sum}, {step}", "subs {count}, {count}, #1", "b.ne 2b",
+            ".p2align 6", "2:", "add {sum}, {sum}, {step}", "subs {count}, {count}, #1", "b.ne 2b",
             sum = inout(reg) sum, step = in(reg) 3u64, count = inout(reg) iterations => _,
             options(nomem, nostack));
     }

@@ -29,6 +29,7 @@ const DRIFT_MIN: usize = 6;
 struct Process {
     values: Vec<f64>,
     undisturbed: Vec<f64>,
+    spin_ns: Option<f64>,
 }
 
 impl Process {
@@ -49,6 +50,7 @@ impl Process {
         Self {
             values: finite().map(|(&v, _)| v).collect(),
             undisturbed: finite().filter(|&(_, &disturbed)| !disturbed).map(|(&v, _)| v).collect(),
+            spin_ns: sample.spin_ns,
         }
     }
 }
@@ -74,10 +76,13 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     in_order.sort_by_key(|sample| sample.process);
     let processes: Vec<Process> =
         in_order.into_iter().map(Process::of).filter(|p| !p.values.is_empty()).collect();
+    // No clock tells a fraction of a nanosecond.
+    let spins: Option<Vec<f64>> = processes.iter().map(|p| p.spin_ns.map(f64::round)).collect();
     let pooled: Vec<f64> = processes.iter().flat_map(|p| p.values.iter().copied()).collect();
     let medians: Vec<f64> = processes.iter().filter_map(|p| median(&p.values)).collect();
 
     let mut summary = estimate_of(&medians)?;
+    summary.process_spins = spins.unwrap_or_default();
     describe(&mut summary, &pooled)?;
     if let [only] = processes.as_slice() {
         let interval = interval_within(&only.values, summary.median);

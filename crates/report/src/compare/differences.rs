@@ -38,6 +38,11 @@ pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
     differences
 }
 
+/// Whether both runs were taken on one machine that was set up in one way.
+pub(super) fn have_one_machine(a: &Document, b: &Document) -> bool {
+    machine(a) == machine(b)
+}
+
 fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
     let known = |fact: Option<String>| match fact {
         Some(fact) if fact.is_empty() => "none".to_owned(),

@@ -4,12 +4,14 @@
 //! what changed and how sure that is; what follows from it, such as an exit status, is for the
 //! caller, who has [`Comparison::regressions`].
 
+mod core_speed;
 mod differences;
 mod families;
 mod noise;
 mod render;
 mod weigh;
 
+pub use core_speed::SlowCore;
 pub use differences::{Difference, differences};
 pub use noise::{Noise, NoiseBy};
 pub use render::render;
@@ -19,6 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_record::{Better, Document, MetricId, Params, Record, RunState, State, Unit};
 use serde::Serialize;
 
+use self::core_speed::Quickest;
+use self::weigh::Taken;
 use crate::cells::Shown;
 use crate::quantity::at_most;
 
@@ -44,6 +48,9 @@ pub struct Comparison {
     pub noise_runs: usize,
     /// In what the machines and the runs themselves differ.
     pub differences: Vec<Difference>,
+    /// How many times slower the core itself was throughout B than in A, by the quickest reference
+    /// spin of each; absent where it was as fast.
+    pub core: Option<f64>,
     /// What could be compared: by weight of the word, then by size of the change.
     pub rows: Vec<Compared>,
     /// What is in both and could not be compared.
@@ -127,9 +134,9 @@ pub struct Compared {
     pub b: f64,
     /// Runs of A that have it.
     pub runs_a: usize,
-    /// Processes in A, of all its runs.
+    /// Processes in A, of all its runs, without those left out.
     pub processes_a: usize,
-    /// Processes in B.
+    /// Processes in B, likewise.
     pub processes_b: usize,
     /// Whether A's record is noisy.
     pub noisy_a: bool,
@@ -148,6 +155,8 @@ pub struct Compared {
     pub noise: Option<f64>,
     /// The runs that tell it.
     pub noise_by: Option<NoiseBy>,
+    /// Processes that met a slow core, where some did.
+    pub slow_core: Option<SlowCore>,
     /// What it amounts to.
     pub word: Word,
 }
@@ -187,7 +196,7 @@ pub enum Word {
     WithinNoise,
     /// Enough processes, and no change above 1 % that the interval bears out.
     NoChange,
-    /// Too few processes to tell.
+    /// Too few processes to tell, or too few that met a core at full speed.
     CannotTell,
 }
 
@@ -232,22 +241,23 @@ pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparis
 /// Without a run to compare against.
 pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
     let (newest, others) = newest_of(a);
-    let (in_a, in_b) = (by_case(a), by_case(&[b]));
+    let quickest = Quickest::of(a, b);
+    let (in_a, in_b) = (by_case(a, &quickest), by_case(&[b], &quickest));
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
     for (key @ (metric, params), records_a) in &in_a {
         let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
-        let obstacles = records_a.iter().map(|record| obstacle(record, record_b));
+        let obstacles = records_a.iter().map(|taken| obstacle(taken.record, record_b.record));
         let (fit, unfit): (Vec<_>, Vec<_>) =
             records_a.iter().zip(obstacles).partition(|(_, why)| why.is_none());
-        let fit: Vec<&Record> = fit.into_iter().map(|(record, _)| *record).collect();
+        let fit: Vec<Taken<'_>> = fit.into_iter().map(|(taken, _)| *taken).collect();
         match unfit.into_iter().last() {
             Some((_, Some(reason))) if fit.is_empty() => not_comparable.push(NotComparable {
                 metric: (*metric).clone(),
                 params: (*params).clone(),
                 reason,
             }),
-            _ => rows.extend(weigh::weigh(&fit, record_b, noise.of(metric, params), seed)),
+            _ => rows.extend(weigh::weigh(&fit, *record_b, noise.of(metric, params), seed)),
         }
     }
     not_comparable.extend(other_parameters(&in_a, &in_b));
@@ -271,6 +281,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         seed,
         noise_runs: noise.runs(),
         differences: differences(newest, b),
+        core: core_speed::change(newest, b),
         rows,
         not_comparable,
         only_a: only(&in_a, &in_b),
@@ -304,12 +315,16 @@ impl Compared {
 }
 
 /// The records of each case, one of each run that has it.
-type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<&'a Record>>;
+type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<Taken<'a>>>;
 
-fn by_case<'a>(documents: &[&'a Document]) -> ByCase<'a> {
+fn by_case<'a>(documents: &[&'a Document], quickest: &Quickest<'_>) -> ByCase<'a> {
     let mut cases = ByCase::new();
-    for record in documents.iter().flat_map(|document| &document.records) {
-        cases.entry((&record.metric, &record.params)).or_default().push(record);
+    for document in documents {
+        let full_speed = quickest.spin_of(document);
+        for record in &document.records {
+            let taken = Taken { record, full_speed };
+            cases.entry((&record.metric, &record.params)).or_default().push(taken);
+        }
     }
     cases
 }

@@ -53,7 +53,7 @@ impl Noise {
         for outline in &alike {
             for headline in &outline.headlines {
                 if let Some(value) = headline.value.filter(|value| *value > 0.0) {
-                    let case = (headline.metric.clone(), headline.params.clone());
+                    let case = (headline.metric.clone(), Params::clone(&headline.params));
                     let run = outline.document.run.id.as_str();
                     headlines.entry(case).or_default().push((run, value));
                 }

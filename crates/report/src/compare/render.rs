@@ -105,11 +105,20 @@ fn sides(comparison: &Comparison, width: usize) -> String {
         differences.iter().enumerate().map(fact).collect()
     };
     text += &facts("in A", &comparison.within_a);
-    if comparison.differences.is_empty() {
-        let nothing = "in nothing that was recorded of machine and run";
-        return text + &labelled("differ", nothing, width);
-    }
-    text + &facts("differ", &comparison.differences)
+    text += &match comparison.differences.as_slice() {
+        [] => labelled("differ", "in nothing that was recorded of machine and run", width),
+        differences => facts("differ", differences),
+    };
+    text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
+}
+
+fn core_words(core: f64) -> String {
+    let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
+    format!(
+        "throughout {side} the core itself was {} times slower than in {other}, by a spin of fixed \
+         work",
+        short(times)
+    )
 }
 
 fn side_words(side: &Side) -> String {
@@ -236,7 +245,9 @@ fn style(word: Word) -> Style {
 }
 
 fn foot(comparison: &Comparison, columns: &Columns) -> String {
-    let has = |word| comparison.rows.iter().any(|row| row.word == word);
+    let is_few = |row: &Compared| {
+        row.word == Word::CannotTell && row.slow_core.is_none_or(|slow| slow.left_out)
+    };
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     if columns.interval.is_some() {
         notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
@@ -250,7 +261,8 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
         notes.push("p: Mann–Whitney on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
-    if has(Word::CannotTell) {
+    notes.extend(core_notes(comparison));
+    if comparison.rows.iter().any(is_few) {
         notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
@@ -281,6 +293,31 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
         0 => {}
         1 => notes.push(format!("1 case rests on fewer than the {runs} runs of A")),
         _ => notes.push(format!("{fewer} cases rest on fewer than the {runs} runs of A")),
+    }
+    notes
+}
+
+/// What became of processes that met a slow core.
+fn core_notes(comparison: &Comparison) -> Vec<String> {
+    let count = |left_out: bool| {
+        let slow = comparison.rows.iter().filter_map(|row| row.slow_core);
+        slow.filter(|slow| slow.left_out == left_out).count()
+    };
+    let cases =
+        |count: usize| if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
+    let mut notes = Vec::new();
+    if count(true) > 0 {
+        notes.push(format!(
+            "{} without the processes that met a slow core, by the reference spin between their \
+             rounds",
+            cases(count(true))
+        ));
+    }
+    if count(false) > 0 {
+        notes.push(format!(
+            "{} that nobody can tell: too few of their processes met a core at full speed",
+            cases(count(false))
+        ));
     }
     notes
 }

@@ -3,8 +3,9 @@
 use fathom_record::statistics::{
     benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
 };
-use fathom_record::{Better, Record, State, Summary, Unit};
+use fathom_record::{Better, Record, State, Unit};
 
+use super::core_speed::{Process, leave_out_slow, processes};
 use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, NoiseBy, Word};
 
 /// Processes on either side from which on a change may be called one.
@@ -12,14 +13,29 @@ const PROCESSES_MIN: usize = 8;
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
 
+/// A record, and the reference spin of a core at full speed in its run.
+#[derive(Clone, Copy)]
+pub(super) struct Taken<'a> {
+    pub(super) record: &'a Record,
+    pub(super) full_speed: Option<f64>,
+}
+
 /// Compares the records of A, one of each run, with that of B. Their numbers stand and have one
 /// unit. `None` where one side has no median.
 ///
 /// `kept` is the share by which kept runs of this case lie apart where nothing was changed.
-pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> Option<Compared> {
-    let runs: Vec<Vec<f64>> =
-        a.iter().filter_map(|one| one.summary.as_ref()).map(medians).collect();
-    let (first, in_a, in_b) = (a.first()?, runs.concat(), medians(b.summary.as_ref()?));
+pub(super) fn weigh(
+    a: &[Taken<'_>],
+    b: Taken<'_>,
+    kept: Option<f64>,
+    seed: u64,
+) -> Option<Compared> {
+    let first = a.first()?.record;
+    let runs = a.iter().filter_map(|taken| processes(taken.record, taken.full_speed));
+    let (mut runs, mut in_b) = (runs.collect(), processes(b.record, b.full_speed)?);
+    let slow_core = leave_out_slow(&mut runs, &mut in_b);
+    let runs: Vec<Vec<f64>> = runs.iter().map(|run| medians(run)).collect();
+    let (in_a, in_b, b) = (runs.concat(), medians(&in_b), b.record);
     let ratio = ratio_to_runs(&runs, &in_b, seed);
     let (noise, noise_by) = match (kept, between(&runs)) {
         (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
@@ -29,6 +45,7 @@ pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> 
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
     let word = match &ratio {
         None => Word::CannotTell,
+        Some(_) if slow_core.is_some_and(|slow| !slow.left_out) => Word::CannotTell,
         Some(ratio) => {
             let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
             let effect = ratio.ratio.ln().abs().exp_m1();
@@ -52,7 +69,7 @@ pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> 
         runs_a: runs.len(),
         processes_a: in_a.len(),
         processes_b: in_b.len(),
-        noisy_a: a.iter().any(|record| record.verdict.state == State::Noisy),
+        noisy_a: a.iter().any(|taken| taken.record.verdict.state == State::Noisy),
         noisy_b: b.verdict.state == State::Noisy,
         ratio: ratio.map(|ratio| ratio.ratio),
         interval: ratio.map(|ratio| [ratio.low, ratio.high]),
@@ -60,6 +77,7 @@ pub(super) fn weigh(a: &[&Record], b: &Record, kept: Option<f64>, seed: u64) -> 
         p_adjusted: None,
         noise,
         noise_by,
+        slow_core,
         word,
     })
 }
@@ -72,11 +90,8 @@ fn between(runs: &[Vec<f64>]) -> Option<f64> {
     next_within(&logarithms).map(f64::exp_m1)
 }
 
-/// The finite process medians; the headline alone where there are none.
-fn medians(summary: &Summary) -> Vec<f64> {
-    let medians = summary.process_medians.iter().copied();
-    let medians: Vec<f64> = medians.filter(|median| median.is_finite()).collect();
-    if medians.is_empty() { vec![summary.median] } else { medians }
+fn medians(processes: &[Process]) -> Vec<f64> {
+    processes.iter().map(|process| process.median).collect()
 }
 
 fn changed_word(grew: bool, few: bool, record: &Record) -> Word {

@@ -9,6 +9,8 @@ mod render;
 pub use render::render;
 
 use std::collections::BTreeMap;
+use std::panic::resume_unwind;
+use std::thread;
 
 use fathom_record::statistics::{Strictness, change_points};
 use fathom_record::{Better, Document, Headline, Outline, Params, State, Unit};
@@ -118,10 +120,10 @@ pub fn history(
     let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
         ours.partition(|one| is_imposed(&one.document));
     let mut numbers: BTreeMap<&Params, usize> = BTreeMap::new();
-    let mut cases: Vec<Vec<(&Document, &Headline)>> = Vec::new();
+    let mut cases: Vec<Case<'_>> = Vec::new();
     for run in &ours {
         for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
-            let number = *numbers.entry(&headline.params).or_insert(cases.len());
+            let number = *numbers.entry(&*headline.params).or_insert(cases.len());
             match cases.get_mut(number) {
                 // A record in another unit is another quantity under an old name.
                 Some(case) if case[0].1.unit != headline.unit => {}
@@ -133,11 +135,28 @@ pub fn history(
     History {
         metric: metric.to_owned(),
         host: host.to_owned(),
-        series: cases.iter().map(|case| series(case)).collect(),
+        series: all_series(&cases),
         imposed: imposed.into_iter().map(|one| one.document.run.id.clone()).collect(),
         without,
         other_hosts,
     }
+}
+
+/// A case in the runs that have it, oldest first.
+type Case<'a> = Vec<(&'a Document, &'a Headline)>;
+
+/// The series of all cases, shared out among the CPUs: what changed takes time with the square of
+/// their length.
+fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let share = cases.len().div_ceil(threads).max(1);
+    let of_share = |cases: &[Case<'_>]| cases.iter().map(|case| series(case)).collect();
+    thread::scope(|scope| {
+        let start = |cases| scope.spawn(move || -> Vec<Series> { of_share(cases) });
+        let workers: Vec<_> = cases.chunks(share).map(start).collect();
+        let done = workers.into_iter().map(|it| it.join().unwrap_or_else(|it| resume_unwind(it)));
+        done.flatten().collect()
+    })
 }
 
 /// Whether a laboratory had a hand in the run.
@@ -172,7 +191,7 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
         }
     };
     let changes = change_points(&values, &STRICTNESS).into_iter().map(change).collect();
-    let (params, unit, better) = (first.params.clone(), first.unit, first.better);
+    let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
     Series { params, unit, better, points, changes }
 }
 

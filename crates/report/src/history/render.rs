@@ -62,13 +62,13 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
         true => "all".to_owned(),
         false => case(&series.params),
     };
-    let shown: Vec<String> =
-        series.points.iter().filter_map(|point| measured(point, series.unit)).collect();
-    let runs = match shown.len() {
+    let has_one = |point: &&Point| point.value.or(point.bound).is_some();
+    let runs = match series.points.iter().filter(has_one).count() {
         1 => "1 run".to_owned(),
         count => format!("{count} runs"),
     };
-    let newest = shown.last().map_or(NOTHING, String::as_str);
+    let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
+    let newest = newest.unwrap_or_else(|| NOTHING.to_owned());
     let name_width = (width / 3).min(36);
     // A name that is cut could be another's.
     let (above, beside) = match width_of(&name) > name_width {

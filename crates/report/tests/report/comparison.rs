@@ -6,7 +6,8 @@ use fathom_record::{
 };
 use fathom_report::Layout;
 use fathom_report::compare::{
-    Compared, Noise, NoiseBy, Word, compare, compare_to_all, differences, render,
+    Compared, Comparison, Noise, NoiseBy, SlowCore, Word, compare, compare_to_all, differences,
+    render,
 };
 
 /// A record of `count` processes around `median`.
@@ -131,6 +132,81 @@ fn a_run_that_is_noisy_as_a_whole_lets_nothing_be_more_than_looks() {
     assert_eq!((comparison.regressions(0.0).count(), comparison.undecided()), (0, 1));
     let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
     assert!(text.contains("noisy as a whole") && text.contains("came and went"), "{text}");
+}
+
+/// Five processes with these medians and these spins.
+fn spun(number: usize, medians: [f64; 5], spins: [f64; 5]) -> Document {
+    let mut run = run(number, medians[2], 5);
+    let summary = run.records[0].summary.as_mut().expect("it was measured");
+    (summary.process_medians, summary.process_spins) = (medians.into(), spins.into());
+    run
+}
+
+/// As it is printed, on one line.
+fn said(comparison: &Comparison) -> String {
+    let text = plain(&render(comparison, &Layout { width: 140, ..Layout::default() }));
+    text.split_whitespace().collect::<Vec<&str>>().join(" ")
+}
+
+/// What a neighbour did to some processes of one run is no change, and what they hide is found.
+#[test]
+fn processes_that_met_a_slow_core_are_held_against_none() {
+    const QUICK: [f64; 5] = [8913.0, 8903.0, 8913.0, 8923.0, 8913.0];
+    let slow = |share: f64, of: &[usize]| {
+        let mut spins = QUICK;
+        of.iter().for_each(|at| spins[*at] *= share);
+        spins
+    };
+    let told = |a: &Document, b: &Document| {
+        let comparison = compare(a, b, &Noise::default(), 7);
+        (comparison.rows[0].clone(), comparison)
+    };
+    let a = spun(1, [100.0, 100.1, 99.9, 100.0, 100.2], QUICK);
+    // Five per cent more beneath a process that a neighbour made slower still.
+    let (row, comparison) =
+        told(&a, &spun(2, [105.0, 105.1, 160.0, 105.0, 104.9], slow(1.9, &[2])));
+    assert_eq!((row.word, row.processes_a, row.processes_b), (Word::LooksSlower, 5, 4), "{row:?}");
+    assert_eq!(row.slow_core, Some(SlowCore { a: 0, b: 1, left_out: true }));
+    assert!((row.ratio.unwrap() - 1.05).abs() < 0.002, "{row:?}");
+    let text = said(&comparison);
+    assert!(text.contains("1 case without the processes that met a slow core"), "{text}");
+    // Without the spin the neighbour is a change, and with it nobody can tell.
+    let met = [130.0, 160.0, 160.1, 160.2, 160.3];
+    assert_eq!(told(&a, &spun(2, met, QUICK)).0.word, Word::LooksSlower);
+    let (row, comparison) = told(&a, &spun(2, met, slow(1.9, &[1, 2, 3, 4])));
+    assert_eq!((row.word, row.processes_b), (Word::CannotTell, 5), "{row:?}");
+    assert_eq!(row.slow_core, Some(SlowCore { a: 0, b: 4, left_out: false }));
+    assert_eq!((comparison.core, comparison.undecided()), (None, 1));
+    let text = said(&comparison);
+    assert!(text.contains("1 case that nobody can tell: too few"), "{text}");
+    assert!(!text.contains("8 on either side"), "more processes are no help: {text}");
+    // A process just short of slow is as good as any.
+    let (row, _) = told(&a, &spun(2, [103.0; 5], slow(1.04, &[0, 1, 2])));
+    assert_eq!((row.word, row.slow_core), (Word::LooksSlower, None));
+}
+
+/// A core that is slower throughout is said; of another machine it is the machine.
+#[test]
+fn a_core_that_was_slow_throughout_is_said_and_another_machine_has_a_scale_of_its_own() {
+    let spun = |number, median: f64, spin| spun(number, [median; 5], [spin; 5]);
+    let (a, mut b) = (spun(1, 100.0, 8913.0), spun(2, 150.0, 13_370.0));
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    assert_eq!(comparison.rows[0].word, Word::CannotTell);
+    assert!((comparison.core.unwrap() - 1.5).abs() < 0.001, "{:?}", comparison.core);
+    let text = said(&comparison);
+    assert!(
+        text.contains("throughout B the core itself was 1.500 times slower than in A"),
+        "{text}"
+    );
+    b.host.cpu.governor = Some("powersave".to_owned());
+    let comparison = compare(&a, &b, &Noise::default(), 7);
+    assert_eq!((comparison.rows[0].word, comparison.rows[0].slow_core), (Word::LooksSlower, None));
+    let text = said(&compare(&b, &a, &Noise::default(), 7));
+    assert!(text.contains("throughout A the core itself was 1.500 times slower"), "{text}");
+    // Several runs of A: one of them met a slow core in every process, and says nothing.
+    let quick = [spun(1, 100.0, 8913.0), spun(2, 160.0, 17_000.0), spun(3, 100.1, 8903.0)];
+    let row = compare_to_all(&quick.each_ref(), &spun(9, 100.0, 8913.0), &Noise::default(), 7);
+    assert_eq!((row.rows[0].runs_a, row.rows[0].processes_a), (2, 10), "{:?}", row.rows[0]);
 }
 
 /// A run of its own id, of one metric on `count` processes around `median`.
