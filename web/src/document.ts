@@ -853,9 +853,9 @@ export interface Summary {
    */
   process_medians: number[];
   /**
-   * The reference spin of each process in the same order, in whole nanoseconds: fixed work, timed
-   * between its rounds, which tells how fast the core itself was meanwhile. Of a derived result
-   * the slowest of those it was computed from. Empty where not every process has one.
+   * The reference spin of each process in the same order, in whole nanoseconds: fixed work,
+   * timed between its rounds, which tells how fast the core itself was meanwhile. Of a derived
+   * result the slowest of those it was computed from. Empty where not every process has one.
    */
   process_spins?: number[];
   /**

@@ -310,7 +310,10 @@ mod tests {
 
     #[test]
     fn pairs_that_say_that_the_core_was_slow_are_told_apart() {
-        let row = |word: &str, left_out: bool| json!({"metric": "cpu.call", "word": word, "slow_core": {"left_out": left_out}});
+        let row = |word: &str, left_out: bool| {
+            let slow_core = json!({"left_out": left_out});
+            json!({"metric": "cpu.call", "word": word, "slow_core": slow_core})
+        };
         let quiet = json!({"metric": "cpu.call", "word": "cannot_tell", "slow_core": null});
         let of = |rows: &[Value]| is_spoiled(&json!({"rows": rows}), "cpu.call");
         assert!(of(&[row("cannot_tell", false), row("cannot_tell", false), quiet.clone()]));

@@ -56,9 +56,9 @@ pub struct Summary {
     pub clock_floor: Option<f64>,
     /// The median of each process, in the order of their numbers: what comparisons are made on.
     pub process_medians: Vec<f64>,
-    /// The reference spin of each process in the same order, in whole nanoseconds: fixed work, timed
-    /// between its rounds, which tells how fast the core itself was meanwhile. Of a derived result
-    /// the slowest of those it was computed from. Empty where not every process has one.
+    /// The reference spin of each process in the same order, in whole nanoseconds: fixed work,
+    /// timed between its rounds, which tells how fast the core itself was meanwhile. Of a derived
+    /// result the slowest of those it was computed from. Empty where not every process has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process_spins: Vec<f64>,
 }
