@@ -3,13 +3,22 @@
 import type { Compared, Contents, Result } from './contents';
 import { letter, nameOf } from './contents';
 import { element } from './element';
-import { NOTHING, factor, range } from './quantity';
+import { NOTHING, factor, factorLimits } from './quantity';
 
 /** `1 kept run`, `2 kept runs`. */
 export const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
 
-const wordOf = ({ word }: Compared): string => word.replaceAll('_', ' ');
+const wordOf = ({ word, slow_core: slow }: Compared): string =>
+  word === 'cannot_tell' && slow != null && !slow.left_out
+    ? 'slow core'
+    : word.replaceAll('_', ' ');
+
+/** `1 looks slower`, `2 look slower`, `3 undecided`. */
+function countedWord(word: string, count: number): string {
+  if (word === 'cannot tell') return `${count} undecided`;
+  return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
+}
 
 /** What is known of how far runs lie apart where nothing was changed. */
 function noiseText(rows: Compared[], runs: number): string {
@@ -42,9 +51,10 @@ function coreText(rows: Compared[], core: number | null | undefined): string {
     said.push(`In ${counted(cases(true), 'case')} processes that met a slow core are left out.`);
   }
   if (cases(false) > 0) {
+    const [count, their] = [cases(false), cases(false) === 1 ? 'its' : 'their'];
     said.push(
-      `Of ${counted(cases(false), 'case')} too few processes met a core at full speed for ` +
-        'anybody to tell.',
+      `${counted(count, 'case')} cannot be judged: too few of ${their} processes met a core at ` +
+        'full speed.',
     );
   }
   return said.map((sentence) => ` ${sentence}`).join('');
@@ -74,7 +84,7 @@ export function compared({ comparison }: Contents): Node[] {
   }
   const words = new Map<string, number>();
   for (const row of rows) words.set(wordOf(row), (words.get(wordOf(row)) ?? 0) + 1);
-  const counts = [...words].map(([word, count]) => `${count} ${word}`);
+  const counts = [...words].map(([word, count]) => countedWord(word, count));
   if (not.length > 0) counts.push(`${not.length} not comparable`);
   const noise = rows.length > 0 ? ` ${noiseText(rows, runs)}` : '';
   const lead = `From A to B: ${counts.join(', ')}.${noise}${coreText(rows, core)}`;
@@ -105,6 +115,15 @@ export interface Change {
   /** What it amounts to, or why there is none. */
   word: string;
   interval: [number, number] | null;
+  /** What it was not made from, where that is beside it. */
+  without?: string;
+}
+
+/** Processes that a ratio leaves out, though the values beside it have them. */
+function leftOut({ slow_core: slow }: Compared): string | undefined {
+  if (slow == null || !slow.left_out) return undefined;
+  const sides = [slow.a > 0 && `${slow.a} of A`, slow.b > 0 && `${slow.b} of B`];
+  return `without processes on a slow core (${sides.filter(Boolean).join(', ')})`;
 }
 
 /** What the comparison says of each case of the two runs. */
@@ -112,7 +131,9 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   const all = new Map<string, Change>();
   const without = { ratio: null, interval: null };
   for (const row of comparison?.rows ?? []) {
-    all.set(nameOf(row), { ratio: row.ratio, interval: row.interval, word: wordOf(row) });
+    const without = leftOut(row);
+    const change = { ratio: row.ratio, interval: row.interval, word: wordOf(row) };
+    all.set(nameOf(row), without === undefined ? change : { ...change, without });
   }
   for (const one of comparison?.not_comparable ?? [])
     all.set(nameOf(one), { ...without, word: one.reason });
@@ -124,13 +145,14 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
 }
 
 /** A ratio with its interval and its word, as the parts of a cell. */
-export function changeCell({ ratio, interval, word }: Change): (Node | string)[] {
+export function changeCell({ ratio, interval, word, without }: Change): (Node | string)[] {
   const value = ratio === null ? NOTHING : factor(ratio);
-  const ends = interval && range(interval[0], interval[1], 'ratio', 3);
+  const ends = interval && ratio !== null ? factorLimits(interval, ratio) : null;
   return [
     value,
     ...(ends === null ? [] : [element('small', {}, ends)]),
     ...(word === '' ? [] : [element('small', { class: 'word' }, word)]),
+    ...(without === undefined ? [] : [element('small', {}, without)]),
   ];
 }
 

@@ -118,6 +118,12 @@ export function factor(ratio: number): string {
   return `${ratio.toFixed(Math.min(3, decimalsFor(ratio, 3)))} ×`;
 }
 
+/** The limits of a ratio, in its own decimals: else it may seem to lie outside of them. */
+export function factorLimits([low, high]: [number, number], ratio: number): string {
+  const decimals = Math.min(3, decimalsFor(ratio, 3));
+  return `${low.toFixed(decimals)}–${high.toFixed(decimals)}`;
+}
+
 /** A size that is exact: `64 KiB`, `1.5 MiB`, `1500 B`. */
 export function binarySize(bytes: number): string {
   let [size, symbol] = [bytes, 'B'];

@@ -7,7 +7,18 @@ import { runnerImport } from 'vite';
 
 const path = fileURLToPath(new URL('../src/quantity.ts', import.meta.url));
 const { module } = await runnerImport(path);
-const { atMost, binarySize, percent, quantity, range } = module;
+const { atMost, binarySize, factor, factorLimits, percent, quantity, range } = module;
+
+test('a ratio lies between its limits in print, too', () => {
+  for (const [ratio, limits, text] of [
+    [0.9992, [0.9988, 1.0122], '0.999–1.012'],
+    [1.05, [1.0491, 1.0512], '1.05–1.05'],
+    [12.3, [9.87, 15.02], '9.9–15.0'],
+  ]) {
+    assert.equal(factorLimits(limits, ratio), text);
+    assert.ok(factor(ratio).startsWith(String(ratio).slice(0, 4)));
+  }
+});
 
 test('measured values have four figures and the unit a person would choose', () => {
   for (const [value, unit, text] of [

@@ -42,6 +42,8 @@ struct Told {
     spoiled: usize,
     /// Cases that nothing was done to.
     untouched: usize,
+    /// Those of them of which a slow core let nobody tell anything.
+    silent: usize,
     /// Those of them that were flagged.
     flagged: Vec<String>,
 }
@@ -62,8 +64,9 @@ impl Told {
         }
     }
 
+    /// Of those that a slow core left to be judged: silence is no merit.
     fn flagged_share(&self) -> f64 {
-        self.flagged.len() as f64 / self.untouched.max(1) as f64
+        self.flagged.len() as f64 / (self.untouched - self.silent).max(1) as f64
     }
 
     /// Counts the rows of a comparison that are not of `touched`.
@@ -71,6 +74,7 @@ impl Told {
         self.pairs += 1;
         for row in rows(comparison).filter(|row| !touched(row)) {
             self.untouched += 1;
+            self.silent += usize::from(row["slow_core"]["left_out"] == false);
             if is_flagged(row) {
                 let params = row["params"].to_string();
                 self.flagged.push(format!("{}{params}", row["metric"].as_str().unwrap_or("?")));
@@ -108,7 +112,10 @@ pub(crate) fn run(program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
     let mut broken = Vec::new();
 
     let same = unchanged(&bench, runs, metrics)?;
-    println!("A/A: {} pairs, {} cases, {}", same.pairs, same.untouched, told_flags(&same));
+    println!("A/A: {} pairs: {}", same.pairs, told_flags(&same));
+    if 2 * same.silent > same.untouched {
+        broken.push("the machine is not quiet enough to tell anything");
+    }
     if same.flagged_share() > FLAGGED_MAX {
         broken.push("the unchanged machine is called changed too often");
     }
@@ -146,7 +153,9 @@ fn told_flags(told: &Told) -> String {
     names.dedup();
     let shown = names.iter().take(8).cloned().collect::<Vec<String>>().join(" ");
     let count = told.flagged.len();
-    format!("{count} flagged ({:.1} %) {shown}", 100.0 * told.flagged_share())
+    let (share, judged) = (100.0 * told.flagged_share(), told.untouched - told.silent);
+    let silent = told.silent;
+    format!("{count} of {judged} flagged ({share:.1} %), {silent} more met a slow core; {shown}")
 }
 
 fn unchanged(bench: &Bench, runs: usize, metrics: &[&str]) -> Result<Told> {

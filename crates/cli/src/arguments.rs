@@ -369,8 +369,9 @@ pub struct CompareArguments {
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
     /// Exit with status 3 where a metric is worse by more than this (a time that grew, a rate that
-    /// fell), and that remains when the number of metrics is allowed for; or where nothing can be
-    /// decided, since one side has fewer than 8 processes (--quick has 5) or is noisy as a whole.
+    /// fell), and that remains when the number of metrics is allowed for; or where one looks so
+    /// or none can be decided, since one side has fewer than 8 processes (--quick has 5), is noisy
+    /// as a whole, or met a core that others made slow.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
     /// Seed of the bootstrap.

@@ -217,12 +217,14 @@ pub enum StoreError {
         run: String,
     },
     /// No run answers to this name.
-    #[error("find run {name}: {}; `fathom show --runs` lists them", none_of(*runs))]
+    #[error("find run {name}: {}; `fathom show --runs` lists them", none_of(*runs, *empty))]
     NoSuchRun {
         /// What was asked for.
         name: String,
         /// How many runs the store has.
         runs: u32,
+        /// How many of them have no record, and are never `latest`.
+        empty: u32,
     },
     /// Several runs answer to this prefix.
     #[error("find run {name}: it could be {}; give more digits", listed(candidates))]
@@ -361,11 +363,15 @@ fn lower_first(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_lowercase().chain(chars).collect())
 }
 
-fn none_of(runs: u32) -> String {
-    match runs {
-        0 => "the store has no runs".to_owned(),
-        1 => "no such run among the 1 in the store".to_owned(),
+fn none_of(runs: u32, empty: u32) -> String {
+    let none = match runs {
+        0 => return "the store has no runs".to_owned(),
         n => format!("no such run among the {n} in the store"),
+    };
+    match empty {
+        0 => none,
+        1 => format!("{none}, 1 of which has no result and is never `latest`"),
+        n => format!("{none}, {n} of which have no result and are never `latest`"),
     }
 }
 

@@ -73,10 +73,12 @@ impl Store {
 
     /// The error for a name that fits nothing.
     pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
-        let runs = self
+        let query = "SELECT count(*), count(*) FILTER (WHERE NOT EXISTS
+            (SELECT 1 FROM record WHERE record.run = run.number)) FROM run";
+        let (runs, empty) = self
             .connection
-            .query_row("SELECT count(*) FROM run", [], |row| row.get(0))
+            .query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))
             .map_err(|error| self.failed("read", error))?;
-        Ok(StoreError::NoSuchRun { name: name.to_owned(), runs })
+        Ok(StoreError::NoSuchRun { name: name.to_owned(), runs, empty })
     }
 }

@@ -34,8 +34,12 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     let (undecided, all) = (comparison.undecided(), comparison.rows.len());
     match worse.as_slice() {
         [] if undecided > 0 => {
-            let why = "too few processes (8 on each side can tell: leave --quick away), or a run \
-                       that is noisy as a whole";
+            let mut why = "too few processes (8 on each side can tell: leave --quick away), or a \
+                           run that is noisy as a whole"
+                .to_owned();
+            if comparison.rows.iter().any(|row| row.is_spoiled()) {
+                why += ", or a core that others made slow";
+            }
             let (suspects, percent) =
                 (comparison.suspects(limit).count(), fathom_report::percent(limit));
             terminal::warn(&format!(
@@ -43,7 +47,8 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
                  worse by more than {percent}: {why}"
             ));
             // A gate that cannot close is none.
-            Ok(if undecided == all { Status::Incomplete } else { status })
+            let is_open = undecided < all && suspects == 0;
+            Ok(if is_open { status } else { Status::Incomplete })
         }
         [] => Ok(status),
         [first, rest @ ..] => {

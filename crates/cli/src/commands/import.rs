@@ -38,7 +38,11 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
     let mut output = Output::new();
     let Counted { new, known } = counted;
     let runs = if new == 1 { "1 run".to_owned() } else { format!("{new} runs") };
-    let beside = if known > 0 { format!("; {known} were there already") } else { String::new() };
+    let beside = match known {
+        0 => String::new(),
+        1 => "; 1 was there already".to_owned(),
+        _ => format!("; {known} were there already"),
+    };
     output.write(&format!("Kept {runs}{beside}. `fathom show --runs` lists them.\n"));
     super::printed(&output)
 }

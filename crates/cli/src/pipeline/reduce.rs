@@ -5,7 +5,7 @@ use fathom_probes::{About, Case, Derived, Known};
 use fathom_record::judge::{Expectation, judge};
 use fathom_record::{
     Agreement, Better, Cause, Document, MetricId, NoModel, Prediction, Reason, Record, Sample,
-    State, Summary, Verdict, statistics,
+    State, Summary, Unit, Verdict, Waits, statistics,
 };
 
 use super::plan::Plan;
@@ -77,7 +77,12 @@ pub(super) fn derived(
                     None => statistics::summarise_estimates(&estimate.per_process),
                 };
                 if let Some(summary) = &mut record.summary {
-                    summary.process_spins = slowest_spins(&inputs, summary.process_medians.len());
+                    let of_inputs = |one: &&Record| derived.inputs().contains(&one.metric.as_str());
+                    let spun = match inputs.as_slice() {
+                        [] => known.iter().filter(of_inputs).collect(),
+                        _ => inputs.clone(),
+                    };
+                    summary.process_spins = slowest_spins(&spun, summary.process_medians.len());
                     if estimate.difference {
                         summary.bound = statistics::difference_bound(summary);
                     }
@@ -186,6 +191,10 @@ pub(crate) fn fill(
         record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process gave a value");
         return;
     };
+    // The speed of the core is what is measured, or has no part in it.
+    if about.unit == Unit::Hertz || about.waits == Waits::ForADevice {
+        summary.process_spins.clear();
+    }
     if is_difference {
         summary.bound = statistics::difference_bound(&summary);
     }

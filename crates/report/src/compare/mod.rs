@@ -18,10 +18,10 @@ pub use render::render;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::{Better, Document, MetricId, Params, Record, RunState, State, Unit};
+use fathom_record::{Better, Cause, Document, MetricId, Params, Record, RunState, State, Unit};
 use serde::Serialize;
 
-use self::core_speed::Quickest;
+use self::core_speed::Runs;
 use self::weigh::Taken;
 use crate::cells::Shown;
 use crate::quantity::at_most;
@@ -48,8 +48,8 @@ pub struct Comparison {
     pub noise_runs: usize,
     /// In what the machines and the runs themselves differ.
     pub differences: Vec<Difference>,
-    /// How many times slower the core itself was throughout B than in A, by the quickest reference
-    /// spin of each; absent where it was as fast.
+    /// How many times slower one and the same core was throughout B than in A, by the quickest
+    /// reference spin of each; absent where it was as fast.
     pub core: Option<f64>,
     /// What could be compared: by weight of the word, then by size of the change.
     pub rows: Vec<Compared>,
@@ -73,9 +73,16 @@ impl Comparison {
         })
     }
 
-    /// Cases that look worse by more than a share, and cannot be decided.
+    /// Cases that look worse by more than a share, and cannot be decided: by few processes, since a
+    /// run is noisy as a whole, or for a slow core. What enough processes of valid runs show, and
+    /// the number of cases makes likely by chance, is not among them.
     pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
-        let looks = |row: &&Compared| matches!(row.word, Word::LooksSlower | Word::LooksWorse);
+        let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
+        let looks = move |row: &&Compared| match row.word {
+            Word::LooksSlower | Word::LooksWorse => noisy || !row.is_by_chance(),
+            Word::CannotTell => row.is_spoiled(),
+            _ => false,
+        };
         self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
     }
 
@@ -104,6 +111,8 @@ pub struct Side {
     pub planned: u64,
     /// Cases that are valid.
     pub valid: usize,
+    /// Cases that the run was stopped in the middle of.
+    pub in_part: usize,
     /// Why the run as a whole is noisy, or worse, where it is.
     pub noisy: Option<String>,
 }
@@ -227,6 +236,16 @@ impl Word {
             Self::CannotTell => "cannot tell",
         }
     }
+
+    /// The same of so many cases: `1 looks slower`, `2 look slower`.
+    fn of(self, count: usize) -> String {
+        let text = match (self, count) {
+            (Self::CannotTell, _) => "undecided".to_owned(),
+            (_, 1) => self.text().to_owned(),
+            _ => self.text().replace("looks ", "look "),
+        };
+        format!("{count} {text}")
+    }
 }
 
 /// Holds run `b` against run `a`. The same documents, noise and seed give the same comparison.
@@ -241,8 +260,8 @@ pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparis
 /// Without a run to compare against.
 pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
     let (newest, others) = newest_of(a);
-    let quickest = Quickest::of(a, b);
-    let (in_a, in_b) = (by_case(a, &quickest), by_case(&[b], &quickest));
+    let runs = Runs::of(a, b);
+    let (in_a, in_b) = (by_case(a, &runs), by_case(&[b], &runs));
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
     for (key @ (metric, params), records_a) in &in_a {
@@ -281,7 +300,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         seed,
         noise_runs: noise.runs(),
         differences: differences(newest, b),
-        core: core_speed::change(newest, b),
+        core: core_speed::change(a, b),
         rows,
         not_comparable,
         only_a: only(&in_a, &in_b),
@@ -298,6 +317,11 @@ fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
 }
 
 impl Compared {
+    /// Whether too few of its processes met a core at full speed.
+    pub fn is_spoiled(&self) -> bool {
+        self.slow_core.is_some_and(|slow| !slow.left_out)
+    }
+
     /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is
     /// worse by 50 %, as `history` has it.
     fn loss(&self) -> f64 {
@@ -306,6 +330,12 @@ impl Compared {
             (Some(ratio), Better::Lower) => ratio - 1.0,
             (_, Better::Neither) | (None, _) => 0.0,
         }
+    }
+
+    /// Whether it has the processes that a word needs, and lost it to the number of cases.
+    fn is_by_chance(&self) -> bool {
+        let enough = self.processes_a.min(self.processes_b) >= weigh::PROCESSES_MIN;
+        enough && self.p_adjusted.is_some_and(|q| q >= FALSE_DISCOVERY_RATE)
     }
 
     /// |ln ratio|: the size of a change in either direction.
@@ -317,10 +347,10 @@ impl Compared {
 /// The records of each case, one of each run that has it.
 type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<Taken<'a>>>;
 
-fn by_case<'a>(documents: &[&'a Document], quickest: &Quickest<'_>) -> ByCase<'a> {
+fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
     let mut cases = ByCase::new();
     for document in documents {
-        let full_speed = quickest.spin_of(document);
+        let full_speed = runs.full_speed(document);
         for record in &document.records {
             let taken = Taken { record, full_speed };
             cases.entry((&record.metric, &record.params)).or_default().push(taken);
@@ -338,11 +368,16 @@ fn side(document: &Document) -> Side {
         records: document.records.len(),
         planned: document.run.planned,
         valid: document.records.iter().filter(|it| it.verdict.state == State::Valid).count(),
+        in_part: document.records.iter().filter(|record| is_in_part(record)).count(),
         noisy: match document.run.verdict.state {
             State::Valid => None,
             _ => document.run.verdict.reasons.first().map(|reason| reason.text.clone()),
         },
     }
+}
+
+fn is_in_part(record: &Record) -> bool {
+    record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
 }
 
 /// Metrics of both sides whose cases have parameters of other names on each: what the parameters

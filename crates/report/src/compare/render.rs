@@ -13,6 +13,8 @@ use crate::quantity::{NOTHING, change, percent, quantity, short};
 use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
+/// In place of a word: what a core that others made slow hides.
+const SLOW_CORE: &str = "slow core";
 /// More families of cases that only one side has are counted by metric.
 const LISTED: usize = 12;
 
@@ -116,7 +118,7 @@ fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
         "throughout {side} the core itself was {} times slower than in {other}, by a spin of fixed \
-         work",
+         work: look at its governor, its temperature and its neighbours, and measure again",
         short(times)
     )
 }
@@ -128,10 +130,14 @@ fn side_words(side: &Side) -> String {
         side.id, side.host, side.started
     );
     if side.state != RunState::Complete {
-        let came = match side.planned {
-            0 => format!("{} cases", side.records),
-            planned => format!("{} of {planned} cases", side.records),
+        let whole = side.records - side.in_part;
+        let mut came = match side.planned {
+            0 => format!("{whole} cases"),
+            planned => format!("{whole} of {planned} cases"),
         };
+        if side.in_part > 0 {
+            came += &format!(", {} in part", side.in_part);
+        }
         words += &match side.state {
             RunState::Running => format!(", goes on: {came} so far"),
             _ => format!(", interrupted after {came}: compared as far as it goes"),
@@ -159,6 +165,9 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     let mut name = clean(&name_of(&row.metric, &row.params));
     if row.noisy_a || row.noisy_b {
         name.insert(0, '~');
+    }
+    if row.slow_core.is_some_and(|slow| slow.left_out) {
+        name.insert(0, '°');
     }
     let mut text = String::new();
     if width_of(&name) > columns.name {
@@ -190,6 +199,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     }
     let word = match (row.word, row.noise) {
         (Word::WithinNoise, Some(noise)) => format!("within {}", percent(noise)),
+        (Word::CannotTell, _) if row.is_spoiled() => SLOW_CORE.to_owned(),
         (word, _) => word.text().to_owned(),
     };
     cells.push(Cell::left(word, columns.word, style(row.word)));
@@ -245,9 +255,7 @@ fn style(word: Word) -> Style {
 }
 
 fn foot(comparison: &Comparison, columns: &Columns) -> String {
-    let is_few = |row: &Compared| {
-        row.word == Word::CannotTell && row.slow_core.is_none_or(|slow| slow.left_out)
-    };
+    let is_few = |row: &Compared| row.word == Word::CannotTell && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     if columns.interval.is_some() {
         notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
@@ -262,6 +270,10 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
     }
     notes.extend(noise_notes(comparison));
     notes.extend(core_notes(comparison));
+    let looks = |row: &Compared| (Word::LooksSlower..=Word::LooksChanged).contains(&row.word);
+    if comparison.rows.iter().any(looks) {
+        notes.push("looks …: too few processes, or too noisy a run, to be sure".to_owned());
+    }
     if comparison.rows.iter().any(is_few) {
         notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
     }
@@ -273,7 +285,10 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
 
 /// What the noise between runs was learnt from.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
-    let rests_on = |by| comparison.rows.iter().any(|row| row.noise_by == Some(by));
+    let rests_on = |by| {
+        let within = |row: &Compared| row.word == Word::WithinNoise && row.noise_by == Some(by);
+        comparison.rows.iter().any(within)
+    };
     let mut notes = Vec::new();
     let runs = 1 + comparison.more_a.len();
     if rests_on(NoiseBy::Kept) {
@@ -308,14 +323,16 @@ fn core_notes(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     if count(true) > 0 {
         notes.push(format!(
-            "{} without the processes that met a slow core, by the reference spin between their \
-             rounds",
+            "{}: {} without the processes that met a slow core, by a spin of fixed work between \
+             their rounds",
+            glued("°"),
             cases(count(true))
         ));
     }
     if count(false) > 0 {
         notes.push(format!(
-            "{} that nobody can tell: too few of their processes met a core at full speed",
+            "{}: {} cannot be judged, too few of their processes met a core at full speed",
+            glued(SLOW_CORE),
             cases(count(false))
         ));
     }
@@ -330,7 +347,7 @@ fn summary(comparison: &Comparison) -> String {
     let mut rows = comparison.rows.as_slice();
     while let Some(first) = rows.first() {
         let count = rows.iter().take_while(|row| row.word == first.word).count();
-        parts.push(glued(&format!("{count} {}", first.word.text())));
+        parts.push(glued(&first.word.of(count)));
         rows = &rows[count..];
     }
     let cases = match comparison.rows.len() {

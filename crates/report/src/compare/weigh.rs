@@ -9,7 +9,7 @@ use super::core_speed::{Process, leave_out_slow, processes};
 use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, NoiseBy, Word};
 
 /// Processes on either side from which on a change may be called one.
-const PROCESSES_MIN: usize = 8;
+pub(super) const PROCESSES_MIN: usize = 8;
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
 
@@ -42,10 +42,15 @@ pub(super) fn weigh(
         (None, Some(noise)) => (Some(noise), Some(NoiseBy::A)),
         (None, None) => (None, None),
     };
-    let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
+    let spoiled = slow_core.filter(|slow| !slow.left_out);
+    // What is left of several runs may be one, which does not tell how far they lie apart.
+    let is_alone = a.len() > 1 && runs.len() == 1 && kept.is_none();
+    let few = in_a.len().min(in_b.len()) < PROCESSES_MIN || is_alone || spoiled.is_some();
     let word = match &ratio {
         None => Word::CannotTell,
-        Some(_) if slow_core.is_some_and(|slow| !slow.left_out) => Word::CannotTell,
+        Some(ratio) if spoiled.is_some_and(|slow| slow.explains([ratio.low, ratio.high])) => {
+            Word::CannotTell
+        }
         Some(ratio) => {
             let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
             let effect = ratio.ratio.ln().abs().exp_m1();
@@ -73,7 +78,8 @@ pub(super) fn weigh(
         noisy_b: b.verdict.state == State::Noisy,
         ratio: ratio.map(|ratio| ratio.ratio),
         interval: ratio.map(|ratio| [ratio.low, ratio.high]),
-        p: mann_whitney(&in_a, &in_b).map(|test| test.p),
+        // A test of what the core did says nothing, and has no place among the others.
+        p: mann_whitney(&in_a, &in_b).map(|test| test.p).filter(|_| spoiled.is_none()),
         p_adjusted: None,
         noise,
         noise_by,

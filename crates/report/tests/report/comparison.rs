@@ -6,8 +6,7 @@ use fathom_record::{
 };
 use fathom_report::Layout;
 use fathom_report::compare::{
-    Compared, Comparison, Noise, NoiseBy, SlowCore, Word, compare, compare_to_all, differences,
-    render,
+    Compared, Comparison, Noise, NoiseBy, Word, compare, compare_to_all, differences, render,
 };
 
 /// A record of `count` processes around `median`.
@@ -166,7 +165,7 @@ fn processes_that_met_a_slow_core_are_held_against_none() {
     let (row, comparison) =
         told(&a, &spun(2, [105.0, 105.1, 160.0, 105.0, 104.9], slow(1.9, &[2])));
     assert_eq!((row.word, row.processes_a, row.processes_b), (Word::LooksSlower, 5, 4), "{row:?}");
-    assert_eq!(row.slow_core, Some(SlowCore { a: 0, b: 1, left_out: true }));
+    assert_eq!(counts(&row), Some((0, 1, true)));
     assert!((row.ratio.unwrap() - 1.05).abs() < 0.002, "{row:?}");
     let text = said(&comparison);
     assert!(text.contains("1 case without the processes that met a slow core"), "{text}");
@@ -175,14 +174,70 @@ fn processes_that_met_a_slow_core_are_held_against_none() {
     assert_eq!(told(&a, &spun(2, met, QUICK)).0.word, Word::LooksSlower);
     let (row, comparison) = told(&a, &spun(2, met, slow(1.9, &[1, 2, 3, 4])));
     assert_eq!((row.word, row.processes_b), (Word::CannotTell, 5), "{row:?}");
-    assert_eq!(row.slow_core, Some(SlowCore { a: 0, b: 4, left_out: false }));
+    assert_eq!(counts(&row), Some((0, 4, false)));
+    assert_eq!((row.p, row.p_adjusted), (None, None), "a test of what the core did");
     assert_eq!((comparison.core, comparison.undecided()), (None, 1));
     let text = said(&comparison);
-    assert!(text.contains("1 case that nobody can tell: too few"), "{text}");
+    assert!(text.contains("slow core: 1 case cannot be judged"), "{text}");
+    assert_eq!(comparison.suspects(0.05).count(), 1, "it may hide a loss");
     assert!(!text.contains("8 on either side"), "more processes are no help: {text}");
     // A process just short of slow is as good as any.
     let (row, _) = told(&a, &spun(2, [103.0; 5], slow(1.04, &[0, 1, 2])));
     assert_eq!((row.word, row.slow_core), (Word::LooksSlower, None));
+}
+
+/// Processes of A and of B that met a slow core, and whether they were left out.
+fn counts(row: &Compared) -> Option<(usize, usize, bool)> {
+    row.slow_core.map(|slow| (slow.a, slow.b, slow.left_out))
+}
+
+/// Ten processes: the first so many with this median and this spin, the others quiet at 100.
+fn mixed_run(number: usize, slow: usize, median: f64, spin: f64) -> Document {
+    let mut run = run(number, 100.0, 10);
+    let summary = run.records[0].summary.as_mut().expect("it was measured");
+    summary.process_spins = vec![8913.0; 10];
+    for at in 0..slow {
+        (summary.process_medians[at], summary.process_spins[at]) = (median, spin);
+    }
+    run
+}
+
+#[test]
+fn what_most_of_a_side_met_is_how_it_was() {
+    let row = |a: &Document, b: &Document| compare(a, b, &Noise::default(), 7).rows.remove(0);
+    let quiet = mixed_run(1, 0, 0.0, 0.0);
+    let few = row(&quiet, &mixed_run(2, 5, 130.0, 14_000.0));
+    assert_eq!((counts(&few), few.word), (Some((0, 5, true)), Word::CannotTell), "{few:?}");
+    let most = row(&quiet, &mixed_run(2, 6, 130.0, 14_000.0));
+    assert_eq!((counts(&most), most.word), (Some((0, 6, false)), Word::CannotTell), "{most:?}");
+    // One quick process among slow ones is luck: the slow are held against the slow.
+    let (a, b) = (mixed_run(1, 10, 150.0, 14_000.0), mixed_run(2, 9, 180.0, 14_000.0));
+    let slow = row(&a, &b);
+    assert_eq!((slow.slow_core, slow.word), (None, Word::Worse), "{slow:?}");
+    // Far more than the core explains is no effect of it, and no more than looks so.
+    let far = row(&quiet, &mixed_run(2, 8, 300.0, 9450.0));
+    assert_eq!((counts(&far), far.word), (Some((0, 8, false)), Word::LooksSlower), "{far:?}");
+    let near = row(&quiet, &mixed_run(2, 8, 110.0, 9450.0));
+    assert_eq!(near.word, Word::CannotTell, "{near:?}");
+}
+
+#[test]
+fn where_one_side_has_no_spins_nothing_is_left_out_of_the_other() {
+    let row = |a: &Document, b: &Document| compare(a, b, &Noise::default(), 7).rows.remove(0);
+    let with = mixed_run(2, 4, 150.0, 14_000.0);
+    let mut without = mixed_run(1, 4, 150.0, 14_000.0);
+    without.records[0].summary.as_mut().expect("it was measured").process_spins.clear();
+    let one = row(&without, &with);
+    assert_eq!((one.slow_core, one.processes_b, one.word), (None, 10, Word::NoChange), "{one:?}");
+    // A spin of nothing is none.
+    let mut nothing = mixed_run(1, 0, 0.0, 0.0);
+    nothing.records[0].summary.as_mut().expect("it was measured").process_spins[3] = 0.0;
+    assert_eq!(row(&nothing, &mixed_run(2, 0, 0.0, 0.0)).word, Word::NoChange);
+    // Another CPU may be of another kind.
+    let mut other = mixed_run(2, 10, 100.0, 12_000.0);
+    assert_eq!(counts(&row(&mixed_run(1, 0, 0.0, 0.0), &other)), Some((0, 10, false)));
+    other.run.cpu += 1;
+    assert_eq!(row(&mixed_run(1, 0, 0.0, 0.0), &other).slow_core, None);
 }
 
 /// A core that is slower throughout is said; of another machine it is the machine.
@@ -207,6 +262,14 @@ fn a_core_that_was_slow_throughout_is_said_and_another_machine_has_a_scale_of_it
     let quick = [spun(1, 100.0, 8913.0), spun(2, 160.0, 17_000.0), spun(3, 100.1, 8903.0)];
     let row = compare_to_all(&quick.each_ref(), &spun(9, 100.0, 8913.0), &Noise::default(), 7);
     assert_eq!((row.rows[0].runs_a, row.rows[0].processes_a), (2, 10), "{:?}", row.rows[0]);
+    // One run alone is left, and does not tell how far runs lie apart.
+    let slow = mixed_run(2, 10, 160.0, 17_000.0);
+    let (quiet, more) = (mixed_run(1, 0, 0.0, 0.0), mixed_run(9, 10, 103.0, 8913.0));
+    let alone = compare(&quiet, &more, &Noise::default(), 7).rows.remove(0);
+    assert_eq!(alone.word, Word::Worse);
+    let two = compare_to_all(&[&quiet, &slow], &more, &Noise::default(), 7).rows.remove(0);
+    assert_eq!((two.runs_a, two.word), (1, Word::LooksSlower), "{two:?}");
+    assert_eq!(compare_to_all(&[&quiet, &slow], &more, &Noise::default(), 7).core, None);
 }
 
 /// A run of its own id, of one metric on `count` processes around `median`.

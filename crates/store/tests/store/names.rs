@@ -59,6 +59,10 @@ fn a_name_of_no_run_says_how_many_there_are() {
         );
         assert_eq!(message, expected);
     }
+    let (_folder, mut store) = three_runs();
+    store.begin(&example::tool(), &example::run("0195cc0000000000"), &example::host()).unwrap();
+    let message = store.resolve("latest~3").unwrap_err().to_string();
+    assert!(message.contains("among the 4 in the store, 1 of which has no result"), "{message}");
     let (_folder, path) = example::new_place();
     let message = Store::open(&path).unwrap().resolve("latest").unwrap_err().to_string();
     assert!(message.contains("the store has no runs"), "{message}");
