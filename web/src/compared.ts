@@ -17,6 +17,7 @@ const wordOf = ({ word, slow_core: slow }: Compared): string =>
 /** `1 looks slower`, `2 look slower`, `3 undecided`. */
 function countedWord(word: string, count: number): string {
   if (word === 'cannot tell') return `${count} undecided`;
+  if (word === 'slow core') return `${count} hidden by a slow core`;
   return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
 }
 
@@ -152,7 +153,7 @@ export function changeCell({ ratio, interval, word, without }: Change): (Node | 
     value,
     ...(ends === null ? [] : [element('small', {}, ends)]),
     ...(word === '' ? [] : [element('small', { class: 'word' }, word)]),
-    ...(without === undefined ? [] : [element('small', {}, without)]),
+    ...(without === undefined ? [] : [element('small', { class: 'without' }, without)]),
   ];
 }
 

@@ -77,6 +77,13 @@ named('a slow core is said, and what became of the processes that met it', async
       comparison.rows.forEach((row, at) => (row.slow_core = of[at] ?? null));
     });
     assert.match(await page.locator('.lead').textContent(), said);
+    const without = page.locator('#table .without');
+    // Beside the ratio of each of the two runs, and all of it is to be seen.
+    assert.equal(await without.count(), of[0]?.left_out ? 2 : 0);
+    for (const one of await without.all()) {
+      assert.match(await one.textContent(), /without processes on a slow core \(1 of A\)/);
+      assert.ok(await one.evaluate((it) => it.scrollWidth <= it.closest('td').clientWidth));
+    }
     await page.context().close();
   }
 });

@@ -18,6 +18,8 @@ fn run(place: &Place, number: usize, headline: f64) -> Document {
     record.verdict = Verdict::default();
     let summary = record.summary.as_mut().expect("a summary");
     summary.median = headline;
+    // What neighbours did to the real processes is no part of these.
+    summary.process_spins.clear();
     summary.process_medians =
         (0..10).map(|at| headline * (1.0 + 0.001 * (f64::from(at) - 4.5))).collect();
     document.records = document.records.into_iter().map(fathom_record::Record::sealed).collect();
@@ -74,6 +76,27 @@ fn a_gate_that_cannot_close_says_so() {
         said.contains("1 of 1 cases cannot be decided, 1 of which look worse by more than 5"),
         "{said}"
     );
+}
+
+/// One case that is decided does not open a gate for another that looks worse and is not.
+#[test]
+fn a_gate_stays_closed_where_a_case_looks_worse_and_cannot_be_decided() {
+    let place = place();
+    let with = |number, doubtful: f64| {
+        let mut document = run(&place, number, 100.0);
+        let mut other = run(&place, number, doubtful).records.remove(0);
+        other.params = fathom_record::Params::one("case", 2);
+        other.summary.as_mut().expect("a summary").process_medians.truncate(5);
+        document.records.push(other.sealed());
+        written(&place, &document)
+    };
+    let before = with(1, 100.0);
+    for (doubtful, status) in [(150.0, 3), (100.1, 0), (70.0, 0)] {
+        let output = place.run(&["compare", &before, &with(2, doubtful), "--fail-on", "5%"]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{doubtful}: {said}");
+        assert!(said.contains("1 of 2 cases cannot be decided"), "{said}");
+    }
 }
 
 #[test]
