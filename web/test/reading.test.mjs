@@ -107,7 +107,8 @@ named('intervals have the level that the records say', async () => {
 
 named('of two runs it says what only one has, and sets the rows of a case together', async () => {
   const { page, contents } = await changed('two.html', ({ documents: [, b], comparison }) => {
-    Object.assign(comparison.rows[0], { ratio: 1.5, interval: [1.4, 1.6], word: 'worse' });
+    const said = { ratio: 1.5, interval: [1.4, 1.6], word: 'worse', slow_core: null };
+    Object.assign(comparison.rows[0], said);
     const added = structuredClone(b.records[0]);
     added.params = { args: 99 };
     b.records.push(added);
