@@ -117,7 +117,7 @@ export interface Change {
   word: string;
   interval: [number, number] | null;
   /** What it was not made from, where that is beside it. */
-  without?: string;
+  without?: string | undefined;
 }
 
 /** Processes that a ratio leaves out, though the values beside it have them. */
@@ -132,9 +132,8 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   const all = new Map<string, Change>();
   const without = { ratio: null, interval: null };
   for (const row of comparison?.rows ?? []) {
-    const without = leftOut(row);
-    const change = { ratio: row.ratio, interval: row.interval, word: wordOf(row) };
-    all.set(nameOf(row), without === undefined ? change : { ...change, without });
+    const { ratio, interval } = row;
+    all.set(nameOf(row), { ratio, interval, word: wordOf(row), without: leftOut(row) });
   }
   for (const one of comparison?.not_comparable ?? [])
     all.set(nameOf(one), { ...without, word: one.reason });

@@ -1,8 +1,8 @@
 //! `xtask compare-check PROGRAM RUNS [METRIC…]`: does `fathom compare` find what was changed, and
 //! nothing where nothing was?
 //!
-//! - A/A: quick runs of the unchanged machine, each against the one before. At most 5 % of all
-//!   cases may be flagged, by whatever word.
+//! - A/A: quick runs of the unchanged machine, each against the one before. At most 5 % of the
+//!   cases that no slow core hides may be flagged, by whatever word, and those must be most.
 //! - A/B, work: one metric does 5 % more work (`FATHOM_SPIN`, which stands in the run's notes). It
 //!   must be flagged in nine of ten pairs. Pairs that say that too few processes met a core at full
 //!   speed are told apart, and may be less than half of all.

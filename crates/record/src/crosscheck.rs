@@ -198,6 +198,32 @@ impl PairRatio {
 }
 
 impl CrossRow {
+    /// A row of this work before its first turn; who does it, and how, is for the caller to say.
+    #[must_use]
+    pub fn of(metric: MetricId, params: Params, unit: Unit, tells: Tells) -> Self {
+        Self {
+            peer: String::new(),
+            package: String::new(),
+            version: None,
+            metric,
+            params,
+            unit,
+            work: String::new(),
+            difference: String::new(),
+            tells,
+            cpus: Vec::new(),
+            our_command: String::new(),
+            peer_commands: Vec::new(),
+            outcome: CrossOutcome::Compared,
+            reason: None,
+            turns: Vec::new(),
+            ours: None,
+            theirs: None,
+            ratio: None,
+            cannot_tell: None,
+        }
+    }
+
     /// How often in a second the peer lost its CPU to others, in the median turn.
     pub fn peer_preempted_hz(&self) -> Option<f64> {
         let rates: Vec<f64> = self.turns.iter().filter_map(|turn| turn.peer_preempted_hz).collect();
@@ -276,27 +302,8 @@ mod tests {
     }
 
     fn row(ratios: &[f64]) -> CrossRow {
-        let mut row = CrossRow {
-            peer: "dd".to_owned(),
-            package: "coreutils".to_owned(),
-            version: None,
-            metric: MetricId::new("file.read.throughput"),
-            params: Params::default(),
-            unit: Unit::BytesPerSecond,
-            work: String::new(),
-            difference: String::new(),
-            tells: Tells::Slope,
-            cpus: vec![1],
-            our_command: String::new(),
-            peer_commands: Vec::new(),
-            outcome: CrossOutcome::Compared,
-            reason: None,
-            turns: Vec::new(),
-            ours: None,
-            theirs: None,
-            ratio: None,
-            cannot_tell: None,
-        };
+        let metric = MetricId::new("file.read.throughput");
+        let mut row = CrossRow::of(metric, Params::none(), Unit::BytesPerSecond, Tells::Slope);
         ratios.iter().for_each(|ours| row.add(Turn::new(*ours, 1.0, String::new())));
         row
     }

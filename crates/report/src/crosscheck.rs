@@ -232,26 +232,18 @@ mod tests {
     use super::*;
 
     fn compared(pairs: usize) -> CrossRow {
+        let metric = MetricId::new("file.read.throughput");
+        let params = Params::one("block", 1 << 20).and("state", "warm").and("threads", 1);
         let mut row = CrossRow {
             peer: "dd".to_owned(),
             package: "coreutils".to_owned(),
             version: Some("9.1".to_owned()),
-            metric: MetricId::new("file.read.throughput"),
-            params: Params::one("block", 1 << 20).and("state", "warm").and("threads", 1),
-            unit: Unit::BytesPerSecond,
             work: "if=FILE of=/dev/null".to_owned(),
             difference: "dd looks at nothing that it reads, where ours sums all of it".to_owned(),
-            tells: Tells::Slope,
             cpus: vec![1],
             our_command: "fathom run 'file.read.throughput{block=1048576}'".to_owned(),
             peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned(); 2],
-            outcome: CrossOutcome::Compared,
-            reason: None,
-            turns: Vec::new(),
-            ours: None,
-            theirs: None,
-            ratio: None,
-            cannot_tell: None,
+            ..CrossRow::of(metric, params, Unit::BytesPerSecond, Tells::Slope)
         };
         for at in 0..pairs {
             row.add(Turn::new(1.5e10, 1.2e10 + 1e9 * at as f64, "by the slope".to_owned()));

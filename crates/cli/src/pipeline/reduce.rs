@@ -77,6 +77,7 @@ pub(super) fn derived(
                     None => statistics::summarise_estimates(&estimate.per_process),
                 };
                 if let Some(summary) = &mut record.summary {
+                    // Whose doubts it does not take over it is computed from all the same.
                     let of_inputs = |one: &&Record| derived.inputs().contains(&one.metric.as_str());
                     let spun = match inputs.as_slice() {
                         [] => known.iter().filter(of_inputs).collect(),

@@ -119,22 +119,12 @@ fn begun_row(
         peer: peer.name().to_owned(),
         package: package.to_owned(),
         version,
-        metric: MetricId::new(row.metric),
-        params: row.params.clone(),
-        unit: row.unit,
         work: row.work.to_owned(),
         difference: row.difference.to_owned(),
-        tells: row.tells,
         cpus: bench.cpus(row.on),
         our_command: format!("{our_pin}{our_command}"),
         peer_commands: commands.iter().map(|it| format!("{}{it}", pinned(row.on))).collect(),
-        outcome: CrossOutcome::Compared,
-        reason: None,
-        turns: Vec::new(),
-        ours: None,
-        theirs: None,
-        ratio: None,
-        cannot_tell: None,
+        ..CrossRow::of(MetricId::new(row.metric), row.params.clone(), row.unit, row.tells)
     }
 }
 
