@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use fathom_record::{Document, Host, State, Summary, Unit, statistics};
+use fathom_analysis::statistics;
+use fathom_record::{Document, Host, State, Summary, Unit};
 
 /// What this page is, before its figures.
 const PREFACE: &str = "\

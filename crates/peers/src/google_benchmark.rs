@@ -1,7 +1,8 @@
 //! Google Benchmark: a small program of ours by its library, made by this system's compiler, that
 //! reads a file and writes one.
 
-use fathom_record::{Params, Tells, Unit, statistics};
+use fathom_analysis::statistics;
+use fathom_record::{Params, Tells, Unit};
 use serde_json::Value;
 
 use crate::Peer;

@@ -59,7 +59,7 @@ fn rate(said: &[Said]) -> Result<Reading, String> {
     let passes = said.out.lines().filter(|line| !line.starts_with("AVG"));
     let rates: Vec<f64> =
         passes.filter_map(|line| before(line.split_once("Copy:")?.1, "MiB/s")).collect();
-    let mib = fathom_record::statistics::median(&rates);
+    let mib = fathom_analysis::statistics::median(&rates);
     let mib = mib.ok_or_else(|| without("`Copy: … MiB/s`", said))?;
     Reading::of(2.0 * mib * f64::from(1 << 20))
 }

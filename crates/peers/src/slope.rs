@@ -1,6 +1,6 @@
 //! Time against size: what one more byte takes, without what is paid once.
 
-use fathom_record::statistics;
+use fathom_analysis::statistics;
 
 use crate::row::Reading;
 

@@ -1,6 +1,6 @@
 //! What a metric is, as data: `fathom explain` and docs/METRICS.md are printed from it.
 
-use fathom_record::{Better, Unit, Waits};
+use fathom_record::{Better, Counters, Unit};
 
 /// Everything a reader needs to know about a metric.
 #[derive(Clone, Copy, Debug)]
@@ -31,8 +31,8 @@ pub struct About {
     pub requires: &'static str,
     /// A published figure for scale; empty for none.
     pub published: &'static str,
-    /// What the worker waits for as part of the work, which is then not held against it.
-    pub waits: Waits,
+    /// The counters that the work itself moves, which then accuse nobody.
+    pub expects: Counters,
     /// The widest relative half width of the interval of an undisturbed, quiet machine. Above it
     /// the number is marked noisy.
     pub noise_limit: f64,

@@ -1,10 +1,10 @@
 //! The two things that can be registered: a probe, which measures, and a derived metric, which is
 //! computed from others.
 
+use fathom_analysis::statistics::Ratio;
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::statistics::Ratio;
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Reason, Record, Waits};
+use fathom_record::{Counters, Effort, Host, NoModel, Params, Prediction, Reason, Record};
 
 use crate::{About, Known};
 
@@ -58,9 +58,9 @@ pub trait Probe: Sync {
     fn cases_share_visits(&self) -> bool {
         true
     }
-    /// What the worker waits for in this case. Cases that differ in it must not share a visit.
-    fn waits(&self, _: &Case) -> Waits {
-        self.about().waits
+    /// The counters that the work itself moves in this case. Cases that differ in it must not share a visit.
+    fn expects(&self, _: &Case) -> Counters {
+        self.about().expects
     }
     /// What it takes of a folder on a device; none where it touches no file.
     fn disk(&self) -> Option<Disk> {

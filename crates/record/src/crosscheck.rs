@@ -3,15 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::statistics;
 use crate::{Host, MetricId, Params, Reason, State, Tool, Unit, Verdict};
 
 /// Version of the crosscheck's JSON document; it changes when a reader would break.
 pub const CROSSCHECK_SCHEMA_VERSION: u32 = 1;
-
-/// Where the largest ratio of a row's pairs is so many times the smallest, their middle tells
-/// nothing.
-const DISAGREE: f64 = 1.5;
 
 /// One JSON document: what was compared with what, and how the two stand to each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -177,26 +172,6 @@ pub struct PairRatio {
     pub pairs: u32,
 }
 
-impl PairRatio {
-    /// The median of the pairs' ratios with its interval by order statistics, or with their range
-    /// where they are too few for one. `None` without pairs.
-    pub fn of(turns: &[Turn]) -> Option<Self> {
-        let ratios: Vec<f64> = turns.iter().map(|turn| turn.ratio).collect();
-        let logarithms: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
-        let median = statistics::median(&logarithms)?.exp();
-        let ([low, high], level) = match statistics::median_interval(&ratios) {
-            Some((ends, level)) => (ends, Some(level)),
-            None => {
-                let fold = |better: fn(f64, f64) -> f64| ratios.iter().copied().reduce(better);
-                ([fold(f64::min)?, fold(f64::max)?], None)
-            }
-        };
-        // A logarithm is rounded: of equal ratios the median is one of them.
-        let median = median.max(low).min(high);
-        Some(Self { median, low, high, level, pairs: ratios.len() as u32 })
-    }
-}
-
 impl CrossRow {
     /// A row of this work before its first turn; who does it, and how, is for the caller to say.
     #[must_use]
@@ -224,101 +199,8 @@ impl CrossRow {
         }
     }
 
-    /// How often in a second the peer lost its CPU to others, in the median turn.
-    pub fn peer_preempted_hz(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.turns.iter().filter_map(|turn| turn.peer_preempted_hz).collect();
-        statistics::median(&rates)
-    }
-
-    /// The share of its CPUs' time that others had while it ran, in the median turn.
-    pub fn peer_lost_share(&self) -> Option<f64> {
-        let shares: Vec<f64> = self.turns.iter().filter_map(|turn| turn.peer_lost_share).collect();
-        statistics::median(&shares)
-    }
-
     /// The turns in which ours was noisy.
     pub fn noisy(&self) -> impl Iterator<Item = &Turn> {
         self.turns.iter().filter(|turn| turn.our_state == State::Noisy)
-    }
-
-    /// Takes a pair in.
-    pub fn add(&mut self, turn: Turn) {
-        self.turns.push(turn);
-        let side = |of: fn(&Turn) -> f64| {
-            let values: Vec<f64> = self.turns.iter().map(of).collect();
-            statistics::median(&values)
-        };
-        (self.ours, self.theirs) = (side(|turn| turn.ours), side(|turn| turn.theirs));
-        let fold = |better: fn(f64, f64) -> f64| {
-            self.turns.iter().map(|turn| turn.ratio).reduce(better).unwrap_or(f64::NAN)
-        };
-        let apart = fold(f64::max) / fold(f64::min);
-        self.cannot_tell =
-            (apart > DISAGREE).then(|| format!("cannot tell: pairs disagree by {apart:.2} ×"));
-        self.ratio = PairRatio::of(&self.turns).filter(|_| self.cannot_tell.is_none());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ratio(values: &[(f64, f64)]) -> Option<PairRatio> {
-        let turn = |(ours, theirs): &(f64, f64)| Turn::new(*ours, *theirs, String::new());
-        PairRatio::of(&values.iter().map(turn).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn few_pairs_have_a_range_and_five_an_interval() {
-        assert_eq!(ratio(&[]), None);
-        let three = ratio(&[(2.0, 1.0), (1.0, 1.0), (3.0, 2.0)]).unwrap();
-        assert!((three.median - 1.5).abs() < 1e-9, "{three:?}");
-        assert_eq!((three.low, three.high), (1.0, 2.0));
-        assert_eq!((three.level, three.pairs), (None, 3));
-        let five: Vec<(f64, f64)> = [9.0, 1.0, 5.0, 3.0, 7.0].map(|ours| (ours, 1.0)).into();
-        let five = ratio(&five).unwrap();
-        assert!((five.median - 5.0).abs() < 1e-9, "{five:?}");
-        assert_eq!((five.low, five.high), (1.0, 9.0));
-        assert_eq!(five.level, Some(0.9375));
-    }
-
-    #[test]
-    fn a_ratio_is_that_of_each_pair_and_not_of_the_medians() {
-        // Both sides are twice as slow in the second turn, and no ratio changes.
-        let pairs = ratio(&[(1.0, 2.0), (2.0, 4.0), (1.5, 3.0)]).unwrap();
-        assert_eq!((pairs.low, pairs.median, pairs.high), (0.5, 0.5, 0.5));
-    }
-
-    #[test]
-    fn between_two_ratios_lies_their_geometric_middle() {
-        let middle = |ratios: &[f64]| {
-            let pairs: Vec<(f64, f64)> = ratios.iter().map(|ours| (*ours, 1.0)).collect();
-            ratio(&pairs).unwrap().median
-        };
-        assert!((middle(&[0.125, 5.234]) - 0.8088).abs() < 1e-3);
-        // Whoever stands above the line: the same two programs.
-        assert!((middle(&[0.5, 2.0]) - 1.0).abs() < 1e-9);
-        assert!((middle(&[0.1, 0.5, 2.0, 90.0]) - 1.0).abs() < 1e-9);
-    }
-
-    fn row(ratios: &[f64]) -> CrossRow {
-        let metric = MetricId::new("file.read.throughput");
-        let mut row = CrossRow::of(metric, Params::none(), Unit::BytesPerSecond, Tells::Slope);
-        ratios.iter().for_each(|ours| row.add(Turn::new(*ours, 1.0, String::new())));
-        row
-    }
-
-    #[test]
-    fn pairs_that_disagree_have_no_ratio_and_others_say_nothing() {
-        let fine = row(&[1.0, 1.1, 1.49, 1.2, 1.3]);
-        assert!(fine.ratio.is_some() && fine.cannot_tell.is_none(), "{fine:?}");
-        let apart = row(&[1.0, 0.5, 1.26]);
-        assert_eq!(apart.ratio, None);
-        let said = apart.cannot_tell.as_deref();
-        assert_eq!(said, Some("cannot tell: pairs disagree by 2.52 ×"));
-        let json = serde_json::to_value(&apart).unwrap();
-        assert_eq!(json["cannot_tell"], "cannot tell: pairs disagree by 2.52 ×");
-        assert!(json["ratio"].is_null() && json["turns"][1]["ratio"] == 0.5);
-        assert!(serde_json::to_value(&fine).unwrap().get("cannot_tell").is_none());
     }
 }

@@ -1,31 +1,28 @@
-//! What a result *is*: metrics and their parameters, samples, summaries, predictions, verdicts, and
-//! the statistics that turn one into the next.
+//! What a result *is*: metrics and their parameters, samples, summaries, predictions, verdicts.
 //!
 //! Everything another part of Fathom keeps, shows, compares or sends is one of these types. The
-//! crate does no input or output, reads no clock and holds no `unsafe`: the same samples give the
-//! same record, byte for byte, today and in two years.
+//! crate decides nothing, does no input or output, reads no clock and holds no `unsafe`.
 #![forbid(unsafe_code)]
 
 pub mod condition;
+pub mod counter;
 pub mod crosscheck;
 pub mod diagnosis;
 pub mod host;
-pub mod judge;
 pub mod metric;
 pub mod outline;
 pub mod prediction;
 pub mod record;
 pub mod run;
 pub mod sample;
-pub mod statistics;
 pub mod summary;
 pub mod verdict;
 
 pub use condition::Condition;
+pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Tells, Turn};
 pub use diagnosis::{Diagnosis, Finding, Severity};
 pub use host::Host;
-pub use judge::Waits;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Input, NoModel, Prediction};

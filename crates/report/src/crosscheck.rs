@@ -1,5 +1,6 @@
 //! A crosscheck for the terminal: header, rows by peer as they are done, and a foot.
 
+use fathom_analysis::crosscheck::{pair_ratio, peer_lost_share, peer_preempted_hz};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, State, Tells};
 
 use crate::cells::{Cell, line_of};
@@ -105,8 +106,8 @@ fn cautions(row: &CrossRow) -> Vec<String> {
         let cause = cause.unwrap_or_default();
         said.push(format!("~ ours was noisy in {noisy} of {all} turns{cause}"));
     }
-    let Some(rate) = row.peer_preempted_hz().filter(|rate| *rate > BUSY_HZ) else { return said };
-    let lost = match row.peer_lost_share() {
+    let Some(rate) = peer_preempted_hz(row).filter(|rate| *rate > BUSY_HZ) else { return said };
+    let lost = match peer_lost_share(row) {
         Some(share) => format!("others had {:.0} % of the peer's CPU time", 100.0 * share),
         None => format!(
             "the peer was put off its CPU {rate:.0} times a second, each time while \
@@ -130,7 +131,7 @@ fn figures(row: &CrossRow, columns: &Columns) -> String {
         name = String::new();
     }
     // Also of pairs that disagree: the range is how far.
-    let Some(range) = PairRatio::of(&row.turns) else {
+    let Some(range) = pair_ratio(&row.turns) else {
         return if text.is_empty() { format!("  {name}\n") } else { text };
     };
     let value = |value: Option<f64>, width: usize| {
@@ -201,7 +202,7 @@ pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
     ];
     let others = others.into_iter().map(|(outcome, word)| (of(outcome), word));
     counts.extend(others.filter(|(count, _)| *count > 0).map(|(n, word)| format!("{n} {word}")));
-    let ratios = crosscheck.rows.iter().filter_map(|row| PairRatio::of(&row.turns));
+    let ratios = crosscheck.rows.iter().filter_map(|row| pair_ratio(&row.turns));
     let mut text = String::new();
     if let Some(most) = ratios.max_by_key(|ratio| ratio.pairs) {
         text += &paint_lines(FAINT, &wrapped(&meaning(&most), line, "", "  "));
@@ -246,7 +247,10 @@ mod tests {
             ..CrossRow::of(metric, params, Unit::BytesPerSecond, Tells::Slope)
         };
         for at in 0..pairs {
-            row.add(Turn::new(1.5e10, 1.2e10 + 1e9 * at as f64, "by the slope".to_owned()));
+            fathom_analysis::crosscheck::add(
+                &mut row,
+                Turn::new(1.5e10, 1.2e10 + 1e9 * at as f64, "by the slope".to_owned()),
+            );
         }
         row
     }
@@ -328,10 +332,10 @@ mod tests {
         assert_eq!(text.matches("B A: ~").count(), 1, "{text}");
 
         let mut apart = compared(3);
-        apart.add(Turn::new(4e10, 1e10, String::new()));
+        fathom_analysis::crosscheck::add(&mut apart, Turn::new(4e10, 1e10, String::new()));
         let text = plain(&row(&apart, 80, false));
         assert!(text.contains("cannot tell: pairs disagree by 3.73 ×"), "{text}");
-        let ratio = short(PairRatio::of(&apart.turns).expect("pairs").median);
+        let ratio = short(pair_ratio(&apart.turns).expect("pairs").median);
         assert!(!text.contains(&ratio) && text.contains("1.071–4.000"), "{text}");
     }
 
@@ -342,7 +346,7 @@ mod tests {
         let text = plain(&foot(&crosscheck_of(vec![missing]), 80));
         assert_eq!(text, "Nothing was compared, 1 without their program.\n");
         let mut apart = compared(1);
-        apart.add(Turn::new(4e10, 1e10, String::new()));
+        fathom_analysis::crosscheck::add(&mut apart, Turn::new(4e10, 1e10, String::new()));
         let text = plain(&foot(&crosscheck_of(vec![apart, compared(5)]), 80));
         assert!(text.ends_with("2 rows compared, 1 cannot tell.\n"), "{text}");
     }

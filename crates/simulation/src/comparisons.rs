@@ -1,7 +1,7 @@
 //! What a comparison of two runs of the same thing alarms at (rule 27): the interval of the ratio
 //! that does not hold it, and the rank test.
 
-use fathom_record::statistics::{mann_whitney, ratio_of_medians};
+use fathom_analysis::statistics::{mann_whitney, ratio_of_medians};
 
 use crate::chance::Rate;
 use crate::coverage::PROCESSES;

@@ -1,8 +1,8 @@
 //! The interval over process medians, and what is said of the shape beside it.
 
-use fathom_record::judge::{Expectation, Waits, judge, machine_changed};
-use fathom_record::statistics::{order_interval, summarise};
-use fathom_record::{State, Summary};
+use fathom_analysis::judge::{Expectation, judge, machine_changed};
+use fathom_analysis::statistics::{order_interval, summarise};
+use fathom_record::{Counters, State, Summary};
 
 use crate::chance::Rate;
 use crate::parallel::each;
@@ -14,7 +14,7 @@ use crate::{Source, Trials};
 pub(crate) const PROCESSES: [usize; 3] = [5, 10, 20];
 
 /// A wide interval alone is no mark here: it would hide an interval that is too narrow.
-const EXPECTED: Expectation = Expectation { waits: Waits::Never, noise_limit: f64::INFINITY };
+const EXPECTED: Expectation = Expectation { expects: Counters::NONE, noise_limit: f64::INFINITY };
 
 /// What became of one world with so many processes.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! The intervals of derived metrics: slopes through the cases of a process, quotients of two
 //! metrics, and differences that are printed as a bound.
 
-use fathom_record::Summary;
-use fathom_record::statistics::{
+use fathom_analysis::statistics::{
     difference_bound, line, ratio_of_medians, summarise_estimates, summarise_quotients,
 };
+use fathom_record::Summary;
 
 use crate::chance::Rate;
 use crate::coverage::{PROCESSES, holds, level};

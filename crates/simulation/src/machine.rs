@@ -1,6 +1,6 @@
 //! Whether the machine is said to have changed over a run when it did not (rule 23).
 
-use fathom_record::judge::{machine_drift, machine_wander};
+use fathom_analysis::judge::{machine_drift, machine_wander};
 
 use crate::chance::Rate;
 use crate::parallel::each;

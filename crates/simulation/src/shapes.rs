@@ -165,7 +165,7 @@ mod tests {
     fn values_that_are_alike_are_so_by_what_they_say() {
         let mut source = Source::new(3);
         let correlation = |values: &[f64]| {
-            fathom_record::statistics::autocorrelation(values, 1).expect("a long series")
+            fathom_analysis::statistics::autocorrelation(values, 1).expect("a long series")
         };
         assert!((correlation(&alike(&mut source, 100_000)) - 0.8).abs() < 0.01);
         assert!((correlation(&slightly_alike(&mut source, 100_000)) - 0.3).abs() < 0.02);

@@ -1,7 +1,7 @@
 //! The interval of a case that is measured until it is narrow enough (rule 13).
 
-use fathom_record::judge::is_precise;
-use fathom_record::statistics::{median_interval, order_interval};
+use fathom_analysis::judge::is_precise;
+use fathom_analysis::statistics::{median_interval, order_interval};
 
 use crate::chance::Rate;
 use crate::parallel::each;

@@ -1,6 +1,6 @@
 //! The classic trimmed protocol's standard error against what its mean really varies by.
 
-use fathom_record::statistics::{mean, standard_deviation, summarise, trimmed};
+use fathom_analysis::statistics::{mean, standard_deviation, summarise, trimmed};
 
 use crate::chance::Rate;
 use crate::parallel::each;

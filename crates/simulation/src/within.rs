@@ -1,7 +1,7 @@
 //! The interval within one run (rules 15 and 18).
 
+use fathom_analysis::statistics::summarise;
 use fathom_record::Sample;
-use fathom_record::statistics::summarise;
 
 use crate::chance::Rate;
 use crate::coverage::holds;

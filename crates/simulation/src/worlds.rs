@@ -3,7 +3,8 @@
 //! A value is `TRUTH` with one per cent of it for each deviation of its process and of its round.
 //! Both have a median of 0, so that `TRUTH` is what the typical process takes in its typical round.
 
-use fathom_record::{Sample, statistics};
+use fathom_analysis::statistics;
+use fathom_record::Sample;
 
 use crate::Source;
 use crate::shapes::{

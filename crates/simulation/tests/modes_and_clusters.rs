@@ -1,7 +1,7 @@
 //! How often modes and clusters are seen where there are none, and found where they are, by seeded
 //! simulation of single samples.
 
-use fathom_record::statistics::{clusters, modes};
+use fathom_analysis::statistics::{clusters, modes};
 use fathom_simulation::{OUTLIERS, SHAPES, Source};
 
 /// `count` values of a shape.

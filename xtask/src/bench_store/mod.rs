@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use fathom_analysis::statistics::median;
 use fathom_measure::clock::monotonic_raw_ns;
-use fathom_record::statistics::median;
 
 /// How often each is timed.
 const TURNS: usize = 9;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use fathom_analysis::statistics::summarise;
 use fathom_probes::REGISTRY;
 use fathom_record::run::ClockFacts;
-use fathom_record::statistics::summarise;
 use fathom_record::{
     Disturbance, Document, Effort, Host, Input, MetricId, Params, Prediction, Protocol, Record,
     Run, RunState, SCHEMA_VERSION, Sample, Tool, Verdict,

@@ -1,8 +1,8 @@
 //! The known answer: what is injected is what is measured. The slope of measured on injected is 1.
 
 use anyhow::{Context as _, Result};
+use fathom_analysis::statistics::median;
 use fathom_record::Record;
-use fathom_record::statistics::median;
 
 use super::Random;
 use super::program::{Bench, Launch};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use fathom_analysis::diagnosis::{Subject, diagnose, worst};
 use fathom_measure::clock::Watch;
 use fathom_measure::{condition, host};
 use fathom_record::condition::StorePlace;
-use fathom_record::diagnosis::{self, ClockState, DIAGNOSIS_SCHEMA_VERSION, Subject};
+use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Host, Severity, Tool};
 use fathom_store::Store;
 
@@ -41,12 +42,12 @@ fn examine(arguments: &DoctorArguments) -> Diagnosis {
     // Last: comparing the CPUs' counters makes them busy.
     let clock = clock(&host);
     let subject = Subject { host: &host, condition: &condition, clock: &clock };
-    let findings = diagnosis::diagnose(&subject);
+    let findings = diagnose(&subject);
     Diagnosis {
         schema: DIAGNOSIS_SCHEMA_VERSION,
         tool: Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
         examined,
-        severity: diagnosis::worst(&findings),
+        severity: worst(&findings),
         findings,
         host,
         condition,

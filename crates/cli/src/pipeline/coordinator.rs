@@ -1,13 +1,12 @@
 //! The coordinator's loop: block by block, visit by visit, record by record.
 
+use fathom_analysis::judge;
 use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
 use fathom_measure::sampler::Files;
 use fathom_probes::Entry;
 use fathom_record::run::ClockFacts;
-use fathom_record::{
-    Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict, judge,
-};
+use fathom_record::{Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 

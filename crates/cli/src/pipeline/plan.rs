@@ -203,7 +203,7 @@ impl Plan {
                 Visits { processes_min, processes_max, rounds: ROUNDS, trials: false }
             }
             Protocol::Trimmed => {
-                let trials = fathom_record::statistics::trials_for(self.kept) as u32;
+                let trials = fathom_analysis::statistics::trials_for(self.kept) as u32;
                 // As many processes as divide the trials, so that there are exactly so many.
                 let divides = |processes: &u32| trials.is_multiple_of(*processes);
                 let processes = (1..=processes_min.max(10)).rev().find(divides).unwrap_or(1);

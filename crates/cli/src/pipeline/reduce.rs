@@ -1,11 +1,12 @@
 //! From what visits gave to records.
 
+use fathom_analysis::judge::{Expectation, judge};
+use fathom_analysis::statistics;
 use fathom_measure::sampler::Fault;
 use fathom_probes::{About, Case, Derived, Known};
-use fathom_record::judge::{Expectation, judge};
 use fathom_record::{
-    Agreement, Better, Cause, Document, MetricId, NoModel, Prediction, Reason, Record, Sample,
-    State, Summary, Unit, Verdict, Waits, statistics,
+    Agreement, Better, Cause, Counter, Document, MetricId, NoModel, Prediction, Reason, Record,
+    Sample, State, Summary, Unit, Verdict,
 };
 
 use super::plan::Plan;
@@ -34,7 +35,7 @@ pub(super) fn measured(
             Some(verdict) => record.verdict = verdict,
             None => fill(
                 &mut record,
-                &About { waits: probe.waits(case), ..*about },
+                &About { expects: probe.expects(case), ..*about },
                 &samples,
                 probe.is_difference(),
                 document.run.clock.read_ns,
@@ -165,7 +166,7 @@ fn empty(about: &About, case: &Case) -> Record {
 }
 
 fn expectation(about: &About) -> Expectation {
-    Expectation { waits: about.waits, noise_limit: about.noise_limit }
+    Expectation { expects: about.expects, noise_limit: about.noise_limit }
 }
 
 /// What stands in the way of a result: a visit that gave nothing, or a fault of the case.
@@ -193,7 +194,7 @@ pub(crate) fn fill(
         return;
     };
     // The speed of the core is what is measured, or has no part in it.
-    if about.unit == Unit::Hertz || about.waits == Waits::ForADevice {
+    if about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
         summary.process_spins.clear();
     }
     if is_difference {

@@ -1,8 +1,9 @@
 //! The visits of a block: in seeded random order, and as many as its cases need.
 
+use fathom_analysis::{judge, statistics};
 use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Files, Settings};
 use fathom_probes::{Entry, Probe};
-use fathom_record::{Reason, Sample, judge, statistics};
+use fathom_record::{Reason, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 

@@ -304,7 +304,7 @@ fn take(request: &VisitRequest) -> VisitAnswer {
         let _ = rustix::process::setpriority_process(None, -20);
     }
     let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
-    let waits = cases.first().map_or(probe.about().waits, |case| probe.waits(case));
+    let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
     let counters = KernelCounters::new(request.settings.cpu, waits);
     let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));

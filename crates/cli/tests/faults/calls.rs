@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use fathom_lab::processes;
-use fathom_lab::strace;
+use fathom_lab::{processes, strace};
 use fathom_record::Document;
 
 use crate::coverage::Coverage;

@@ -4,8 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use fathom_lab::mounts;
-use fathom_lab::processes;
+use fathom_lab::{mounts, processes};
 use fathom_record::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -137,7 +137,7 @@ fn stop_workers(run: &Child) -> usize {
     workers.len()
 }
 
-/// Waits for a moment: at the start, while a worker runs, when something was printed, or while the
+/// Counters for a moment: at the start, while a worker runs, when something was printed, or while the
 /// store is written.
 fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
     match seeds.below(4) {
@@ -169,14 +169,14 @@ fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
     }
 }
 
-/// Waits until the run prints something, or ends.
+/// Counters until the run prints something, or ends.
 fn await_word(run: &Child) {
     let mut wait = [PollFd::new(run.stdout.as_ref().expect("a pipe"), PollFlags::IN)];
     let patience = Timespec { tv_sec: PATIENCE_S as i64, tv_nsec: 0 };
     poll(&mut wait, Some(&patience)).expect("a wait");
 }
 
-/// Waits until so many workers were seen, or the run ended.
+/// Counters until so many workers were seen, or the run ended.
 fn await_workers(run: &Child, count: usize) {
     let mut seen = BTreeSet::new();
     for _ in 0..300_000 {
@@ -189,7 +189,7 @@ fn await_workers(run: &Child, count: usize) {
     }
 }
 
-/// Waits until the store and its log were seen to change so often, or the run ended.
+/// Counters until the store and its log were seen to change so often, or the run ended.
 fn await_changes(store: &Path, run: &Child, changes: u64) {
     let log = store.with_extension("db-wal");
     let facts = || {

@@ -5,12 +5,13 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 
+use fathom_analysis::statistics;
 use fathom_cli::pipeline::coordinate;
 use fathom_cli::pipeline::worker::Workers;
 use fathom_cli::pipeline::{Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest};
 use fathom_measure::clock::{Specification, Watch, WholeRun, monotonic_raw_ns};
 use fathom_measure::{affinity, host};
-use fathom_record::{Document, Effort, Host, Protocol, Record, Tool, statistics};
+use fathom_record::{Document, Effort, Host, Protocol, Record, Tool};
 use fathom_store::Store;
 
 use crate::{amount, tell};

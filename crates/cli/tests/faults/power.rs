@@ -6,9 +6,8 @@ use std::process::{Command, Stdio};
 
 use fathom_lab::disk::{Disk, Survivors};
 use fathom_lab::fuse::Mount;
-use fathom_lab::mounts;
-use fathom_lab::processes;
 use fathom_lab::seeded::Seeded;
+use fathom_lab::{mounts, processes};
 use fathom_record::{Document, Record, RunState};
 
 use crate::place::{Place, SHORT};

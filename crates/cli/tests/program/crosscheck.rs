@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use fathom_record::{CrossOutcome, Crosscheck, PairRatio, State};
+use fathom_record::{CrossOutcome, Crosscheck, State};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::endings::eventually;
@@ -189,7 +189,7 @@ fn a_document_has_every_turn_and_fits_its_schema() {
     assert!(row.turns.iter().all(|turn| turn.peer_preempted_hz.is_none()));
     let noisy = row.turns.iter().filter(|turn| turn.our_state == State::Noisy);
     assert!(noisy.clone().all(|turn| turn.our_reason.is_some()), "{row:?}");
-    let ratio = PairRatio::of(&row.turns).expect("pairs");
+    let ratio = fathom_analysis::crosscheck::pair_ratio(&row.turns).expect("pairs");
     assert!(row.ratio == Some(ratio) || row.cannot_tell.is_some(), "{row:?}");
     assert!(ratio.level == Some(0.9375) && ratio.low <= ratio.median && ratio.median <= ratio.high);
     let cpu = told.cpu;

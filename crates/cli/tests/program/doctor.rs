@@ -48,8 +48,8 @@ fn the_exit_status_is_that_of_the_weightiest_finding_and_the_json_fits_its_schem
         Severity::Severe => 4,
     };
     assert_eq!(output.status.code(), Some(status), "{:?}", told.severity);
-    assert_eq!(told.severity, fathom_record::diagnosis::worst(&told.findings));
-    assert_eq!(told.findings.len(), fathom_record::diagnosis::rules().count());
+    assert_eq!(told.severity, fathom_analysis::diagnosis::worst(&told.findings));
+    assert_eq!(told.findings.len(), fathom_analysis::diagnosis::rules().count());
     assert!(told.condition.look.is_some_and(|look| look.length_ns >= 200e6));
     assert!(told.clock.facts.is_some() && !told.host.kernel.is_empty());
     let schema = include_str!("../../../../docs/doctor.schema.json");

@@ -35,7 +35,7 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     text(&output.stdout).lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Waits, for ten seconds at most, until something is so.
+/// Counters, for ten seconds at most, until something is so.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     // 5,000 times 2 ms.
     for patience in (0..5000).rev() {

@@ -7,7 +7,8 @@
 //! it from nothing; a round is worth (t₁ + t₂ − 2o)/3N. At 100 µs a batch, an overhead too small to
 //! be told is below a thousandth.
 
-use fathom_record::{Sample, statistics};
+use fathom_analysis::statistics;
+use fathom_record::Sample;
 
 use super::{BATCH_MAX, Dose, Fault, Kernel, injected};
 use crate::clock::Clock;

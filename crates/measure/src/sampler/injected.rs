@@ -9,7 +9,7 @@ use std::hint::black_box;
 use super::spin::{REFERENCE_ITERATIONS, chain};
 use super::{Fault, Kernel};
 use crate::clock::Clock;
-use fathom_record::statistics;
+use fathom_analysis::statistics;
 use serde::{Deserialize, Serialize};
 
 /// How often kernel and chain are timed to find the dose.

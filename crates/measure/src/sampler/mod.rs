@@ -15,7 +15,8 @@ mod watch;
 
 use std::ops::Range;
 
-use fathom_record::{Check, Disturbance, Sample, statistics};
+use fathom_analysis::statistics;
+use fathom_record::{Check, Disturbance, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //! becomes slower shows it apart from any metric (METHOD 23).
 
 use crate::clock::{Clock, monotonic_raw_ns};
-use fathom_record::statistics;
+use fathom_analysis::statistics;
 
 /// Dependent one-cycle additions in one spin: some 10 µs.
 pub const REFERENCE_ITERATIONS: u64 = 32_768;

@@ -1,6 +1,6 @@
 //! What is read around rounds and visits: the kernel's counters, or a script in tests.
 
-use fathom_record::{Disturbance, Waits};
+use fathom_record::{Counter, Counters, Disturbance};
 
 use super::spin;
 use crate::clock::Clock;
@@ -38,14 +38,14 @@ pub trait Observer {
 pub struct KernelCounters {
     round: RoundCounters,
     visit: VisitCounters,
-    waits: Waits,
+    expects: Counters,
 }
 
 impl KernelCounters {
-    /// Counters of this process, and of the CPU it is pinned to. Where the probe's own
-    /// children take turns with it, being preempted is not held against a round.
-    pub fn new(cpu: u32, waits: Waits) -> Self {
-        Self { round: RoundCounters::read(), visit: VisitCounters::open(cpu), waits }
+    /// Counters of this process, and of the CPU it is pinned to; those that the work itself moves
+    /// disturb no round.
+    pub fn new(cpu: u32, expects: Counters) -> Self {
+        Self { round: RoundCounters::read(), visit: VisitCounters::open(cpu), expects }
     }
 }
 
@@ -64,8 +64,8 @@ impl Observer for KernelCounters {
 
     fn end_round(&mut self) -> RoundMark {
         let delta = RoundCounters::read().since(&self.round);
-        let preempted = delta.involuntary_switches > 0 && self.waits != Waits::ForTurns;
-        let waited = delta.major_faults > 0 && self.waits != Waits::ForADevice;
+        let preempted = delta.involuntary_switches > 0 && !self.expects.has(Counter::Preemptions);
+        let waited = delta.major_faults > 0 && !self.expects.has(Counter::MajorFaults);
         RoundMark { disturbed: preempted || delta.migrated || waited, migrated: delta.migrated }
     }
 

@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
 
@@ -46,7 +46,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "",
     published: "10.7 … 12.3 ns with the clock's 30 cycles in it (2016, i5-5257U)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -1,6 +1,7 @@
 //! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits, statistics};
+use fathom_analysis::statistics;
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::{About, Derived, Estimate, Known, Parameter, uarch};
@@ -30,7 +31,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency", "cpu.call"],
     requires: "",
     published: "0.22 ns (2016, i5-5257U)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.25,
 };
 

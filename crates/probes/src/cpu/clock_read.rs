@@ -3,7 +3,7 @@
 use fathom_measure::clock::Source;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, Case, Known, Plan, Probe, uarch};
 
@@ -28,7 +28,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "",
     published: "11.9 ns ± 9 % (2016, i5-5257U)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

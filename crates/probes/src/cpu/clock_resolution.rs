@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, Case, Known, Plan, Probe};
 
@@ -27,7 +27,7 @@ static ABOUT: About = About {
     needs: &[],
     requires: "",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

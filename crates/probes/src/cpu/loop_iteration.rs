@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
 
@@ -36,7 +36,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "",
     published: "2.58 ns, memory form (2016, i5-5257U)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -5,7 +5,7 @@ use fathom_fileio::loops::{Call, Loop, STREAM};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use rustix::io::Errno;
 
@@ -53,7 +53,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -1,6 +1,6 @@
 //! file.capacity: how large a file stays in memory.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, ByHand, Known};
 
@@ -31,7 +31,7 @@ static ABOUT: About = About {
     needs: &[],
     requires: "",
     published: "2016: 5.5 of 8 GB",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.10,
 };
 

@@ -1,7 +1,7 @@
 //! file.contention: what a block costs while other processes read from the same device, and
 //! file.contention.per_process, what each of them adds.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::ordinal::Order;
 use crate::{About, ByHand, Known, Parameter};
@@ -40,7 +40,7 @@ static ABOUT: About = About {
     needs: &[],
     requires: "",
     published: "2016: 28.4 µs × processes + 53.1 µs",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.20,
 };
 
@@ -63,7 +63,7 @@ static ABOUT_PER_PROCESS: About = About {
     needs: &["file.contention"],
     requires: "",
     published: "2016: 28.4 µs",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.20,
 };
 

@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::create::FILES;
 use super::named::{cases_of_small, disk_of_small, visit_small};
@@ -33,7 +33,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
     published: "",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.10,
 };
 

@@ -1,6 +1,6 @@
 //! file.fast: whole files, read and checked as fast as this machine can.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::bandwidth;
 use crate::{About, ByHand, Known, Parameter};
@@ -40,7 +40,7 @@ static ABOUT: About = About {
     needs: &[],
     requires: "",
     published: "",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.10,
 };
 

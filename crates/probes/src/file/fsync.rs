@@ -5,7 +5,7 @@ use std::fs::File;
 use fathom_fileio::residency::{self, Witness};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::failed;
 use super::named::{Named, cases_of_small, disk_of_small, visit_small};
@@ -39,7 +39,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
     published: "",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.30,
 };
 

@@ -10,7 +10,7 @@ use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, residency, traffic};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -61,7 +61,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
     published: "130 µs sequential, 128 µs random (2016, SSD)",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.15,
 };
 

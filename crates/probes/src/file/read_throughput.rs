@@ -7,7 +7,7 @@ use fathom_fileio::residency::Residency;
 use fathom_fileio::traffic;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
 
 use super::held::Large;
 use super::state::{State, TRIES, words};
@@ -69,7 +69,7 @@ pub(super) static ABOUT: About = About {
     needs: &["file.call", "memory.bandwidth"],
     requires: "a folder on a device (--folder)",
     published: "",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.10,
 };
 

@@ -1,6 +1,6 @@
 //! file.reasonable_size: the size of a file whose reading takes a time that one can wait for.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use crate::{About, ByHand, Known, Parameter};
 
@@ -48,7 +48,7 @@ static ABOUT: About = About {
     needs: &[BANDWIDTH, THROUGHPUT],
     requires: "as much space, and warm as much memory, as the size found; at most half of either",
     published: "",
-    waits: Waits::ForADevice,
+    expects: Counters::DEVICE,
     noise_limit: 0.10,
 };
 

@@ -4,7 +4,7 @@ mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
 
 use super::crew::{Crew, Finding, Maker};
 use super::seats;
@@ -83,7 +83,7 @@ pub(super) static ABOUT: About = About {
     needs: &["cpu.frequency", "memory.latency.dram"],
     requires: "sixteen times the last-level cache of available memory, and of the cgroup's limit",
     published: "read 8.74 GB/s, write 8.62 GB/s (2016, i5-5257U; 29.2 GB/s nominal)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.10,
 };
 

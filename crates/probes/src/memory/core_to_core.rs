@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
@@ -53,7 +53,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "two CPUs",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.10,
 };
 

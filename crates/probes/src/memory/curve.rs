@@ -85,7 +85,7 @@ fn candidate(logs: &[Point], first: usize, last: usize) -> Option<Plateau> {
         return None;
     }
     let levels: Vec<f64> = points.iter().map(|point| point.1).collect();
-    let level = fathom_record::statistics::median(&levels)?;
+    let level = fathom_analysis::statistics::median(&levels)?;
     let share = |at: usize| {
         let from = points[at.saturating_sub(1)].0;
         let to = points[(at + 1).min(points.len() - 1)].0;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, host};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::param::page_size;
 
 use super::bandwidth;
@@ -72,7 +72,7 @@ static ABOUT: About = About {
     needs: &["memory.bandwidth", "os.syscall"],
     requires: "huge: huge pages on advice. major: a folder on a disk ($TMPDIR or /var/tmp)",
     published: "230 µs (major, SSD; 2016, i5-5257U)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.10,
 };
 
@@ -222,10 +222,10 @@ impl Probe for PageFault {
         false
     }
 
-    fn waits(&self, case: &Case) -> Waits {
+    fn expects(&self, case: &Case) -> Counters {
         match Kind::of(case) {
-            Some(Kind::Major) => Waits::ForADevice,
-            _ => Waits::Never,
+            Some(Kind::Major) => Counters::DEVICE,
+            _ => Counters::NONE,
         }
     }
 

@@ -1,8 +1,9 @@
 //! memory.latency.{l1,l2,l3,dram} and memory.cache.{l1,l2,l3}.size: the plateaus of the curve of
 //! memory.latency, and the sizes at which they are left.
 
+use fathom_analysis::statistics;
 use fathom_record::{
-    Better, Cause, Host, NoModel, Params, Prediction, Reason, Record, Unit, Waits, statistics,
+    Better, Cause, Counters, Host, NoModel, Params, Prediction, Reason, Record, Unit,
 };
 
 use super::chain::Pattern;
@@ -98,7 +99,7 @@ const PLATEAU: About = About {
     needs: &["cpu.frequency", "memory.latency"],
     requires: "",
     published: "l1 3.7 ns, l2 5.55 ns, l3 18.5 ns, dram 37 ns (2016, i5-5257U)",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::{Fault, Operation};
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
@@ -56,7 +56,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "touched=yes: four times the size of available memory, and of the cgroup's limit",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.10,
 };
 

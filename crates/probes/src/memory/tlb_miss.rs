@@ -1,7 +1,7 @@
 //! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
 //! fetched too.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
 use super::latency::ladder::Step;
@@ -39,7 +39,7 @@ static ABOUT: About = About {
     needs: &["cpu.frequency", "memory.latency"],
     requires: "huge pages on advice",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.25,
 };
 

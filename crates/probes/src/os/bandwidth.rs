@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, affinity};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
@@ -82,7 +82,7 @@ static PIPE: About = About {
     requires: "for cpus=2, a second CPU",
     published: "548 MB/s (lmbench bw_pipe, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -116,7 +116,7 @@ static UNIX: About = About {
     requires: "for cpus=2, a second CPU",
     published: "649 MB/s (lmbench bw_unix, 1.4 GHz Cortex-A53, TI AM62x Linux 12.01 Performance \
                 Guide)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -143,10 +143,10 @@ impl Probe for Bandwidth {
     }
 
     /// On two CPUs the worker sleeps while the writer fills the buffer.
-    fn waits(&self, case: &Case) -> Waits {
+    fn expects(&self, case: &Case) -> Counters {
         match case.params.integer("cpus") {
-            Some(2) => Waits::ForAnotherCpu,
-            _ => Waits::ForTurns,
+            Some(2) => Counters::SLEEP,
+            _ => Counters::TURNS,
         }
     }
 

@@ -166,14 +166,14 @@ impl Child {
         }
     }
 
-    /// Waits until it has ended, and reaps it.
+    /// Counters until it has ended, and reaps it.
     pub(crate) fn wait(self) -> Result<Ended, Fault> {
         let ended = reap(self.pid);
         std::mem::forget(self);
         ended.map_err(|error| Fault::system("wait4", error))
     }
 
-    /// Waits, and takes any end but `_exit(status)` for wrong work.
+    /// Counters, and takes any end but `_exit(status)` for wrong work.
     pub(crate) fn wait_for(self, status: i32) -> Result<(), Fault> {
         let ended = self.wait()?;
         match ended.status.code() {

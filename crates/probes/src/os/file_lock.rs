@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use super::raw_call::system_call;
@@ -52,7 +52,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -71,7 +71,7 @@ static SELECT_ABOUT: About = About {
     needs: &["os.syscall"],
     requires: REQUIRES,
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 
@@ -91,7 +91,7 @@ static POLL_ABOUT: About = About {
     needs: &["os.syscall"],
     requires: REQUIRES,
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 
@@ -118,7 +118,7 @@ static EPOLL_ABOUT: About = About {
     needs: &["os.syscall"],
     requires: REQUIRES,
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

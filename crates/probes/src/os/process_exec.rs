@@ -7,7 +7,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::{Child, refused};
 use super::program::{EXIT_STATUS, Program, Strings};
@@ -78,7 +78,7 @@ static BARE: About = About {
     requires: "memory that may be executed (vm.memfd_noexec below 2) and a /proc",
     published: "976 µs with fork in place of vfork (lmbench lat_proc exec, 1.4 GHz Cortex-A53, TI \
                 AM62x Linux 12.01 Performance Guide)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -106,7 +106,7 @@ static SPAWNED: About = About {
     needs: &["os.process.vfork_exec", "os.syscall", "os.signal.install"],
     requires: "memory that may be executed (vm.memfd_noexec below 2) and a /proc",
     published: "",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -138,7 +138,7 @@ static SHELLED: About = About {
     needs: &["os.process.vfork_exec"],
     requires: "memory that may be executed (vm.memfd_noexec below 2), a /proc, and /bin/sh",
     published: "44.3 ms (lmbench's manual, lat_proc(8), 1994)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::{fork, refused};
 use crate::buffer::{Buffer, Page};
@@ -60,7 +60,7 @@ static ABOUT: About = About {
     needs: &["os.thread.create"],
     requires: "four times rss_bytes of available memory, and of the cgroup's limit",
     published: "1.325 ms ± 80 % (2016, i5-5257U)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

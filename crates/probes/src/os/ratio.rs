@@ -1,7 +1,8 @@
 //! os.ratio: how many system calls a process costs, and a switch: the proportions of a kernel,
 //! which change less from machine to machine than its times do.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit, Waits, statistics};
+use fathom_analysis::statistics;
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Record, Unit};
 
 use crate::ordinal::earlier;
 use crate::{About, Derived, Estimate, Known, Parameter};
@@ -38,7 +39,7 @@ static ABOUT: About = About {
     needs: &["os.syscall", "os.process.fork", "os.switch.process"],
     requires: "",
     published: "fork 200, switch 6.5 (as published for a course's machine)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.15,
 };
 

@@ -3,7 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::net::SocketType;
 
 use super::link::{Link, pipe, posix, socket, sysv};
@@ -79,7 +79,7 @@ static PIPE: About = About {
     needs: &["os.syscall", "os.switch.process"],
     requires: "",
     published: "",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -106,7 +106,7 @@ static FIFO: About = About {
     needs: &["os.pipe.rtt"],
     requires: "a folder for temporary files (TMPDIR) in which a FIFO may be made",
     published: "",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -141,7 +141,7 @@ static UNIX: About = About {
     needs: &["os.pipe.rtt"],
     requires: "",
     published: "",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -183,7 +183,7 @@ static SEMAPHORE: About = About {
     needs: &["os.syscall", "os.switch.process"],
     requires: "System V IPC for kind=sysv",
     published: "",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

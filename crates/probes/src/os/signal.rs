@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::handler::{Guarded, Handler, KernelAction, runs};
 use super::raw_call::RawCall;
@@ -37,7 +37,7 @@ static INSTALL: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 
@@ -80,7 +80,7 @@ static DELIVER: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -3,7 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::ping_pong::{Kind, Pair};
 use super::turns::{self, Part};
@@ -66,7 +66,7 @@ static THREAD: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "1.20 µs (2016, i5-5257U)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -86,7 +86,7 @@ static PROCESS: About = About {
     needs: &["os.switch.thread"],
     requires: "",
     published: "3.87 µs (2016, i5-5257U)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
@@ -58,7 +58,7 @@ static ABOUT: About = About {
     needs: &["os.switch.process"],
     requires: "",
     published: "",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::fs::{Mode, OFlags};
 
 use super::raw_call::{RawCall, system_call};
@@ -62,7 +62,7 @@ static ABOUT: About = About {
     needs: &["cpu.call"],
     requires: "",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::child::{Child, bare_fork, leave, refused};
@@ -45,7 +45,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "11.9 µs ± 11 % (2016, i5-5257U, getpid)",
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::refused;
 use crate::ordinal::Order;
@@ -52,7 +52,7 @@ static CREATE: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: PUBLISHED,
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 
@@ -71,7 +71,7 @@ static CREATE_JOIN: About = About {
     needs: &["os.thread.create"],
     requires: "",
     published: PUBLISHED,
-    waits: Waits::ForTurns,
+    expects: Counters::TURNS,
     noise_limit: 0.10,
 };
 

@@ -20,7 +20,7 @@ pub(super) enum Part<'a> {
 
 /// How far the kernel's counts of switches may stand from those of each end and round trip.
 const DEVIATION_MAX: f64 = 0.02;
-/// Waits beyond that: as an end starts, and as it ends.
+/// Counters beyond that: as an end starts, and as it ends.
 const WAITS_BESIDES: f64 = 16.0;
 /// Share of the turns at which an end between two CPUs must have been switched out. A wake-up that
 /// comes before its end sleeps costs something between nothing and a whole one: the number is then

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::refused;
 use super::raw_call::system_call;
@@ -46,7 +46,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.10,
 };
 
@@ -178,7 +178,7 @@ impl Listener {
     }
 }
 
-/// Whether a byte that is written to one end is read from the other. Waits for nothing.
+/// Whether a byte that is written to one end is read from the other. Counters for nothing.
 fn passes(near: isize, far: isize) -> bool {
     let (sent, mut received) = ([0x5a_u8], [0_u8]);
     let place = received.as_mut_ptr().cast();

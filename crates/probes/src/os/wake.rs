@@ -4,7 +4,7 @@ use std::fs;
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::link::Link;
 use super::link::futex::futexes;
@@ -56,7 +56,7 @@ static ABOUT: About = About {
     needs: &["os.syscall"],
     requires: "two CPUs",
     published: "",
-    waits: Waits::ForAnotherCpu,
+    expects: Counters::SLEEP,
     noise_limit: 0.10,
 };
 

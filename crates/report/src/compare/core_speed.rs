@@ -5,7 +5,7 @@
 //! one run and not of the other is no change of what was measured, and the spin tells of it without
 //! looking at the values.
 
-use fathom_record::judge::SLOW_CORE_MIN;
+use fathom_analysis::judge::SLOW_CORE_MIN;
 use fathom_record::{Document, Record};
 use serde::Serialize;
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::statistics::change_points;
+use fathom_analysis::statistics::change_points;
 use fathom_record::{Document, MetricId, Outline, Params};
 use serde::Serialize;
 

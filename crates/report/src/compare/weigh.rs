@@ -1,6 +1,6 @@
 //! What a change of one case amounts to.
 
-use fathom_record::statistics::{
+use fathom_analysis::statistics::{
     benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
 };
 use fathom_record::{Better, Record, State, Unit};

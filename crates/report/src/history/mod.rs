@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::thread;
 
-use fathom_record::statistics::{Strictness, change_points};
+use fathom_analysis::statistics::{Strictness, change_points};
 use fathom_record::{Better, Document, Headline, Outline, Params, State, Unit};
 use serde::Serialize;
 
@@ -171,7 +171,7 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     let numbered: Vec<(usize, f64)> =
         points.iter().enumerate().filter_map(|(at, point)| Some((at, point.value?))).collect();
     let values: Vec<f64> = numbered.iter().map(|(_, value)| *value).collect();
-    let change = |found: fathom_record::statistics::ChangePoint| {
+    let change = |found: fathom_analysis::statistics::ChangePoint| {
         let (before, at) = (numbered[found.index - 1].0, numbered[found.index].0);
         let grew = found.after > found.before;
         Change {

@@ -69,7 +69,7 @@ fn diagnosis(least: Severity) -> Diagnosis {
         schema: DIAGNOSIS_SCHEMA_VERSION,
         tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
         examined: "2026-03-01T12:00:00Z".to_owned(),
-        severity: fathom_record::diagnosis::worst(&findings),
+        severity: fathom_analysis::diagnosis::worst(&findings),
         findings,
         host: host(),
         condition,

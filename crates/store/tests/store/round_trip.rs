@@ -2,8 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fathom_record::{Counts, Effort, Outline};
-use fathom_record::{Document, Record, RunState, SCHEMA_VERSION, State, Verdict};
+use fathom_record::{
+    Counts, Document, Effort, Outline, Record, RunState, SCHEMA_VERSION, State, Verdict,
+};
 use fathom_store::{Store, StoreError};
 
 use crate::example;

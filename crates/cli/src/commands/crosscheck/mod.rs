@@ -8,8 +8,9 @@ mod turns;
 mod view;
 
 use fathom_measure::host;
-use fathom_peers::{Invocation, Machine, On, Ours, Peer, Row, Runner, Trouble};
-use fathom_peers::{is_there, version_in};
+use fathom_peers::{
+    Invocation, Machine, On, Ours, Peer, Row, Runner, Trouble, is_there, version_in,
+};
 use fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION;
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, Host, MetricId};
 

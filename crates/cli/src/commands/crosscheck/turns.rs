@@ -48,7 +48,7 @@ impl Bench<'_> {
         for pair in 0..self.pairs {
             before(pair);
             match self.pair(row, pair) {
-                Ok(turn) => into.add(turn),
+                Ok(turn) => fathom_analysis::crosscheck::add(into, turn),
                 Err(Trouble::Stopped) => {
                     into.outcome = CrossOutcome::Interrupted;
                     return;

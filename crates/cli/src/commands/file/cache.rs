@@ -1,7 +1,8 @@
 //! `fathom file cache`: what the page cache makes of a file: read cold, a second and a third time.
 
+use fathom_analysis::statistics;
 use fathom_fileio::Source;
-use fathom_record::{Params, Record, statistics};
+use fathom_record::{Params, Record};
 use fathom_report::binary_size;
 
 use super::read::Pass;

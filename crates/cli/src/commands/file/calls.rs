@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fathom_analysis::statistics;
 use fathom_fileio::Source;
 use fathom_fileio::loops::{Call, Loop};
 use fathom_fileio::residency::{self, Residency};
 use fathom_measure::Clock;
-use fathom_record::{Cause, Disturbance, Params, State, Unit, Verdict, statistics};
+use fathom_record::{Cause, Disturbance, Params, State, Unit, Verdict};
 use fathom_report::quantity;
 use indicatif::ProgressBar;
 use rustix::io::Errno;

@@ -2,8 +2,9 @@
 
 use std::fs::File;
 
+use fathom_analysis::statistics;
 use fathom_fileio::caps::{self, Caps, Kind};
-use fathom_record::{Cause, Prediction, Reason, Unit, statistics};
+use fathom_record::{Cause, Prediction, Reason, Unit};
 
 /// So near to its cap a rate is the cap's, and not the device's.
 const NEAR: f64 = 0.10;

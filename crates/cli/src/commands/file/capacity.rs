@@ -4,12 +4,13 @@ mod knee;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fathom_analysis::statistics;
 use fathom_fileio::memory::Pages;
 use fathom_fileio::residency;
 use fathom_fileio::room::{self, Room};
 use fathom_measure::Clock;
 use fathom_probes::file::capacity::prediction;
-use fathom_record::{Cause, Params, State, Unit, Verdict, statistics};
+use fathom_record::{Cause, Params, State, Unit, Verdict};
 use fathom_report::{percent, quantity};
 use indicatif::ProgressBar;
 use rustix::fs::{Advice, fadvise};

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 
+use fathom_analysis::statistics::{self, Line};
 use fathom_fileio::residency::{self, State};
 use fathom_fileio::{Source, read};
-use fathom_record::statistics::{self, Line};
 use fathom_record::{Cause, Disturbance, Params, Reason, Unit, Verdict};
 use fathom_report::quantity;
 use indicatif::ProgressBar;

@@ -210,7 +210,7 @@ impl Session {
 
     /// Does something, and tells what the counters say of it.
     pub(super) fn observed<T>(&self, work: impl FnOnce(&Clock) -> T) -> (T, Disturbance) {
-        let waits = fathom_record::Waits::ForADevice;
+        let waits = fathom_record::Counters::DEVICE;
         let mut counters = KernelCounters::new(self.run.cpu, waits);
         counters.begin_visit();
         let done = work(self.watch.clock());

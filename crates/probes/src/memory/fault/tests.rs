@@ -165,7 +165,7 @@ fn each_kind_has_an_order_against_one_before_it() {
 #[test]
 fn only_a_fault_that_waits_for_a_device_waits() {
     for case in PageFault.cases(&Host::default(), &Plan::default()) {
-        let waits = PageFault.waits(&case) == Waits::ForADevice;
+        let waits = PageFault.expects(&case) == Counters::DEVICE;
         assert_eq!(waits, Kind::of(&case) == Some(Kind::Major));
     }
 }

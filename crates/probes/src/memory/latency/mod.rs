@@ -6,7 +6,7 @@ pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Prediction, Unit, Waits};
+use fathom_record::{Better, Counters, Host, NoModel, Prediction, Unit};
 
 use self::ladder::Step;
 use super::chain::{Chain, LOADS, Shape};
@@ -87,7 +87,7 @@ static ABOUT: About = About {
     requires: "four times the largest set of available memory, and of the cgroup's limit; else \
                the ladder ends earlier",
     published: "",
-    waits: Waits::Never,
+    expects: Counters::NONE,
     noise_limit: 0.05,
 };
 

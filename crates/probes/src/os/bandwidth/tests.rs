@@ -30,7 +30,7 @@ fn only_on_two_cpus_the_worker_may_sleep_and_no_such_cases_share_a_visit() {
     for probe in PROBES {
         assert!(!probe.cases_share_visits());
         for case in probe.cases(&Host::default(), &Plan::default()) {
-            let sleeps = probe.waits(&case) == Waits::ForAnotherCpu;
+            let sleeps = probe.expects(&case) == Counters::SLEEP;
             assert_eq!(sleeps, case.params.integer("cpus") == Some(2), "{}", case.params);
         }
     }

@@ -4,9 +4,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use fathom_analysis::statistics;
 use fathom_fileio::Source;
 use fathom_measure::Clock;
-use fathom_record::statistics;
 
 use super::super::series::Manner;
 use super::super::session::Session;

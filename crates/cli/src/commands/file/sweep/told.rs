@@ -1,6 +1,7 @@
 //! The curves of a sweep as tables, and as a drawing where the terminal is wide enough.
 
-use fathom_record::{Agreement, Record, Unit, statistics};
+use fathom_analysis::statistics;
+use fathom_record::{Agreement, Record, Unit};
 use fathom_report::{binary_size, by_hand, percent, range};
 
 use super::super::MIB;

@@ -1,0 +1,189 @@
+//! A rule of the doctor, and how one says what it found.
+
+use fathom_record::condition::Condition;
+use fathom_record::diagnosis::ClockState;
+use fathom_record::{Finding, Host, Severity};
+
+/// What is examined.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// What lasts.
+    pub host: &'a Host,
+    /// What is so just now.
+    pub condition: &'a Condition,
+    /// The clock.
+    pub clock: &'a ClockState,
+}
+
+/// One topic that is looked at.
+#[derive(Debug)]
+pub struct Rule {
+    /// Stable name, kebab-case.
+    pub id: &'static str,
+    /// Metrics it touches: ids, or beginnings followed by `*`.
+    pub touches: &'static [&'static str],
+    /// What it does to them where it is not in order, in one line.
+    pub effect: &'static str,
+    /// Looks.
+    pub(super) look: fn(&Subject<'_>) -> Outcome,
+}
+
+impl Rule {
+    /// What the rule finds.
+    pub fn apply(&self, subject: &Subject<'_>) -> Finding {
+        let outcome = (self.look)(subject);
+        Finding {
+            id: self.id.to_owned(),
+            severity: outcome.severity,
+            unknown: outcome.unknown,
+            found: outcome.found,
+            read_at: outcome.read_at,
+            touches: self.touches.iter().map(|pattern| (*pattern).to_owned()).collect(),
+            effect: outcome.effect.unwrap_or_else(|| self.effect.to_owned()),
+            command: outcome.command,
+            remedy: outcome.remedy,
+        }
+    }
+}
+
+/// What a rule found, as it is being written.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    severity: Severity,
+    unknown: bool,
+    found: String,
+    read_at: Vec<String>,
+    effect: Option<String>,
+    command: Option<String>,
+    remedy: String,
+}
+
+impl Outcome {
+    pub(super) fn of(severity: Severity, found: impl Into<String>) -> Self {
+        Self { severity, found: found.into(), ..Self::default() }
+    }
+
+    pub(super) fn good(found: impl Into<String>) -> Self {
+        Self::of(Severity::Good, found)
+    }
+
+    pub(super) fn note(found: impl Into<String>) -> Self {
+        Self::of(Severity::Note, found)
+    }
+
+    pub(super) fn warning(found: impl Into<String>) -> Self {
+        Self::of(Severity::Warning, found)
+    }
+
+    pub(super) fn severe(found: impl Into<String>) -> Self {
+        Self::of(Severity::Severe, found)
+    }
+
+    /// A fact that could not be read: a note, since what is not known accuses nobody.
+    pub(super) fn unknown(what: &str, because: &str) -> Self {
+        let found = format!("unknown: {what}, because {because}");
+        let nothing = "it is not taken for good or bad";
+        Self { unknown: true, ..Self::note(found) }.nothing_to_do(nothing)
+    }
+
+    /// Where it was read.
+    pub(super) fn read(mut self, place: impl Into<String>) -> Self {
+        let place = place.into();
+        if !place.is_empty() && !self.read_at.contains(&place) {
+            self.read_at.push(place);
+        }
+        self
+    }
+
+    /// Where facts were read, by their paths in the host or the condition.
+    pub(super) fn from(mut self, subject: &Subject<'_>, paths: &[&str]) -> Self {
+        for path in paths {
+            let origins = [&subject.host.origins, &subject.condition.origins];
+            if let Some(place) = origins.iter().find_map(|origins| origins.get(*path)) {
+                self = self.read(place.clone());
+            }
+        }
+        self
+    }
+
+    /// What it does to the metrics in this case.
+    pub(super) fn effect(mut self, effect: impl Into<String>) -> Self {
+        self.effect = Some(effect.into());
+        self
+    }
+
+    /// The command that mends it, and what to know of that.
+    pub(super) fn mend(mut self, command: impl Into<String>, words: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self.remedy = words.into();
+        self
+    }
+
+    /// What to do where no single command does it.
+    pub(super) fn advise(mut self, words: impl Into<String>) -> Self {
+        self.command = None;
+        self.remedy = words.into();
+        self
+    }
+
+    /// Why there is nothing to do here.
+    pub(super) fn nothing_to_do(self, why: &str) -> Self {
+        self.advise(format!("nothing to do here: {why}"))
+    }
+}
+
+/// A share in per cent, with the figures a tick allows.
+pub(super) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent > 0.0 && percent < 0.95 {
+        return format!("{percent:.1} %");
+    }
+    format!("{percent:.0} %")
+}
+
+/// A size in MiB or GiB, as a person reads it.
+pub(super) fn size(bytes: u64) -> String {
+    let bytes = bytes as f64;
+    let (kib, mib, gib) = (1024.0, 1_048_576.0, 1_073_741_824.0);
+    if bytes >= gib {
+        return format!("{:.1} GiB", bytes / gib);
+    }
+    if bytes >= mib {
+        return format!("{:.0} MiB", bytes / mib);
+    }
+    format!("{:.0} KiB", bytes / kib)
+}
+
+/// `1 process`, `2 processes`.
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
+    let word = if number == 1 { one } else { many };
+    format!("{number} {word}")
+}
+
+/// CPUs as the kernel lists them: `0-3,8`.
+pub(super) fn list(cpus: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let part = |&(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_written_as_a_person_reads_them() {
+        assert_eq!([0.0, 0.004, 0.05, 1.0].map(percent), ["0 %", "0.4 %", "5 %", "100 %"]);
+        assert_eq!([64 << 10, 300 << 20, 6 << 30].map(size), ["64 KiB", "300 MiB", "6.0 GiB"]);
+        assert_eq!(list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+        assert_eq!(list(&[]), "");
+    }
+}

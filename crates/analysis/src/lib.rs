@@ -1,0 +1,11 @@
+//! What is decided from records: statistics, the rules of a verdict, the diagnosis of a machine,
+//! comparisons and histories.
+//!
+//! Every function is pure: the same records give the same answer, byte for byte, today and in two
+//! years. Nothing here prints, reads a clock or a file, or knows a flag of the command line.
+#![forbid(unsafe_code)]
+
+pub mod crosscheck;
+pub mod diagnosis;
+pub mod judge;
+pub mod statistics;

@@ -1,0 +1,232 @@
+//! What the samples of a case amount to: the one place where the estimating rules (15 to 20) come
+//! together.
+//!
+//! It reduces and does not judge: nothing is removed for its value, and what the numbers are worth
+//! is the verdict's to say.
+
+use super::bootstrap::{RATIO_LEVEL, Ratio};
+use super::clusters::clusters;
+use super::interval::median_interval;
+use super::modes::{SHARE_MIN, cuts, modes_at, spread_ties};
+use super::moments::{mean, standard_deviation};
+use super::outliers::tukey_outliers;
+use super::quantile::{median, sorted_finite};
+use super::series::autocorrelation;
+use super::trend::theil_sen;
+use super::trimmed::trimmed_over;
+use super::within_run::interval_within;
+use fathom_record::sample::Sample;
+use fathom_record::summary::{IntervalKind, Mode, Summary};
+
+/// The fewest values with a trimmed mean: what 10 asked for makes (rule 14).
+const TRIMMED_MIN: usize = 16;
+/// The fewest values of a process whose autocorrelation is told (rule 18).
+const AUTOCORRELATION_MIN: usize = 100;
+/// The fewest values of a process whose drift is told.
+const DRIFT_MIN: usize = 6;
+
+/// The values of one process that can be summarised.
+struct Process {
+    values: Vec<f64>,
+    undisturbed: Vec<f64>,
+    spin_ns: Option<f64>,
+}
+
+impl Process {
+    fn of(sample: &Sample) -> Self {
+        debug_assert!(
+            sample.values.iter().all(|v| v.is_finite()),
+            "process {} let a value through that is no number",
+            sample.process
+        );
+        // An index may be named twice, and one beyond the values names none.
+        let mut disturbed = vec![false; sample.values.len()];
+        for &index in &sample.disturbed {
+            if let Some(mark) = disturbed.get_mut(index as usize) {
+                *mark = true;
+            }
+        }
+        let finite = || sample.values.iter().zip(&disturbed).filter(|(v, _)| v.is_finite());
+        Self {
+            values: finite().map(|(&v, _)| v).collect(),
+            undisturbed: finite().filter(|&(_, &disturbed)| !disturbed).map(|(&v, _)| v).collect(),
+            spin_ns: sample.spin_ns,
+        }
+    }
+}
+
+/// Reduces the samples of a case, one a process, to its summary, in the unit of their values.
+/// `None` if there is no value at all. Processes without a value do not count.
+///
+/// The headline is the median of the process medians. Its interval is by order statistics over
+/// them from 5 processes on ([`IntervalKind::Processes`]); with exactly one process, over its
+/// independent blocks ([`IntervalKind::WithinRun`]); else there is none. Minimum, maximum, mean,
+/// deviation, trimmed mean (from 16 values on) and outliers are over all values together.
+///
+/// Relative figures are ÷ the size of the headline; with a headline of 0 the spreads are 0 and the
+/// drift absent. Autocorrelation and drift are medians over the processes long enough for them
+/// (100 and 6 values): the largest of many would exceed any threshold by chance. `bound` and
+/// `clock_floor` depend on what was measured, and are left for the caller.
+///
+/// The samples may come in any order, and a value that is not finite is skipped: the probe should
+/// not have let it through, so a debug build panics.
+#[must_use]
+pub fn summarise(samples: &[Sample]) -> Option<Summary> {
+    let mut in_order: Vec<&Sample> = samples.iter().collect();
+    in_order.sort_by_key(|sample| sample.process);
+    let processes: Vec<Process> =
+        in_order.into_iter().map(Process::of).filter(|p| !p.values.is_empty()).collect();
+    // No clock tells a fraction of a nanosecond.
+    let spins: Option<Vec<f64>> = processes.iter().map(|p| p.spin_ns.map(f64::round)).collect();
+    let pooled: Vec<f64> = processes.iter().flat_map(|p| p.values.iter().copied()).collect();
+    let medians: Vec<f64> = processes.iter().filter_map(|p| median(&p.values)).collect();
+
+    let mut summary = estimate_of(&medians)?;
+    summary.process_spins = spins.unwrap_or_default();
+    describe(&mut summary, &pooled)?;
+    if let [only] = processes.as_slice() {
+        let interval = interval_within(&only.values, summary.median);
+        set_interval(&mut summary, interval, IntervalKind::WithinRun);
+    } else {
+        set_interval(&mut summary, median_interval(&medians), IntervalKind::Processes);
+    }
+    let headline = summary.median;
+    summary.spread_within =
+        relative(over(&processes, |p| standard_deviation(&p.values)), headline).unwrap_or(0.0);
+    summary.disturbed =
+        processes.iter().map(|p| (p.values.len() - p.undisturbed.len()) as u64).sum();
+    if summary.disturbed > 0 {
+        summary.median_undisturbed = over(&processes, |p| median(&p.undisturbed));
+    }
+    if pooled.len() >= TRIMMED_MIN {
+        let values: Vec<&[f64]> = processes.iter().map(|p| p.values.as_slice()).collect();
+        summary.trimmed = trimmed_over(&values);
+    }
+    summary.modes = modes_within(&processes, &pooled);
+    summary.autocorrelation = over(&processes, |p| {
+        if p.values.len() < AUTOCORRELATION_MIN { None } else { autocorrelation(&p.values, 1) }
+    });
+    summary.drift = relative(certain_drift(&processes), headline);
+    Some(summary)
+}
+
+/// Reduces the estimates of a derived metric, one a process in the order of their numbers, to its
+/// summary, in their unit. `None` without a finite one.
+///
+/// Each estimate is already reduced from many samples, so nothing is known of the spread within a
+/// process, of modes or of drift. The interval is [`IntervalKind::Derived`] from 5 estimates on.
+/// `bound` is left for the caller.
+#[must_use]
+pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
+    let estimates: Vec<f64> = per_process.iter().copied().filter(|v| v.is_finite()).collect();
+    let mut summary = estimate_of(&estimates)?;
+    describe(&mut summary, &estimates)?;
+    set_interval(&mut summary, median_interval(&estimates), IntervalKind::Derived);
+    Some(summary)
+}
+
+/// Reduces the quotients of two metrics that were measured in processes of their own to their
+/// summary: the headline is the quotient of the two headlines, and its interval that of
+/// [`ratio_of_medians`]. `per_process` are the quotients of a process of the one and one of the
+/// other; what [`summarise_estimates`] tells of them stands beside it. `None` without a finite one.
+///
+/// The median of those quotients is another number where the processes of one metric are skewed,
+/// and its interval misses the quotient of the two: simulated, log-normal by normal processes, 20
+/// of each, that keeps 89 % instead of 96 %.
+#[must_use]
+pub fn summarise_quotients(per_process: &[f64], quotient: Ratio) -> Option<Summary> {
+    let mut summary = summarise_estimates(per_process)?;
+    summary.median = quotient.ratio;
+    if summary.ci95.is_some() {
+        summary.ci95 = Some([quotient.low, quotient.high]);
+        summary.ci_level = Some(RATIO_LEVEL);
+    }
+    Some(summary)
+}
+
+/// What the process medians by themselves tell.
+fn estimate_of(medians: &[f64]) -> Option<Summary> {
+    let headline = median(medians)?;
+    Some(Summary {
+        processes: medians.len() as u32,
+        median: headline,
+        spread_between: relative(standard_deviation(medians), headline).unwrap_or(0.0),
+        clusters: clusters(medians),
+        process_medians: medians.to_vec(),
+        ..Summary::default()
+    })
+}
+
+/// Adds what all values together tell.
+fn describe(summary: &mut Summary, values: &[f64]) -> Option<()> {
+    summary.n = values.len() as u64;
+    summary.min = values.iter().copied().reduce(f64::min)?;
+    summary.max = values.iter().copied().reduce(f64::max)?;
+    summary.mean = mean(values)?;
+    summary.sd = standard_deviation(values).unwrap_or(0.0);
+    summary.outliers = tukey_outliers(values);
+    Some(())
+}
+
+/// Sets the interval and says where it comes from; without one, that there is none.
+fn set_interval(summary: &mut Summary, interval: Option<([f64; 2], f64)>, kind: IntervalKind) {
+    let Some((limits, level)) = interval else {
+        return;
+    };
+    summary.ci95 = Some(limits);
+    summary.ci_level = Some(level);
+    summary.interval = kind;
+}
+
+/// The median over the processes of a figure that some of them have.
+fn over(processes: &[Process], figure: impl Fn(&Process) -> Option<f64>) -> Option<f64> {
+    median(&processes.iter().filter_map(figure).collect::<Vec<f64>>())
+}
+
+/// A figure ÷ the size of the headline, where that is a number.
+fn relative(figure: Option<f64>, headline: f64) -> Option<f64> {
+    Some(figure? / headline.abs()).filter(|ratio| ratio.is_finite())
+}
+
+/// The median over processes of their change over a visit, where its interval over processes lies
+/// on one side of 0. With one process, or too few for an interval, none is told.
+fn certain_drift(processes: &[Process]) -> Option<f64> {
+    let drifts: Vec<f64> = processes.iter().filter_map(|p| drift(&p.values)).collect();
+    let ([low, high], _) = median_interval(&drifts)?;
+    if low > 0.0 || high < 0.0 { median(&drifts) } else { Some(0.0) }
+}
+
+/// The change over a visit, in the unit of the values: the Theil–Sen slope over their index × the
+/// steps between the first and the last.
+fn drift(values: &[f64]) -> Option<f64> {
+    if values.len() < DRIFT_MIN {
+        return None;
+    }
+    let index: Vec<f64> = (0..values.len()).map(|i| i as f64).collect();
+    Some(theil_sen(&index, values)?.slope * (values.len() - 1) as f64)
+}
+
+/// The modes of all values together, where they are modes *within* processes: at least a tenth
+/// of the values must lie outside the commonest mode of their own process. Processes that differ
+/// from each other would else show as modes, though each has but one; that is what
+/// `spread_between` and the clusters are for.
+fn modes_within(processes: &[Process], pooled: &[f64]) -> Vec<Mode> {
+    // Ties are spread process by process: each has its own calibration, so that the steps of the
+    // same clock do not fall on the same numbers in two of them.
+    let spread: Vec<f64> =
+        processes.iter().flat_map(|p| spread_ties(&sorted_finite(&p.values))).collect();
+    let sorted = sorted_finite(pooled);
+    let cuts = cuts(&sorted, &sorted_finite(&spread));
+    let strays = |process: &Process| {
+        let mut counts = vec![0_usize; cuts.len() + 1];
+        for value in &process.values {
+            counts[cuts.partition_point(|cut| cut <= value)] += 1;
+        }
+        process.values.len() - counts.into_iter().max().unwrap_or(0)
+    };
+    let strays: usize = processes.iter().map(strays).sum();
+    if (strays as f64) < SHARE_MIN * pooled.len() as f64 {
+        return Vec::new();
+    }
+    modes_at(&sorted, &cuts)
+}

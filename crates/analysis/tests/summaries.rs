@@ -1,0 +1,274 @@
+//! What the samples of a case amount to, from a reader's side.
+
+use fathom_analysis::statistics::{
+    Ratio, difference_bound, summarise, summarise_estimates, summarise_quotients,
+};
+use fathom_record::Sample;
+use fathom_record::summary::{IntervalKind, Summary};
+
+/// A sample of each list of values, numbered in order.
+fn processes(values: &[&[f64]]) -> Vec<Sample> {
+    (0..)
+        .zip(values)
+        .map(|(process, values)| Sample { process, values: values.to_vec(), ..Sample::default() })
+        .collect()
+}
+
+/// `count` processes of 30 values each, about `level`, without chance.
+fn quiet(count: u32, level: f64) -> Vec<Sample> {
+    (0..count)
+        .map(|process| Sample {
+            process,
+            values: (0..30_u32)
+                .map(|i| level + f64::from(i * 7 % 30) / 30.0 + f64::from(process) / 100.0)
+                .collect(),
+            ..Sample::default()
+        })
+        .collect()
+}
+
+#[test]
+fn the_headline_is_the_median_of_the_process_medians_not_of_all_values() {
+    let samples = processes(&[&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], &[10.0], &[20.0, 22.0]]);
+    let summary = summarise(&samples).unwrap();
+    assert_eq!(summary.median, 10.0);
+    assert_eq!(summary.process_medians, [1.0, 10.0, 21.0]);
+    assert_eq!((summary.n, summary.processes), (9, 3));
+    assert_eq!((summary.min, summary.max), (1.0, 22.0));
+    assert!((summary.mean - 58.0 / 9.0).abs() < 1e-14);
+    assert_eq!(summary.interval, IntervalKind::None);
+    assert_eq!((summary.ci95, summary.ci_level), (None, None));
+}
+
+#[test]
+fn no_value_at_all_is_no_summary_and_a_process_without_one_does_not_count() {
+    assert_eq!(summarise(&[]), None);
+    assert_eq!(summarise(&processes(&[&[], &[]])), None);
+    assert_eq!(summarise(&processes(&[&[], &[4.0]])).unwrap().processes, 1);
+    assert_eq!(summarise_estimates(&[]), None);
+    assert_eq!(summarise_estimates(&[f64::NAN]), None);
+}
+
+#[test]
+fn from_five_processes_on_the_interval_is_that_of_their_medians() {
+    assert_eq!(summarise(&quiet(4, 50.0)).unwrap().interval, IntervalKind::None);
+    let five = summarise(&quiet(5, 50.0)).unwrap();
+    assert_eq!(five.interval, IntervalKind::Processes);
+    assert_eq!(five.ci95, Some([five.process_medians[0], five.process_medians[4]]));
+    assert_eq!(five.ci_level, Some(0.9375));
+    let ten = summarise(&quiet(10, 50.0)).unwrap();
+    assert_eq!(ten.ci95, Some([ten.process_medians[1], ten.process_medians[8]]));
+}
+
+#[test]
+fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
+    let twelve: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0, 9.0, 7.0, 12.0, 8.0, 11.0, 10.0];
+    let twelve: Vec<f64> = (0..12).map(|i| twelve[i * 5 % 12]).collect();
+    let summary = summarise(&processes(&[&twelve])).unwrap();
+    assert_eq!(summary.interval, IntervalKind::WithinRun);
+    assert_eq!(summary.ci95, Some([3.0, 10.0]));
+    assert!((summary.ci_level.unwrap() - 0.961_425_781_25).abs() < 1e-15);
+    assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, IntervalKind::None);
+    // A process that sent nothing does not count as a second.
+    assert_eq!(summarise(&processes(&[&[], &twelve])).unwrap().interval, IntervalKind::WithinRun);
+    // Two processes do not make one longer one.
+    assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, IntervalKind::None);
+}
+
+#[test]
+fn one_process_whose_rounds_hang_together_too_long_has_no_interval() {
+    let rising: Vec<f64> = (0..30).map(f64::from).collect();
+    let summary = summarise(&processes(&[&rising])).unwrap();
+    assert_eq!((summary.interval, summary.ci95), (IntervalKind::None, None));
+}
+
+#[test]
+fn process_medians_stand_in_the_order_of_their_numbers() {
+    let mut samples = processes(&[&[1.0], &[2.0], &[3.0]]);
+    samples.reverse();
+    assert_eq!(summarise(&samples).unwrap().process_medians, [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn reference_spins_stand_beside_the_medians_where_every_process_has_one() {
+    let mut samples = processes(&[&[1.0], &[], &[3.0]]);
+    (samples[0].spin_ns, samples[2].spin_ns) = (Some(8913.0), Some(17_000.0));
+    samples.reverse();
+    let summary = summarise(&samples).unwrap();
+    assert_eq!((summary.process_medians.len(), summary.process_spins), (2, vec![8913.0, 17_000.0]));
+    samples[0].spin_ns = None;
+    assert!(summarise(&samples).unwrap().process_spins.is_empty());
+}
+
+#[test]
+fn disturbed_values_stay_in_the_headline_and_are_left_out_of_the_other() {
+    let mut samples = processes(&[&[10.0, 50.0, 50.0], &[11.0, 11.0, 11.0], &[90.0]]);
+    assert_eq!(summarise(&samples).unwrap().median_undisturbed, None);
+    // An index named twice is one value; one beyond the values is none; a process of which
+    // nothing is left does not count.
+    samples[0].disturbed = vec![1, 2, 2, 99];
+    samples[2].disturbed = vec![0];
+    let summary = summarise(&samples).unwrap();
+    assert_eq!(summary.disturbed, 3);
+    assert_eq!(summary.median, 50.0);
+    assert_eq!(summary.median_undisturbed, Some(10.5));
+}
+
+#[test]
+fn when_every_value_was_disturbed_there_is_no_undisturbed_headline() {
+    let mut samples = processes(&[&[1.0, 2.0]]);
+    samples[0].disturbed = vec![0, 1];
+    let summary = summarise(&samples).unwrap();
+    assert_eq!((summary.disturbed, summary.median_undisturbed), (2, None));
+}
+
+#[test]
+fn spreads_within_and_between_processes_are_told_apart() {
+    let same_inside = summarise(&processes(&[&[100.0; 9], &[110.0; 9], &[90.0; 9]])).unwrap();
+    assert_eq!((same_inside.spread_within, same_inside.spread_between), (0.0, 0.1));
+    let wide: &[f64] = &[90.0, 100.0, 110.0];
+    let same_between = summarise(&processes(&[wide, wide, wide])).unwrap();
+    assert_eq!((same_between.spread_within, same_between.spread_between), (0.1, 0.0));
+}
+
+#[test]
+fn spreads_of_a_negative_headline_are_positive_and_of_a_zero_one_are_left_out() {
+    let negative = summarise(&processes(&[&[-90.0, -100.0, -110.0]])).unwrap();
+    assert_eq!(negative.spread_within, 0.1);
+    let zero = summarise(&processes(&[&[-1.0, 0.0, 1.0, -1.0, 0.0, 1.0]])).unwrap();
+    assert_eq!((zero.spread_within, zero.spread_between, zero.drift), (0.0, 0.0, None));
+}
+
+#[test]
+fn drift_is_the_change_over_the_visit_in_shares_of_the_headline() {
+    let rising: Vec<f64> = (0..21).map(|i| 95.0 + f64::from(i) / 2.0).collect();
+    let falling: Vec<f64> = rising.iter().rev().copied().collect();
+    let (rising, falling) = (rising.as_slice(), falling.as_slice());
+    let drift = |of: &[&[f64]]| summarise(&processes(of)).unwrap().drift;
+    assert!((drift(&[rising; 5]).unwrap() - 0.1).abs() < 1e-12);
+    assert!((drift(&[falling; 6]).unwrap() + 0.1).abs() < 1e-12);
+    assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "they disagree");
+    assert_eq!(drift(&[rising; 4]), None, "four processes cannot tell");
+    assert_eq!(drift(&[&rising[..5]; 5]), None, "five values cannot");
+}
+
+#[test]
+fn autocorrelation_wants_a_hundred_values_of_one_process() {
+    let wave: Vec<f64> = (0..100).map(|i| 10.0 + (f64::from(i) / 10.0).sin()).collect();
+    let rho = summarise(&processes(&[&wave])).unwrap().autocorrelation.unwrap();
+    assert!(rho > 0.9, "{rho}");
+    let halves = processes(&[&wave[..50], &wave[50..]]);
+    assert_eq!(summarise(&halves).unwrap().autocorrelation, None);
+}
+
+#[test]
+fn the_trimmed_mean_stands_beside_from_sixteen_values_on() {
+    let values: Vec<f64> = (0..16).map(f64::from).collect();
+    assert_eq!(summarise(&processes(&[&values[1..]])).unwrap().trimmed, None);
+    let trimmed = summarise(&processes(&[&values[..8], &values[8..]])).unwrap().trimmed.unwrap();
+    assert_eq!((trimmed.n, trimmed.trials, trimmed.mean), (10, 16, 7.5));
+}
+
+#[test]
+fn outliers_are_counted_and_stay() {
+    let mut samples = quiet(5, 50.0);
+    samples[2].values[7] = 1e6;
+    let summary = summarise(&samples).unwrap();
+    assert_eq!(summary.outliers.high_severe, 1);
+    assert_eq!((summary.n, summary.max), (150, 1e6));
+}
+
+#[test]
+fn two_paths_in_every_process_are_modes() {
+    let mut samples = quiet(10, 50.0);
+    for sample in &mut samples {
+        for value in sample.values.iter_mut().step_by(3) {
+            *value += 20.0;
+        }
+    }
+    let summary = summarise(&samples).unwrap();
+    assert_eq!(summary.modes.len(), 2, "{:?}", summary.modes);
+    assert!((summary.modes[1].share - 1.0 / 3.0).abs() < 1e-12);
+    assert!(summary.clusters.is_empty());
+}
+
+#[test]
+fn processes_of_two_kinds_are_clusters_and_not_modes() {
+    let mut samples = quiet(10, 50.0);
+    for sample in &mut samples[6..] {
+        for value in &mut sample.values {
+            *value += 20.0;
+        }
+    }
+    let summary = summarise(&samples).unwrap();
+    assert!(summary.modes.is_empty(), "{:?}", summary.modes);
+    assert_eq!(summary.clusters.len(), 2);
+    assert_eq!((summary.clusters[0].share, summary.clusters[1].share), (0.6, 0.4));
+}
+
+#[test]
+fn a_coarse_clock_with_another_offset_in_every_process_has_no_modes() {
+    let samples: Vec<Sample> = (0..10_u32)
+        .map(|process| Sample {
+            process,
+            values: (0..60_u32)
+                .map(|i| 20.0 + f64::from((i * 7 + process) % 3) * 10.0 + f64::from(process) / 50.0)
+                .collect(),
+            ..Sample::default()
+        })
+        .collect();
+    assert!(summarise(&samples).unwrap().modes.is_empty());
+}
+
+#[test]
+fn derived_estimates_count_as_processes() {
+    let estimates = [5.0, 4.0, 7.0, 6.0, 8.0];
+    let summary = summarise_estimates(&estimates).unwrap();
+    assert_eq!((summary.n, summary.processes, summary.median), (5, 5, 6.0));
+    assert_eq!((summary.interval, summary.ci95), (IntervalKind::Derived, Some([4.0, 8.0])));
+    assert_eq!((summary.min, summary.max, summary.mean), (4.0, 8.0, 6.0));
+    assert_eq!(summary.process_medians, estimates);
+    assert!((summary.spread_between - 2.5_f64.sqrt() / 6.0).abs() < 1e-15);
+    assert_eq!((summary.trimmed, summary.drift), (None, None));
+    let four = summarise_estimates(&estimates[1..]).unwrap();
+    assert_eq!((four.interval, four.ci95), (IntervalKind::None, None));
+}
+
+#[test]
+fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
+    let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
+    let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5 };
+    let summary = summarise_quotients(&quotients, quotient).unwrap();
+    assert_eq!((summary.median, summary.ci95), (6.2, Some([4.5, 7.5])));
+    assert_eq!((summary.interval, summary.ci_level), (IntervalKind::Derived, Some(0.95)));
+    assert_eq!(summary.process_medians, quotients);
+    let four = summarise_quotients(&quotients[1..], quotient).unwrap();
+    assert_eq!((four.median, four.ci95, four.ci_level), (6.2, None, None));
+}
+
+#[test]
+fn a_difference_within_the_noise_is_printed_as_a_bound() {
+    let noise = summarise_estimates(&[-0.2, 0.1, 0.3, -0.1, 0.2]).unwrap();
+    assert_eq!(difference_bound(&noise), Some(0.3));
+    let clear = summarise_estimates(&[1.0, 1.1, 0.9, 1.0, 1.1]).unwrap();
+    assert_eq!(difference_bound(&clear), None);
+}
+
+#[test]
+fn the_summary_of_the_same_samples_is_the_same_byte_for_byte() {
+    let json = |samples: &[Sample]| serde_json::to_string(&summarise(samples).unwrap()).unwrap();
+    assert_eq!(json(&quiet(10, 50.0)), json(&quiet(10, 50.0)));
+    let back: Summary = serde_json::from_str(&json(&quiet(10, 50.0))).unwrap();
+    assert_eq!(Some(back), summarise(&quiet(10, 50.0)));
+}
+
+/// Only a release build goes on: a debug build says which probe was at fault.
+#[test]
+#[cfg_attr(debug_assertions, should_panic(expected = "process 3 let a value through"))]
+fn a_value_that_is_no_number_never_reaches_a_summary() {
+    let values = vec![f64::NAN, 1.0, f64::INFINITY, 3.0, 2.0];
+    let sample = Sample { process: 3, values, disturbed: vec![3], ..Sample::default() };
+    let summary = summarise(&[sample]).unwrap();
+    assert_eq!((summary.n, summary.median, summary.max), (3, 2.0, 3.0));
+    assert_eq!((summary.disturbed, summary.median_undisturbed), (1, Some(1.5)));
+}
