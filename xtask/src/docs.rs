@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use fathom_probes::{About, Entry, REGISTRY};
+use fathom_metric::{About, Entry};
+use fathom_probes::REGISTRY;
 use fathom_record::{Crosscheck, Diagnosis, Document};
 
 const METRICS: &str = "docs/METRICS.md";
@@ -55,7 +56,7 @@ fn metrics() -> String {
          [METHOD.md](METHOD.md), the words are in [GLOSSARY.md](GLOSSARY.md).\n\n\
          | id | parameters | unit | what is timed |\n|---|---|---|---|\n",
     );
-    for about in REGISTRY.iter().map(Entry::about) {
+    for about in REGISTRY.entries().iter().map(Entry::about) {
         let parameters: Vec<&str> = about.parameters.iter().map(|one| one.name).collect();
         let _ = writeln!(
             text,
@@ -67,16 +68,19 @@ fn metrics() -> String {
             title = about.title,
         );
     }
-    REGISTRY.iter().for_each(|entry| section(&mut text, entry));
+    REGISTRY.entries().iter().for_each(|entry| section(&mut text, entry));
     text
 }
 
 fn section(text: &mut String, entry: &Entry) {
     let about: &About = entry.about();
     let kind = match entry {
-        Entry::Probe(_) => "measured",
-        Entry::Derived(_) => "derived",
-        Entry::ByHand(by_hand) => by_hand.command(),
+        Entry::Probe(_) => "measured".to_owned(),
+        Entry::Derived(_) => "derived".to_owned(),
+        Entry::ByHand(_) => {
+            let path = REGISTRY.command_of(about.id).map_or("", |command| command.path);
+            format!("fathom {path}")
+        }
     };
     let _ =
         write!(text, "\n## {}\n\n{} ({kind}, {}).\n\n", about.id, about.title, about.unit.symbol());

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod crosscheck;
+pub mod curve;
 pub mod diagnosis;
 pub mod judge;
 pub mod statistics;

@@ -1,9 +1,8 @@
 //! The command line: the one definition from which help, completions and man pages are made.
 
+pub mod by_hand;
 pub mod crosscheck;
-pub mod file;
 pub mod report;
-mod size;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,9 +10,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use fathom_metric::notation::seed;
 use fathom_record::{Effort, Protocol};
-
-pub(crate) use size::{between, block, bytes, count, counts, sizes, time};
 
 /// Measures this machine from one clock tick up, says beside every number what it should be, and
 /// whether it can be trusted.
@@ -80,7 +78,7 @@ pub enum Command {
     /// Measure this machine: everything, a group, or one metric.
     Run(RunArguments),
     /// Read, write and time one file, with checksums and proof of what was in memory.
-    File(file::FileArguments),
+    File(by_hand::FileArguments),
     /// Can this machine be measured well? What speaks against it, and what to do.
     Doctor(DoctorArguments),
     /// What can be measured.
@@ -145,7 +143,7 @@ pub struct RunArguments {
     #[arg(long, value_enum, default_value_t = ProtocolName::Median)]
     pub protocol: ProtocolName,
     /// Values that remain with `--protocol trimmed`; 1.6 times as many are taken.
-    #[arg(long, value_name = "N", default_value_t = crate::pipeline::KEPT, requires = "protocol")]
+    #[arg(long, value_name = "N", default_value_t = fathom_engine::KEPT, requires = "protocol")]
     #[arg(value_parser = clap::value_parser!(u64).range(10..=100_000))]
     pub keep: u64,
     /// Show every time in core cycles too.
@@ -192,10 +190,6 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent / 100.0),
         _ => Err(format!("`{text}` is no share; write as 5%")),
     }
-}
-
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a seed is a whole number from 0 to 2^64 − 1".to_owned())
 }
 
 impl RunArguments {

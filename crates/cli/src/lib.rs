@@ -1,11 +1,10 @@
-//! The `fathom` program as a library: one file per command, and the pipeline they share.
+//! The `fathom` program as a library: one file per command.
 
 pub mod arguments;
 mod commands;
 mod exit;
 mod interrupt;
 mod live;
-pub mod pipeline;
 mod terminal;
 mod tune;
 

@@ -3,8 +3,8 @@
 use fathom_measure::clock::{self, Specification, Watch, WholeRun};
 
 use crate::interrupt::Interrupt;
-use crate::pipeline::worker::Workers;
-use crate::pipeline::{Machine, Outcome, VisitRequest};
+use fathom_engine::worker::Workers;
+use fathom_engine::{Machine, Outcome, VisitRequest};
 
 /// This machine.
 pub struct LiveMachine {

@@ -7,7 +7,7 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_measure::Clock;
 
@@ -50,8 +50,6 @@ pub struct Options<'a> {
     pub keep_going: bool,
     /// Looked at between blocks.
     pub stop: &'a AtomicBool,
-    /// Where bytes are counted as they are read, for whoever watches.
-    pub progress: Option<&'a AtomicU64>,
 }
 
 /// Where a part of a file came from.
@@ -286,7 +284,6 @@ impl Reader<'_> {
             threads: choice.threads,
             keep_going: self.options.keep_going,
             stop: self.options.stop,
-            progress: self.options.progress,
         };
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns) = (outcome.sum.bytes, outcome.ns);

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::fast::{Fast, From, Options, fast};
 use fathom_fileio::read::{NEVER, Way};
@@ -21,8 +21,8 @@ fn clock() -> Clock {
 }
 
 fn options(stop: &AtomicBool) -> Options<'_> {
-    let (way, threads, block, keep_going, progress) = (None, None, None, false, None);
-    Options { way, threads, cpus: 2, block, keep_going, stop, progress }
+    let (way, threads, block, keep_going) = (None, None, None, false);
+    Options { way, threads, cpus: 2, block, keep_going, stop }
 }
 
 /// A synced file of generated data, with its sums.
@@ -35,12 +35,9 @@ fn made(length: usize) -> (tempfile::NamedTempFile, Sum) {
     (file, Sum::of(&bytes))
 }
 
-fn read_fast(file: &tempfile::NamedTempFile, options: &Options<'_>) -> (Fast, u64) {
+fn read_fast(file: &tempfile::NamedTempFile, options: &Options<'_>) -> Fast {
     let source = Source::open(file.path()).unwrap();
-    let told = AtomicU64::new(0);
-    let options = Options { progress: Some(&told), ..*options };
-    let fast = fast(&source, &options, &clock()).unwrap();
-    (fast, told.into_inner())
+    fast(&source, options, &clock()).unwrap()
 }
 
 /// Whether files here can be cold at all.
@@ -56,8 +53,8 @@ fn is_on_device(file: &tempfile::NamedTempFile) -> bool {
 fn a_file_in_memory_is_read_from_there_and_the_ways_are_tried_on_it() {
     let (file, sum) = made((300 << 20) + 5);
     residency::warm(file.as_file(), &NEVER).unwrap();
-    let (fast, told) = read_fast(&file, &options(&NEVER));
-    assert_eq!((fast.sum, told), (sum, sum.bytes));
+    let fast = read_fast(&file, &options(&NEVER));
+    assert_eq!(fast.sum, sum);
     assert!(fast.parts.iter().all(|part| part.from == From::Memory), "{:?}", fast.parts);
     let trials: Vec<_> = fast.parts.iter().filter(|part| part.is_trial).collect();
     assert_eq!(trials.len(), 2, "{:?}", fast.parts);
@@ -77,7 +74,7 @@ fn each_piece_of_a_mixed_file_comes_from_where_it_is() {
     residency::warm(file.as_file(), &NEVER).unwrap();
     let (from, length) = (32 << 20, NonZeroU64::new(32 << 20));
     fadvise(file.as_file(), from, length, Advice::DontNeed).unwrap();
-    let (fast, _) = read_fast(&file, &options(&NEVER));
+    let fast = read_fast(&file, &options(&NEVER));
     assert_eq!(fast.sum, sum);
     let of = |from| {
         let parts = fast.parts.iter().filter(move |part| part.from == from);
@@ -98,10 +95,10 @@ fn a_cold_file_small_files_and_fixed_ways_give_the_same_sums() {
     for length in [0, 1, 5, 4096, 1_000_003, 9 << 20] {
         let (file, sum) = made(length);
         residency::evict(file.as_file()).unwrap();
-        assert_eq!(read_fast(&file, &options(&NEVER)).0.sum, sum, "{length}");
+        assert_eq!(read_fast(&file, &options(&NEVER)).sum, sum, "{length}");
         for way in [Way::Pread, Way::Map] {
             let fixed = Options { way: Some(way), ..options(&NEVER) };
-            let (fast, _) = read_fast(&file, &fixed);
+            let fast = read_fast(&file, &fixed);
             assert_eq!(fast.sum, sum, "{length} {way:?}");
             assert!(fast.parts.iter().all(|part| part.choice.way == way));
         }
@@ -112,7 +109,7 @@ fn a_cold_file_small_files_and_fixed_ways_give_the_same_sums() {
 fn one_that_is_told_to_stop_reads_next_to_nothing() {
     let (file, _) = made(40 << 20);
     let stop = AtomicBool::new(true);
-    let (fast, _) = read_fast(&file, &options(&stop));
+    let fast = read_fast(&file, &options(&stop));
     assert!(fast.stopped);
     assert!(fast.sum.bytes < 40 << 20, "{}", fast.sum.bytes);
 }
@@ -128,7 +125,7 @@ fn a_file_of_unknown_size_is_read_to_its_end() {
 fn holes_are_not_called_a_device() {
     let file = tempfile::NamedTempFile::new().unwrap();
     File::options().write(true).open(file.path()).unwrap().set_len(10 << 20).unwrap();
-    let (fast, _) = read_fast(&file, &options(&NEVER));
+    let fast = read_fast(&file, &options(&NEVER));
     assert_eq!((fast.sum.xor, fast.sum.bytes), (0, 10 << 20));
     assert!(fast.parts.iter().all(|part| part.from != From::Device), "{:?}", fast.parts);
 }

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod condition;
 pub mod disturbance;
 pub mod host;
+pub mod process;
 pub mod sampler;
 
 pub use clock::Clock;

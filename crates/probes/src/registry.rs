@@ -1,50 +1,13 @@
 //! The list of everything that can be measured. Adding a metric is one file and one line here.
 
-use fathom_record::{Host, NoModel, Params, Prediction};
+use std::sync::LazyLock;
 
-use crate::{About, ByHand, Case, Derived, Known, Probe, cpu, file, memory, os};
+use fathom_metric::{Command, Entry, Registry};
 
-/// A registered metric.
-#[derive(Clone, Copy)]
-pub enum Entry {
-    /// Measured.
-    Probe(&'static dyn Probe),
-    /// Computed from others.
-    Derived(&'static dyn Derived),
-    /// Measured by a command of its own.
-    ByHand(&'static dyn ByHand),
-}
+use crate::{cpu, file, memory, os};
 
-impl Entry {
-    /// What it is.
-    pub fn about(&self) -> &'static About {
-        match self {
-            Self::Probe(probe) => probe.about(),
-            Self::Derived(derived) => derived.about(),
-            Self::ByHand(by_hand) => by_hand.about(),
-        }
-    }
-
-    /// What a case should give.
-    ///
-    /// # Errors
-    /// Why there is no model.
-    pub fn predict(
-        &self,
-        params: &Params,
-        host: &Host,
-        known: &Known<'_>,
-    ) -> Result<Prediction, NoModel> {
-        match self {
-            Self::Probe(probe) => probe.predict(&Case::usual(params.clone()), host, known),
-            Self::Derived(derived) => derived.predict(params, host, known),
-            Self::ByHand(by_hand) => by_hand.predict(params, host, known),
-        }
-    }
-}
-
-/// Every metric, in the order of the table. A metric stands after those that it needs.
-pub static REGISTRY: &[Entry] = &[
+/// What `fathom run` measures, in the order of the table. A metric stands after those it needs.
+static BATTERY: &[Entry] = &[
     Entry::Probe(&cpu::frequency::Frequency),
     Entry::Probe(&cpu::clock_read::ClockRead),
     Entry::Probe(&cpu::clock_resolution::ClockResolution),
@@ -101,17 +64,29 @@ pub static REGISTRY: &[Entry] = &[
     Entry::Probe(&file::create::Create),
     Entry::Probe(&file::delete::Delete),
     Entry::Probe(&file::fsync::Fsync),
-    Entry::ByHand(&file::fast::Fast),
-    Entry::ByHand(&file::reasonable_size::ReasonableSize),
-    Entry::ByHand(&file::contention::Contention),
-    Entry::ByHand(&file::contention::PerProcess),
-    Entry::ByHand(&file::capacity::Capacity),
 ];
 
-/// The metric with this id.
-pub fn find(id: &str) -> Option<&'static Entry> {
-    REGISTRY.iter().find(|entry| entry.about().id == id)
-}
+/// The commands that measure by hand.
+static COMMANDS: &[Command] = &[
+    Command::of::<file::read::Read>("file read", &[]),
+    Command::of::<file::fast::ReadFast>("file fast", &[&file::fast::Fast]),
+    Command::of::<file::write::Write>("file write", &[]),
+    Command::of::<file::calls::Calls>("file calls", &[]),
+    Command::of::<file::contention::Contend>(
+        "file contend",
+        &[&file::contention::Contention, &file::contention::PerProcess],
+    ),
+    Command::of::<file::capacity::FindCapacity>("file capacity", &[&file::capacity::Capacity]),
+    Command::of::<file::reasonable_size::FindSize>(
+        "file size",
+        &[&file::reasonable_size::ReasonableSize],
+    ),
+    Command::of::<file::sweep::Sweep>("file sweep", &[]),
+    Command::of::<file::cache::Cache>("file cache", &[&file::cache::Speedup]),
+];
+
+/// All of them.
+pub static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(BATTERY, COMMANDS));
 
 #[cfg(test)]
 mod tests {
@@ -119,10 +94,10 @@ mod tests {
 
     #[test]
     fn ids_are_unique_and_needs_are_registered_before() {
-        for (index, entry) in REGISTRY.iter().enumerate() {
+        for (index, entry) in REGISTRY.entries().iter().enumerate() {
             let about = entry.about();
             let earlier: Vec<&str> =
-                REGISTRY[..index].iter().map(|entry| entry.about().id).collect();
+                REGISTRY.entries()[..index].iter().map(|entry| entry.about().id).collect();
             assert!(!earlier.contains(&about.id), "{} is registered twice", about.id);
             for need in about.needs {
                 assert!(
@@ -150,13 +125,13 @@ mod tests {
         let named: Vec<(&str, bool)> = text.lines().flat_map(metrics_of).collect();
         assert!(named.len() > 30, "{named:?}");
         for (name, planned) in named {
-            assert_eq!(find(name).is_none(), planned, "docs/LMBENCH.md: {name}");
+            assert_eq!(REGISTRY.find(name).is_none(), planned, "docs/LMBENCH.md: {name}");
         }
     }
 
     #[test]
     fn every_metric_says_what_it_is() {
-        for about in REGISTRY.iter().map(Entry::about) {
+        for about in REGISTRY.entries().iter().map(Entry::about) {
             for text in [about.title, about.timed, about.not_timed, about.model, about.source] {
                 assert!(!text.is_empty(), "{} leaves a text empty", about.id);
             }
@@ -167,5 +142,43 @@ mod tests {
                 about.id
             );
         }
+    }
+
+    #[test]
+    fn predictions_of_this_group_use_declared_needs_and_earlier_cases_only() {
+        let of_this_group = |entry: &&Entry| entry.about().group() == "os";
+        for entry in REGISTRY.iter().filter(of_this_group) {
+            let Entry::Probe(probe) = entry else { continue };
+            let about = probe.about();
+            let mut records: Vec<Record> =
+                about.needs.iter().flat_map(|need| all_of(need)).collect();
+            for (order, case) in probe.cases(&Host::default(), &Sizes::default()).iter().enumerate()
+            {
+                let prediction = probe.predict(case, &Host::default(), &Known::new(&records));
+                match prediction {
+                    Ok(prediction) => {
+                        assert!(!prediction.inputs.is_empty() && !prediction.source.is_empty());
+                    }
+                    // That there is no model is an answer; that an input is missing is none.
+                    Err(NoModel(reason)) => assert!(
+                        !reason.contains("has no result"),
+                        "{}{}: {reason}",
+                        about.id,
+                        case.params
+                    ),
+                }
+                let median = 1e3 * (order + 1) as f64;
+                records.push(tests::record(about.id, &case.params, median, 1.0));
+            }
+        }
+    }
+
+    /// Records of all cases of a metric.
+    fn all_of(metric: &str) -> Vec<Record> {
+        let Some(Entry::Probe(probe)) = crate::find(metric) else {
+            panic!("{metric} is no probe");
+        };
+        let cases = probe.cases(&Host::default(), &Sizes::default());
+        cases.iter().map(|case| tests::record(metric, &case.params, 10.0, 0.1)).collect()
     }
 }

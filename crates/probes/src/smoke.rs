@@ -16,7 +16,7 @@ use fathom_measure::{Sampler, affinity};
 use fathom_record::{Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
-use crate::{Case, Plan, Probe};
+use fathom_metric::{Case, Probe, Sizes};
 
 /// Tells that a test cannot run here, and why: one that only returned would count as passed.
 pub(crate) fn skipped(reason: &str) {
@@ -189,7 +189,7 @@ const VISITS: usize = 3;
 pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     let _alone = alone();
     let id = probe.about().id;
-    let cases = probe.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() });
+    let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
     let files = open_files();
     // A busy machine may keep a thread from its turn for the whole of a visit this small.
     let has_passed = |samples: &Vec<Result<Sample, Fault>>| {

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Disturbance, MetricId, NoModel, Params, Prediction, Sample, Summary, Unit,
-    Verdict,
+    Agreement, Better, Disturbance, Fact, MetricId, NoModel, Params, Prediction, Sample, Summary,
+    Unit, Verdict,
 };
 
 /// The result of one case of one metric in one run: the only result shape there is.
@@ -46,8 +46,10 @@ pub struct Record {
     pub checks: BTreeMap<String, String>,
     /// Counters over all visits.
     pub disturbance: Disturbance,
-    /// Facts a reader needs beside the number, such as the clock's floor or what was
-    /// subtracted.
+    /// Facts beside a number taken by hand, in the order in which they are read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<Fact>,
+    /// Notes a reader needs beside the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// CRC-32 over the record without its samples, as 8 hexadecimal digits. It detects accidents,
@@ -75,6 +77,7 @@ impl Record {
             verdict: Verdict::default(),
             checks: BTreeMap::new(),
             disturbance: Disturbance::default(),
+            facts: Vec::new(),
             notes: Vec::new(),
             checksum: String::new(),
         }

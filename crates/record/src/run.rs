@@ -51,6 +51,9 @@ pub struct Run {
     pub seed: u64,
     /// What was asked for on the command line; empty means everything.
     pub asked: Vec<String>,
+    /// The command that measured by hand, such as `file read`; absent for a battery of workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub procedure: Option<String>,
     /// Records the run gives if nothing stops it.
     #[serde(default)]
     pub planned: u64,

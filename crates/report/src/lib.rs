@@ -41,17 +41,22 @@ mod wrap;
 pub use account::{accounts, paragraph};
 pub use closing::{closing, kept};
 pub use doctor::doctor;
+pub use fathom_record::quantity::{binary_size, percent, quantity};
 pub use json::{crosscheck_json, diagnosis_json, document_json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
 pub use opening::opening;
-pub use quantity::{at_most, binary_size, percent, quantity, range};
+pub use quantity::{at_most, range};
 pub use table::Table;
 
 use fathom_record::Document;
 
 /// A kept run as `run` printed it: [`opening`], the table with its foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
+    if document.run.procedure.is_some() {
+        let text = opening(&document.run, &document.host, layout.width);
+        return text + &by_hand::show(document, layout.width) + &kept(document, layout.width);
+    }
     let mut table = Table::new(*layout).on(&document.host);
     let mut text = opening(&document.run, &document.host, layout.width);
     text += &table.header();

@@ -93,6 +93,7 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
         protocol: Protocol::Median,
         seed: 0,
         asked: Vec::new(),
+        procedure: None,
         planned: 0,
         state: RunState::Complete,
         cpu: 0,

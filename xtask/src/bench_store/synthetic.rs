@@ -82,6 +82,7 @@ fn run(number: usize) -> Run {
         protocol: Protocol::Median,
         seed: number as u64,
         asked: Vec::new(),
+        procedure: None,
         planned: 0,
         state: RunState::Complete,
         cpu: 1,
@@ -95,13 +96,14 @@ fn run(number: usize) -> Run {
 
 /// Case `at`: a part of them the points of a curve, the others of the registry's metrics in turn.
 fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
-    let turns = REGISTRY.len() + CURVE.len();
+    let entries = REGISTRY.entries();
+    let turns = entries.len() + CURVE.len();
     let (entry, params) = match at % turns {
-        turn if turn < REGISTRY.len() => (REGISTRY[turn], Params::none()),
+        turn if turn < entries.len() => (entries[turn], Params::none()),
         turn => {
-            let (page, set) = (PAGES[turn % 2], CURVE[turn - REGISTRY.len()]);
+            let (page, set) = (PAGES[turn % 2], CURVE[turn - entries.len()]);
             let params = Params::one("page", page).and("pattern", "random");
-            let curve = fathom_probes::find("memory.latency").unwrap_or(&REGISTRY[0]);
+            let curve = REGISTRY.find("memory.latency").unwrap_or(&entries[0]);
             (*curve, params.and("set_bytes", set))
         }
     };

@@ -14,7 +14,7 @@ use fathom_fileio::filesystem::{Class, FileSystem};
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, look};
 use fathom_measure::sampler::Files;
-use fathom_probes::Disk;
+use fathom_metric::Disk;
 use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, flock, statvfs};
 use rustix::io::Errno;
 

@@ -1,15 +1,16 @@
 //! `fathom explain`: what a metric is, and how its last results came about.
 
 use anyhow::Context;
-use fathom_probes::{About, Entry};
+use fathom_metric::{About, Entry};
+use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol, Record};
 use fathom_report::{Layout, accounts, paragraph};
 
 use super::stored;
 use crate::arguments::ExplainArguments;
 use crate::exit::{Status, Usage};
-use crate::pipeline::{Asked, Plan};
 use crate::terminal::{self, Output};
+use fathom_engine::{Asked, Plan};
 
 /// The newest runs among which the last result is looked for.
 const RUNS_LOOKED_AT: usize = 50;
@@ -18,7 +19,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
     let word = Asked::parse(&arguments.metric).map_err(|error| Usage(error.to_string()))?;
     // Which cases there are, the results tell: their sizes depend on the machine.
     let asked = vec![word.name.clone()];
-    let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
+    let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .map_err(|error| Usage(error.to_string()))?;
     let width = terminal::width();
     let mut output = Output::new();

@@ -1,7 +1,8 @@
 //! `fathom history`: one metric over time.
 
 use fathom_measure::host;
-use fathom_probes::Entry;
+use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::Layout;
 use fathom_report::history as telling;
@@ -9,13 +10,13 @@ use fathom_report::history as telling;
 use super::stored;
 use crate::arguments::HistoryArguments;
 use crate::exit::{Status, Usage};
-use crate::pipeline::{Asked, Plan, PlanError};
 use crate::terminal::{self, Output};
+use fathom_engine::{Asked, Plan, PlanError};
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let word = Asked::parse(&arguments.metric).map_err(|error| Usage(error.to_string()))?;
     let asked = vec![word.name.clone()];
-    let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
+    let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .map_err(|error| Usage(error.to_string()))?;
     let store = stored::open(&arguments.store)?;
     let host = arguments.host.clone().unwrap_or_else(stored::this_host);
@@ -44,7 +45,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
 /// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
 fn may_be_asked(word: &Asked, entry: &Entry) -> Result<(), Usage> {
     let (effort, protocol) = (Effort::Thorough, Protocol::Median);
-    match Plan::new(vec![word.text.clone()], effort, protocol, 0, &host::read()) {
+    match Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read()) {
         // What has a command of its own has the cases that one asks it for.
         Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
         Err(error) => Err(Usage(error.to_string())),

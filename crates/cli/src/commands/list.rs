@@ -1,13 +1,14 @@
 //! `fathom list`: what can be measured.
 
-use fathom_probes::{About, Entry, REGISTRY};
+use fathom_metric::{About, Entry};
+use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol};
 use serde_json::{Value, json};
 
 use crate::arguments::ListArguments;
 use crate::exit::{Status, Usage};
-use crate::pipeline::Plan;
 use crate::terminal::{self, Output};
+use fathom_engine::Plan;
 
 /// Where to go from the list.
 const MORE: &str = "
@@ -17,7 +18,7 @@ const MORE: &str = "
 
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let asked = arguments.metrics.clone();
-    let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 0, &Host::default())
+    let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .map_err(|error| Usage(error.to_string()))?;
     let chosen: Vec<&About> = plan.metrics(false).iter().map(|entry| entry.about()).collect();
     let mut output = Output::new();
@@ -63,9 +64,7 @@ fn as_json(about: &About) -> Value {
         .iter()
         .map(|one| json!({"name": one.name, "values": one.values, "meaning": one.meaning}))
         .collect();
-    let derived = REGISTRY
-        .iter()
-        .any(|entry| matches!(entry, Entry::Derived(_)) && entry.about().id == about.id);
+    let derived = matches!(REGISTRY.find(about.id), Some(Entry::Derived(_)));
     json!({
         "id": about.id, "title": about.title, "unit": about.unit.symbol(), "better": about.better,
         "timed": about.timed, "not_timed": about.not_timed, "model": about.model,

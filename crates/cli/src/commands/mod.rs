@@ -1,5 +1,6 @@
 //! One file per command, and what turns their outcome into an exit status.
 
+mod by_hand;
 mod compare;
 mod completions;
 mod crosscheck;
@@ -8,7 +9,6 @@ mod doctor;
 mod documents;
 mod explain;
 mod export;
-mod file;
 mod history;
 mod import;
 mod list;
@@ -25,14 +25,14 @@ use std::process::ExitCode;
 
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Status, Usage};
-use crate::{pipeline, terminal};
+use crate::terminal;
 
 /// Does what the command line says.
 pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
         Command::Doctor(doctor) => doctor::doctor(doctor),
-        Command::File(file) => file::file(file),
+        Command::File(file) => by_hand::by_hand(file),
         Command::List(list) => list::list(list),
         Command::Explain(explain) => explain::explain(explain),
         Command::Show(show) => show::show(show),
@@ -44,7 +44,9 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Import(import) => import::import(import),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
-        Command::Worker => pipeline::worker::serve().map(|()| Status::Done),
+        Command::Worker => {
+            fathom_engine::worker::serve(&fathom_probes::REGISTRY).map(|()| Status::Done)
+        }
     };
     match outcome {
         Ok(status) => status.into(),

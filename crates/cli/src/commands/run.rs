@@ -9,6 +9,7 @@ use anyhow::Context;
 use fathom_measure::clock::{self, Watch};
 use fathom_measure::condition::RUN_MARK;
 use fathom_measure::{affinity, host};
+use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, RunState};
 use fathom_store::Store;
 
@@ -17,10 +18,10 @@ use crate::arguments::RunArguments;
 use crate::exit::{Status, Usage};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
-use crate::pipeline::worker::Workers;
-use crate::pipeline::{InjectedSpin, Plan, RunSetup, coordinate};
 use crate::terminal;
 use crate::tune::{self, Tuned};
+use fathom_engine::worker::Workers;
+use fathom_engine::{InjectedSpin, Plan, RunSetup, coordinate};
 
 mod follower;
 mod place;
@@ -43,11 +44,11 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     // Six digits: short enough to be typed again.
     let seed = arguments.seed.unwrap_or_else(|| clock::wall_ns() / 1000 % 1_000_000);
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
-    let plan = Plan::new(metrics, arguments.effort(), protocol, seed, &host)
-        .and_then(Plan::without_by_hand)
+    let plan = Plan::new(&REGISTRY, metrics, arguments.effort(), protocol, seed, &host)
+        .and_then(|plan| plan.without_by_hand(&REGISTRY))
         .map_err(|error| Usage(error.to_string()))?;
     let plan = if arguments.only { plan.alone() } else { plan };
-    let injected = InjectedSpin::of_environment().map_err(Usage)?;
+    let injected = InjectedSpin::of_environment(&REGISTRY).map_err(Usage)?;
     let plan = Plan { kept: arguments.keep, injected, ..plan };
     start::check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;

@@ -7,7 +7,7 @@ use fathom_store::Store;
 use super::stored;
 use crate::arguments::StoreArguments;
 use crate::exit::Usage;
-use crate::pipeline::INJECT;
+use fathom_engine::INJECT;
 
 /// This program.
 pub(super) fn tool() -> Tool {

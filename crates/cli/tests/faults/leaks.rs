@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use fathom_analysis::statistics;
-use fathom_cli::pipeline::coordinate;
-use fathom_cli::pipeline::worker::Workers;
-use fathom_cli::pipeline::{Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest};
+use fathom_engine::coordinate;
+use fathom_engine::worker::Workers;
+use fathom_engine::{Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest};
 use fathom_measure::clock::{Specification, Watch, WholeRun, monotonic_raw_ns};
 use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, Tool};
@@ -99,7 +99,7 @@ struct Keeper {
 }
 
 impl Audience for Keeper {
-    fn begins(&mut self, document: &Document, _: &Plan, _: f64) {
+    fn begins(&mut self, document: &Document, _: Option<(&Plan, f64)>) {
         self.store.begin(&document.tool, &document.run, &document.host).expect("a run");
     }
     fn progress(&mut self, _: &Progress) {}
@@ -148,7 +148,8 @@ fn workers(script: &[&str]) -> Workers {
 
 fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
     let asked = vec!["cpu.frequency".to_owned()];
-    let plan = Plan::new(asked, Effort::Quick, Protocol::Median, 7, host).expect("a plan");
+    let plan = Plan::new(&fathom_probes::REGISTRY, asked, Effort::Quick, Protocol::Median, 7, host)
+        .expect("a plan");
     let setup = RunSetup {
         tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
         host: host.clone(),

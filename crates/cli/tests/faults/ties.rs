@@ -8,8 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use fathom_cli::pipeline::VisitRequest;
-use fathom_cli::pipeline::worker::Workers;
+use fathom_engine::VisitRequest;
+use fathom_engine::worker::Workers;
 use fathom_lab::processes;
 use rustix::process::{Pid, Signal, kill_process};
 

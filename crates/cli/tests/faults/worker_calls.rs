@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-use fathom_cli::pipeline::worker::Workers;
-use fathom_cli::pipeline::{Outcome, VisitRequest};
+use fathom_engine::worker::Workers;
+use fathom_engine::{Outcome, VisitRequest};
 use fathom_lab::strace::{self, Fault, Injection};
 use fathom_measure::affinity;
 use fathom_measure::clock::{Source, Specification};

@@ -116,7 +116,6 @@ fn fill(
     let short = if let Met::Short(read) = met { read } else { 0 };
     tally.sum.add(job.place(position.at), &buffer[..filled + short]);
     position.at += (filled + short) as u64;
-    job.advance((filled + short) as u64);
     match met {
         Met::Nothing => true,
         Met::Short(read) => complete(job, file, &mut buffer[read..block], position, tally),

@@ -66,7 +66,7 @@ pub(super) fn run(
 fn read_shares(
     job: &Job<'_>,
     direct: &File,
-    shares: &Shares<'_>,
+    shares: &Shares,
     worker: &mut Worker,
     tally: &mut Tally,
 ) {

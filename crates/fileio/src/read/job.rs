@@ -26,17 +26,16 @@ pub(super) struct Job<'a> {
     pub(super) block: usize,
     keep_going: bool,
     stop: &'a AtomicBool,
-    progress: Option<&'a AtomicU64>,
     /// A thread met something that ends the read for all.
     over: AtomicBool,
 }
 
 impl<'a> Job<'a> {
     pub(super) fn new(file: &'a File, range: Range<u64>, request: &Request<'a>) -> Self {
-        let Request { keep_going, stop, progress, .. } = *request;
+        let Request { keep_going, stop, .. } = *request;
         let (block, origin) = (request.block, request.origin.unwrap_or(range.start));
         let over = AtomicBool::new(false);
-        Self { file, range, origin, block, keep_going, stop, progress, over }
+        Self { file, range, origin, block, keep_going, stop, over }
     }
 
     /// Where a byte of the file stands in the sums.
@@ -45,16 +44,11 @@ impl<'a> Job<'a> {
     }
 
     /// Parts of a range to be taken by the threads in turn: whole blocks, about `wanted` bytes.
-    pub(super) fn shares(&self, range: Range<u64>, wanted: u64) -> Shares<'a> {
+    pub(super) fn shares(&self, range: Range<u64>, wanted: u64) -> Shares {
         let block = self.block as u64;
         let step = (wanted.max(SHARE) / block).max(1) * block;
         let next = AtomicU64::new(range.start);
-        Shares { next, end: range.end, step, progress: self.progress }
-    }
-
-    /// Tells whoever watches of so many bytes more.
-    pub(super) fn advance(&self, bytes: u64) {
-        advance(self.progress, bytes);
+        Shares { next, end: range.end, step }
     }
 
     pub(super) fn stop(&self) -> bool {
@@ -72,27 +66,19 @@ impl<'a> Job<'a> {
     }
 }
 
-fn advance(progress: Option<&AtomicU64>, bytes: u64) {
-    if let Some(progress) = progress {
-        progress.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
 /// Parts of a range, each given out once.
-pub(super) struct Shares<'a> {
+pub(super) struct Shares {
     next: AtomicU64,
     end: u64,
     step: u64,
-    progress: Option<&'a AtomicU64>,
 }
 
-impl Shares<'_> {
+impl Shares {
     pub(super) fn take(&self) -> Option<Range<u64>> {
         // Not fetch_add: many threads that find nothing must not carry it round.
         let take = |next: u64| (next < self.end).then(|| next.saturating_add(self.step));
         let from = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         let to = from.saturating_add(self.step).min(self.end);
-        advance(self.progress, to - from);
         Some(from..to)
     }
 }

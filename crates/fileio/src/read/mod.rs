@@ -15,7 +15,7 @@ mod window;
 
 use std::fs::File;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_measure::Clock;
 use rustix::fs::fstat;
@@ -73,8 +73,6 @@ pub struct Request<'a> {
     pub keep_going: bool,
     /// Looked at before every call; true ends the read early.
     pub stop: &'a AtomicBool,
-    /// Where bytes are counted as threads take them, for whoever watches.
-    pub progress: Option<&'a AtomicU64>,
 }
 
 /// That nothing is to stop a read.
@@ -91,7 +89,6 @@ impl Request<'_> {
             threads: 1,
             keep_going: false,
             stop: &NEVER,
-            progress: None,
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn run(
     })
 }
 
-fn read_shares(job: &Job<'_>, shares: &Shares<'_>, worker: &mut Worker, tally: &mut Tally) {
+fn read_shares(job: &Job<'_>, shares: &Shares, worker: &mut Worker, tally: &mut Tally) {
     while let Some(share) = shares.take() {
         let mut at = share.start;
         while at < share.end {

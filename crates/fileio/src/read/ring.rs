@@ -116,7 +116,7 @@ fn refusal(error: Errno) -> String {
 struct Reader<'j> {
     job: &'j Job<'j>,
     direct: &'j File,
-    shares: &'j Shares<'j>,
+    shares: &'j Shares,
     /// What is left of the share in hand.
     share: Range<u64>,
     /// The read of each buffer, if one is under way.
@@ -125,7 +125,7 @@ struct Reader<'j> {
 }
 
 impl<'j> Reader<'j> {
-    fn new(job: &'j Job<'j>, direct: &'j File, shares: &'j Shares<'j>, depth: u32) -> Self {
+    fn new(job: &'j Job<'j>, direct: &'j File, shares: &'j Shares, depth: u32) -> Self {
         let (under_way, free) = (vec![None; depth as usize], (0..depth as usize).collect());
         Self { job, direct, shares, share: 0..0, under_way, free }
     }

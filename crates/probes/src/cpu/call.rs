@@ -4,7 +4,8 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
-use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
+use crate::uarch;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// cpu.call.
 pub struct Call;
@@ -55,7 +56,7 @@ impl Probe for Call {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }
 

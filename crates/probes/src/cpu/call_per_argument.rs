@@ -4,7 +4,8 @@ use fathom_analysis::statistics;
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
-use crate::{About, Derived, Estimate, Known, Parameter, uarch};
+use crate::uarch;
+use fathom_metric::{About, Derived, Estimate, Known, Parameter};
 
 /// cpu.call.per_argument.
 pub struct CallPerArgument;

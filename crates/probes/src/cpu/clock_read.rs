@@ -5,7 +5,8 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
-use crate::{About, Case, Known, Plan, Probe, uarch};
+use crate::uarch;
+use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// cpu.clock.read.
 pub struct ClockRead;
@@ -37,7 +38,7 @@ impl Probe for ClockRead {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]
     }
 

@@ -4,7 +4,7 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
-use crate::{About, Case, Known, Plan, Probe};
+use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// cpu.clock.resolution.
 pub struct ClockResolution;
@@ -36,7 +36,7 @@ impl Probe for ClockResolution {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]
     }
 

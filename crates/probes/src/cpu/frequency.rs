@@ -6,7 +6,7 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
-use crate::{About, Case, Known, Plan, Probe};
+use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// cpu.frequency.
 pub struct Frequency;
@@ -47,7 +47,7 @@ impl Probe for Frequency {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]
     }
 

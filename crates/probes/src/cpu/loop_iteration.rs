@@ -6,7 +6,8 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
-use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
+use crate::uarch;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// cpu.loop.iteration.
 pub struct LoopIteration;
@@ -45,7 +46,7 @@ impl Probe for LoopIteration {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }
 

@@ -2,7 +2,7 @@
 
 use fathom_record::{NoModel, Prediction, Unit};
 
-use crate::{Known, Quantity};
+use fathom_metric::{Known, Quantity};
 
 /// The best that all cores together read of memory, by an earlier result: the record's name, and
 /// its value.

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 
 use super::state::{State, words};
 use super::{failed, held};
-use crate::ordinal::Order;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.call.
 pub struct FileCall;
@@ -44,12 +44,19 @@ static ABOUT: About = About {
         "the same page again and again lies in the nearest cache: a pass over a large file is \
          file.read.throughput",
     ],
-    parameters: &[Parameter {
-        name: "call",
-        values: "read1, read4, pread4k, lseek, fstat, buffered_read1",
-        meaning: "1 byte, 4 bytes, one after another; the first 4 KiB; to the next block; \
-                  attributes; 1 byte by a buffer in the program",
-    }],
+    parameters: &[
+        Parameter {
+            name: "call",
+            values: "read1, read4, pread4k, lseek, fstat, buffered_read1",
+            meaning: "1 byte, 4 bytes, one after another; the first 4 KiB; to the next block; \
+                      attributes; 1 byte by a buffer in the program",
+        },
+        Parameter {
+            name: "block",
+            values: "bytes",
+            meaning: "of a read or a seek over a whole file, by hand (`fathom file calls`)",
+        },
+    ],
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
     published: "",
@@ -74,7 +81,7 @@ impl Probe for FileCall {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         Call::NAMED
             .map(|(call, _)| Case { params: Params::one("call", call), cost_ns: 12e6 })
             .into()
@@ -83,7 +90,7 @@ impl Probe for FileCall {
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let of_file = "the same entry and exit, and a page of a file to be looked up";
         let (factor, metric, call, source) = match case.params.text("call") {
-            Some("read1" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
+            Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
             Some("lseek") => {
                 let source = "entry and exit, and a position to be set: getppid looks up more";
                 (1.0, "os.syscall", "invalid", source)

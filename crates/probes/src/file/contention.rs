@@ -1,10 +1,58 @@
 //! file.contention: what a block costs while other processes read from the same device, and
-//! file.contention.per_process, what each of them adds.
+//! file.contention.per_process, what each of them adds. `fathom file contend` measures both.
+//!
+//! Each process is a fresh one of this program. A pipe holds all of them until all are ready: when
+//! this end of it closes, they begin. What counts is the time from when the last began to when the
+//! first was done, in which all of them read.
 
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use std::io::{PipeReader, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use crate::ordinal::Order;
-use crate::{About, ByHand, Known, Parameter};
+use clap::{Args, Parser};
+use fathom_analysis::statistics::{self, Line};
+use fathom_fileio::memory::Pages;
+use fathom_fileio::residency::{self, State};
+use fathom_fileio::{Source, read};
+use fathom_measure::{clock, process};
+use fathom_metric::notation::{bytes, count, time};
+use fathom_metric::order::{Order, earlier};
+use fathom_metric::{
+    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    observed,
+};
+use fathom_record::quantity::quantity;
+use fathom_record::{
+    Better, Cause, Counters, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Unit,
+    Verdict,
+};
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
+use rustix::process::Pid;
+
+use super::by_hand::{checked, refuse, size};
+use super::cap::Cap;
+use super::conditions;
+use super::options::{Counts, StateName};
+use super::temporary::{Folder, Temporary};
+
+/// Bytes of a block.
+const BLOCK: usize = 4096;
+/// What a process says when it is ready.
+const READY: u8 = b'r';
+/// The least that tells a device from its latency.
+const BYTES_MIN: u64 = 1 << 20;
+/// More than a share of time could read.
+const BYTES_MAX: u64 = 64 << 30;
+/// Less that all of them read together tells nothing: blocks, on average.
+const TOGETHER_MIN: usize = 8;
+/// A round in which one was done before another had begun is tried again.
+const TRIES: u32 = 5;
+/// A file that is in memory by more than this share was not read past it.
+const CACHED_MAX: f64 = 0.25;
 
 /// file.contention.
 pub struct Contention;
@@ -77,10 +125,6 @@ impl ByHand for Contention {
         &ABOUT
     }
 
-    fn command(&self) -> &'static str {
-        "fathom file contend"
-    }
-
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if params.integer("processes") == Some(1) {
             let text = "alone it is the device's service time, which no public figure gives";
@@ -96,14 +140,10 @@ impl ByHand for PerProcess {
         &ABOUT_PER_PROCESS
     }
 
-    fn command(&self) -> &'static str {
-        "fathom file contend"
-    }
-
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let alone = alone(params);
         let name = format!("{}{alone}", ABOUT.id);
-        let limit = crate::ordinal::earlier(ABOUT.id, &alone, known)?;
+        let limit = earlier(ABOUT.id, &alone, known)?;
         let formula = format!("≤ {name}");
         let claim = Prediction::at_most(limit.value, &formula, ABOUT_PER_PROCESS.source);
         Ok(claim
@@ -116,21 +156,431 @@ impl ByHand for PerProcess {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::smoke;
+const EXAMPLES: &str = "\
+Examples:
+  fathom file contend                       1 to 10 processes, within a minute
+  fathom file contend --processes 1,2,4     these numbers of processes
+  fathom file contend --folder /mnt/disk    on the device of that folder
 
-    #[test]
-    fn with_others_it_is_no_less_than_alone_in_the_same_state() {
-        let params = |n: i64| Params::one("processes", n).and("state", "direct");
-        let records = [smoke::record("file.contention", &params(1), 80_000.0, 100.0)];
-        let known = Known::new(&records);
-        let predict = |params: &Params| Contention.predict(params, &Host::default(), &known);
-        assert_eq!(predict(&params(4)).map(|claim| claim.low), Ok(Some(80_000.0)));
-        assert!(predict(&params(1)).is_err(), "no number predicts itself");
-        assert!(predict(&Params::one("processes", 4).and("state", "cold")).is_err());
-        let slope = PerProcess.predict(&Params::one("state", "direct"), &Host::default(), &known);
-        assert_eq!(slope.map(|claim| claim.high), Ok(Some(80_000.0)));
+Each process reads a file of its own, block of 4 KiB after block, past the page cache where that
+can be done, and else from files that were dropped from it and are not read ahead. All begin at
+once, and only the time in which all of them read counts.";
+
+/// What reading costs while other processes read files of their own from the same device.
+#[derive(Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub struct Contend {
+    /// How many processes, a list; 1 is always among them.
+    #[arg(long, value_name = "COUNTS", default_value = "1..10", value_parser = processes)]
+    processes: Counts,
+    /// Bytes of each process's file.
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = bytes)]
+    bytes: u64,
+    /// How often.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
+    /// For all reading together; a process that is not done by its share of it stops.
+    #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
+    time_limit: Duration,
+    /// Where the files may lie [default: /var/tmp, or the current folder].
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// The part of one of the processes that contend.
+    #[command(flatten)]
+    reader: Reader,
+}
+
+/// One of the processes that contend: it gets ready, waits until all are, reads, and answers with
+/// the moment of every block.
+#[derive(Debug, Args)]
+struct Reader {
+    /// The file; none where it is no such process.
+    #[arg(long, hide = true)]
+    reader_file: Option<PathBuf>,
+    /// The process to end with.
+    #[arg(long, hide = true, default_value_t = 0)]
+    coordinator: u32,
+    /// Nanoseconds to read at most.
+    #[arg(long, hide = true, default_value_t = 0)]
+    nanoseconds: u64,
+    /// Past the page cache.
+    #[arg(long, hide = true)]
+    direct: bool,
+}
+
+/// More at once would measure the scheduler.
+const PROCESSES_MAX: u64 = 64;
+
+/// Numbers of processes: unlike other lists, a range is all numbers in it.
+fn processes(text: &str) -> Result<Counts, String> {
+    let mut all = vec![1];
+    for part in text.split(',').map(str::trim) {
+        let (from, to) =
+            part.split_once("..").or_else(|| part.split_once('…')).unwrap_or((part, part));
+        let (from, to) = (count(from.trim())?, count(to.trim())?);
+        if from == 0 || from > to || to > PROCESSES_MAX {
+            return Err(format!("`{part}`: processes are 1 to {PROCESSES_MAX}, as 1..10 or 1,2,4"));
+        }
+        all.extend(from..=to);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(Counts(all))
+}
+
+/// The files of the processes, and how they are read.
+struct Files {
+    sources: Vec<Source>,
+    /// Past the page cache, or after they were dropped from it.
+    asked: StateName,
+    bytes: u64,
+    /// Of a round.
+    nanoseconds: u64,
+    /// What was not as it should have been.
+    wrong: Option<Verdict>,
+}
+
+/// All rounds with so many processes: nanoseconds that a block took, in each.
+struct Row {
+    processes: u64,
+    rounds: Vec<Option<f64>>,
+}
+
+impl Row {
+    fn values(&self) -> Vec<f64> {
+        self.rounds.iter().copied().flatten().collect()
+    }
+
+    /// That some rounds gave nothing.
+    fn doubt(&self) -> Option<Reason> {
+        let lost = self.rounds.iter().filter(|round| round.is_none()).count();
+        let all = self.rounds.len();
+        let text = format!("in {lost} of {all} rounds not all processes read at the same time");
+        let reason = || Reason::new(Cause::MissingInput, text).with_next("give more --bytes");
+        (lost > 0).then(reason)
     }
 }
+
+impl Procedure for Contend {
+    fn part(&self) -> Option<Result<(), ProcedureError>> {
+        let file = self.reader.reader_file.as_ref()?;
+        Some(self.reader.read(file, self.bytes / BLOCK as u64))
+    }
+
+    fn check(&self) -> Result<(), ProcedureError> {
+        let bytes = self.file_bytes();
+        if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
+            let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
+            let got = size(self.bytes);
+            return Err(refuse(format!("--bytes {got}: a file of {least} to {most} is meant")));
+        }
+        Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        let folder = Folder::on_device(self.folder.as_deref())?;
+        let both = (self.most(), self.file_bytes());
+        let Some(mut files) = files(recorder, self, &folder, both)? else {
+            return Ok(Ending::Stopped);
+        };
+        let row = |&processes: &u64| Row { processes, rounds: Vec::new() };
+        let mut rows: Vec<Row> = self.processes.0.iter().map(row).collect();
+        let cpu = recorder.cpu();
+        let (done, disturbance) = observed(cpu, || rounds(recorder, self, &mut files, &mut rows));
+        done?;
+        files.check_unread();
+        record(recorder, &files, &rows, &disturbance);
+        Ok(Ending::Done)
+    }
+}
+
+impl Contend {
+    /// The most processes at once.
+    fn most(&self) -> u64 {
+        self.processes.0.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Whole blocks.
+    fn file_bytes(&self) -> u64 {
+        self.bytes / BLOCK as u64 * BLOCK as u64
+    }
+}
+
+/// A file for each process, and the way to read them; none where it was told to stop.
+fn files(
+    recorder: &mut dyn Recorder,
+    contend: &Contend,
+    folder: &Folder,
+    (most, bytes): (u64, u64),
+) -> Result<Option<Files>, ProcedureError> {
+    let all = size(most * bytes);
+    let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
+    let text = format!("writes {most} files of {}, {all}, and {reads}", size(bytes));
+    recorder.may_go_on(&text, false);
+    let mut sources = Vec::new();
+    for _ in 0..most {
+        let mut file = Temporary::new(folder)?;
+        if !file.resize(bytes, recorder)? {
+            return Ok(None);
+        }
+        residency::evict(file.file())?;
+        sources.push(file.into_source());
+    }
+    let request =
+        read::Request { range: Some(0..BLOCK as u64), ..read::Request::whole(read::Way::Direct) };
+    let direct = fathom_fileio::read(&sources[0], &request, recorder.clock());
+    let is_direct = direct.is_ok_and(|outcome| outcome.fallbacks == 0 && outcome.faults.is_empty());
+    let rounds = contend.processes.0.len() as f64 * f64::from(contend.repeat);
+    let share = contend.time_limit.div_f64(rounds);
+    Ok(Some(Files {
+        sources,
+        asked: if is_direct { StateName::Direct } else { StateName::Cold },
+        bytes,
+        nanoseconds: share.as_nanos() as u64,
+        wrong: None,
+    }))
+}
+
+/// Every number of processes once in each round, so that a slow moment falls on all alike.
+fn rounds(
+    recorder: &mut dyn Recorder,
+    contend: &Contend,
+    files: &mut Files,
+    rows: &mut [Row],
+) -> Result<(), ProcedureError> {
+    let program = process::this_program()?;
+    let all = u64::from(contend.repeat) * rows.len() as u64;
+    let mut done = 0;
+    for _ in 0..contend.repeat {
+        for row in &mut *rows {
+            if recorder.stop().now().load(Ordering::Relaxed) {
+                break;
+            }
+            let mut block = None;
+            for _ in 0..TRIES {
+                block = block.or(overlap(&files.round(&program, row.processes)?));
+                if block.is_some() {
+                    break;
+                }
+            }
+            row.rounds.push(block);
+            done += 1;
+            recorder.event(Event::Progress { done, all, what: "reading" });
+        }
+    }
+    Ok(())
+}
+
+impl Files {
+    /// One round of so many processes: the moments at which each began, and had each block.
+    fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>, ProcedureError> {
+        if self.asked == StateName::Cold {
+            for source in &self.sources[..processes as usize] {
+                let found = residency::evict(source.file())?;
+                self.wrong =
+                    self.wrong.take().or(conditions::not_as_asked(source, self.asked, &found));
+            }
+        }
+        let (gate, hold) = std::io::pipe()?;
+        let mut all = Vec::new();
+        for source in &self.sources[..processes as usize] {
+            all.push(Contender(process::start_tied(|| self.contender(program, source, &gate))?));
+        }
+        for contender in &mut all {
+            let mut ready = [0];
+            let said = contender.output()?.read_exact(&mut ready);
+            if said.is_err() || ready != [READY] {
+                return Err(ProcedureError::failed("a process that was to read ended"));
+            }
+        }
+        // All at once: they wait for the end of this pipe.
+        drop(hold);
+        let mut stamps = Vec::new();
+        for contender in &mut all {
+            let mut answer = Vec::new();
+            contender.output()?.read_to_end(&mut answer)?;
+            if answer.len() <= 8 {
+                return Err(ProcedureError::failed("a process that was to read gave no answer"));
+            }
+            let stamp = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+            stamps.push(answer.as_chunks::<8>().0.iter().map(stamp).collect());
+        }
+        Ok(stamps)
+    }
+
+    fn contender(
+        &self,
+        program: &Path,
+        source: &Source,
+        gate: &PipeReader,
+    ) -> std::io::Result<Command> {
+        let own = std::process::id();
+        let file = PathBuf::from(format!("/proc/{own}/fd/{}", source.file().as_raw_fd()));
+        let mut command = Command::new(program);
+        command.args(["file", "contend", "--reader-file"]).arg(file);
+        command.args(["--coordinator", &own.to_string()]);
+        command.args(["--bytes", &self.bytes.to_string()]);
+        command.args(["--nanoseconds", &self.nanoseconds.to_string()]);
+        if self.asked == StateName::Direct {
+            command.arg("--direct");
+        }
+        command.stdin(Stdio::from(gate.try_clone()?)).stdout(Stdio::piped());
+        // The terminal's Ctrl-C is for this process, which ends after the round.
+        command.process_group(0);
+        Ok(command)
+    }
+
+    /// Reads past the cache leave nothing in it: else they went through it.
+    fn check_unread(&mut self) {
+        let cached = |source: &Source| match residency::of(source.file()).state {
+            State::Warm => true,
+            State::Mixed { share } => share > CACHED_MAX,
+            State::Cold | State::Unknown { .. } => false,
+        };
+        if self.asked == StateName::Direct && self.sources.iter().any(cached) {
+            let text = "the file system took direct reads, and read by way of the page cache";
+            let verdict =
+                || Verdict::because(fathom_record::State::Invalid, Cause::NotAsAsked, text);
+            self.wrong.get_or_insert_with(verdict);
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        if self.asked == StateName::Direct { "direct" } else { "cold" }
+    }
+}
+
+/// A process that reads. It ends with this value.
+struct Contender(Child);
+
+impl Contender {
+    fn output(&mut self) -> Result<&mut std::process::ChildStdout, ProcedureError> {
+        self.0.stdout.as_mut().ok_or_else(|| ProcedureError::failed("a process without output"))
+    }
+}
+
+impl Drop for Contender {
+    fn drop(&mut self) {
+        // It has mostly ended by itself; then there is nothing to kill.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What a block took, by the moments of each process, while all of them read: from when the last
+/// began until the first was done. None where there was no such time.
+fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
+    let from = *stamps.iter().filter_map(|one| one.first()).max()?;
+    let to = *stamps.iter().filter_map(|one| one.last()).min()?;
+    let within = |one: &Vec<u64>| one[1..].iter().filter(|&&at| at > from && at <= to).count();
+    let blocks: usize = stamps.iter().map(within).sum();
+    let time = to.checked_sub(from)? as f64;
+    (blocks >= TOGETHER_MIN * stamps.len()).then(|| stamps.len() as f64 * time / blocks as f64)
+}
+
+/// The line through the medians, and the slope of each round.
+fn fitted(rows: &[Row]) -> Option<(Line, Vec<f64>)> {
+    let median = |row: &Row| Some((row.processes as f64, statistics::median(&row.values())?));
+    let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(median).unzip();
+    let whole = statistics::line(&x, &y)?;
+    let rounds = rows.iter().map(|row| row.rounds.len()).min()?;
+    let slope = |round: usize| {
+        let point = |row: &Row| Some((row.processes as f64, row.rounds[round]?));
+        let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(point).unzip();
+        statistics::line(&x, &y).map(|line| line.slope)
+    };
+    Some((whole, (0..rounds).filter_map(slope).collect()))
+}
+
+/// Keeps what a block took with so many processes, and what each of them adds.
+fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance: &Disturbance) {
+    let cap = Cap::on_reads(files.sources[0].file(), Some(BLOCK));
+    let limits = cap.as_ref().map(|cap| cap.limits.clone()).unwrap_or_default();
+    for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
+        let values = row.values();
+        let all = |ns: &f64| 1e9 * row.processes as f64 * BLOCK as f64 / ns;
+        let rates: Vec<f64> = values.iter().map(all).collect();
+        let together = statistics::median(&rates);
+        let fact = |rate| Fact::quantity("all together", rate, Unit::BytesPerSecond);
+        recorder.record(Measured {
+            metric: ABOUT.id,
+            params: Params::one("processes", row.processes as i64).and("state", files.state()),
+            values,
+            in_fresh_processes: true,
+            disturbance: disturbance.clone(),
+            checks: checked(vec![
+                ("file", conditions::place(&files.sources[0])),
+                ("block", BLOCK.to_string()),
+            ]),
+            verdict: files.wrong.clone(),
+            doubts: row.doubt().into_iter().collect(),
+            remarks: cap.iter().filter_map(|cap| cap.reached(&rates)).collect(),
+            facts: together.map(fact).into_iter().chain(cap.iter().flat_map(Cap::facts)).collect(),
+            notes: limits.clone(),
+            ..Measured::default()
+        });
+    }
+    let Some((line, slopes)) = fitted(rows) else { return };
+    let time = |ns| quantity(ns, Unit::Nanoseconds);
+    let (slope, intercept) = (time(line.slope), time(line.intercept));
+    let fit = format!("{slope} × processes + {intercept} (r² {:.3})", line.r_squared);
+    recorder.record(Measured {
+        metric: ABOUT_PER_PROCESS.id,
+        params: Params::one("state", files.state()),
+        values: slopes,
+        is_difference: true,
+        in_fresh_processes: true,
+        disturbance: disturbance.clone(),
+        verdict: files.wrong.clone(),
+        facts: vec![Fact::text("a block takes", fit)],
+        ..Measured::default()
+    });
+}
+
+impl Reader {
+    fn read(&self, file: &Path, blocks: u64) -> Result<(), ProcedureError> {
+        let ended =
+            || ProcedureError::failed("this is for the processes of `fathom file contend` itself");
+        let coordinator = Pid::from_raw(self.coordinator as i32).ok_or_else(ended)?;
+        process::end_with(coordinator).map_err(|_| ended())?;
+        let past_cache = if self.direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | past_cache;
+        let file = rustix::fs::open(file, flags, Mode::empty())?;
+        if !self.direct {
+            // A block that was read ahead would come from memory.
+            fadvise(&file, 0, None, Advice::Random)?;
+        }
+        let mut block = Pages::new(BLOCK)?;
+        let mut stamps = vec![0_u64; blocks as usize + 1];
+        // All pages of it are there when the time comes.
+        stamps.fill(1);
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&[READY])?;
+        stdout.flush()?;
+        std::io::stdin().lock().read_to_end(&mut Vec::new())?;
+        let begin = clock::monotonic_raw_ns();
+        stamps[0] = begin;
+        let mut read = 0;
+        for number in 0..blocks {
+            let at = number * BLOCK as u64;
+            if rustix::io::pread(&file, &mut block[..], at)? != BLOCK {
+                return Err(ProcedureError::failed("a short block"));
+            }
+            let now = clock::monotonic_raw_ns();
+            read += 1;
+            stamps[read] = now;
+            if now - begin > self.nanoseconds {
+                break;
+            }
+        }
+        let answer: Vec<u8> =
+            stamps[..=read].iter().flat_map(|stamp| stamp.to_le_bytes()).collect();
+        stdout.write_all(&answer)?;
+        stdout.flush()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

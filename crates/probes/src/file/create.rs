@@ -5,8 +5,8 @@ use fathom_measure::sampler::Fault;
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::named::{cases_of_small, disk_of_small, visit_small};
-use crate::ordinal::Order;
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.create.
 pub struct Create;
@@ -48,7 +48,7 @@ impl Probe for Create {
         Some(disk_of_small(FILES))
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         cases_of_small(40e6)
     }
 

@@ -6,8 +6,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::create::FILES;
 use super::named::{cases_of_small, disk_of_small, visit_small};
-use crate::ordinal::Order;
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.delete.
 pub struct Delete;
@@ -46,7 +46,7 @@ impl Probe for Delete {
         Some(disk_of_small(FILES))
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         cases_of_small(40e6)
     }
 

@@ -1,9 +1,31 @@
-//! file.fast: whole files, read and checked as fast as this machine can.
+//! file.fast: whole files, read and checked as fast as this machine can. `fathom file fast` does it.
 
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+mod found;
 
-use super::bandwidth;
-use crate::{About, ByHand, Known, Parameter};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::{Parser, ValueEnum};
+use fathom_fileio::fast::{Fast as Outcome, From, Options, Part, fast as read_fast};
+use fathom_fileio::read::{Fault, Way};
+use fathom_fileio::subject::Kind;
+use fathom_fileio::{Source, Sum, extents, traffic};
+use fathom_measure::affinity;
+use fathom_metric::notation::bytes;
+use fathom_metric::{
+    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    observed,
+};
+use fathom_record::quantity::{percent, quantity};
+use fathom_record::{
+    Better, Cause, Counters, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Unit,
+};
+
+use self::found::Found;
+use super::by_hand::{self, checked, name_of, refuse, shown, size, sum_facts, threads};
+use super::options::block;
+use super::{bandwidth, conditions};
 
 /// file.fast.
 pub struct Fast;
@@ -49,10 +71,6 @@ impl ByHand for Fast {
         &ABOUT
     }
 
-    fn command(&self) -> &'static str {
-        "fathom file fast"
-    }
-
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         match params.text("state") {
             Some("warm") => bandwidth::at_most_all_cores(known),
@@ -60,4 +78,548 @@ impl ByHand for Fast {
             _ => Err(NoModel("what of the files was in memory decides".to_owned())),
         }
     }
+}
+
+/// Files below this size are read by one thread each, several at a time.
+const SMALL: u64 = 16 << 20;
+/// So many files have a line each.
+const LINES: usize = 1000;
+
+/// A path that `file fast` can be told to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PathName {
+    /// pread(2) into a buffer of each thread's.
+    Pread,
+    /// Mapped pages.
+    Mmap,
+    /// Past the page cache: io_uring, or pread(2) where there is none.
+    Direct,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom file fast FILE                 read and check it as fast as this machine can
+  fathom file fast FOLDER '*.iso'       every regular file of a folder, and those of a pattern
+  fathom file fast FILE --repeat 12     with an interval
+  fathom file fast FILE --path pread --threads 1
+
+What is in memory is read from there by the quickest way, which is found out on the file itself; the
+rest is read past the page cache, which leaves memory as it was. Symbolic links in folders are not
+followed; what is no regular file is counted and left out.";
+
+/// Read and check whole files as fast as this machine can.
+#[derive(Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub struct ReadFast {
+    /// Files, folders, block devices or patterns.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Take this path, whatever is in memory.
+    #[arg(long, value_enum)]
+    path: Option<PathName>,
+    /// Threads [default: one for each CPU; past the page cache one with a ring, or 8 that wait].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Bytes of a block [default: by the path].
+    #[arg(long, short, value_name = "SIZE", value_parser = block)]
+    block: Option<usize>,
+    /// Passes; from 12 on the result has an interval.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    repeat: u32,
+    /// What all cores read of memory in a second, as 50GB [default: of the last `fathom run
+    /// memory.bandwidth`].
+    #[arg(long, value_name = "SIZE", value_parser = ceiling)]
+    ceiling: Option<u64>,
+    /// Go on behind a place, or a file, that cannot be read, and tell every such place.
+    #[arg(long)]
+    keep_going: bool,
+}
+
+fn ceiling(text: &str) -> Result<u64, String> {
+    match bytes(text)? {
+        0 => Err("nothing is read at 0 bytes a second; write as 50GB".to_owned()),
+        rate => Ok(rate),
+    }
+}
+
+impl Procedure for ReadFast {
+    fn asked(&self) -> String {
+        by_hand::all_shown(&self.files)
+    }
+
+    fn recalls(&self) -> &'static [&'static str] {
+        &["memory.bandwidth"]
+    }
+
+    /// It lasts about as long as that would.
+    fn calibrates(&self) -> bool {
+        false
+    }
+
+    fn check(&self) -> Result<(), ProcedureError> {
+        Found::of(&self.files, self.keep_going).map(|_| ())
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        let found = Found::of(&self.files, self.keep_going)?;
+        let mut passes: Vec<Pass> = Vec::new();
+        let mut disturbance: Option<Disturbance> = None;
+        for number in 0..self.repeat {
+            if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
+                break;
+            }
+            let (done, all) = (number.into(), self.repeat.into());
+            let what = format!("reading {}", size(found.bytes()));
+            recorder.event(Event::Progress { done, all, what: &what });
+            let (pass, counted) = observed(recorder.cpu(), || pass(recorder, self, &found));
+            let pass = pass?;
+            let counted = by_hand::without_own_waits(counted, pass.threads());
+            disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+            passes.push(pass);
+        }
+        let last = &passes[passes.len() - 1];
+        let not_read = || found.missing.iter().chain(&last.failed);
+        let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
+        not_read().for_each(|why| recorder.event(Event::Warning(why)));
+        let measured = measured(self, &found, &passes, disturbance.unwrap_or_default());
+        let facts = facts(recorder, self, &found, &passes, measured.verdict.is_none());
+        recorder.record(Measured { facts, ..measured });
+        Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
+    }
+}
+
+/// What came of one file.
+struct One {
+    number: usize,
+    state: &'static str,
+    proof: String,
+    /// The share of data of a file that was not in memory; the rest is holes.
+    data: Option<f64>,
+    fast: Outcome,
+}
+
+impl One {
+    fn new(number: usize, source: &Source, fast: Outcome) -> Self {
+        let proof = fast.before.as_ref().map_or_else(String::new, conditions::proof);
+        let state = fast.before.map_or("unknown", |before| conditions::word(before.state));
+        let data = extents::of(source.file()).ok().filter(|_| state != "warm");
+        Self { number, state, proof, data: data.map(|found| found.share()), fast }
+    }
+}
+
+/// What came of one pass over all of them.
+#[derive(Default)]
+struct Pass {
+    ones: Vec<One>,
+    ns: f64,
+    /// Files that could not be opened or begun.
+    failed: Vec<String>,
+    /// Bytes that came from devices.
+    device_bytes: Option<u64>,
+    /// Threads that read small files side by side.
+    beside: usize,
+}
+
+impl Pass {
+    fn sum(&self) -> Sum {
+        self.ones.iter().fold(Sum::default(), |mut sum, one| {
+            sum.xor ^= one.fast.sum.xor;
+            sum.position = sum.position.wrapping_add(one.fast.sum.position);
+            sum.bytes += one.fast.sum.bytes;
+            sum
+        })
+    }
+
+    fn rate(&self) -> f64 {
+        1e9 * self.sum().bytes as f64 / self.ns
+    }
+
+    fn faults(&self) -> impl Iterator<Item = &Fault> {
+        self.ones.iter().flat_map(|one| &one.fast.faults)
+    }
+
+    /// The most threads that read at once.
+    fn threads(&self) -> usize {
+        let parts = self.ones.iter().flat_map(|one| &one.fast.parts);
+        parts.map(|part| part.choice.threads).fold(self.beside, usize::max)
+    }
+
+    /// In one word, what of the files was in memory.
+    fn state(&self) -> &'static str {
+        let words: Vec<&'static str> = self.ones.iter().map(|one| one.state).collect();
+        by_hand::state_of_all(&words)
+    }
+}
+
+fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
+    Options {
+        way: read.path.map(|path| match path {
+            PathName::Pread => Way::Pread,
+            PathName::Mmap => Way::Map,
+            PathName::Direct => Way::Ring { depth: fathom_fileio::fast::DEPTH },
+        }),
+        threads: read.threads.map(usize::from),
+        cpus: affinity::allowed().len(),
+        block: read.block,
+        keep_going: read.keep_going,
+        stop: recorder.stop().now(),
+    }
+}
+
+/// All files once: large ones one after another by all threads, small ones side by side.
+fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass, ProcedureError> {
+    let options = options(recorder, read);
+    let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
+    let all = 0..found.files.len();
+    let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
+    let clock = recorder.clock();
+    let mut pass = Pass::default();
+    let before = traffic::fetched();
+    let begin = clock.start();
+    for number in large {
+        let one = one(recorder, &found.files[number].0, number, &options);
+        let is_alone = found.files.len() == 1;
+        match one {
+            Ok(one) => pass.ones.push(one),
+            Err(error) if read.keep_going && !is_alone => pass.failed.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    side_by_side(recorder, found, &small, &options, &mut pass);
+    pass.ns = clock.ns(begin, clock.stop());
+    pass.device_bytes =
+        before.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
+    if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
+        return Err(refuse(first));
+    }
+    if pass.ones.is_empty() {
+        return Err(refuse(pass.failed.first().map_or("nothing was read", String::as_str)));
+    }
+    pass.ones.sort_by_key(|one| one.number);
+    Ok(pass)
+}
+
+/// One file, with what of it was in memory before.
+fn one(
+    recorder: &dyn Recorder,
+    path: &Path,
+    number: usize,
+    options: &Options<'_>,
+) -> Result<One, ProcedureError> {
+    let source = Source::open(path).map_err(refuse)?;
+    if source.subject().kind == Kind::Character {
+        let path = shown(path);
+        return Err(refuse(format!("{path} has no end: `file read` reads so many blocks of it")));
+    }
+    let fast = read_fast(&source, options, recorder.clock())
+        .map_err(|error| refuse(format!("read {}: {error}", shown(path))))?;
+    Ok(One::new(number, &source, fast))
+}
+
+fn side_by_side(
+    recorder: &dyn Recorder,
+    found: &Found,
+    small: &[usize],
+    options: &Options<'_>,
+    pass: &mut Pass,
+) {
+    let next = AtomicUsize::new(0);
+    let threads = options.threads.unwrap_or(options.cpus).clamp(1, small.len().max(1));
+    // A file of a page or two is not worth a second thread, a ring or a trial.
+    let options = Options { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
+    let clock = recorder.clock().specification();
+    let (ones, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let work = || {
+        let clock = fathom_measure::Clock::from_specification(clock);
+        while let Some(number) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if options.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let (path, _) = &found.files[*number];
+            match small_one(path, *number, &options, &clock) {
+                Ok(one) => ones.lock().unwrap_or_else(|held| held.into_inner()).push(one),
+                Err(why) => failed.lock().unwrap_or_else(|held| held.into_inner()).push(why),
+            }
+        }
+    };
+    pass.beside = if small.is_empty() { 0 } else { threads };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    pass.ones.extend(ones.into_inner().unwrap_or_else(|held| held.into_inner()));
+    pass.failed.extend(failed.into_inner().unwrap_or_else(|held| held.into_inner()));
+}
+
+fn small_one(
+    path: &Path,
+    number: usize,
+    options: &Options<'_>,
+    clock: &fathom_measure::Clock,
+) -> Result<One, String> {
+    let source = Source::open(path).map_err(|error| error.to_string())?;
+    let fast = read_fast(&source, options, clock)
+        .map_err(|error| format!("read {}: {error}", shown(path)))?;
+    Ok(One::new(number, &source, fast))
+}
+
+fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Disturbance) -> Measured {
+    let last = &passes[passes.len() - 1];
+    let sum = last.sum();
+    let states: Vec<&str> = passes.iter().map(Pass::state).collect();
+    let params = Params::one("state", by_hand::state_of_all(&states))
+        .and("files", found.files.len() as i64)
+        .and("file_bytes", sum.bytes as i64);
+    let mut verified = vec![
+        ("files", by_hand::all_shown(&read.files)),
+        ("bytes", sum.bytes.to_string()),
+        ("XOR-32", format!("{:08x}", sum.xor)),
+    ];
+    if let [one] = last.ones.as_slice() {
+        verified.push(("position sum", format!("{:016x}", sum.position)));
+        verified.push(("in memory before", one.proof.clone()));
+    }
+    let values = match sum.bytes {
+        0 => Vec::new(),
+        _ => passes.iter().map(Pass::rate).collect(),
+    };
+    let verdict = by_hand::unreadable(passes.iter().flat_map(Pass::faults))
+        .or_else(|| by_hand::nothing_done(sum.bytes));
+    let is_shown = verdict.is_none();
+    let parts = parts(last).iter().map(|part| part_words(part, is_shown)).collect();
+    Measured {
+        metric: "file.fast",
+        params,
+        values,
+        disturbance,
+        checks: checked(verified),
+        verdict,
+        doubts: doubts(passes),
+        notes: parts,
+        ..Measured::default()
+    }
+}
+
+/// What speaks against the number, or against the sums: files that changed, passes that differ,
+/// holes that no device was asked for.
+fn doubts(passes: &[Pass]) -> Vec<Reason> {
+    let mut doubts = Vec::new();
+    let mut doubt = |cause, text: String| doubts.push(Reason::new(cause, text));
+    let ones = || passes.iter().flat_map(|pass| &pass.ones);
+    let is_changed = |one: &&One| {
+        one.fast.changed.is_some_and(|change| change.modified || change.size.0 != change.size.1)
+    };
+    let changed = ones().filter(is_changed).count();
+    if changed > 0 || ones().any(|one| one.fast.ended_at.is_some()) {
+        doubt(Cause::NotAsAsked, "what is read changed while it was read".to_owned());
+    }
+    let is_whole = |pass: &&Pass| !pass.ones.iter().any(|one| one.fast.stopped);
+    let mut whole = passes.iter().filter(is_whole);
+    let first = whole.next().map(|pass| (pass.sum().xor, pass.sum().position));
+    if whole.any(|pass| Some((pass.sum().xor, pass.sum().position)) != first) {
+        doubt(Cause::WrongWork, "the passes read different content".to_owned());
+    }
+    if let Some(share) = ones().filter_map(|one| one.data).reduce(f64::min).filter(|it| *it < 1.0) {
+        let text = format!(
+            "only {} of a file is data: holes and reserved space are read without a device",
+            percent(share)
+        );
+        doubt(Cause::NotAsAsked, text);
+    }
+    let states: Vec<&str> = passes.iter().map(Pass::state).collect();
+    doubts.extend(by_hand::other_states(&states));
+    doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.ns)));
+    doubts
+}
+
+/// What was read by each way, over all files.
+fn parts(pass: &Pass) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for part in pass.ones.iter().flat_map(|one| &one.fast.parts) {
+        let same = |other: &&mut Part| {
+            other.from == part.from
+                && other.choice == part.choice
+                && other.is_trial == part.is_trial
+        };
+        match parts.iter_mut().find(same) {
+            Some(known) => {
+                known.bytes += part.bytes;
+                known.ns += part.ns;
+            }
+            None => parts.push(part.clone()),
+        }
+    }
+    parts
+}
+
+/// A part in words, with its rate where that may be shown.
+fn part_words(part: &Part, is_shown: bool) -> String {
+    let is_past = matches!(part.choice.way, Way::Direct | Way::Ring { .. });
+    let from = match part.from {
+        _ if is_past => "past the page cache",
+        From::Memory => "from memory",
+        From::Device => "from the device",
+        From::Unknown => "from where cannot be told",
+    };
+    let threads = threads(part.choice.threads);
+    let (bytes, block) = (size(part.bytes), size(part.choice.block as u64));
+    let trial = if part.is_trial { " (tried)" } else { "" };
+    let way = name_of(part.choice.way);
+    let rate = match is_shown {
+        true => format!(": {}{trial}", quantity(part.rate(), Unit::BytesPerSecond)),
+        false => trial.to_owned(),
+    };
+    format!("{bytes} {from} by {way}, {threads}, blocks of {block}{rate}")
+}
+
+fn trial_words(part: &Part) -> String {
+    let from = if part.from == From::Device { "from the device" } else { "from memory" };
+    let (way, rate) = (name_of(part.choice.way), quantity(part.rate(), Unit::BytesPerSecond));
+    format!("{way} {rate} on {} {from}", size(part.bytes))
+}
+
+/// The ways in which it was read, those that were tried, and those that were refused.
+fn ways(pass: &Pass, is_shown: bool) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let (tried, read): (Vec<Part>, Vec<Part>) =
+        parts(pass).into_iter().partition(|part| part.is_trial);
+    for (number, part) in read.iter().enumerate() {
+        let name = if number == 0 { "by" } else { "" };
+        facts.push(Fact::text(name, part_words(part, is_shown)));
+    }
+    if !tried.is_empty() && is_shown {
+        let words: Vec<String> = tried.iter().map(trial_words).collect();
+        facts.push(Fact::text("tried", words.join("; ")));
+    }
+    let mut refused: Vec<&String> = pass.ones.iter().flat_map(|one| &one.fast.refused).collect();
+    refused.sort_unstable();
+    refused.dedup();
+    facts.extend(refused.into_iter().map(|why| Fact::text("not", why)));
+    facts
+}
+
+/// Why it was read in these ways.
+fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
+    if read.path.is_some() {
+        return Some("--path fixes the way".to_owned());
+    }
+    let parts = parts(pass);
+    let is_of = |from: From| parts.iter().any(|part| part.from == from && !part.is_trial);
+    let is_past = parts
+        .iter()
+        .any(|part| !part.is_trial && matches!(part.choice.way, Way::Direct | Way::Ring { .. }));
+    let tried = parts.iter().any(|part| part.is_trial);
+    let mut why = Vec::new();
+    if is_of(From::Memory) {
+        why.push("what is in memory is quickest from there");
+    }
+    if is_past {
+        why.push("what is not is read past the page cache, which spares a copy");
+    }
+    if tried {
+        why.push("of the ways tried on the file itself the quickest read the rest");
+    }
+    (!why.is_empty()).then(|| why.join("; "))
+}
+
+/// How near it came to what all cores read of memory.
+fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &Pass) -> String {
+    let (most, origin) = match read.ceiling {
+        Some(most) => (most as f64, "--ceiling".to_owned()),
+        None => {
+            let best = bandwidth::all_cores(&Known::new(recorder.known()));
+            let Some((name, most)) = best else {
+                let text =
+                    "not known: `fathom run memory.bandwidth` measures it, or give --ceiling";
+                return text.to_owned();
+            };
+            (most.value, name)
+        }
+    };
+    let of = quantity(most, Unit::BytesPerSecond);
+    format!("{} of {of} ({origin})", percent(pass.rate() / most))
+}
+
+/// What was read, how, and why so: of the last pass.
+fn facts(
+    recorder: &dyn Recorder,
+    read: &ReadFast,
+    found: &Found,
+    passes: &[Pass],
+    is_shown: bool,
+) -> Vec<Fact> {
+    let last = &passes[passes.len() - 1];
+    let sum = last.sum();
+    let mut facts = which(last, found);
+    if passes.len() > 1 {
+        let text = format!("{}; what follows is of the last", passes.len());
+        facts.push(Fact::text("passes", text));
+    }
+    let mib = sum.bytes as f64 / 1_048_576.0;
+    facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
+    facts.extend(ways(last, is_shown));
+    let elsewhere = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
+    if last.ones.len() == 1 && elsewhere > 0.0 {
+        let took = quantity(elsewhere, Unit::Nanoseconds);
+        let text = format!("{took} for the look at what is in memory, buffers and threads");
+        facts.push(Fact::text("beside", text));
+    }
+    facts.extend(reason(read, last).map(|reason| Fact::text("because", reason)));
+    facts.push(Fact::quantity("time", last.ns, Unit::Nanoseconds));
+    if sum.bytes > 0 && is_shown {
+        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, read, last)));
+    }
+    let device = last.device_bytes;
+    facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
+    if last.ones.len() == 1 {
+        facts.extend(sum_facts(sum));
+    }
+    facts.extend(last.faults().map(|fault| Fact::text("unreadable", by_hand::fault_words(fault))));
+    if last.ones.iter().any(|one| one.fast.stopped) {
+        facts.push(Fact::text("stopped", format!("after {} bytes", sum.bytes)));
+    }
+    facts
+}
+
+/// The file that was read, or a line for each, as checking programs write them; and those that were
+/// not.
+fn which(pass: &Pass, found: &Found) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let [one] = pass.ones.as_slice() {
+        facts.push(Fact::text("file", shown(&found.files[one.number].0)));
+        facts.push(Fact::text("before", &one.proof));
+        let ended = one.fast.ended_at.map(|at| Fact::text("ended", format!("at byte {at}")));
+        facts.extend(ended);
+    } else {
+        facts.extend(pass.ones.iter().take(LINES).map(|one| line(one, found)));
+        if pass.ones.len() > LINES {
+            let more = pass.ones.len() - LINES;
+            let text = format!("… and {more} more files: --json has the sum of all");
+            facts.push(Fact::line(text));
+        }
+    }
+    if found.files.len() > 1 {
+        facts.push(Fact::text("files", format!("{} read", pass.ones.len())));
+    }
+    match found.missing.len() + pass.failed.len() {
+        0 => {}
+        count => facts.push(Fact::text("not read", format!("{count} files, as said above"))),
+    }
+    if found.left_out > 0 {
+        let example = found.example.clone().unwrap_or_default();
+        let text = format!("{}, such as: {example}", found.left_out);
+        facts.push(Fact::text("left out", text));
+    }
+    facts
+}
+
+/// The sums of a file, what of it was in memory, and its name last.
+fn line(one: &One, found: &Found) -> Fact {
+    let path = shown(&found.files[one.number].0);
+    let Sum { xor, position, bytes } = one.fast.sum;
+    let state = one.state.to_uppercase();
+    Fact::line(format!("{xor:08x} {position:016x} {bytes:>14} {state:<7} {path}"))
 }

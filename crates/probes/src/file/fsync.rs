@@ -9,8 +9,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::failed;
 use super::named::{Named, cases_of_small, disk_of_small, visit_small};
-use crate::ordinal::Order;
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.fsync.
 pub struct Fsync;
@@ -52,7 +52,7 @@ impl Probe for Fsync {
         Some(disk_of_small(1))
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         cases_of_small(60e6)
     }
 

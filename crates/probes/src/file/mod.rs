@@ -1,8 +1,13 @@
 //! Files: what it takes to read and to write them.
 
-pub mod bandwidth;
+mod bandwidth;
+mod by_hand;
+pub mod cache;
 pub mod call;
+pub mod calls;
+mod cap;
 pub mod capacity;
+mod conditions;
 pub mod contention;
 pub mod create;
 pub mod delete;
@@ -11,12 +16,20 @@ pub mod fsync;
 mod held;
 mod model;
 mod named;
+mod options;
+mod passes;
+pub mod read;
 pub mod read_latency;
 pub mod read_throughput;
 pub mod reasonable_size;
+#[cfg(test)]
+mod scripted;
 mod state;
+pub mod sweep;
+mod temporary;
 #[cfg(test)]
 mod tests;
+pub mod write;
 pub mod write_throughput;
 
 use fathom_measure::sampler::Fault;

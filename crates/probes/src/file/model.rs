@@ -6,8 +6,8 @@ use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 use super::read_throughput::{ABOUT, Kind};
 use super::state::State;
 use crate::memory::bandwidth;
-use crate::ordinal::earlier;
-use crate::{Known, Quantity};
+use fathom_metric::order::earlier;
+use fathom_metric::{Known, Quantity};
 
 const BANDWIDTH: &str = "memory.bandwidth";
 const SYSCALL: &str = "os.syscall";

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat, stat, unlink};
 use rustix::io::Errno;
 
 use super::{SMALL_BYTES, failed};
-use crate::{Case, Disk};
+use fathom_metric::{Case, Disk};
 
 /// A case for each size of a small file.
 pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {

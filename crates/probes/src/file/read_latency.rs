@@ -17,8 +17,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use super::held::{self, Large};
 use super::state::{State, words};
 use super::{LARGE_BYTES, failed};
-use crate::ordinal::Order;
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.read.latency.
 pub struct ReadLatency;
@@ -82,16 +82,16 @@ impl Probe for ReadLatency {
         Some(Disk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 })
     }
 
-    fn cases(&self, _: &Host, plan: &Plan) -> Vec<Case> {
-        let large = if plan.smoke { SMOKE_LARGE } else { LARGE_BYTES as i64 };
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        let large = if sizes.smoke { SMOKE_LARGE } else { LARGE_BYTES as i64 };
         let doubling = (12..20).map(|power| 1_i64 << power);
-        let sizes: Vec<i64> = match plan.effort {
+        let small: Vec<i64> = match sizes.effort {
             Effort::Quick => vec![BLOCK as i64],
             _ => doubling.collect(),
         };
         let mut cases = Vec::new();
         for state in State::ALL {
-            let own = if state == State::Direct { &[] } else { sizes.as_slice() };
+            let own = if state == State::Direct { &[] } else { small.as_slice() };
             for bytes in own.iter().chain([&large]) {
                 cases.extend(["sequential", "random"].map(|order| {
                     let params = Params::one("order", order).and("state", state.name());
@@ -104,7 +104,7 @@ impl Probe for ReadLatency {
         let leaves_out = |params: &Params| {
             let is = |name: &str, text: &str| params.text(name) == Some(text);
             let is_one = params.integer("file_bytes") == Some(BLOCK as i64);
-            let is_quick = plan.effort == Effort::Quick;
+            let is_quick = sizes.effort == Effort::Quick;
             (is_one && is("order", "random"))
                 || (is_quick && is("state", "direct") && is("order", "sequential"))
         };

@@ -12,7 +12,7 @@ use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction,
 use super::held::Large;
 use super::state::{State, TRIES, words};
 use super::{LARGE_BYTES, model};
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.read.throughput.
 pub struct ReadThroughput;
@@ -122,7 +122,7 @@ impl Probe for ReadThroughput {
         Some(Disk { large: LARGE_BYTES, own: 0 })
     }
 
-    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case> {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let all = host.cpu.allowed.len().max(2) as i64;
         let mut kinds = vec![
             (4 << 10, "warm", 1, "read"),
@@ -132,11 +132,11 @@ impl Probe for ReadThroughput {
             (1 << 20, "cold", 1, "read"),
             (1 << 20, "direct", 1, "direct"),
         ];
-        if plan.effort != Effort::Quick {
+        if sizes.effort != Effort::Quick {
             kinds.push((256 << 10, "warm", all, "mmap"));
             kinds.push((1 << 20, "direct", 1, "ring"));
         }
-        let (bytes, most) = match plan.smoke {
+        let (bytes, most) = match sizes.smoke {
             true => (SMOKE_BYTES, 64 << 10),
             false => (PASS_BYTES, i64::MAX),
         };

@@ -13,7 +13,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use super::named::Named;
 use super::state::State;
 use super::{call, create, delete, fsync, held, read_latency, read_throughput, write_throughput};
-use crate::{Case, Entry, Known, Plan, Probe, REGISTRY, smoke};
+use crate::{REGISTRY, smoke};
+use fathom_metric::{Case, Entry, Known, Probe, Sizes};
 
 /// Takes a probe: each case gives values, and what it wrote is gone.
 fn take(probe: &dyn Probe, checks: &[&str]) {
@@ -62,10 +63,10 @@ fn a_byte_that_is_another_than_was_written_is_wrong_work() {
     let _alone = smoke::alone();
     let large = std::fs::OpenOptions::new().write(true).open(&place.large).unwrap();
     large.write_all_at(b"?", 5).unwrap();
-    let plan = Plan { smoke: true, ..Plan::default() };
+    let sizes = Sizes { smoke: true, ..Sizes::default() };
     let probes: [&dyn Probe; 2] = [&read_throughput::ReadThroughput, &read_latency::ReadLatency];
     for probe in probes {
-        let mut cases = probe.cases(&Host::default(), &plan);
+        let mut cases = probe.cases(&Host::default(), &sizes);
         // In order every pass over the large file reads its first block.
         cases.retain(|case| {
             let is = |name: &str, text: &str| case.params.text(name) == Some(text);
@@ -113,7 +114,7 @@ fn without_a_place_a_probe_says_why() {
         if probe.disk().is_none() {
             continue;
         }
-        let cases = probe.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() });
+        let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
         let mut sampler = smoke::sampler(cases.len(), 0);
         let outcome = probe.visit(&cases, &mut sampler);
         assert_eq!(outcome, Err(Fault::Unavailable("no place".to_owned())), "{}", entry.about().id);
@@ -254,7 +255,7 @@ fn predictions_of_files_use_declared_needs_and_earlier_cases_only() {
         let about = probe.about();
         let is_declared = |record: &Record| about.needs.contains(&record.metric.as_str());
         let mut records: Vec<Record> = records().into_iter().filter(is_declared).collect();
-        for case in probe.cases(&host(), &Plan::default()) {
+        for case in probe.cases(&host(), &Sizes::default()) {
             match probe.predict(&case, &host(), &Known::new(&records)) {
                 Ok(prediction) => assert!(!prediction.inputs.is_empty(), "{}", about.id),
                 Err(NoModel(why)) => {

@@ -12,7 +12,7 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::io::Errno;
 
 use super::{failed, model};
-use crate::{About, Case, Disk, Known, Parameter, Plan, Probe};
+use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.write.throughput.
 pub struct WriteThroughput;
@@ -65,8 +65,8 @@ impl Probe for WriteThroughput {
         Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 })
     }
 
-    fn cases(&self, _: &Host, plan: &Plan) -> Vec<Case> {
-        let (bytes, most) = match plan.smoke {
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        let (bytes, most) = match sizes.smoke {
             true => (SMOKE_BYTES, 64 << 10),
             false => (FILE_BYTES, i64::MAX),
         };

@@ -12,7 +12,7 @@ use super::stream::{GRAIN, Memory, Task};
 use super::vectors::{Op, Vectors};
 use crate::buffer::{Page, in_words};
 use crate::room::Room;
-use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Quantity, Sizes};
 
 /// memory.bandwidth.
 pub struct Bandwidth;
@@ -157,13 +157,13 @@ impl Probe for Bandwidth {
         &ABOUT
     }
 
-    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case> {
-        let kinds = match plan.smoke {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+        let kinds = match sizes.smoke {
             true => vec![
                 Kind { op: Op::Read, threads: 1, level: Level::Cache(2), page: Page::Base },
                 Kind { op: Op::Triad, threads: 2, level: Level::Cache(2), page: Page::Base },
             ],
-            false => kinds(host, plan.effort),
+            false => kinds(host, sizes.effort),
         };
         let dram_bytes = CACHES as f64 * host_cache_bytes(host) as f64;
         let case = |kind: &Kind| {

@@ -9,9 +9,9 @@ use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction,
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
-use crate::ordinal::earlier;
 use crate::uarch;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::earlier;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.core_to_core.
 pub struct CoreToCore;
@@ -67,10 +67,10 @@ impl Probe for CoreToCore {
         &ABOUT
     }
 
-    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case> {
-        let pairs = match plan.smoke {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+        let pairs = match sizes.smoke {
             true => vec![(0, 1)],
-            false => pairs(&host.cpu.allowed, plan.effort),
+            false => pairs(&host.cpu.allowed, sizes.effort),
         };
         let case = |(a, b): (u32, u32)| Case {
             params: Params::one("a", i64::from(a)).and("b", i64::from(b)),

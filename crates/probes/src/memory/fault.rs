@@ -9,9 +9,9 @@ use rustix::param::page_size;
 
 use super::bandwidth;
 use crate::buffer::Page;
-use crate::ordinal::Order;
 use crate::room::Room;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 mod anonymous;
 mod cached;
@@ -229,7 +229,7 @@ impl Probe for PageFault {
         }
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         Kind::ALL.map(|kind| Case { params: kind.params(), cost_ns: kind.cost_ns() }).to_vec()
     }
 

@@ -11,7 +11,7 @@ use super::curve::{self, Plateau, Point};
 use super::latency::ladder::Step;
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, in_words};
-use crate::{About, Derived, Estimate, Known};
+use fathom_metric::{About, Derived, Estimate, Known};
 
 /// memory.latency.l1.
 pub static LATENCY_L1: OfLevel = OfLevel {

@@ -16,9 +16,9 @@ use super::latency::line_bytes;
 use super::seats;
 use super::stream::Memory;
 use crate::buffer::{Buffer, Page, in_words};
-use crate::ordinal::{Order, earlier};
 use crate::room::Room;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::{Order, earlier};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.latency.loaded.
 pub struct Loaded;
@@ -107,8 +107,8 @@ impl Probe for Loaded {
         &ABOUT
     }
 
-    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case> {
-        let (page, set_bytes) = match (plan.smoke, ladder::has_huge(host)) {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
+        let (page, set_bytes) = match (sizes.smoke, ladder::has_huge(host)) {
             (true, _) => (Page::Base, 1 << 18),
             (false, true) => (Page::Huge, ladder::largest(host)),
             (false, false) => (Page::Base, ladder::largest(host)),

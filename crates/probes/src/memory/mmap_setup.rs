@@ -9,9 +9,9 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::buffer::in_words;
-use crate::ordinal::Order;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.mmap.setup.
 pub struct MmapSetup;
@@ -63,7 +63,7 @@ impl Probe for MmapSetup {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         SIZES.map(|bytes| Case::usual(params(bytes))).to_vec()
     }
 

@@ -11,10 +11,10 @@ use rustix::param::page_size;
 
 use super::counted::{Expected, Faults};
 use super::mmap_setup::{Mapped, SIZES, bytes_of, no_room};
-use crate::ordinal::Order;
 use crate::room::Room;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.munmap.
 pub struct Munmap;
@@ -76,8 +76,8 @@ impl Probe for Munmap {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, plan: &Plan) -> Vec<Case> {
-        let touched = if plan.smoke { &TOUCHED[..1] } else { &TOUCHED[..] };
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        let touched = if sizes.smoke { &TOUCHED[..1] } else { &TOUCHED[..] };
         let untouched = SIZES.iter().map(|bytes| Case::usual(params(*bytes, false)));
         // 20 times 500 ns to make a page resident and 100 ns to free it.
         let cost_ns = |bytes: u64| 20.0 * 600.0 * (bytes / 4096) as f64;

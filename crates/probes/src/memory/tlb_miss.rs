@@ -7,7 +7,7 @@ use super::chain::Pattern;
 use super::latency::ladder::Step;
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, in_words};
-use crate::{About, Derived, Estimate, Known, Parameter};
+use fathom_metric::{About, Derived, Estimate, Known, Parameter};
 
 /// memory.latency.tlb_miss.
 pub struct TlbMiss;

@@ -6,8 +6,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
-use crate::ordinal::earlier;
-use crate::{About, Case, Known, Parameter, Plan, Probe, Quantity};
+use fathom_metric::order::earlier;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Quantity, Sizes};
 
 /// os.pipe.bandwidth.
 pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, carrier: Carrier::Pipe };
@@ -150,7 +150,7 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let case = |chunk, cpus| Case { params: params(chunk, cpus), cost_ns: 12e6 };
         vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
     }

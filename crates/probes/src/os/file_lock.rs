@@ -9,9 +9,9 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use super::raw_call::system_call;
-use crate::ordinal::Order;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.file_lock.
 pub struct FileLock;
@@ -70,7 +70,7 @@ impl Probe for FileLock {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         KINDS.map(|kind| Case::usual(Params::one("kind", kind))).into()
     }
 

@@ -9,8 +9,9 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::raw_call::RawCall;
 use super::syscall::tried;
-use crate::ordinal::{Order, earlier};
-use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
+use crate::uarch;
+use fathom_metric::order::{Order, earlier};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.futex.uncontended.
 pub struct FutexUncontended;
@@ -64,7 +65,7 @@ impl Probe for FutexUncontended {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         OPERATIONS.map(|op| Case::usual(Params::one("op", op))).into()
     }
 

@@ -9,9 +9,9 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::raw_call::system_call_of_six;
-use crate::ordinal::{Order, earlier};
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::{Order, earlier};
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.select.
 pub static SELECT: Multiplex = Multiplex { about: &SELECT_ABOUT, call: Call::Select };
@@ -147,7 +147,7 @@ impl Probe for Multiplex {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let case = |fds: &i64| Case { params: params(*fds), cost_ns: 8e6 + 4e3 * *fds as f64 };
         SIZES.iter().map(case).collect()
     }

@@ -12,9 +12,9 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use super::child::{Child, refused};
 use super::program::{EXIT_STATUS, Program, Strings};
 use super::vfork::vfork_exec;
-use crate::ordinal::Order;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.process.vfork_exec.
 pub static VFORK_EXEC: ProcessExec = ProcessExec { about: &BARE, way: Way::Bare };
@@ -170,7 +170,7 @@ impl Probe for ProcessExec {
         self.about
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // Some 30 starts of 100 µs, or of 700 µs by a shell, for both parts together.
         let cost_ns = if self.way == Way::Shell { 9e6 } else { 2e6 };
         let case = |part| Case { params: params(part), cost_ns };

@@ -8,10 +8,10 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::{fork, refused};
 use crate::buffer::{Buffer, Page};
-use crate::ordinal::Order;
 use crate::room::Room;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.process.fork.
 pub struct ProcessFork;
@@ -85,8 +85,8 @@ impl Probe for ProcessFork {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, plan: &Plan) -> Vec<Case> {
-        let steps = if plan.smoke { &RSS_BYTES[..1] } else { &RSS_BYTES[..] };
+    fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
+        let steps = if sizes.smoke { &RSS_BYTES[..1] } else { &RSS_BYTES[..] };
         let parts = |rss: &u64| {
             PARTS.map(|part| Case { params: params(part, *rss), cost_ns: cost_ns(*rss) })
         };

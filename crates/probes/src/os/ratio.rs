@@ -4,8 +4,8 @@
 use fathom_analysis::statistics;
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Record, Unit};
 
-use crate::ordinal::earlier;
-use crate::{About, Derived, Estimate, Known, Parameter};
+use fathom_metric::order::earlier;
+use fathom_metric::{About, Derived, Estimate, Known, Parameter};
 
 /// os.ratio.
 pub struct Ratio;

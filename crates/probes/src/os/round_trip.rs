@@ -9,9 +9,9 @@ use rustix::net::SocketType;
 use super::link::{Link, pipe, posix, socket, sysv};
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
-use crate::ordinal::Order;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.pipe.rtt.
 pub static PIPE_RTT: RoundTrip =
@@ -197,7 +197,7 @@ impl Probe for RoundTrip {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         if self.kinds.is_empty() {
             return vec![Case::usual(Params::none())];
         }

@@ -7,8 +7,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use super::handler::{Guarded, Handler, KernelAction, runs};
 use super::raw_call::RawCall;
 use super::syscall::tried;
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.signal.install.
 pub struct SignalInstall;
@@ -93,7 +93,7 @@ impl Probe for SignalInstall {
         &INSTALL
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]
     }
 
@@ -124,7 +124,7 @@ impl Probe for SignalDeliver {
         &DELIVER
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         WAYS.map(|by| Case::usual(Params::one("by", by))).into()
     }
 
@@ -222,7 +222,7 @@ mod tests {
         let records = [smoke::record("os.syscall", &getppid, 100.0, 1.0)];
         let known = Known::new(&records);
         let limit = |probe: &dyn Probe| {
-            let cases = probe.cases(&Host::default(), &Plan::default());
+            let cases = probe.cases(&Host::default(), &Sizes::default());
             probe.predict(&cases[0], &Host::default(), &known).unwrap().low
         };
         assert_eq!((limit(&SignalInstall), limit(&SignalDeliver)), (Some(100.0), Some(200.0)));

@@ -7,8 +7,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::ping_pong::{Kind, Pair};
 use super::turns::{self, Part};
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.switch.thread.
 pub static SWITCH_THREAD: Switch = Switch { about: &THREAD, kind: Kind::Thread };
@@ -107,7 +107,7 @@ impl Probe for Switch {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // A twin as long as the kernel, and the other end to start and end; a turn with the
         // largest set is longer than the shortest batch.
         let cost_ns = |bytes| if bytes < 1 << 20 { 12e6 } else { 25e6 };
@@ -172,7 +172,7 @@ mod tests {
             return smoke::skipped("one CPU only, and nowhere else to run");
         }
         let mut sampler = smoke::sampler(1, allowed[0]);
-        let case = SWITCH_THREAD.cases(&Host::default(), &Plan::default()).remove(0);
+        let case = SWITCH_THREAD.cases(&Host::default(), &Sizes::default()).remove(0);
         SWITCH_THREAD.visit(&[case], &mut sampler).unwrap();
         let visit = sampler.finish();
         let checks = &visit.samples[0].as_ref().unwrap().checks;

@@ -6,8 +6,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.switch.ring.
 pub struct SwitchRing;
@@ -84,7 +84,7 @@ impl Probe for SwitchRing {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         // As a pair, and some 200 µs for each process that is made and ended.
         let cost_ns = |processes| 12e6 + 2e5 * processes as f64;
         RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
@@ -140,7 +140,7 @@ mod tests {
             smoke::record("os.switch.process", &none, 1500.0, 10.0),
             smoke::record(ABOUT.id, &params(RINGS[0]), 1800.0, 10.0),
         ];
-        let cases = SwitchRing.cases(&Host::default(), &Plan::default());
+        let cases = SwitchRing.cases(&Host::default(), &Sizes::default());
         let predict =
             |case| SwitchRing.predict(case, &Host::default(), &Known::new(&records)).unwrap();
         let hop = predict(&cases[0]);

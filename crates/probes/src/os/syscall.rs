@@ -11,8 +11,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::fs::{Mode, OFlags};
 
 use super::raw_call::{RawCall, system_call};
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.syscall.
 pub struct Syscall;
@@ -87,7 +87,7 @@ impl Probe for Syscall {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let cost_ns = |call| if call == "getppid_called" { 1.2e8 } else { 1e7 };
         let case = |call| Case { params: Params::one("call", call), cost_ns: cost_ns(call) };
         CALLS.map(case).into()

@@ -10,8 +10,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::child::{Child, bare_fork, leave, refused};
 use super::raw_call::system_call;
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// os.syscall.fresh.
 pub struct SyscallFresh;
@@ -57,7 +57,7 @@ impl Probe for SyscallFresh {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 

@@ -10,8 +10,8 @@ use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::refused;
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// os.thread.create.
 pub static THREAD_CREATE: ThreadCreate = ThreadCreate { about: &CREATE, joined: false };
@@ -83,7 +83,7 @@ impl Probe for ThreadCreate {
         self.about
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 

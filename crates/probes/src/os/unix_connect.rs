@@ -10,8 +10,8 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::refused;
 use super::raw_call::system_call;
-use crate::ordinal::Order;
-use crate::{About, Case, Known, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// os.unix.connect.
 pub struct UnixConnect;
@@ -58,7 +58,7 @@ impl Probe for UnixConnect {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         vec![Case::usual(Params::none())]
     }
 
@@ -256,7 +256,7 @@ mod tests {
     fn the_prediction_counts_the_calls() {
         let getppid = smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0);
         let records = [getppid];
-        let case = UnixConnect.cases(&Host::default(), &Plan::default()).remove(0);
+        let case = UnixConnect.cases(&Host::default(), &Sizes::default()).remove(0);
         let claim = UnixConnect.predict(&case, &Host::default(), &Known::new(&records)).unwrap();
         assert_eq!(claim.low, Some(500.0));
     }

@@ -12,9 +12,10 @@ use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::{fork, refused};
 use super::raw_call::system_call;
-use crate::ordinal::earlier;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe, uarch};
+use crate::uarch;
+use fathom_metric::order::earlier;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.vdso.clock_gettime.
 pub struct ClockGettime;
@@ -77,7 +78,7 @@ impl Probe for ClockGettime {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         let case = |(name, _)| Case { params: Params::one("clock", name), cost_ns: COST_NS };
         CLOCKS.map(case).into()
     }

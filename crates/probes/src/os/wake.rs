@@ -11,9 +11,9 @@ use super::link::futex::futexes;
 use super::link::pipe::pipes;
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
-use crate::ordinal::Order;
-use crate::sum::{Sum, Term};
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::order::Order;
+use fathom_metric::sum::{Sum, Term};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.wake.cross_cpu.
 pub struct Wake;
@@ -72,7 +72,7 @@ impl Probe for Wake {
         false
     }
 
-    fn cases(&self, _: &Host, _: &Plan) -> Vec<Case> {
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 10e6 }).into()
     }
 
@@ -152,7 +152,7 @@ mod tests {
 
     fn settings_without_another_cpu() -> Fault {
         let mut sampler = smoke::sampler_on(2, 0, None);
-        let cases = Wake.cases(&Host::default(), &Plan::default());
+        let cases = Wake.cases(&Host::default(), &Sizes::default());
         Wake.visit(&cases, &mut sampler).unwrap_err()
     }
 
@@ -168,7 +168,7 @@ mod tests {
             return smoke::skipped("one CPU only, and nobody to wake");
         }
         let _alone = smoke::alone();
-        let cases = Wake.cases(&Host::default(), &Plan::default());
+        let cases = Wake.cases(&Host::default(), &Sizes::default());
         for (case, sample) in cases.iter().zip(smoke::visit(&Wake, &cases)) {
             let checks = sample.unwrap().checks;
             let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
@@ -214,7 +214,7 @@ mod tests {
             call("write1", 130.0),
             smoke::record(ABOUT.id, &Params::one("via", "futex"), 3000.0, 10.0),
         ];
-        let cases = Wake.cases(&Host::default(), &Plan::default());
+        let cases = Wake.cases(&Host::default(), &Sizes::default());
         let predict = |case| Wake.predict(case, &Host::default(), &Known::new(&records)).unwrap();
         assert_eq!((predict(&cases[0]).low, predict(&cases[0]).value), (Some(100.0), None));
         assert_eq!(predict(&cases[1]).value, Some(3080.0));

@@ -32,6 +32,7 @@ pub(crate) fn record(metric: &str, params: Params, unit: Unit) -> Record {
         verdict: Verdict::default(),
         checks: Default::default(),
         disturbance: Disturbance::default(),
+        facts: Vec::new(),
         notes: Vec::new(),
         checksum: String::new(),
     }
@@ -319,6 +320,7 @@ pub(crate) fn run() -> Run {
         protocol: Protocol::Median,
         seed: 7,
         asked: Vec::new(),
+        procedure: None,
         planned: 24,
         state: RunState::Complete,
         cpu: 1,

@@ -110,6 +110,7 @@ pub(crate) fn record(number: u64) -> Record {
         verdict: verdict(number),
         checks: [("bytes read".to_owned(), "4096 of 4096".to_owned())].into(),
         disturbance: Disturbance::default(),
+        facts: vec![fathom_record::Fact::text("file", "a file")],
         notes: Vec::new(),
         checksum: String::new(),
     }

@@ -3,7 +3,7 @@
 use fathom_peers::{Machine, PEERS, Peer, Row};
 
 use crate::exit::Usage;
-use crate::pipeline::{Asked, beginnings, matches, nearest_of};
+use fathom_engine::{Asked, beginnings, matches, nearest_of};
 
 /// A peer with those of its rows that are asked for.
 pub(super) struct Chosen {

@@ -3,8 +3,8 @@
 
 use std::fs::File;
 
+use fathom_metric::Disk;
 use fathom_peers::{DATA_BYTES, Place, Row};
-use fathom_probes::Disk;
 
 use super::super::disk_folder::{Folder, Obstacle, chosen, fill, has_room, size};
 use crate::arguments::crosscheck::CrosscheckArguments;

@@ -8,8 +8,8 @@ use fathom_store::Store;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::RunArguments;
-use crate::pipeline::{Audience, Plan, Progress};
 use crate::terminal::{self, Output};
+use fathom_engine::{Audience, Plan, Progress};
 
 /// How results are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,14 +115,16 @@ impl Follower {
 }
 
 impl Audience for Follower {
-    fn begins(&mut self, document: &Document, plan: &Plan, estimate_ns: f64) {
+    fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
         self.run_id = document.run.id.clone();
         self.keep(|store| store.begin(&document.tool, &document.run, &document.host));
         self.begun = !self.store_failed;
         if self.format == Format::Table {
             let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
             self.print(&text);
-            self.print(&announcement(plan, estimate_ns, self.layout.width));
+            if let Some((plan, estimate_ns)) = plan {
+                self.print(&announcement(plan, estimate_ns, self.layout.width));
+            }
             if let Some(files) = &self.files {
                 let text = fathom_report::paragraph(files, self.layout.width, "", "");
                 self.print(&(text + "\n"));

@@ -1,13 +1,13 @@
 //! Where a run's files lie: what its plan needs, and what is said of it.
 
 use fathom_measure::sampler::Files;
-use fathom_probes::{Disk, Entry};
+use fathom_metric::{Disk, Entry};
 
 use super::super::disk_folder::{Folder, Obstacle, chosen, has_room, size};
 use crate::arguments::RunArguments;
 use crate::exit::Usage;
 use crate::interrupt::Interrupt;
-use crate::pipeline::Plan;
+use fathom_engine::Plan;
 
 /// A place for the files of a run, which goes with this.
 pub(super) struct Place {
@@ -84,6 +84,7 @@ fn needed(plan: &Plan) -> Option<(Disk, bool)> {
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;
+    use fathom_probes::REGISTRY;
     use fathom_record::{Effort, Host, Protocol};
 
     use super::*;
@@ -94,7 +95,8 @@ mod tests {
         let arguments = Arguments::try_parse_from(words).unwrap();
         let Command::Run(arguments) = arguments.command else { panic!("it is a run") };
         let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
-        let plan = Plan::new(metrics, Effort::Quick, Protocol::Median, 1, &Host::default());
+        let plan =
+            Plan::new(&REGISTRY, metrics, Effort::Quick, Protocol::Median, 1, &Host::default());
         Place::prepare(&arguments, &plan.unwrap(), &Interrupt::listen().unwrap())
     }
 

@@ -5,9 +5,9 @@ use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 use super::{ABOUT, Kind, Level};
 use crate::buffer::Page;
 use crate::memory::vectors::Op;
-use crate::ordinal::earlier;
 use crate::uarch::{self, Constant, Row};
-use crate::{Known, Quantity};
+use fathom_metric::order::earlier;
+use fathom_metric::{Known, Quantity};
 
 /// Bytes of a line: what a core keeps under way, it keeps by the line.
 const LINE_BYTES: f64 = 64.0;

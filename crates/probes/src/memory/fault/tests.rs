@@ -150,7 +150,7 @@ fn each_kind_has_an_order_against_one_before_it() {
         smoke::record("memory.bandwidth", &params.and("page", "huge"), rate, 1e6)
     };
     records.extend([stored("write", 10e9), stored("write_nt", 20e9), stored("read", 40e9)]);
-    for case in PageFault.cases(&host, &Plan::default()) {
+    for case in PageFault.cases(&host, &Sizes::default()) {
         let prediction = PageFault.predict(&case, &host, &Known::new(&records)).unwrap();
         assert!(prediction.is_ordinal() && prediction.low >= Some(100.0), "{prediction:?}");
         records.push(smoke::record(ABOUT.id, &case.params, 500.0, 1.0));
@@ -164,7 +164,7 @@ fn each_kind_has_an_order_against_one_before_it() {
 
 #[test]
 fn only_a_fault_that_waits_for_a_device_waits() {
-    for case in PageFault.cases(&Host::default(), &Plan::default()) {
+    for case in PageFault.cases(&Host::default(), &Sizes::default()) {
         let waits = PageFault.expects(&case) == Counters::DEVICE;
         assert_eq!(waits, Kind::of(&case) == Some(Kind::Major));
     }

@@ -4,9 +4,9 @@ use fathom_record::{Effort, Host, Params};
 
 use super::super::chain::Pattern;
 use super::model;
-use crate::Plan;
 use crate::buffer::Page;
 use crate::room::Room;
+use fathom_metric::Sizes;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -54,8 +54,8 @@ impl Step {
 }
 
 /// The steps to take on this host, ordered by pattern, page and size.
-pub(crate) fn steps(host: &Host, plan: &Plan) -> Vec<Step> {
-    if plan.smoke {
+pub(crate) fn steps(host: &Host, sizes: &Sizes) -> Vec<Step> {
+    if sizes.smoke {
         return smoke();
     }
     let largest = largest(host);
@@ -65,14 +65,14 @@ pub(crate) fn steps(host: &Host, plan: &Plan) -> Vec<Step> {
             steps.extend(sets.iter().map(|&set_bytes| Step { pattern, page, set_bytes }));
         };
         let octaves = octaves(SMALLEST, largest);
-        let coarse = plan.effort == Effort::Quick && page == Page::Base && has_huge(host);
-        let fine = if coarse { octaves.clone() } else { fine(host, plan.effort, largest) };
+        let coarse = sizes.effort == Effort::Quick && page == Page::Base && has_huge(host);
+        let fine = if coarse { octaves.clone() } else { fine(host, sizes.effort, largest) };
         add(Pattern::Random, &fine);
-        if plan.effort != Effort::Quick {
+        if sizes.effort != Effort::Quick {
             add(Pattern::RandomPage, &octaves);
             add(Pattern::Stride(64), &octaves);
         }
-        if plan.effort == Effort::Thorough {
+        if sizes.effort == Effort::Thorough {
             let classic = self::octaves(SMALLEST, largest.min(CLASSIC_LARGEST));
             for stride in STRIDES.into_iter().filter(|stride| *stride != 64) {
                 add(Pattern::Stride(stride), &classic);

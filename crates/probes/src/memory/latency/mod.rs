@@ -12,7 +12,7 @@ use self::ladder::Step;
 use super::chain::{Chain, LOADS, Shape};
 use crate::buffer::{Buffer, in_words};
 use crate::room::Room;
-use crate::{About, Case, Known, Parameter, Plan, Probe};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.latency.
 pub struct Latency;
@@ -96,9 +96,9 @@ impl Probe for Latency {
         &ABOUT
     }
 
-    fn cases(&self, host: &Host, plan: &Plan) -> Vec<Case> {
+    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let case = |step: Step| Case { params: step.params(), cost_ns: cost_ns(&step) };
-        ladder::steps(host, plan).into_iter().map(case).collect()
+        ladder::steps(host, sizes).into_iter().map(case).collect()
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

@@ -7,7 +7,7 @@ use super::super::chain::Pattern;
 use super::ladder::Step;
 use crate::buffer::Page;
 use crate::uarch::{self, Row};
-use crate::{Known, Quantity};
+use fathom_metric::{Known, Quantity};
 
 /// A level of the hierarchy of caches, or what lies behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -35,7 +35,7 @@ fn zen4() -> Host {
 }
 
 fn ladder(host: &Host, effort: Effort) -> Vec<Step> {
-    ladder::steps(host, &Plan { effort, smoke: false })
+    ladder::steps(host, &Sizes { effort, smoke: false })
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::*;
 use crate::smoke;
 
 fn cases() -> Vec<Case> {
-    Loaded.cases(&Host::default(), &Plan { smoke: true, ..Plan::default() })
+    Loaded.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() })
 }
 
 #[test]

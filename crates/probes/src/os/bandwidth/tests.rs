@@ -29,7 +29,7 @@ fn both_move_bytes_on_one_cpu_and_on_two_and_leave_nothing_behind() {
 fn only_on_two_cpus_the_worker_may_sleep_and_no_such_cases_share_a_visit() {
     for probe in PROBES {
         assert!(!probe.cases_share_visits());
-        for case in probe.cases(&Host::default(), &Plan::default()) {
+        for case in probe.cases(&Host::default(), &Sizes::default()) {
             let sleeps = probe.expects(&case) == Counters::SLEEP;
             assert_eq!(sleeps, case.params.integer("cpus") == Some(2), "{}", case.params);
         }
@@ -39,7 +39,7 @@ fn only_on_two_cpus_the_worker_may_sleep_and_no_such_cases_share_a_visit() {
 #[test]
 fn without_another_cpu_the_other_cases_go_on() {
     let _alone = smoke::alone();
-    let cases = PIPE_BANDWIDTH.cases(&Host::default(), &Plan::default());
+    let cases = PIPE_BANDWIDTH.cases(&Host::default(), &Sizes::default());
     let samples = smoke::pinned(|cpu| {
         let mut sampler = smoke::sampler_on(cases.len(), cpu, None);
         PIPE_BANDWIDTH.visit(&cases, &mut sampler).unwrap();
@@ -66,7 +66,7 @@ fn a_worker_that_may_run_anywhere_fails_the_checks() {
     // Pinned to the other CPU than the one that the writer is given.
     affinity::pin(allowed[1]).unwrap();
     let mut sampler = smoke::sampler(1, allowed[0]);
-    let case = PIPE_BANDWIDTH.cases(&Host::default(), &Plan::default()).remove(0);
+    let case = PIPE_BANDWIDTH.cases(&Host::default(), &Sizes::default()).remove(0);
     PIPE_BANDWIDTH.visit(&[case], &mut sampler).unwrap();
     affinity::pin_to(&allowed).unwrap();
     let visit = sampler.finish();

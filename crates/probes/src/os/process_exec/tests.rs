@@ -125,7 +125,7 @@ fn a_worker_that_may_run_anywhere_fails_the_check() {
         return smoke::skipped("one CPU only, and nowhere else to run");
     }
     let mut sampler = smoke::sampler(2, allowed[0]);
-    let cases = VFORK_EXEC.cases(&Host::default(), &Plan::default());
+    let cases = VFORK_EXEC.cases(&Host::default(), &Sizes::default());
     VFORK_EXEC.visit(&cases, &mut sampler).unwrap();
     let visit = sampler.finish();
     let checks = &visit.samples[0].as_ref().unwrap().checks;
@@ -143,7 +143,7 @@ fn predictions_are_made_of_earlier_results() {
         smoke::record(BARE.id, &total, 70_000.0, 100.0),
     ];
     let predict = |probe: &ProcessExec, index: usize| {
-        let case = probe.cases(&Host::default(), &Plan::default()).remove(index);
+        let case = probe.cases(&Host::default(), &Sizes::default()).remove(index);
         probe.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
     };
     assert_eq!(predict(&VFORK_EXEC, 0).low, Some(12_000.0));

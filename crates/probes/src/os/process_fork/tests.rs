@@ -41,7 +41,7 @@ fn a_step_beyond_a_quarter_of_memory_is_unavailable_and_says_how_much_it_needs()
 
 #[test]
 fn all_steps_are_cases_even_where_they_will_not_fit() {
-    let cases = ProcessFork.cases(&Host::default(), &Plan::default());
+    let cases = ProcessFork.cases(&Host::default(), &Sizes::default());
     assert_eq!(cases.len(), 8);
     assert!(cases.is_sorted_by_key(rss_of), "each step's prediction needs the one before");
 }

@@ -34,7 +34,7 @@ fn predictions_are_made_of_switches_and_calls() {
         smoke::record("os.pipe.rtt", &bare_pipe(), 4000.0, 10.0),
     ];
     let predicted = |probe: &RoundTrip| -> Vec<(Option<f64>, Option<f64>)> {
-        let cases = probe.cases(&Host::default(), &Plan::default());
+        let cases = probe.cases(&Host::default(), &Sizes::default());
         let known = Known::new(&records);
         let predict = |case| probe.predict(case, &Host::default(), &known).unwrap();
         cases.iter().map(predict).map(|prediction| (prediction.value, prediction.low)).collect()

@@ -1,0 +1,200 @@
+//! What a curve of speeds over block sizes tells: its best block, from where on it is as good as
+//! that, where it dips, what a call costs, and where threads begin to pay.
+//!
+//! A curve is blocks in bytes with their speeds in bytes a second, the smallest block first.
+
+/// As good as the best.
+const AS_GOOD: f64 = 0.95;
+/// A dip lies below so much of what its neighbours make one expect,
+const DIP: f64 = 0.8;
+/// and its right neighbour above so much of it: else the curve has come down, and not dipped.
+const RECOVERS: f64 = 1.1;
+/// Threads pay where they are so much faster.
+const PAYS: f64 = 1.1;
+/// Blocks that a line needs.
+const FIT_MIN: usize = 3;
+
+/// A block and its speed.
+pub type Point = (u64, f64);
+
+/// t = calls × c + bytes ÷ b.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// c, in nanoseconds.
+    pub call_ns: f64,
+    /// b, in bytes a second; none where larger blocks cost no more time a call.
+    pub bandwidth: Option<f64>,
+    /// How far the worst point lies off the line, as a share of its own time.
+    pub off: f64,
+    /// The points it was made of.
+    pub points: usize,
+}
+
+/// The time of a call as a line over its block. Each point weighs by its own time, so that a block
+/// of a byte counts as much as one of a mebibyte.
+pub fn fit(curve: &[Point]) -> Option<Fit> {
+    if curve.len() < FIT_MIN {
+        return None;
+    }
+    let ns = |&(block, rate): &Point| 1e9 * block as f64 / rate;
+    // Least squares of (c + s·x − y) ÷ y: sums of 1, x and x² over y², of 1 and x over y.
+    let [mut n, mut x, mut xx, mut y, mut xy] = [0.0; 5];
+    for point in curve {
+        let (at, inverse) = (point.0 as f64, 1.0 / ns(point));
+        n += inverse * inverse;
+        x += at * inverse * inverse;
+        xx += at * at * inverse * inverse;
+        y += inverse;
+        xy += at * inverse;
+    }
+    let determinant = n * xx - x * x;
+    if determinant <= 0.0 || !determinant.is_finite() {
+        return None;
+    }
+    let (call_ns, slope) = ((y * xx - xy * x) / determinant, (n * xy - x * y) / determinant);
+    let off = |point: &Point| (call_ns + slope * point.0 as f64 - ns(point)).abs() / ns(point);
+    Some(Fit {
+        call_ns,
+        bandwidth: (slope > 0.0).then(|| 1e9 / slope),
+        off: curve.iter().map(off).fold(0.0, f64::max),
+        points: curve.len(),
+    })
+}
+
+/// The point of the highest speed.
+pub fn best(curve: &[Point]) -> Option<Point> {
+    curve.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// From which block on one has 95 % of the best, and up to which: the blocks around the best one.
+pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
+    let (block, most) = best(curve)?;
+    let is_good = |point: &&Point| point.1 >= AS_GOOD * most;
+    let at = curve.iter().position(|point| point.0 == block)?;
+    let from = curve[..=at].iter().rev().take_while(is_good).last()?;
+    let to = curve[at..].iter().take_while(is_good).last()?;
+    Some((from.0, to.0))
+}
+
+/// Which points dip: below 0.8 × the geometric mean of their two neighbours, the right one of
+/// which lies above them, and so with their quickest passes too. The geometric, because the curve
+/// rises by ratios; the two ends have no two neighbours.
+pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
+    let dips = |(three, quickest): &(&[Point], &f64)| {
+        let [left, here, right] = [three[0].1, three[1].1.max(**quickest), three[2].1];
+        here < DIP * (left * right).sqrt() && right > RECOVERS * here
+    };
+    let quickest = quickest.iter().skip(1);
+    curve.windows(3).zip(quickest).filter(dips).map(|(three, _)| three[1].0).collect()
+}
+
+/// The block from which on threads pay, at it and at all larger ones that both curves have.
+pub fn pays_from(one: &[Point], many: &[Point]) -> Option<u64> {
+    let rate = |block| one.iter().find(|point| point.0 == block).map(|point| point.1);
+    let both = many.iter().filter_map(|(block, many)| Some((*block, *many, rate(*block)?)));
+    let mut from = None;
+    for (block, many, one) in both {
+        match (many > PAYS * one, from) {
+            (true, None) => from = Some(block),
+            (true, _) => {}
+            (false, _) => from = None,
+        }
+    }
+    from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1024;
+
+    /// Speeds of calls that cost 200 ns and of bytes at 8 GB/s.
+    fn rate(block: u64) -> f64 {
+        1e9 * block as f64 / (200.0 + block as f64 / 8.0)
+    }
+
+    fn curve(blocks: &[u64]) -> Vec<Point> {
+        blocks.iter().map(|block| (*block, rate(*block))).collect()
+    }
+
+    fn powers() -> Vec<Point> {
+        (0..10).map(|power| 1_u64 << (2 * power)).map(|block| (block, rate(block))).collect()
+    }
+
+    #[test]
+    fn a_line_gives_back_the_call_and_the_bandwidth() {
+        let fit = fit(&powers()).expect("a line");
+        assert!((fit.call_ns - 200.0).abs() < 1e-6, "{fit:?}");
+        assert!((fit.bandwidth.expect("it costs") - 8e9).abs() < 1.0, "{fit:?}");
+        assert!(fit.off < 1e-9 && fit.points == 10, "{fit:?}");
+    }
+
+    #[test]
+    fn a_byte_counts_as_much_as_a_mebibyte() {
+        // The large block 10 % off: without weights its 13 µs would move the call by half.
+        let mut points = powers();
+        points.last_mut().expect("ten").1 *= 0.9;
+        let fit = fit(&points).expect("a line");
+        assert!((fit.call_ns - 200.0).abs() < 4.0, "{fit:?}");
+        assert!(fit.off > 0.01, "{fit:?}");
+    }
+
+    #[test]
+    fn two_points_and_one_block_make_no_line() {
+        assert_eq!(fit(&curve(&[1, 2])), None);
+        assert_eq!(fit(&[(4, 1e6), (4, 1e6), (4, 2e6)]), None);
+        assert_eq!(fit(&[]), None);
+    }
+
+    #[test]
+    fn calls_that_cost_the_same_whatever_the_block_have_no_bandwidth() {
+        let points: Vec<Point> = [1, 2, 4, 8].map(|b| (b, 1e9 * b as f64 / 100.0)).into();
+        let fit = fit(&points).expect("a line");
+        assert!((fit.call_ns - 100.0).abs() < 1e-9);
+        assert!(fit.bandwidth.is_none_or(|bandwidth| bandwidth > 1e15), "{fit:?}");
+    }
+
+    #[test]
+    fn the_knee_is_where_the_best_is_nearly_had_and_ends_where_it_is_lost() {
+        let points = [(1, 1.0), (4, 4.0), (16, 9.4), (64, 9.6), (256, 10.0), (1024, 7.0)];
+        assert_eq!(best(&points), Some((256, 10.0)));
+        assert_eq!(knee(&points), Some((64, 256)));
+        let lonely = [(1, 9.6), (4, 8.0), (16, 9.7), (64, 10.0)];
+        assert_eq!(knee(&lonely), Some((16, 64)), "what lies apart from the best is no knee");
+        assert_eq!(knee(&[(4, 2.0)]), Some((4, 4)));
+        assert_eq!((knee(&[]), best(&[])), (None, None));
+    }
+
+    #[test]
+    fn a_dip_is_told_and_a_slope_a_plateau_and_a_step_are_not() {
+        let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
+        assert_eq!(dips(&powers()), [0; 0]);
+        let mut dipped = powers();
+        dipped[3].1 *= 0.7;
+        assert_eq!(dips(&dipped), [64]);
+        let plateau = [(1, 10.0), (2, 9.0), (4, 10.0), (8, 7.0), (16, 10.0)];
+        assert_eq!(dips(&plateau), [8]);
+        let step = [(1, 10.0), (2, 10.0), (4, 5.0), (8, 5.0)];
+        assert_eq!(dips(&step), [0; 0]);
+        assert_eq!(dips(&[(1, 10.0), (2, 1.0)]), [0; 0]);
+    }
+
+    #[test]
+    fn a_point_that_one_pass_found_where_it_belongs_does_not_dip() {
+        let curve = [(1, 10.0), (2, 6.0), (4, 10.0)];
+        assert_eq!(dips(&curve, &[10.0, 7.0, 10.0]), [2]);
+        assert_eq!(dips(&curve, &[10.0, 9.5, 10.0]), [0; 0]);
+    }
+
+    #[test]
+    fn threads_pay_from_where_they_never_lose_again() {
+        let one = [(KIB, 1.0), (4 * KIB, 3.0), (16 * KIB, 5.0), (64 * KIB, 6.0)];
+        let many =
+            |rates: [f64; 4]| one.iter().zip(rates).map(|(p, r)| (p.0, r)).collect::<Vec<_>>();
+        assert_eq!(pays_from(&one, &many([1.0, 3.0, 8.0, 9.0])), Some(16 * KIB));
+        assert_eq!(pays_from(&one, &many([2.0, 6.0, 5.0, 9.0])), Some(64 * KIB));
+        assert_eq!(pays_from(&one, &many([2.0, 6.0, 9.0, 6.1])), None);
+        assert_eq!(pays_from(&one, &[(3, 100.0)]), None);
+    }
+}

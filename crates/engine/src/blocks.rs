@@ -1,0 +1,50 @@
+//! Cutting a plan into blocks. Within one, visits are interleaved; at its end its records are
+//! reduced in the order of the registry, so that each finds what it needs among those before it.
+
+use crate::plan::Unit;
+
+/// Cases in a block, about: enough to interleave, few enough that rows do not keep one waiting.
+const CASES: usize = 10;
+
+/// Indices of the units of each block, in the order of the registry.
+pub(crate) fn cut(units: &[Unit]) -> Vec<Vec<usize>> {
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    let mut block: Vec<usize> = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        let cases: usize = block.iter().map(|at| units[*at].cases.len()).sum();
+        if !block.is_empty() && cases + unit.cases.len() > CASES {
+            blocks.push(std::mem::take(&mut block));
+        }
+        block.push(index);
+    }
+    blocks.extend((!block.is_empty()).then_some(block));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Effort, Host, Protocol};
+
+    use crate::Plan;
+    use super::*;
+
+    #[test]
+    fn every_unit_is_in_one_block_in_the_order_of_the_plan() {
+        let plan = Plan::new(
+            &fathom_probes::REGISTRY,
+            Vec::new(),
+            Effort::Quick,
+            Protocol::Median,
+            1,
+            &Host::default(),
+        );
+        let units = plan.expect("a plan").units;
+        let blocks = cut(&units);
+        assert_eq!(blocks.concat(), (0..units.len()).collect::<Vec<_>>());
+        assert!(blocks.len() > 1 && blocks.len() < units.len(), "{blocks:?}");
+        for block in blocks {
+            let cases: usize = block.iter().map(|index| units[*index].cases.len()).sum();
+            assert!(cases <= CASES || block.len() == 1, "{block:?} has {cases} cases");
+        }
+    }
+}

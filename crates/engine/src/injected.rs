@@ -1,0 +1,83 @@
+//! A known dose of extra work in the kernels of one metric, for laboratories that must see it
+//! measured, or a prediction turn to *differs*.
+
+use fathom_measure::sampler::Dose;
+use fathom_metric::Registry;
+
+/// Injects work, as `cpu.call=40%`, or as `cpu.call=0..60%` where it grows over a visit's rounds.
+pub const INJECT: &str = "FATHOM_SPIN";
+/// No laboratory needs more: a hundred times the kernel itself.
+const SHARE_MAX: f64 = 100.0;
+
+/// Extra work in every batched kernel of one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InjectedSpin {
+    /// The metric.
+    pub metric: String,
+    /// The work, as shares of the kernel's own time.
+    pub dose: Dose,
+}
+
+impl InjectedSpin {
+    /// What the environment asks for, if it does.
+    pub fn of_environment(registry: &Registry) -> Result<Option<Self>, String> {
+        std::env::var(INJECT).ok().map(|text| Self::parse(&text, registry)).transpose()
+    }
+
+    fn parse(text: &str, registry: &Registry) -> Result<Self, String> {
+        let refused = |why: &str| {
+            format!(
+                "{INJECT}={text}: {why}; write it as METRIC=SHARE%, such as cpu.call=40% \
+                 or cpu.call=0..60%"
+            )
+        };
+        let (metric, share) = text.split_once('=').ok_or_else(|| refused("no share"))?;
+        if registry.find(metric).is_none() {
+            return Err(refused("there is no such metric"));
+        }
+        let percents = share.strip_suffix('%').and_then(|shares| {
+            let (first, last) = shares.split_once("..").unwrap_or((shares, shares));
+            Some((first.parse::<f64>().ok()?, last.parse::<f64>().ok()?))
+        });
+        let (first, last) = percents.ok_or_else(|| refused("the share is no percentage"))?;
+        let dose = Dose { first: first / 100.0, last: last / 100.0 };
+        if [dose.first, dose.last].iter().all(|share| (0.0..=SHARE_MAX).contains(share)) {
+            Ok(Self { metric: metric.to_owned(), dose })
+        } else {
+            Err(refused("the share is not from 0 % to 10000 %"))
+        }
+    }
+
+    /// The dose for this metric.
+    pub(crate) fn dose_of(&self, metric: &str) -> Dose {
+        if self.metric == metric { self.dose } else { Dose::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_probes::REGISTRY;
+
+    use super::*;
+
+    #[test]
+    fn a_dose_is_a_metric_and_a_percentage() {
+        let spin = InjectedSpin::parse("cpu.call=12.5%", &REGISTRY).unwrap();
+        assert_eq!(spin.dose_of("cpu.call"), Dose::steady(0.125));
+        assert_eq!(spin.dose_of("os.syscall"), Dose::default());
+        let ramp = InjectedSpin::parse("cpu.call=0..60%", &REGISTRY).unwrap();
+        assert_eq!(ramp.dose, Dose { first: 0.0, last: 0.6 });
+        for (text, why) in [
+            ("cpu.call", "no share"),
+            ("cpu.cal=10%", "no such metric"),
+            ("cpu.call=10", "no percentage"),
+            ("cpu.call=-1%", "not from 0 %"),
+            ("cpu.call=NaN%", "not from 0 %"),
+            ("cpu.call=0..x%", "no percentage"),
+            ("cpu.call=0..-1%", "not from 0 %"),
+        ] {
+            let refused = InjectedSpin::parse(text, &REGISTRY).unwrap_err();
+            assert!(refused.contains(why) && refused.contains(text), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A procedure's run: no plan, no workers, no pinning. Its passes are the values of one process,
+//! and from there on summary, model, verdict and record are the same as for a visited metric.
+
+use fathom_measure::clock::{Clock, Watch};
+use fathom_measure::{affinity, clock};
+use fathom_metric::{
+    About, Ending, Entry, Event, Known, Measured, Procedure, ProcedureError, Recorder, Registry,
+    Stop,
+};
+use fathom_record::{
+    Cause, Document, Effort, Host, MetricId, NoModel, Params, Prediction, Protocol, Reason, Record,
+    Run, RunState, SCHEMA_VERSION, Sample, State, Tool, Verdict,
+};
+
+use crate::Audience;
+use crate::reduce;
+
+/// What is known before a procedure begins.
+pub struct SessionSetup {
+    /// The program.
+    pub tool: Tool,
+    /// The machine's facts.
+    pub host: Host,
+    /// The run's identifier.
+    pub id: String,
+    /// When it began, RFC 3339 in UTC.
+    pub started: String,
+    /// The same by CLOCK_MONOTONIC_RAW.
+    pub begun_ns: u64,
+    /// The command, such as `file read`.
+    pub path: &'static str,
+    /// Its arguments, in words.
+    pub asked: String,
+    /// The clock, watched since it began.
+    pub watch: Watch,
+    /// Who is to stop it.
+    pub stop: Stop,
+    /// The newest believable results on this host that its models use, the oldest first.
+    pub earlier: Vec<Record>,
+    /// What is to be said of the run beside its results.
+    pub notes: Vec<String>,
+}
+
+/// A procedure that runs.
+pub struct Session<'a> {
+    registry: &'static Registry,
+    document: Document,
+    watch: Watch,
+    stop: Stop,
+    begun_ns: u64,
+    /// Earlier results, then the run's own.
+    known: Vec<Record>,
+    earlier: usize,
+    /// So many records were shown.
+    shown: usize,
+    audience: &'a mut dyn Audience,
+    begun: bool,
+}
+
+impl<'a> Session<'a> {
+    /// A session that has recorded nothing yet.
+    pub fn new(
+        registry: &'static Registry,
+        setup: SessionSetup,
+        audience: &'a mut dyn Audience,
+    ) -> Self {
+        let run = Run {
+            id: setup.id,
+            started: setup.started,
+            ended: None,
+            duration_ns: None,
+            effort: Effort::Quick,
+            protocol: Protocol::Median,
+            seed: 0,
+            asked: vec![format!("{} {}", setup.path, setup.asked).trim_end().to_owned()],
+            procedure: Some(setup.path.to_owned()),
+            planned: 0,
+            state: RunState::Running,
+            cpu: affinity::allowed().first().copied().unwrap_or_default(),
+            cpu_reason: "by hand: not pinned, as any program runs".to_owned(),
+            clock: setup.watch.facts(),
+            tuned: Vec::new(),
+            verdict: Verdict::default(),
+            notes: setup.notes,
+        };
+        let document = Document {
+            schema: SCHEMA_VERSION,
+            tool: setup.tool,
+            run,
+            host: setup.host,
+            records: Vec::new(),
+        };
+        Self {
+            registry,
+            document,
+            watch: setup.watch,
+            stop: setup.stop,
+            begun_ns: setup.begun_ns,
+            earlier: setup.earlier.len(),
+            shown: setup.earlier.len(),
+            known: setup.earlier,
+            audience,
+            begun: false,
+        }
+    }
+
+    /// Runs it to its end. The audience is given the document, unless there is nothing in it.
+    ///
+    /// # Errors
+    /// Where the procedure cannot go on; what was recorded before has been shown and kept.
+    pub fn run(
+        mut self,
+        procedure: &dyn Procedure,
+        timestamp: impl Fn() -> String,
+    ) -> Result<Ending, ProcedureError> {
+        let ended = procedure.run(&mut self);
+        let has_nothing = self.known.len() == self.earlier;
+        if has_nothing && !matches!(ended, Ok(Ending::Done | Ending::NotFound | Ending::Faulty)) {
+            return ended;
+        }
+        self.show();
+        let whole = self.watch.end();
+        let run = &mut self.document.run;
+        run.clock.raw_ppm = Some(whole.raw_ppm);
+        run.clock.monotonic_ppm = Some(whole.monotonic_ppm);
+        if let Some(failure) = whole.failure() {
+            run.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
+            let text = format!("no number of this command can be believed: {failure}");
+            self.audience.event(Event::Warning(&text));
+        }
+        let by_person = self.stop.is_by_person();
+        run.state = if by_person { RunState::Interrupted } else { RunState::Complete };
+        run.ended = Some(timestamp());
+        run.duration_ns = Some((clock::monotonic_raw_ns() - self.begun_ns) as f64);
+        self.document.records = self.known.split_off(self.earlier);
+        self.document.run.planned = self.document.records.len() as u64;
+        self.audience.ends(&self.document);
+        let ending = ended?;
+        Ok(if by_person { Ending::Stopped } else { ending })
+    }
+
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.audience.begins(&self.document, None);
+        }
+    }
+
+    fn made(&self, entry: &Entry, measured: Measured) -> Record {
+        let about: &About = entry.about();
+        let metric = MetricId::new(about.id);
+        let samples = samples(&measured, self.cpu());
+        let mut record =
+            Record::new(metric, measured.params, about.title, about.unit, about.better);
+        // Records that are shown together were taken together.
+        record.visit = format!("{}/{}", self.document.run.id, self.shown - self.earlier);
+        // Also where there is no value: what was counted then tells why.
+        for check in samples.iter().flat_map(|sample| &sample.checks) {
+            record.checks.insert(check.name.clone(), check.detail.clone());
+        }
+        let read_ns = self.document.run.clock.read_ns;
+        reduce::fill(&mut record, about, &samples, measured.is_difference, read_ns);
+        if let Some(verdict) = measured.verdict {
+            record.verdict = verdict;
+        }
+        self.doubt(&mut record, measured.doubts);
+        if record.verdict.shows_number() {
+            record.verdict.reasons.extend(measured.remarks);
+        }
+        record.facts = measured.facts;
+        record.notes.extend(measured.notes);
+        let predicted = || self.predicted(about.id, &record.params);
+        let prediction = measured.prediction.map_or_else(predicted, Ok);
+        reduce::set_prediction(&mut record, prediction);
+        self.name_origins(&mut record);
+        record.samples = Some(samples);
+        record.sealed()
+    }
+
+    /// What speaks against a number that stands makes it noisy.
+    fn doubt(&self, record: &mut Record, mut doubts: Vec<Reason>) {
+        if self.stop.is_by_person() {
+            doubts.insert(0, Reason::new(Cause::Interrupted, "stopped before its end"));
+        }
+        if record.verdict.shows_number() && !doubts.is_empty() {
+            record.verdict.state = State::Noisy;
+            record.verdict.reasons.splice(0..0, doubts);
+        }
+        for reason in &mut record.verdict.reasons {
+            // By hand no CPU can be chosen.
+            if reason.next.contains("--cpu") {
+                reason.next = "stop them, and measure again".to_owned();
+            }
+        }
+    }
+
+    /// Says of what a model rests on, or lacks, where it comes from: mostly from runs before.
+    fn name_origins(&self, record: &mut Record) {
+        let own = &self.known[self.earlier..];
+        let is_own = |name: &str| own.iter().any(|record| record.name() == name);
+        for input in record.prediction.iter_mut().flat_map(|one| &mut one.inputs) {
+            if input.origin.starts_with("this run: ") && !is_own(&input.name) {
+                input.origin = input.origin.replacen("this run", "an earlier run", 1);
+            }
+        }
+        if let Some(none) = &mut record.no_model {
+            let here = "has no kept result on this host: `fathom run` of it gives one";
+            none.0 = none.0.replace("has no result in this run", here);
+        }
+    }
+}
+
+impl Recorder for Session<'_> {
+    fn clock(&self) -> &Clock {
+        self.watch.clock()
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    fn host(&self) -> &Host {
+        &self.document.host
+    }
+
+    fn cpu(&self) -> u32 {
+        self.document.run.cpu
+    }
+
+    fn known(&self) -> &[Record] {
+        &self.known
+    }
+
+    fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel> {
+        let entry = self.registry.find(metric).expect("a registered metric");
+        let known = Known::new(&self.known).under(&self.document.run.clock);
+        entry.predict(params, self.host(), &known.on(self.host()))
+    }
+
+    fn record(&mut self, measured: Measured) -> Record {
+        let entry = self.registry.find(measured.metric).expect("a registered metric");
+        let record = self.made(entry, measured);
+        self.known.push(record.clone());
+        record
+    }
+
+    fn show(&mut self) {
+        self.begin();
+        let new = &self.known[self.shown..];
+        if !new.is_empty() {
+            self.audience.block(new);
+        }
+        self.shown = self.known.len();
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        self.audience.event(event);
+    }
+
+    fn may_go_on(&mut self, text: &str, ask: bool) -> bool {
+        self.begin();
+        self.audience.may_go_on(text, ask)
+    }
+}
+
+/// The values as those of one process, or of as many as there are.
+fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
+    let whole = measured.values.len().max(1);
+    let share = if measured.in_fresh_processes { 1 } else { whole };
+    let mut values = measured.values.chunks(share);
+    let sample = |process: usize| Sample {
+        process: process as u32,
+        cpu,
+        batch: 1,
+        values: values.next().unwrap_or_default().to_vec(),
+        ..Sample::default()
+    };
+    let mut samples: Vec<Sample> = (0..whole.div_ceil(share)).map(sample).collect();
+    // Counted over all of them.
+    samples[0].disturbance = measured.disturbance.clone();
+    samples[0].checks = measured.checks.clone();
+    samples
+}

@@ -1,0 +1,158 @@
+//! Workers that misbehave in every way a real one can, played by a shell.
+
+use std::os::fd::OwnedFd;
+
+use fathom_measure::clock::{Source, Specification};
+use fathom_measure::sampler::Settings;
+use fathom_probes::REGISTRY;
+use fathom_record::Params;
+
+use super::*;
+
+fn request() -> VisitRequest {
+    VisitRequest {
+        allowed: Vec::new(),
+        metric: "cpu.frequency".to_owned(),
+        params: vec![Params::none()],
+        settings: Settings {
+            rounds: 2,
+            seed: 1,
+            process: 0,
+            cpu: affinity::allowed()[0],
+            other_cpu: None,
+            batch_floor_ns: 2000.0,
+            time_limit_ns: 1e8,
+            trials: false,
+            injected: fathom_measure::sampler::Dose::default(),
+        },
+        clock: Specification {
+            source: Source::MonotonicRaw,
+            hz: 1e9,
+            resolution_ns: 1.0,
+            read_ns: 50.0,
+        },
+        coordinator: std::process::id(),
+        priority: false,
+        files: Err("none in this test".to_owned()),
+    }
+}
+
+/// A descriptor that becomes readable when its other end is dropped.
+fn stop() -> (OwnedFd, OwnedFd) {
+    rustix::pipe::pipe().expect("a pipe")
+}
+
+fn played_by(script: &str, grace_ns: f64) -> Outcome {
+    let arguments = vec!["-c".to_owned(), script.to_owned()];
+    let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns };
+    let (reader, _writer) = stop();
+    workers.visit(&request(), &reader)
+}
+
+fn failure(script: &str) -> (Cause, String) {
+    match played_by(script, 3e8) {
+        Outcome::Failed(reason) => (reason.cause, reason.text),
+        other => panic!("{script}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_worker_that_crashes_is_reported_with_its_signal() {
+    let (cause, text) = failure("kill -SEGV $$");
+    assert_eq!(cause, Cause::Crashed);
+    assert!(text.contains("signal 11 (segmentation fault)"), "{text}");
+}
+
+#[test]
+fn a_worker_that_is_killed_is_reported_as_killed() {
+    let (cause, text) = failure("kill -KILL $$");
+    assert_eq!(cause, Cause::Crashed);
+    assert!(text.contains("was killed"), "{text}");
+}
+
+#[test]
+fn a_worker_that_fails_is_reported_with_its_status_and_last_words() {
+    let (_, text) = failure("cat >/dev/null; echo first >&2; echo out of tea >&2; exit 7");
+    assert!(text.contains("status 7") && text.contains("out of tea"), "{text}");
+}
+
+#[test]
+fn a_worker_that_hangs_is_killed_after_its_bound_with_all_its_children() {
+    let begun = clock::monotonic_raw_ns();
+    let (cause, text) = failure("sleep 987 & exec sleep 987");
+    assert_eq!(cause, Cause::TimedOut);
+    assert!(text.contains("no answer within"), "{text}");
+    assert!(clock::monotonic_raw_ns() - begun < 100_000_000_000, "it was not waited for");
+    let left = Command::new("pgrep").args(["-f", "^sleep 987$"]).output();
+    assert!(left.is_ok_and(|output| output.stdout.is_empty()), "a child outlived the worker");
+}
+
+#[test]
+fn an_answer_that_is_no_answer_is_a_failure() {
+    let (cause, text) = failure("echo '{\"samples\":'");
+    assert_eq!(cause, Cause::Crashed);
+    assert!(text.contains("without an answer"), "{text}");
+    let (_, text) = failure("cat >/dev/null; echo '{\"samples\":[],\"spin\":null} and more'");
+    assert!(text.contains("without an answer"), "{text}");
+}
+
+#[test]
+fn a_program_that_does_not_exist_is_a_failure_and_no_panic() {
+    let workers = Workers {
+        program: PathBuf::from("/nonexistent/fathom"),
+        arguments: Vec::new(),
+        grace_ns: 1e9,
+    };
+    let (reader, _writer) = stop();
+    assert!(matches!(workers.visit(&request(), &reader), Outcome::Failed(_)));
+}
+
+#[test]
+fn a_stop_ends_the_visit_at_once() {
+    let (reader, writer) = stop();
+    drop(writer);
+    let arguments = vec!["-c".to_owned(), "exec sleep 986".to_owned()];
+    let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns: 1e11 };
+    assert_eq!(workers.visit(&request(), &reader), Outcome::Interrupted);
+}
+
+/// As a resized window or a debugger does, while the coordinator sleeps on the worker's pipe.
+#[test]
+fn a_signal_to_the_coordinator_costs_no_visit() {
+    let came = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR2, came.clone()).expect("a handler");
+    let (told, thread) = std::sync::mpsc::channel();
+    let visit = std::thread::spawn(move || {
+        told.send(rustix::thread::gettid()).expect("a listener");
+        failure("cat >/dev/null; sleep 0.3; echo nonsense; sleep 0.1; exit 7")
+    });
+    let thread = thread.recv().expect("a thread").as_raw_nonzero().get();
+    while !visit.is_finished() {
+        // SAFETY: takes numbers only; a thread that has ended meanwhile is an error and no more.
+        unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let (_, text) = visit.join().expect("no panic");
+    assert!(came.load(std::sync::atomic::Ordering::Relaxed), "no signal came");
+    assert!(text.contains("status 7"), "{text}");
+}
+
+#[test]
+fn a_worker_takes_the_visit_it_is_asked_for() {
+    let answer = std::thread::spawn(|| take(&request(), &REGISTRY)).join().expect("no panic");
+    let sample = answer.samples[0].as_ref().expect("a sample");
+    assert_eq!((sample.values.len(), sample.process), (2, 0));
+    assert!(sample.values.iter().all(|hz| *hz > 1e6), "{sample:?}");
+    assert!(answer.spin.is_some());
+}
+
+#[test]
+fn an_unknown_probe_or_cpu_is_a_fault_and_no_panic() {
+    let unknown = VisitRequest { metric: "cpu.nonsense".to_owned(), ..request() };
+    assert!(
+        matches!(&take(&unknown, &REGISTRY).samples[0], Err(Fault::Failed(text)) if text.contains("nonsense"))
+    );
+    let settings = Settings { cpu: 1_000_000, ..request().settings };
+    let far = VisitRequest { settings, ..request() };
+    assert!(matches!(&take(&far, &REGISTRY).samples[0], Err(Fault::Failed(text)) if text.contains("1000000")));
+}

@@ -1,0 +1,220 @@
+//! A machine that plays a script: the real sampler on a fake clock, with operations that cost what
+//! the script says.
+
+use std::rc::Rc;
+
+use fathom_engine::{Machine, Outcome, RunSetup, VisitAnswer, VisitRequest};
+use fathom_measure::clock::{FakeClock, STEP_STAMPS, Specification, WholeRun};
+use fathom_measure::sampler::{Fault, Observer, RoundMark};
+use fathom_measure::{Clock, Sampler, Work};
+use fathom_record::host::{Cache, Cpu};
+use fathom_record::run::ClockFacts;
+use fathom_record::{Cause, Disturbance, Host, Params, Reason, Tool};
+
+/// What a stamp costs on the fake clock.
+const READ_NS: u64 = 20;
+/// Additions in one iteration of the frequency kernel.
+const CHAIN: f64 = 64.0;
+
+/// A scripted machine.
+pub struct Script {
+    /// The metrics visited, in order.
+    pub visits: Vec<String>,
+    /// The metric whose worker crashes.
+    pub crashes: Option<&'static str>,
+    /// Visits after which the person stops the run.
+    pub stops_after: Option<usize>,
+    /// By how much the clock disagrees with the kernel's.
+    pub clock_ppm: f64,
+    /// How much processes differ from each other.
+    pub jitter_permille: u64,
+    /// What the reference spin takes in a visit, by its number.
+    pub spin_ns: fn(usize) -> f64,
+}
+
+impl Script {
+    pub fn new() -> Self {
+        Self {
+            visits: Vec::new(),
+            crashes: None,
+            stops_after: None,
+            clock_ppm: 0.0,
+            jitter_permille: 4,
+            spin_ns: |_| 9_000.0,
+        }
+    }
+
+    /// Nanoseconds of one operation in one process: the script's price and what that process is
+    /// dealt.
+    fn price(&self, metric: &str, params: &Params, process: u32) -> Result<f64, Fault> {
+        let args = params.integer("args").unwrap_or(0) as f64;
+        let typical = match (metric, params.text("call").or(params.text("form"))) {
+            ("cpu.frequency", _) => 0.25 * CHAIN,
+            ("cpu.clock.read", _) => 20.0,
+            ("cpu.clock.resolution", _) => 0.4,
+            ("cpu.loop.iteration", Some("register")) => 0.25,
+            ("cpu.loop.iteration", _) => 0.5,
+            ("cpu.call", _) => 0.6 + 0.05 * args,
+            ("os.syscall", Some("open_close")) => {
+                return Err(Fault::Unavailable("open /dev/null: not permitted here".to_owned()));
+            }
+            ("os.syscall", Some("stat")) => 600.0,
+            ("os.syscall", _) => 110.0,
+            ("os.syscall.fresh", _) => 900.0,
+            ("os.thread.create", _) => 21_000.0,
+            _ => 1000.0,
+        };
+        let deal = u64::from(process) * 7919 % 11;
+        Ok(typical * (1.0 + self.jitter_permille as f64 / 1000.0 * (deal as f64 / 10.0 - 0.5)))
+    }
+}
+
+impl Machine for Script {
+    fn visit(&mut self, request: &VisitRequest) -> Outcome {
+        self.visits.push(request.metric.clone());
+        if self.crashes == Some(request.metric.as_str()) {
+            return Outcome::Failed(Reason::new(
+                Cause::Crashed,
+                "the worker crashed with signal 11",
+            ));
+        }
+        let fake = Rc::new(FakeClock::new(READ_NS));
+        let observer = Box::new(Quiet { stolen: request.metric == "os.syscall.fresh" });
+        let clock = Clock::fake(Rc::clone(&fake));
+        let mut sampler = Sampler::new(clock, request.settings, request.params.len(), observer);
+        let mut works = Vec::new();
+        for (case, params) in request.params.iter().enumerate() {
+            match self.price(&request.metric, params, request.settings.process) {
+                Ok(price) => works.push(work(case, &request.metric, price, &fake)),
+                Err(fault) => sampler.fault(case, fault),
+            }
+        }
+        sampler.run(works);
+        let visit = sampler.finish();
+        let at_ns = 40_000_000 * self.visits.len() as u64;
+        let spin = Some((at_ns, (self.spin_ns)(self.visits.len())));
+        Outcome::Answered(VisitAnswer { samples: visit.samples, spin })
+    }
+
+    fn elapsed_ns(&self) -> u64 {
+        40_000_000 * self.visits.len() as u64
+    }
+
+    fn timestamp(&self) -> String {
+        let ms = self.elapsed_ns() / 1_000_000;
+        format!("2026-01-02T03:04:{:02}.{:03}Z", ms / 1000, ms % 1000)
+    }
+
+    fn clock_check(&self) -> WholeRun {
+        let raw_ppm = self.clock_ppm;
+        WholeRun {
+            raw_ppm,
+            monotonic_ppm: raw_ppm,
+            wall_step_ns: 0,
+            wall_was_set: false,
+            backwards: 0,
+        }
+    }
+
+    fn clock(&self) -> Specification {
+        Clock::fake(Rc::new(FakeClock::new(READ_NS))).specification()
+    }
+
+    fn interrupted(&self) -> bool {
+        self.stops_after.is_some_and(|visits| self.visits.len() >= visits)
+    }
+}
+
+/// An operation of some nanoseconds, batched or single as the metric has it.
+fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> Work<'k> {
+    let fake = Rc::clone(fake);
+    if ["os.syscall.fresh", "os.thread.create", "cpu.clock.resolution"].contains(&metric) {
+        let batch = if metric == "cpu.clock.resolution" { STEP_STAMPS } else { 1 };
+        let operation = move |_: &Clock, values: &mut [f64]| {
+            fake.advance(price_ns.max(1.0) as u64);
+            values[0] = price_ns;
+            Ok(())
+        };
+        return Work::Single { cases: vec![case], batch, operation: Box::new(operation) };
+    }
+    let kernel = move |iterations: u64| {
+        fake.advance((price_ns * iterations as f64) as u64);
+        iterations
+    };
+    if metric != "cpu.frequency" {
+        return Work::batched(case, kernel);
+    }
+    let to_unit = |ns: f64| 1e9 / ns;
+    Work::Batched { case, kernel: Box::new(kernel), twin: None, per_iteration: CHAIN, to_unit }
+}
+
+/// Counters that stand still, but for steal where the script says so.
+struct Quiet {
+    stolen: bool,
+}
+
+impl Observer for Quiet {
+    fn begin_visit(&mut self) {}
+    fn end_visit(&mut self) -> Disturbance {
+        Disturbance {
+            wall_ns: 5_000_000,
+            cpu_ns: 5_000_000,
+            run_queue_ns: Some(0),
+            steal_ns: Some(if self.stolen { 1_000_000 } else { 0 }),
+            ..Disturbance::default()
+        }
+    }
+    fn begin_round(&mut self) {}
+    fn end_round(&mut self) -> RoundMark {
+        RoundMark::default()
+    }
+    fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
+        (0, 9_000.0)
+    }
+}
+
+/// A machine whose facts are all made up.
+pub fn host() -> Host {
+    let mut host =
+        Host { name: "scripted".to_owned(), kernel: "6.1.0".to_owned(), ..Host::default() };
+    host.clocksource = Some("tsc".to_owned());
+    host.virtualization = Some("kvm".to_owned());
+    host.cpu = Cpu {
+        model: "AMD EPYC 9R14".to_owned(),
+        architecture: "x86_64".to_owned(),
+        vendor: Some("AuthenticAMD".to_owned()),
+        family: Some(25),
+        model_number: Some(17),
+        logical: 2,
+        allowed: vec![0, 1],
+        tsc_hz: Some(2.5e9),
+        hz: Some(2.5e9),
+        ..Cpu::default()
+    };
+    let l3 =
+        Cache { level: 3, kind: "unified".to_owned(), size_bytes: 32 << 20, ..Cache::default() };
+    host.cpu.caches = vec![l3];
+    host
+}
+
+/// What is known before the run.
+pub fn setup() -> RunSetup {
+    RunSetup {
+        tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
+        host: host(),
+        id: "0123456789abcdef".to_owned(),
+        cpu: 1,
+        cpu_reason: "0 % busy just now".to_owned(),
+        clock: ClockFacts {
+            source: "fake".to_owned(),
+            hz: 1e9,
+            resolution_ns: 1.0,
+            read_ns: READ_NS as f64,
+            ..ClockFacts::default()
+        },
+        tuned: Vec::new(),
+        notes: Vec::new(),
+        priority: false,
+        files: Err("none in this script".to_owned()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What is already known in a run: the results that a prediction or a derived metric may use.
+
+use fathom_record::run::ClockFacts;
+use fathom_record::{Host, Params, Record, Summary};
+
+/// Earlier records of the run. Only numbers that may be believed are given out.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'r> {
+    records: &'r [Record],
+    clock: Option<&'r ClockFacts>,
+    host: Option<&'r Host>,
+}
+
+/// A measured quantity and its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quantity {
+    /// The headline.
+    pub value: f64,
+    /// Lower end of its interval; the headline where there is no interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl<'r> Known<'r> {
+    /// What these records tell.
+    pub fn new(records: &'r [Record]) -> Self {
+        Self { records, clock: None, host: None }
+    }
+
+    /// The same, of a run with this clock.
+    #[must_use]
+    pub fn under(self, clock: &'r ClockFacts) -> Self {
+        Self { clock: Some(clock), ..self }
+    }
+
+    /// The same, of a run on this host.
+    #[must_use]
+    pub fn on(self, host: &'r Host) -> Self {
+        Self { host: Some(host), ..self }
+    }
+
+    /// The host's facts, where they are known.
+    pub fn host(&self) -> Option<&'r Host> {
+        self.host
+    }
+
+    /// The source of the run's clock, where it is known.
+    pub fn clock_source(&self) -> Option<&'r str> {
+        self.clock.map(|clock| clock.source.as_str())
+    }
+
+    /// The summary of a case, if it was measured and may be believed.
+    pub fn summary(&self, metric: &str, params: &Params) -> Option<&'r Summary> {
+        let of_case =
+            |record: &&Record| record.metric.as_str() == metric && record.params == *params;
+        let record = self.records.iter().rev().find(of_case)?;
+        record.summary.as_ref().filter(|_| record.verdict.shows_number())
+    }
+
+    /// All cases of a metric that were measured and may be believed.
+    pub fn cases_of(&self, metric: &str) -> impl Iterator<Item = (&'r Params, &'r Summary)> {
+        let of_metric = move |record: &&Record| record.metric.as_str() == metric;
+        let believed = |record: &'r Record| {
+            let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+            Some((&record.params, summary))
+        };
+        self.records.iter().filter(of_metric).filter_map(believed)
+    }
+
+    /// The headline of a case with its interval.
+    pub fn quantity(&self, metric: &str, params: &Params) -> Option<Quantity> {
+        let summary = self.summary(metric, params)?;
+        let [low, high] = summary.ci95.unwrap_or([summary.median; 2]);
+        Some(Quantity { value: summary.median, low, high })
+    }
+
+    /// The core's measured frequency in Hz.
+    pub fn frequency(&self) -> Option<Quantity> {
+        self.quantity("cpu.frequency", &Params::none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Cause, State, Verdict};
+
+    use super::*;
+    use crate::tests;
+
+    #[test]
+    fn a_number_that_must_not_be_believed_is_not_given_out() {
+        let params = Params::none();
+        let mut records = [tests::record("cpu.frequency", &params, 3e9, 1e6)];
+        assert_eq!(Known::new(&records).frequency().map(|hz| hz.value), Some(3e9));
+        records[0].verdict = Verdict::because(State::Invalid, Cause::Clock, "why");
+        assert_eq!(Known::new(&records).frequency(), None);
+        records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
+        assert!(Known::new(&records).frequency().is_some(), "a noisy number stands");
+    }
+}

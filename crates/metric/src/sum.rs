@@ -1,0 +1,101 @@
+//! Predictions by value: what earlier results of the run add up to.
+
+use fathom_record::{NoModel, Params, Prediction, Unit};
+
+use crate::Known;
+use crate::order::earlier;
+
+/// So many times one case of an earlier metric.
+pub struct Term<'a> {
+    /// How many times it enters.
+    pub times: f64,
+    /// The metric.
+    pub metric: &'a str,
+    /// The case.
+    pub params: Params,
+}
+
+/// What a case should cost, and why.
+pub struct Sum<'a> {
+    /// What is added up.
+    pub terms: &'a [Term<'a>],
+    /// The share by which it may be off, each way.
+    pub tolerance: f64,
+    /// Why it is made of these parts.
+    pub source: &'a str,
+    /// What it says of the machine if it is not.
+    pub otherwise: &'a str,
+}
+
+impl Sum<'_> {
+    /// Adds the terms up.
+    pub fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let mut total = 0.0;
+        let mut formula = String::new();
+        let mut inputs = Vec::new();
+        for Term { times, metric, params } in self.terms {
+            let value = earlier(metric, params, known)?.value;
+            let name = format!("{metric}{params}");
+            total += times * value;
+            formula += match (formula.is_empty(), *times < 0.0) {
+                (true, false) => "",
+                (true, true) => "−",
+                (false, false) => " + ",
+                (false, true) => " − ",
+            };
+            formula += &match times.abs() {
+                1.0 => name.clone(),
+                times => format!("{times} × {name}"),
+            };
+            inputs.push((name, value));
+        }
+        if total <= 0.0 {
+            return Err(NoModel(format!("{formula} gives {total:.3}, which is no time")));
+        }
+        let sum = Prediction::sum(0.0, total, self.tolerance, &formula, self.source);
+        let with = |sum: Prediction, (name, value): &(String, f64)| {
+            sum.with_quantity(name, *value, Unit::Nanoseconds, &format!("this run: {name}"))
+        };
+        // What the terms owe to hardware their own predictions tell, where they have such.
+        let sum = Prediction { hardware: None, software: None, ..sum };
+        Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests;
+
+    fn predicted(times: [f64; 2]) -> Result<Prediction, NoModel> {
+        let none = Params::none();
+        let switch = Params::one("set_bytes", 0);
+        let records = [
+            tests::record("os.switch.process", &switch, 1500.0, 10.0),
+            tests::record("cpu.call", &none, 100.0, 1.0),
+        ];
+        let terms = [
+            Term { times: times[0], metric: "os.switch.process", params: switch },
+            Term { times: times[1], metric: "cpu.call", params: none },
+        ];
+        let sum = Sum { terms: &terms, tolerance: 0.2, source: "why", otherwise: "a queue" };
+        sum.predict(&Known::new(&records))
+    }
+
+    #[test]
+    fn terms_add_up_and_are_named_with_their_origin() {
+        let sum = predicted([2.0, -1.0]).unwrap();
+        assert_eq!((sum.value, sum.low, sum.high), (Some(2900.0), Some(2320.0), Some(3480.0)));
+        assert_eq!(sum.formula, "2 × os.switch.process{set_bytes=0} − cpu.call");
+        assert_eq!(sum.inputs[1].origin, "this run: cpu.call");
+        assert_eq!((sum.inputs[0].value, sum.if_above.as_str()), (1500.0, "a queue"));
+    }
+
+    #[test]
+    fn a_sum_that_is_no_time_and_a_term_that_is_missing_are_no_model() {
+        assert!(predicted([1.0, -20.0]).unwrap_err().0.contains("no time"));
+        let terms = [Term { times: 1.0, metric: "os.missing", params: Params::none() }];
+        let sum = Sum { terms: &terms, tolerance: 0.1, source: "why", otherwise: "" };
+        assert!(sum.predict(&Known::new(&[])).unwrap_err().0.contains("os.missing has no result"));
+    }
+}

@@ -1,0 +1,285 @@
+//! `fathom file cache`: what the page cache makes of a file: read cold, a second and a third time.
+//! file.cache.speedup: how many times as fast the second read is as the first.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+use fathom_fileio::Source;
+use fathom_metric::{
+    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+};
+use fathom_record::{
+    Better, Counters, Fact, Host, NoModel, Params, Prediction, Record, Unit, Verdict,
+};
+
+use super::by_hand::{self, refuse, shown, size};
+use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
+use super::passes::{Manner, Pass, Series};
+use super::temporary::{Folder, Temporary, announce};
+
+/// Reads of a round: cold, a second and a third.
+const READS: usize = 3;
+/// A ratio foretold lies within this share of it.
+const TOLERANCE: f64 = 0.30;
+
+/// file.cache.speedup.
+pub struct Speedup;
+
+static ABOUT: About = About {
+    id: "file.cache.speedup",
+    title: "second ÷ first read of a file",
+    unit: Unit::Ratio,
+    better: Better::Neither,
+    timed: "reading a file right after its pages were dropped, and once more: the first time ÷ \
+            the second, in each round",
+    not_timed: "dropping the pages, and proving that they are gone",
+    model: "the first read as it was measured ÷ (calls × os.syscall{call=read1} + bytes ÷ \
+            memory.bandwidth)",
+    source: "a second read copies from the page cache what the first fetched from the device: \
+             Linux mm/filemap.c",
+    pitfalls: &[
+        "a file that does not stay in memory is read from the device each time: what of it was in \
+         memory before each read is looked up",
+        "in a guest the host may hold the file: a first read is then cold in the guest alone",
+    ],
+    parameters: &[
+        Parameter { name: "block", values: "bytes", meaning: "of one call" },
+        Parameter { name: "file_bytes", values: "bytes", meaning: "of the file" },
+    ],
+    needs: &["os.syscall", "memory.bandwidth", "file.read.throughput"],
+    requires: "a file on a device",
+    published: "",
+    expects: Counters::DEVICE,
+    noise_limit: 0.20,
+};
+
+impl ByHand for Speedup {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+        let missing = |what: &str| NoModel(format!("{what} has no kept result on this host"));
+        let call = Params::one("call", "read1");
+        let call = known.quantity("os.syscall", &call).ok_or_else(|| missing("os.syscall"))?;
+        let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
+        let bandwidth = known
+            .quantity("memory.bandwidth", &dram.and("page", "huge"))
+            .ok_or_else(|| missing("memory.bandwidth"))?;
+        let first = params.clone().and("state", "cold").and("threads", 1).and("way", "read");
+        let first = first.and("read", 1);
+        let rate = known
+            .quantity("file.read.throughput", &first)
+            .ok_or_else(|| missing("the first read"))?;
+        let integer = |name| params.integer(name).unwrap_or(1) as f64;
+        let (bytes, block) = (integer("file_bytes"), integer("block"));
+        let first_ns = 1e9 * bytes / rate.value;
+        let second_ns = bytes / block * call.value + 1e9 * bytes / bandwidth.value;
+        let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
+        let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
+        let ratio = Prediction { hardware: None, software: None, ..ratio };
+        let origin = "an earlier run";
+        Ok(ratio
+            .with_quantity("first read", first_ns, Unit::Nanoseconds, "this command")
+            .with_quantity("calls", bytes / block, Unit::Ratio, "bytes ÷ block")
+            .with_quantity("os.syscall", call.value, Unit::Nanoseconds, origin)
+            .with_quantity("bytes", bytes, Unit::Bytes, "the case")
+            .with_quantity("memory.bandwidth", bandwidth.value, Unit::BytesPerSecond, origin)
+            .if_below("a copy from the page cache costs more than its call and its bytes")
+            .if_above("the second read comes from a cache of the cores"))
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom file cache FILE                               what the page cache makes of this file
+  fathom file cache FILE --blocks 4K..1M --rounds 12
+  fathom file cache --sizes 10MiB,1GiB --folder /data
+
+Each round drops the file from memory, without root, and reads it three times. What of it was in
+memory before each read is looked up and stands beside it. Caching matters from the smallest block
+on with which the second read is 1.5 times as fast as the first.";
+
+/// Read cold, a second and a third time: what the page cache makes of a file.
+#[derive(Debug, Parser)]
+#[command(after_help = EXAMPLES)]
+pub struct Cache {
+    /// The file.
+    #[arg(required_unless_present = "sizes", conflicts_with = "sizes")]
+    file: Option<PathBuf>,
+    /// A temporary file of each of these sizes instead.
+    #[arg(long, value_name = "LIST", value_parser = file_sizes)]
+    sizes: Option<Sizes>,
+    /// Blocks.
+    #[arg(long, value_name = "LIST", default_value = "4K,64K,1M", value_parser = blocks)]
+    blocks: Blocks,
+    /// Rounds; an interval takes 12 at least.
+    #[arg(long, value_name = "N", default_value_t = 6)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: u32,
+    /// Where temporary files lie.
+    #[command(flatten)]
+    temporary: TemporaryOptions,
+}
+
+impl Procedure for Cache {
+    fn asked(&self) -> String {
+        by_hand::all_shown(&self.file)
+    }
+
+    fn recalls(&self) -> &'static [&'static str] {
+        by_hand::MODEL_INPUTS
+    }
+
+    fn check(&self) -> Result<(), ProcedureError> {
+        match self.named()? {
+            Some(_) => Ok(()),
+            None => {
+                let largest = self.sizes().last().copied().unwrap_or_default();
+                Folder::choose(self.temporary.folder.as_deref())?.check(largest)
+            }
+        }
+    }
+
+    fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
+        if let Some(source) = self.named()? {
+            self.one(recorder, &source)?;
+            return Ok(Ending::Done);
+        }
+        let folder = Folder::choose(self.temporary.folder.as_deref())?;
+        let times = (self.blocks.0.len() * READS) as u64 * u64::from(self.rounds);
+        let read = size(self.sizes().iter().sum::<u64>().saturating_mul(times));
+        let largest = self.sizes().last().copied().unwrap_or_default();
+        let what = format!("and reads {read}");
+        if !announce(recorder, &folder, largest, &what, self.temporary.yes) {
+            return Ok(Ending::Stopped);
+        }
+        let mut file = Temporary::new(&folder)?;
+        for bytes in self.sizes() {
+            if !file.resize(*bytes, recorder)? || !self.one(recorder, file.source())? {
+                break;
+            }
+        }
+        Ok(Ending::Done)
+    }
+}
+
+impl Cache {
+    fn sizes(&self) -> &[u64] {
+        self.sizes.as_ref().map_or(&[], |sizes| &sizes.0)
+    }
+
+    /// The file that was named, which has pages.
+    fn named(&self) -> Result<Option<Source>, ProcedureError> {
+        let Some(path) = &self.file else { return Ok(None) };
+        let source = Source::open(path).map_err(refuse)?;
+        match source.subject().size {
+            Some(1..) => Ok(Some(source)),
+            _ => {
+                let path = shown(path);
+                Err(refuse(format!("{path} has no size, or none above 0: it has no pages")))
+            }
+        }
+    }
+
+    /// One file with all blocks; false where a person stopped it.
+    fn one(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<bool, ProcedureError> {
+        let mut speedups = Vec::new();
+        let mut goes_on = true;
+        for block in &self.blocks.0 {
+            let (reads, on) = self.rounds(recorder, source, *block)?;
+            goes_on = on;
+            if let Some(reads) = reads {
+                speedups.push(speedup(recorder, source, &reads));
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        recorder.show();
+        for speedup in speedups {
+            recorder.record(speedup);
+        }
+        recorder.show();
+        Ok(goes_on)
+    }
+
+    /// The rounds with one block. A round that is not whole counts for nothing.
+    fn rounds(
+        &self,
+        recorder: &mut dyn Recorder,
+        source: &Source,
+        block: usize,
+    ) -> Result<(Option<[Series; READS]>, bool), ProcedureError> {
+        // The second and the third find what the read before them left: nothing is done between.
+        let states = [StateName::Cold, StateName::AsIs, StateName::AsIs];
+        let mut reads = states.map(|state| Series::new(Manner::whole(block, state)));
+        let mut goes_on = true;
+        for round in 0..self.rounds {
+            let (done, all) = (round.into(), self.rounds.into());
+            let what = format!("blocks of {}", size(block as u64));
+            recorder.event(Event::Progress { done, all, what: &what });
+            for series in &mut reads {
+                goes_on = goes_on && series.pass(recorder, source, None)?;
+            }
+            if !goes_on {
+                break;
+            }
+        }
+        let whole = reads.iter().map(|series| series.passes.len()).min().unwrap_or(0);
+        reads.iter_mut().for_each(|series| series.passes.truncate(whole));
+        Ok(((whole > 0).then_some(reads), goes_on))
+    }
+}
+
+/// Keeps the reads of a block; how many times as fast the second was is to be kept after them.
+fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[Series; READS]) -> Measured {
+    let mut records: Vec<Record> = Vec::new();
+    for (number, series) in (1..).zip(reads) {
+        let mut series = series.clone();
+        if number > 1 {
+            // Whatever was left of it in memory: that all of it was is what is asked for.
+            series.manner.state = StateName::Warm;
+        }
+        let proof = Fact::text("in memory before", series.proof());
+        records.push(series.record(recorder, source, &Params::one("read", number), vec![proof]));
+    }
+    let params = &records[0].params;
+    let kept = |name: &str| name == "block" || name == "file_bytes";
+    let params = Params(params.0.clone().into_iter().filter(|(name, _)| kept(name)).collect());
+    let ns = |series: &Series| -> Vec<f64> {
+        series.passes.iter().map(|pass: &Pass| pass.outcome.ns).collect()
+    };
+    let ratios = ns(&reads[0]).into_iter().zip(ns(&reads[1])).map(|(first, second)| first / second);
+    let spoilt: Option<&Record> = records[..2].iter().find(|record| !record.verdict.shows_number());
+    Measured {
+        metric: ABOUT.id,
+        params,
+        values: ratios.collect(),
+        verdict: spoilt.map(|record| Verdict { ..record.verdict.clone() }),
+        ..Measured::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smoke;
+
+    #[test]
+    fn a_speedup_is_foretold_from_the_first_read_the_call_and_memory() {
+        let case = Params::one("block", 1000).and("file_bytes", 1_000_000);
+        let first = case.clone().and("state", "cold").and("threads", 1).and("way", "read");
+        let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
+        let records = [
+            smoke::record("os.syscall", &Params::one("call", "read1"), 900.0, 1.0),
+            smoke::record("memory.bandwidth", &dram.and("page", "huge"), 1e10, 1.0),
+            smoke::record("file.read.throughput", &first.and("read", 1), 1e8, 1.0),
+        ];
+        // 10 ms cold; 1000 calls of 900 ns and 100 µs of bytes warm.
+        let predict = |known: &Known<'_>| Speedup.predict(&case, &Host::default(), known);
+        let ratio = predict(&Known::new(&records)).expect("a model").value.expect("a value");
+        assert!((ratio - 10.0).abs() < 1e-9, "{ratio}");
+        assert!(predict(&Known::new(&records[..2])).is_err());
+    }
+}

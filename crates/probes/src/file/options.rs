@@ -1,0 +1,97 @@
+//! Options that several commands on files have.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fathom_fileio::read::BLOCK_MAX;
+use fathom_metric::notation::{bytes, sizes};
+
+/// Where temporary files lie.
+#[derive(Clone, Debug, Args)]
+pub struct TemporaryOptions {
+    /// The folder [default: /var/tmp, or the current one where that lies in memory]. They have no
+    /// name: nothing is left of them, whatever happens.
+    #[arg(long, value_name = "FOLDER")]
+    pub folder: Option<PathBuf>,
+    /// Write without asking first.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+/// In which state a file is to be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StateName {
+    /// As it is found; what of it is in memory is said.
+    AsIs,
+    /// From memory: it is read once beforehand.
+    Warm,
+    /// From the device: its pages are dropped before each pass, without root, and that they are
+    /// gone is proved.
+    Cold,
+    /// Past the page cache (O_DIRECT).
+    Direct,
+}
+
+/// Some counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts(pub Vec<u64>);
+
+/// Sizes of files.
+#[derive(Clone, Debug)]
+pub struct Sizes(pub Vec<u64>);
+
+/// Sizes of blocks.
+#[derive(Clone, Debug)]
+pub struct Blocks(pub Vec<usize>);
+
+/// A number of bytes above nought.
+///
+/// # Errors
+/// In one line: what was got, and what is meant.
+pub(super) fn block(text: &str) -> Result<usize, String> {
+    match usize::try_from(bytes(text)?) {
+        Ok(0) => Err(format!("a block of 0 bytes reads nothing; give 1 to {BLOCK_MAX}")),
+        Ok(size) if size <= BLOCK_MAX => Ok(size),
+        _ => Err(format!("a block of {text} is too large; give 1 to {BLOCK_MAX} bytes (1GiB)")),
+    }
+}
+
+/// A list of file sizes.
+///
+/// # Errors
+/// As [`block`].
+pub(super) fn file_sizes(text: &str) -> Result<Sizes, String> {
+    let mut all = sizes(text)?;
+    all.sort_unstable();
+    all.dedup();
+    match all.first() {
+        Some(0) => Err("a file of 0 bytes: there is nothing to read; leave it away".to_owned()),
+        _ => Ok(Sizes(all)),
+    }
+}
+
+/// A list of blocks.
+///
+/// # Errors
+/// As [`block`].
+pub(super) fn blocks(text: &str) -> Result<Blocks, String> {
+    let all: Result<Vec<usize>, String> =
+        sizes(text)?.into_iter().map(|size| block(&size.to_string())).collect();
+    let mut all = all?;
+    all.sort_unstable();
+    all.dedup();
+    Ok(Blocks(all))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_at_least_a_byte_and_at_most_a_gibibyte() {
+        assert!(block("0").is_err() && block("2GiB").is_err());
+        assert_eq!(block("1"), Ok(1));
+        assert_eq!(blocks("4K,1,4096").map(|all| all.0), Ok(vec![1, 4096]));
+        assert!(file_sizes("0,1").is_err());
+    }
+}

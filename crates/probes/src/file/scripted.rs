@@ -1,0 +1,76 @@
+//! A recorder for tests of what procedures do to files: it keeps nothing, and stops when told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fathom_measure::Clock;
+use fathom_measure::clock::{Source, Specification};
+use fathom_metric::{Event, Measured, Recorder, Stop};
+use fathom_record::{Better, Host, MetricId, NoModel, Params, Prediction, Record, Unit};
+
+/// The recorder.
+pub(super) struct Scripted {
+    clock: Clock,
+    now: Arc<AtomicBool>,
+    stop: Stop,
+    host: Host,
+}
+
+impl Scripted {
+    pub(super) fn new() -> Self {
+        let specification = Specification {
+            source: Source::MonotonicRaw,
+            hz: 1e9,
+            resolution_ns: 1.0,
+            read_ns: 50.0,
+        };
+        let now = Arc::new(AtomicBool::new(false));
+        let stop = Stop::new(Arc::clone(&now), Arc::default(), || std::process::abort());
+        let clock = Clock::from_specification(specification);
+        Self { clock, now, stop, host: Host::default() }
+    }
+
+    /// From now on.
+    pub(super) fn stops(&mut self) {
+        self.now.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Recorder for Scripted {
+    fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    fn host(&self) -> &Host {
+        &self.host
+    }
+
+    fn cpu(&self) -> u32 {
+        0
+    }
+
+    fn known(&self) -> &[Record] {
+        &[]
+    }
+
+    fn predicted(&self, _: &str, _: &Params) -> Result<Prediction, NoModel> {
+        Err(NoModel("none in a test".to_owned()))
+    }
+
+    fn record(&mut self, measured: Measured) -> Record {
+        let id = MetricId::new(measured.metric);
+        Record::new(id, measured.params, "", Unit::Nanoseconds, Better::Lower)
+    }
+
+    fn show(&mut self) {}
+
+    fn event(&mut self, _: Event<'_>) {}
+
+    fn may_go_on(&mut self, _: &str, _: bool) -> bool {
+        true
+    }
+}

@@ -1,0 +1,198 @@
+//! What a procedure prints, from its records alone: the facts of a record under each other, records
+//! that were taken together as a table, and what the curves among them tell.
+
+mod findings;
+mod table;
+
+use fathom_record::{
+    Agreement, Document, Fact, FactValue, Host, Params, Record, State, Summary, Unit,
+};
+
+use crate::cells::Setting;
+use crate::closing::closing;
+use crate::counts::cause_words;
+use crate::family::{self, Caches};
+use crate::layout::{Columns, Layout};
+use crate::quantity::{NOTHING, percent, quantity, range};
+use crate::remarks::meaning;
+use crate::wrap::{glued, width_of, wrapped};
+
+pub use findings::findings;
+
+/// So many values of one process may have an interval.
+const VALUES_MIN: u64 = 12;
+/// The least width of the names.
+const NAMES: usize = 14;
+/// Facts after which the speed of what they time is read.
+const TIMES: [&str; 2] = ["time", "total"];
+
+/// What is about to be done, before it is.
+pub fn announcement(text: &str, width: usize) -> String {
+    facts(&[("temporary", text.to_owned())], width)
+}
+
+/// Records that were taken together: one alone with its facts and how it stands, several of one
+/// metric as a table.
+pub fn group(records: &[Record], width: usize) -> String {
+    let mut text = String::new();
+    for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
+        text += &match of_metric {
+            [one] if records.len() == 1 => single(one, width),
+            [one] => format!("\n{}\n{}", one.name(), single(one, width)),
+            many => table::table(many, width),
+        };
+    }
+    text
+}
+
+/// A kept run of a procedure, as it was printed when it was made.
+pub fn show(document: &Document, width: usize) -> String {
+    let groups = document.records.chunk_by(|a, b| a.visit == b.visit);
+    let mut text: String = groups.map(|records| group(records, width)).collect();
+    text += &findings(&document.records, &document.host, width);
+    text + &closing(document, width)
+}
+
+/// One record: its facts, and how its number stands.
+fn single(record: &Record, width: usize) -> String {
+    let mut text = String::new();
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let speed = speed(record);
+    let after = record.facts.iter().position(|fact| TIMES.contains(&fact.name.as_str()));
+    for (at, fact) in record.facts.iter().enumerate() {
+        match &fact.value {
+            FactValue::Line { line } => text += &format!("{line}\n"),
+            _ => lines.push((&fact.name, fact_words(record, fact))),
+        }
+        lines.extend(speed.clone().filter(|_| after == Some(at)).map(|text| ("speed", text)));
+    }
+    text + &facts(&lines, width) + &standing(record, width)
+}
+
+/// A speed in both units; none of what is no speed, and no number where none may be shown.
+fn speed(record: &Record) -> Option<String> {
+    let summary = record.summary.as_ref().filter(|_| record.unit == Unit::BytesPerSecond)?;
+    let rate = summary.median;
+    Some(match record.verdict.shows_number() {
+        true => format!("{rate:.0} B/s = {:.1} MiB/s", rate / table::MIB),
+        false => NOTHING.to_owned(),
+    })
+}
+
+/// A fact in words. What was measured has no number where its record has none.
+fn fact_words(record: &Record, fact: &Fact) -> String {
+    match &fact.value {
+        FactValue::Line { line: text } | FactValue::Text { text } => text.clone(),
+        FactValue::Quantity { unit: Unit::BytesPerSecond | Unit::PerSecond, .. }
+            if !record.verdict.shows_number() =>
+        {
+            NOTHING.to_owned()
+        }
+        // As other programs print it: what is compared with them reads alike.
+        FactValue::Quantity { value, unit: Unit::PerSecond } => {
+            format!("{value:.0} {}/s", fact.name)
+        }
+        FactValue::Quantity { value, unit: Unit::Nanoseconds } => {
+            format!("{:.6} s", value / 1e9)
+        }
+        FactValue::Quantity { value, unit: Unit::Bytes } => {
+            format!("{value:.0} bytes = {}", quantity(*value, Unit::Bytes))
+        }
+        FactValue::Quantity { value, unit } => quantity(*value, *unit),
+    }
+}
+
+/// Names and what they stand for, one under the other, each line ended by a newline.
+fn facts(facts: &[(&str, String)], width: usize) -> String {
+    let names = facts.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).max(NAMES) + 2;
+    let line = |(name, fact): &(&str, String)| {
+        let first = format!("{name}{}", " ".repeat(names - width_of(name)));
+        wrapped(fact, width, &first, &" ".repeat(names))
+    };
+    facts.iter().map(line).collect()
+}
+
+/// What was predicted of a number, and the verdict on both.
+fn standing(record: &Record, width: usize) -> String {
+    let mut lines: Vec<(&str, String)> = Vec::new();
+    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+    if let Some(summary) = summary.filter(|summary| summary.n > 1) {
+        let median = glued(&quantity(summary.median, record.unit));
+        lines.push(("median", format!("{median} of {} values", summary.n)));
+        lines.push(("interval", interval(record, summary)));
+    }
+    match (&record.prediction, &record.no_model) {
+        (Some(prediction), _) => {
+            let word = match record.agreement {
+                Some(Agreement::Agrees) => ": agrees",
+                Some(Agreement::Differs) => ": differs",
+                Some(Agreement::Undecided) => match inside(record) {
+                    Some(true) => ": lies within",
+                    Some(false) => ": lies outside",
+                    None => ": cannot tell",
+                },
+                None => "",
+            };
+            let range = glued(&range(prediction.low, prediction.high, record.unit));
+            lines.push(("predicted", format!("{range}{word}")));
+            lines.push(("", prediction.formula.clone()));
+            if let Some(meaning) = meaning(record) {
+                lines.push(("", meaning.to_owned()));
+            }
+        }
+        (None, Some(none)) => lines.push(("predicted", format!("no model: {}", none.0))),
+        (None, None) => {}
+    }
+    let state = record.verdict.state.word();
+    match record.verdict.reasons.as_slice() {
+        [] => lines.push(("verdict", state.to_owned())),
+        reasons => {
+            for reason in reasons {
+                let next = match reason.next.as_str() {
+                    "" => String::new(),
+                    next => format!("; {next}"),
+                };
+                let cause = cause_words(reason.cause);
+                if record.verdict.state == State::Unavailable {
+                    lines.push(("verdict", format!("{state}: {}{next}", reason.text)));
+                    continue;
+                }
+                lines.push(("verdict", format!("{state} ({cause}): {}{next}", reason.text)));
+            }
+        }
+    }
+    facts(&lines, width)
+}
+
+/// The curves among these results of one metric as a drawing, as [`crate::Table`] has it; empty
+/// where the line is too narrow for it, or a curve has too few points.
+fn drawing(records: &[Record], host: &Host, width: usize) -> String {
+    let layout = Layout { width, ..Layout::default() };
+    let columns = Columns::of(&layout);
+    let setting = Setting { columns: &columns, protocol: layout.protocol, hz: None };
+    let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
+    let curves = family::curves(&cases);
+    let curves: Vec<&family::Curve> = curves.iter().collect();
+    family::chart(&curves, records, &Caches::of(host), &setting)
+}
+
+/// The interval of the median, or why there is none.
+fn interval(record: &Record, summary: &Summary) -> String {
+    match (summary.ci95, summary.ci_level) {
+        (Some([low, high]), Some(level)) => {
+            let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
+            format!("{low} to {high} ({}, within this run)", glued(&percent(level)))
+        }
+        _ if summary.n < VALUES_MIN => format!("none below {VALUES_MIN} values"),
+        _ => "none: the values depend on each other".to_owned(),
+    }
+}
+
+/// Whether a number without an interval lies within what was predicted.
+fn inside(record: &Record) -> Option<bool> {
+    let value = record.summary.as_ref()?;
+    let prediction = record.prediction.as_ref()?;
+    let low = prediction.low.is_none_or(|low| value.median >= low);
+    let high = prediction.high.is_none_or(|high| value.median <= high);
+    value.ci95.is_none().then_some(low && high)
+}

@@ -1,0 +1,242 @@
+//! Records of one metric that were taken together, a row each: the parameters in which they differ,
+//! the number, and the facts that stand beside it.
+
+use fathom_analysis::curve;
+use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, State, Unit};
+
+use super::findings::point;
+use super::{fact_words, facts};
+use crate::family::{axis_name, place};
+use crate::quantity::{NOTHING, percent, quantity, range};
+use crate::table::case;
+use crate::wrap::{width_of, wrapped};
+
+pub(super) const MIB: f64 = 1_048_576.0;
+
+/// A column: its head, and the cell of each row.
+struct Column {
+    cells: Vec<String>,
+    is_left: bool,
+}
+
+impl Column {
+    fn new(head: &str, cells: impl Iterator<Item = String>) -> Self {
+        Self { cells: std::iter::once(head.to_owned()).chain(cells).collect(), is_left: false }
+    }
+
+    /// Words, which stand at the left of the last columns.
+    fn words(head: &str, cells: impl Iterator<Item = String>) -> Self {
+        Self { is_left: true, ..Self::new(head, cells) }
+    }
+
+    /// Whether any row has something to say.
+    fn says_something(&self) -> bool {
+        self.cells[1..].iter().any(|cell| !cell.is_empty() && cell != NOTHING)
+    }
+
+    fn width(&self) -> usize {
+        self.cells.iter().map(|cell| width_of(cell)).max().unwrap_or(0)
+    }
+}
+
+/// Two records or more of one metric.
+pub(super) fn table(records: &[Record], width: usize) -> String {
+    let (common, varying) = parameters(records);
+    let mut text = format!("\n{}  {}\n", records[0].metric, case(&common));
+    let shared = shared(records);
+    let lines: Vec<(&str, String)> = shared
+        .iter()
+        .map(|fact| (fact.name.as_str(), fact_words(&records[0], fact)))
+        .filter(|(name, _)| !name.is_empty())
+        .collect();
+    text = text.trim_end().to_owned() + "\n" + &facts(&lines, width);
+    let mut columns: Vec<Column> =
+        varying.iter().map(|name| Column::new(axis_name(name), cells(records, name))).collect();
+    columns.extend(measured(records));
+    columns.extend(beside(records, &shared));
+    columns.retain(|column| column.says_something());
+    text += &rows(&columns);
+    text + &remarks(records, width)
+}
+
+/// The parameters that all have in common, and the names of those in which they differ.
+fn parameters(records: &[Record]) -> (Params, Vec<String>) {
+    let mut common = records[0].params.clone();
+    common.0.retain(|name, value| records.iter().all(|one| one.params.0.get(name) == Some(value)));
+    let mut varying: Vec<String> = Vec::new();
+    for name in records.iter().flat_map(|record| record.params.0.keys()) {
+        if !common.0.contains_key(name) && !varying.contains(name) {
+            varying.push(name.clone());
+        }
+    }
+    (common, varying)
+}
+
+fn cells<'r>(records: &'r [Record], name: &'r str) -> impl Iterator<Item = String> + 'r {
+    records.iter().map(move |record| match record.params.0.get(name) {
+        Some(ParamValue::Integer(value)) => place(name, *value),
+        Some(ParamValue::Text(text)) => text.clone(),
+        None => String::new(),
+    })
+}
+
+/// The number, half of its interval, what was predicted of it, and how it stands.
+fn measured(records: &[Record]) -> Vec<Column> {
+    let is_speed = records[0].unit == Unit::BytesPerSecond;
+    let head = if is_speed { "MiB/s" } else { "measured" };
+    let value = |record: &Record| {
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+        let Some(summary) = summary else { return NOTHING.to_owned() };
+        let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
+        let number = match is_speed {
+            true => figure(summary.median / MIB),
+            false => quantity(summary.median, record.unit),
+        };
+        format!("{mark}{number}")
+    };
+    let half_width = |record: &Record| {
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
+        summary.and_then(|one| one.relative_half_width()).map_or(NOTHING.to_owned(), percent)
+    };
+    let predicted = |record: &Record| {
+        let Some(prediction) = &record.prediction else { return String::new() };
+        let word = match record.agreement {
+            Some(Agreement::Agrees) => ", agrees",
+            Some(Agreement::Differs) => ", differs",
+            _ => "",
+        };
+        range(prediction.low, prediction.high, record.unit) + word
+    };
+    vec![
+        Column::new(head, records.iter().map(value)),
+        Column::new("±", records.iter().map(half_width)),
+        Column::words("predicted", records.iter().map(predicted)),
+    ]
+}
+
+/// The facts in which the records differ, then what stands out or has no number.
+fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
+    let mut names: Vec<&str> = Vec::new();
+    for fact in records.iter().flat_map(|record| &record.facts) {
+        if !names.contains(&fact.name.as_str()) && !shared.iter().any(|one| one.name == fact.name) {
+            names.push(&fact.name);
+        }
+    }
+    let column = |name: &&str| {
+        let of = |record: &Record| record.facts.iter().find(|fact| fact.name == *name).cloned();
+        let cell = |record: &Record| of(record).map_or(String::new(), |fact| short(record, &fact));
+        let is_text = records
+            .iter()
+            .filter_map(of)
+            .any(|fact| matches!(fact.value, FactValue::Text { .. } | FactValue::Line { .. }));
+        match is_text {
+            true => Column::words(name, records.iter().map(cell)),
+            false => Column::new(name, records.iter().map(cell)),
+        }
+    };
+    let mut columns: Vec<Column> = names.iter().map(column).collect();
+    columns.sort_by_key(|column| column.is_left);
+    columns.extend(against_peers(records));
+    let points: Vec<curve::Point> = records.iter().filter_map(point).collect();
+    let quickest = records.iter().filter(|one| point(one).is_some());
+    let quickest: Vec<f64> = quickest.filter_map(|one| Some(one.summary.as_ref()?.max)).collect();
+    let dips = curve::dips(&points, &quickest);
+    let word = |record: &Record| {
+        if !record.verdict.shows_number() {
+            let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
+            return format!("{}: {why}", record.verdict.state.word());
+        }
+        match point(record) {
+            Some((block, _)) if dips.contains(&block) => "dips".to_owned(),
+            _ => String::new(),
+        }
+    };
+    columns.push(Column::words("", records.iter().map(word)));
+    columns
+}
+
+/// Ours ÷ theirs, where another program was run on the same points.
+fn against_peers(records: &[Record]) -> Option<Column> {
+    let ratio = |record: &Record| {
+        let of_dd = record.facts.iter().find(|fact| fact.name == "dd")?;
+        let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+        match of_dd.value {
+            FactValue::Quantity { value, .. } => Some(format!("{:.2}", summary.median / value)),
+            _ => None,
+        }
+    };
+    let cells: Vec<Option<String>> = records.iter().map(ratio).collect();
+    cells.iter().any(Option::is_some).then(|| {
+        Column::new("ours ÷ dd", cells.into_iter().map(|cell| cell.unwrap_or(NOTHING.to_owned())))
+    })
+}
+
+/// The facts that all records have alike, which are said once.
+fn shared(records: &[Record]) -> Vec<&Fact> {
+    let is_shared = |fact: &&Fact| {
+        let is_text = !matches!(fact.value, FactValue::Quantity { .. });
+        is_text && records.iter().all(|record| record.facts.contains(fact))
+    };
+    records[0].facts.iter().filter(is_shared).collect()
+}
+
+/// A fact in as few letters as a table wants.
+fn short(record: &Record, fact: &Fact) -> String {
+    match &fact.value {
+        FactValue::Quantity { unit: Unit::BytesPerSecond | Unit::PerSecond, .. }
+            if !record.verdict.shows_number() =>
+        {
+            NOTHING.to_owned()
+        }
+        FactValue::Quantity { value, unit: Unit::BytesPerSecond } => {
+            format!("{} MiB/s", figure(value / MIB))
+        }
+        FactValue::Quantity { value, unit: Unit::PerSecond } => format!("{value:.0}/s"),
+        FactValue::Quantity { value, unit: Unit::Bytes } => format!("{value:.0}"),
+        FactValue::Quantity { value, unit } => quantity(*value, *unit),
+        FactValue::Text { text } | FactValue::Line { line: text } => text.clone(),
+    }
+}
+
+/// The rows under their heads, numbers at the right and words at the left.
+fn rows(columns: &[Column]) -> String {
+    let mut text = String::new();
+    for row in 0..columns.first().map_or(0, |column| column.cells.len()) {
+        let mut line = String::new();
+        for column in columns {
+            let cell = &column.cells[row];
+            let fill = " ".repeat(column.width().saturating_sub(width_of(cell)));
+            line += "  ";
+            line += &if column.is_left { format!("{cell}{fill}") } else { format!("{fill}{cell}") };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// What is said beneath a table: why rows are noisy, and why nothing was predicted.
+fn remarks(records: &[Record], width: usize) -> String {
+    let mut text = String::new();
+    let is_noisy = |record: &&Record| record.verdict.state == State::Noisy;
+    let noisy: Vec<&Record> = records.iter().filter(is_noisy).collect();
+    if let Some(reason) = noisy.first().and_then(|record| record.verdict.reasons.first()) {
+        let said = format!("~ noisy, {} of {}: {}", noisy.len(), records.len(), reason.text);
+        text += &wrapped(&said, width, "", "  ");
+    }
+    let none = records.iter().find_map(|record| record.no_model.as_ref());
+    if let Some(none) = none {
+        text += &wrapped(&format!("no model: {}", none.0), width, "", "  ");
+    }
+    text
+}
+
+/// Three figures at least, and no more decimals than that takes.
+fn figure(value: f64) -> String {
+    match value {
+        large if large >= 100.0 => format!("{large:.0}"),
+        middle if middle >= 10.0 => format!("{middle:.1}"),
+        small if small >= 1.0 => format!("{small:.2}"),
+        tiny => format!("{tiny:.3}"),
+    }
+}
