@@ -18,7 +18,7 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.limits.files, limit("Max open files"));
     keep!(condition.limits.locked_bytes, limit("Max locked memory"));
     keep!(condition.limits.address_space_bytes, limit("Max address space"));
-    // Counting takes a look at every process, and only a limit makes the count of use.
+    // Counting reads the status of every process: worth it only under a limit.
     let now = condition.limits.processes.and_then(|_| threads_of_user(tree));
     let now = now.map(|threads| Fact::new(threads, "/proc/*/status: Uid, Threads"));
     keep!(condition.limits.processes_now, now);

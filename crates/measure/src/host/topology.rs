@@ -18,8 +18,7 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.cpu.logical, online.and_then(|fact| fact.and_then(|cpus| count(cpus.len()))));
     // Without /proc the system call shows the first 1024 CPUs.
     let asked = || Fact::unless_empty(affinity::allowed(), "sched_getaffinity");
-    let asked = || sources.live.then(asked).flatten();
-    keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(asked));
+    keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(|| sources.live.then(asked)?));
     groups(sources, host, &cpus);
     keep!(host.cpu.kinds, kinds(tree, &cpus));
     keep!(host.cpu.numa, nodes(tree));
