@@ -4,9 +4,8 @@
 use fathom_record::condition::{QuotaSight, Throttling};
 use fathom_record::{Condition, Host};
 
-use super::keep;
 use crate::disturbance::Throttle;
-use crate::host::tree::{Fact, Tree};
+use crate::host::tree::{Fact, Tree, keep};
 
 pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
     let throttle = Throttle::find(tree);
@@ -25,18 +24,15 @@ pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
     if condition.throttling.sight != QuotaSight::Unknown {
         condition.origin("throttling", "cpu.stat of the CPU cgroups");
     }
-    let pids = beside(tree, host, "cgroup.pids_max", &["pids.current"]);
-    condition.pids = keep(condition, "pids", pids);
-    let held = ["memory.current", "memory.usage_in_bytes"];
-    let held = beside(tree, host, "cgroup.memory_limit_bytes", &held);
-    condition.cgroup_memory_bytes = keep(condition, "cgroup_memory_bytes", held);
+    keep!(condition.pids, beside(tree, host, "cgroup.pids_max", &["pids.current"]));
+    let usage = ["memory.current", "memory.usage_in_bytes"];
+    let usage = beside(tree, host, "cgroup.memory_limit_bytes", &usage);
+    keep!(condition.cgroup_memory_bytes, usage);
 }
 
 /// The first of some files in the folder where the host found a limit.
 fn beside(tree: &Tree, host: &Host, limit: &str, names: &[&str]) -> Option<Fact<u64>> {
     let file = host.origins.get(limit)?;
     let folder = file.split(": ").next()?.rsplit_once('/')?.0;
-    names
-        .iter()
-        .find_map(|name| tree.fact(&format!("{folder}/{name}"))?.and_then(|text| text.parse().ok()))
+    names.iter().find_map(|name| tree.number(&format!("{folder}/{name}")))
 }

@@ -6,36 +6,32 @@ use std::time::Duration;
 use fathom_record::Condition;
 use fathom_record::condition::Look;
 
-use super::keep;
 use super::stat::{self, Stat};
 use crate::clock;
 use crate::host::cpuid::Cpuid;
-use crate::host::tree::{Fact, Tree};
+use crate::host::memory::{MEMINFO, bytes};
+use crate::host::tree::{Fact, Tree, after, keep};
 
 pub(super) fn read(tree: &Tree, condition: &mut Condition) {
-    let load = tree.fact("/proc/loadavg");
-    let average = load.clone().and_then(|fact| fact.and_then(|text| averages(&text)));
-    condition.load_average = keep(condition, "load_average", average);
-    let runnable = load.and_then(|fact| fact.and_then(|text| runnable(&text)));
-    condition.runnable = keep(condition, "runnable", runnable);
-    condition.pressure = keep(condition, "pressure", pressure(tree)).unwrap_or_default();
-    condition.swap_used_bytes = keep(condition, "swap_used_bytes", swap_used(tree));
-    condition.another_run = keep(condition, "another_run", another_run(tree));
+    keep!(condition.load_average, tree.value("/proc/loadavg", averages));
+    keep!(condition.runnable, tree.value("/proc/loadavg", runnable));
+    keep!(condition.pressure, pressure(tree));
+    keep!(condition.swap_used_bytes, swap_used(tree));
+    keep!(condition.another_run, another_run(tree));
 }
 
 /// Reads the CPUs twice.
 pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut Condition) {
-    let (begun_ns, before, swapped) = (clock::monotonic_raw_ns(), Stat::read(tree), swapped(tree));
+    let (begun_ns, then, swapped) = (clock::monotonic_raw_ns(), Stat::read(tree), swapped(tree));
     std::thread::sleep(window);
-    let (after, swapped_after) = (Stat::read(later), self::swapped(later));
+    let (now, swapped_now) = (Stat::read(later), self::swapped(later));
     let length_ns = clock::monotonic_raw_ns().saturating_sub(begun_ns) as f64;
-    let cpus = after.since(&before);
-    condition.since_boot =
-        keep(condition, "since_boot", after.since_boot().map(|boot| Fact::new(boot, stat::PATH)));
+    let cpus = now.since(&then);
+    keep!(condition.since_boot, now.since_boot().map(|boot| Fact::new(boot, stat::PATH)));
     if cpus.is_empty() {
         return;
     }
-    let swapped_pages = swapped_after.zip(swapped).and_then(|(now, then)| now.checked_sub(then));
+    let swapped_pages = swapped_now.zip(swapped).and_then(|(now, then)| now.checked_sub(then));
     if swapped_pages.is_some() {
         condition.origin("look.swapped_pages", format!("{VMSTAT}, twice"));
     }
@@ -45,9 +41,9 @@ pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut 
 
 /// Whether the hypervisor's word on stolen time counts: only the processor itself says so.
 pub(super) fn steal_is_told(live: bool, condition: &mut Condition) {
-    let told = if live { Cpuid::ask().map(|cpuid| cpuid.steal_is_told()) } else { None };
-    let told = told.map(|told| Fact::new(told, "cpuid leaf 0x40000001"));
-    condition.steal_is_told = keep(condition, "steal_is_told", told);
+    let cpuid = if live { Cpuid::ask() } else { None };
+    let counted = cpuid.map(|cpuid| Fact::new(cpuid.steal_is_told(), "cpuid leaf 0x40000001"));
+    keep!(condition.steal_is_told, counted);
 }
 
 fn averages(text: &str) -> Option<[f64; 3]> {
@@ -65,24 +61,20 @@ fn runnable(text: &str) -> Option<u64> {
 fn pressure(tree: &Tree) -> Option<Fact<BTreeMap<String, f64>>> {
     let one = |kind: &str| {
         let text = tree.text(&format!("/proc/pressure/{kind}"))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
-        let percent = line.split_whitespace().find_map(|field| field.strip_prefix("avg10="))?;
+        let percent = after(&text, "some ")?
+            .split_whitespace()
+            .find_map(|field| field.strip_prefix("avg10="))?;
         let share = percent.parse::<f64>().ok()? / 100.0;
         (0.0..=1.0).contains(&share).then(|| (kind.to_owned(), share))
     };
-    let told: BTreeMap<String, f64> = ["cpu", "memory", "io"].into_iter().filter_map(one).collect();
-    (!told.is_empty()).then(|| Fact::new(told, "/proc/pressure/*: some avg10"))
+    let shares = ["cpu", "memory", "io"].into_iter().filter_map(one).collect();
+    Fact::unless_empty(shares, "/proc/pressure/*: some avg10")
 }
 
 fn swap_used(tree: &Tree) -> Option<Fact<u64>> {
-    let path = "/proc/meminfo";
-    let text = tree.text(path)?;
-    let bytes = |key: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
-    };
-    let used = bytes("SwapTotal")?.checked_sub(bytes("SwapFree")?)?;
-    Some(Fact::new(used, format!("{path}: SwapTotal, SwapFree")))
+    let text = tree.text(MEMINFO)?;
+    let used = bytes(&text, "SwapTotal")?.checked_sub(bytes(&text, "SwapFree")?)?;
+    Some(Fact::new(used, format!("{MEMINFO}: SwapTotal, SwapFree")))
 }
 
 const VMSTAT: &str = "/proc/vmstat";
@@ -90,10 +82,8 @@ const VMSTAT: &str = "/proc/vmstat";
 /// Pages swapped in and out since boot.
 fn swapped(tree: &Tree) -> Option<u64> {
     let text = tree.text(VMSTAT)?;
-    let count = |key: &str| -> Option<u64> {
-        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.parse().ok())
-    };
-    count("pswpin")?.checked_add(count("pswpout")?)
+    let count = |key: &str| after(&text, key)?.parse::<u64>().ok();
+    count("pswpin ")?.checked_add(count("pswpout ")?)
 }
 
 /// Whether the socket that a run holds is in the list of sockets.

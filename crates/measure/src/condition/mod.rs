@@ -18,7 +18,7 @@ use std::time::Duration;
 use fathom_record::{Condition, Host};
 
 use crate::affinity;
-use crate::host::tree::{Fact, Tree};
+use crate::host::tree::Tree;
 
 /// The abstract socket that a run holds as long as it lasts.
 pub const RUN_MARK: &str = "fathom-run";
@@ -89,11 +89,4 @@ fn readable(tree: &Tree, condition: &mut Condition) {
     if !condition.counters_missing.is_empty() {
         condition.origin("counters_missing", "/proc, /sys/fs/cgroup");
     }
-}
-
-/// Notes the origin of a fact that is there, and gives its value.
-fn keep<T>(condition: &mut Condition, path: &str, fact: Option<Fact<T>>) -> Option<T> {
-    let fact = fact?;
-    condition.origin(path, fact.origin);
-    Some(fact.value)
 }

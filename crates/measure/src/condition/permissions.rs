@@ -4,9 +4,7 @@ use fathom_record::Condition;
 use rustix::fs::Access;
 use rustix::io::Errno;
 
-use super::keep;
-use super::limits::field;
-use crate::host::tree::{Fact, Tree};
+use crate::host::tree::{Fact, Tree, after, keep};
 
 const STATUS: &str = "/proc/self/status";
 
@@ -14,32 +12,27 @@ const STATUS: &str = "/proc/self/status";
 const CAPABILITIES: &[(u32, &str)] =
     &[(14, "ipc_lock"), (21, "sys_admin"), (23, "sys_nice"), (24, "sys_resource"), (38, "perfmon")];
 
-/// Event sources that are the counters of a core; a hybrid processor has one for each kind.
-const CORE_COUNTERS: &[&str] = &["cpu", "cpu_", "armv", "apple_", "cpum_cf"];
+/// How the names of event sources begin that are the counters of a core, besides `cpu`; a hybrid
+/// processor has one for each kind.
+const CORE_COUNTERS: &[&str] = &["cpu_", "armv", "apple_", "cpum_cf"];
 
 pub(super) fn read(tree: &Tree, live: bool, condition: &mut Condition) {
     let status = tree.text(STATUS).unwrap_or_default();
-    let user = field(&status, "Uid").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
+    let user = after(&status, "Uid:").and_then(|ids| ids.split_whitespace().nth(1)?.parse().ok());
     let root = user.map(|user: u32| Fact::new(user == 0, format!("{STATUS}: Uid")));
-    condition.permissions.root = keep(condition, "permissions.root", root);
-    let held = field(&status, "CapEff").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+    keep!(condition.permissions.root, root);
+    let held = after(&status, "CapEff:").and_then(|hex| u64::from_str_radix(hex, 16).ok());
     let held = held.map(|held| Fact::new(named(held), format!("{STATUS}: CapEff")));
-    condition.permissions.capabilities =
-        keep(condition, "permissions.capabilities", held).unwrap_or_default();
-    let number = |path: &str| tree.fact(path);
-    let paranoid = number("/proc/sys/kernel/perf_event_paranoid");
-    let paranoid = paranoid.and_then(|fact| fact.and_then(|text| text.parse().ok()));
-    condition.permissions.perf_event_paranoid =
-        keep(condition, "permissions.perf_event_paranoid", paranoid);
-    condition.permissions.pmu = keep(condition, "permissions.pmu", pmu(tree));
-    let disabled = number("/proc/sys/kernel/io_uring_disabled");
-    let disabled = disabled.and_then(|fact| fact.and_then(|text| text.parse().ok()));
-    condition.permissions.io_uring_disabled =
-        keep(condition, "permissions.io_uring_disabled", disabled);
+    keep!(condition.permissions.capabilities, held);
+    let sysctl = "/proc/sys/kernel";
+    let paranoid = tree.number::<i32>(&format!("{sysctl}/perf_event_paranoid"));
+    keep!(condition.permissions.perf_event_paranoid, paranoid);
+    keep!(condition.permissions.pmu, pmu(tree));
+    let disabled = tree.number::<u32>(&format!("{sysctl}/io_uring_disabled"));
+    keep!(condition.permissions.io_uring_disabled, disabled);
     let io_uring = live.then(|| Fact::new(io_uring(), "io_uring_setup(2) without arguments"));
-    condition.permissions.io_uring = keep(condition, "permissions.io_uring", io_uring);
-    condition.permissions.drop_caches =
-        keep(condition, "permissions.drop_caches", drop_caches(tree));
+    keep!(condition.permissions.io_uring, io_uring);
+    keep!(condition.permissions.drop_caches, drop_caches(tree));
 }
 
 fn named(held: u64) -> Vec<String> {
@@ -50,10 +43,8 @@ fn named(held: u64) -> Vec<String> {
 fn pmu(tree: &Tree) -> Option<Fact<bool>> {
     let folder = "/sys/bus/event_source/devices";
     let sources = tree.names(folder);
-    let of_a_core = |name: &String| {
-        let exact = CORE_COUNTERS[0] == name;
-        exact || CORE_COUNTERS[1..].iter().any(|start| name.starts_with(start))
-    };
+    let of_a_core =
+        |name: &String| name == "cpu" || CORE_COUNTERS.iter().any(|start| name.starts_with(start));
     (!sources.is_empty()).then(|| Fact::new(sources.iter().any(of_a_core), folder))
 }
 
@@ -61,10 +52,8 @@ fn pmu(tree: &Tree) -> Option<Fact<bool>> {
 fn drop_caches(tree: &Tree) -> Option<Fact<bool>> {
     let path = "/proc/sys/vm/drop_caches";
     let place = tree.place(path);
-    let allowed = match rustix::fs::access(&place, Access::EXISTS) {
-        Ok(()) => rustix::fs::access(&place, Access::WRITE_OK).is_ok(),
-        Err(_) => return None,
-    };
+    rustix::fs::access(&place, Access::EXISTS).ok()?;
+    let allowed = rustix::fs::access(&place, Access::WRITE_OK).is_ok();
     Some(Fact::new(allowed, format!("access(2) of {path}")))
 }
 

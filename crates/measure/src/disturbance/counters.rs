@@ -1,4 +1,7 @@
 //! A counter file of the kernel, opened once and read again and again.
+//!
+//! Parsed by hand: the `procfs` crate opens the file each time and parses all of it into new
+//! vectors and maps, every CPU of `/proc/stat` for one, where a visit needs up to three numbers.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -49,11 +52,6 @@ impl Counters {
     }
 }
 
-/// The value of `key value` in a file of such lines.
-pub(super) fn keyed(text: &str, key: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
-}
-
 /// Later minus earlier: unknown where either is, or where the counter went backwards.
 pub(super) fn difference(later: Option<u64>, earlier: Option<u64>) -> Option<u64> {
     later?.checked_sub(earlier?)
@@ -62,6 +60,7 @@ pub(super) fn difference(later: Option<u64>, earlier: Option<u64>) -> Option<u64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::tree::after;
 
     #[test]
     fn a_file_is_read_anew_each_time_and_whole() {
@@ -69,10 +68,11 @@ mod tests {
         let path = dir.path().join("stat");
         std::fs::write(&path, "intr 7\n").unwrap();
         let counters = Counters::open(&Tree::at(dir.path()), "/stat");
-        assert_eq!(counters.read(|text| keyed(text, "intr")), Some(7));
+        let interrupts = |text: &str| after(text, "intr ").map(str::to_owned);
+        assert_eq!(counters.read(interrupts).as_deref(), Some("7"));
         let long = format!("{}intr 8\n", "filler 1\n".repeat(5000));
         std::fs::write(&path, long).unwrap();
-        assert_eq!(counters.read(|text| keyed(text, "intr")), Some(8));
+        assert_eq!(counters.read(interrupts).as_deref(), Some("8"));
         assert_eq!(Counters::open(&Tree::at(dir.path()), "/none").read(|_| Some(1)), None);
     }
 
@@ -82,11 +82,5 @@ mod tests {
         assert_eq!(difference(Some(3), Some(5)), None);
         assert_eq!(difference(None, Some(5)), None);
         assert_eq!(difference(Some(5), None), None);
-    }
-
-    #[test]
-    fn a_key_is_matched_whole() {
-        assert_eq!(keyed("nr_throttled 4\nnr_throttled_more 5", "nr_throttled"), Some(4));
-        assert_eq!(keyed("nr_throttled_more 5", "nr_throttled"), None);
     }
 }

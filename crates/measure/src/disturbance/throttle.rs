@@ -6,9 +6,9 @@
 //! groups above its own, the kernel's `cpu.stat.local` (since 6.6) still tells how long this group
 //! was held back by any of them; without it, throttling is unknown.
 
-use super::counters::{Counters, difference, keyed};
-use crate::host::cgroup::{self, Controller};
-use crate::host::tree::Tree;
+use super::counters::{Counters, difference};
+use crate::host::cgroup;
+use crate::host::tree::{Tree, after};
 
 /// Where throttling can be read.
 #[derive(Debug)]
@@ -31,6 +31,11 @@ pub(crate) struct Count {
     pub(crate) quota_periods: Option<u64>,
 }
 
+impl Count {
+    const ZERO: Self =
+        Self { throttled_ns: Some(0), throttled_periods: Some(0), quota_periods: Some(0) };
+}
+
 impl Throttle {
     pub(crate) fn find(tree: &Tree) -> Self {
         let Some(cpu) = cgroup::controller(tree, "cpu") else {
@@ -43,52 +48,39 @@ impl Throttle {
             .filter(limited)
             .map(|level| Counters::open(tree, &format!("{level}/cpu.stat")))
             .collect();
-        match groups.is_empty() {
-            false => Self::Quotas { version: cpu.version, groups },
-            true if cgroup::sees_root(tree, &cpu) => Self::Unlimited,
-            true => Self::hidden(tree, &cpu),
+        match cpu.levels.first() {
+            _ if !groups.is_empty() => Self::Quotas { version: cpu.version, groups },
+            _ if cgroup::sees_root(tree, &cpu) => Self::Unlimited,
+            Some(own) => {
+                let local = Counters::open(tree, &format!("{own}/cpu.stat.local"));
+                Self::Hidden { version: cpu.version, local }
+            }
+            None => Self::Unknown,
         }
-    }
-
-    fn hidden(tree: &Tree, cpu: &Controller) -> Self {
-        let Some(own) = cpu.levels.first() else {
-            return Self::Unknown;
-        };
-        let local = Counters::open(tree, &format!("{own}/cpu.stat.local"));
-        Self::Hidden { version: cpu.version, local }
     }
 
     /// The counts now, a group an entry.
     pub(super) fn read(&self) -> Vec<Count> {
-        match self {
-            Self::Quotas { version, groups } => groups
-                .iter()
-                .map(|group| group.read(|text| Some(count(text, *version))).unwrap_or_default())
-                .collect(),
-            Self::Hidden { version, local } => {
-                vec![local.read(|text| Some(count(text, *version))).unwrap_or_default()]
-            }
-            Self::Unlimited | Self::Unknown => Vec::new(),
-        }
+        let (version, groups) = match self {
+            Self::Quotas { version, groups } => (*version, groups.as_slice()),
+            Self::Hidden { version, local } => (*version, std::slice::from_ref(local)),
+            Self::Unlimited | Self::Unknown => return Vec::new(),
+        };
+        let one = |group: &Counters| group.read(|text| Some(count(text, version)));
+        groups.iter().map(|group| one(group).unwrap_or_default()).collect()
     }
 
     /// What happened since the groups were made, of the group that was throttled longest.
     pub(crate) fn so_far(&self) -> Count {
         let now = self.read();
-        let never =
-            Count { throttled_ns: Some(0), throttled_periods: Some(0), quota_periods: Some(0) };
-        self.between(&now, &vec![never; now.len()])
+        self.between(&now, &vec![Count::ZERO; now.len()])
     }
 
     /// What happened between two readings: that of the group which was throttled longest (the
     /// nearest, where none was), and unknown if one of them is.
     pub(super) fn between(&self, later: &[Count], earlier: &[Count]) -> Count {
         if matches!(self, Self::Unlimited) {
-            return Count {
-                throttled_ns: Some(0),
-                throttled_periods: Some(0),
-                quota_periods: Some(0),
-            };
+            return Count::ZERO;
         }
         let deltas = later.iter().zip(earlier).map(|(later, earlier)| Count {
             throttled_ns: difference(later.throttled_ns, earlier.throttled_ns),
@@ -106,14 +98,15 @@ impl Throttle {
 
 /// Reads `cpu.stat`: version 1 counts nanoseconds, version 2 microseconds.
 fn count(text: &str, version: u32) -> Count {
+    let number = |key: &str| after(text, key)?.parse::<u64>().ok();
     let throttled_ns = if version == 1 {
-        keyed(text, "throttled_time")
+        number("throttled_time ")
     } else {
-        keyed(text, "throttled_usec").and_then(|us| us.checked_mul(1_000))
+        number("throttled_usec ").and_then(|us| us.checked_mul(1_000))
     };
     Count {
         throttled_ns,
-        throttled_periods: keyed(text, "nr_throttled"),
-        quota_periods: keyed(text, "nr_periods"),
+        throttled_periods: number("nr_throttled "),
+        quota_periods: number("nr_periods "),
     }
 }

@@ -1,13 +1,13 @@
 //! The counters around a visit: files of `/proc` and of the cgroup, kept open and read again.
 
 use fathom_record::Disturbance;
-use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use super::counters::{Counters, difference};
 use super::round::{RoundCounters, Usage, current_cpu};
 use super::throttle::{Count, Throttle};
+use crate::clock;
 use crate::host::cpuid::Cpuid;
-use crate::host::tree::Tree;
+use crate::host::tree::{Tree, after};
 
 /// Counters of a visit. Opening finds the files; a reading of all of them takes tens of
 /// microseconds, more on a machine with many CPUs, and so belongs around a visit only.
@@ -37,12 +37,11 @@ struct Member {
     scheduler: Counters,
 }
 
-/// The counters of one thread of a crew, and of its CPU.
+/// The counters of one thread, and of its CPU.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfMember {
+struct OfThread {
     scheduler: Option<Scheduler>,
-    steal_ticks: Option<u64>,
-    interrupt_ticks: Option<u64>,
+    times: Times,
 }
 
 /// All counters at one moment.
@@ -59,11 +58,9 @@ struct Reading {
 /// The counters that cost a file each.
 #[derive(Clone, Debug, Default)]
 struct Dear {
-    scheduler: Option<Scheduler>,
+    own: OfThread,
     children: Vec<Option<Scheduler>>,
-    crew: Vec<OfMember>,
-    steal_ticks: Option<u64>,
-    interrupt_ticks: Option<u64>,
+    crew: Vec<OfThread>,
     throttle: Vec<Count>,
     pressure_us: Option<u64>,
 }
@@ -154,15 +151,22 @@ impl VisitCounters {
         let now = Reading { dear, ..self.cheap() };
         let delta = now.as_round().since(&self.mark.as_round());
         let (late, early) = (&now.dear, &self.mark.dear);
-        let crew = Worst::between(late, early);
-        let nanoseconds =
-            |ticks: Option<u64>| ticks?.checked_mul(1_000_000_000)?.checked_div(self.ticks_per_s);
-        let steal = difference(late.steal_ticks, early.steal_ticks).max(crew.steal_ticks);
-        let interrupt =
-            difference(late.interrupt_ticks, early.interrupt_ticks).max(crew.interrupt_ticks);
+        // Of what takes time from one of a crew, only the worst counts: the others wait for it.
+        let crew = || late.crew.iter().zip(&early.crew);
+        let threads = || std::iter::once((&late.own, &early.own)).chain(crew());
+        let worst_ns = |ticks: fn(&Times) -> Option<u64>| {
+            threads()
+                .filter_map(|(late, early)| difference(ticks(&late.times), ticks(&early.times)))
+                .max()?
+                .checked_mul(1_000_000_000)?
+                .checked_div(self.ticks_per_s)
+        };
+        let waited = |(late, early): (&OfThread, &OfThread)| {
+            Scheduler::waited_ns(late.scheduler, early.scheduler)
+        };
         let throttle = self.throttle.between(&late.throttle, &early.throttle);
         let pressure_us = difference(late.pressure_us, early.pressure_us);
-        let own_wait = Scheduler::waited_ns(late.scheduler, early.scheduler);
+        let crew_wait = crew().filter_map(waited).max().unwrap_or(0);
         let pairs = late.children.iter().zip(&early.children);
         let theirs: u64 =
             pairs.filter_map(|(late, early)| Scheduler::waited_ns(*late, *early)).sum();
@@ -176,9 +180,9 @@ impl VisitCounters {
             slow_rounds: 0,
             wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
             cpu_ns: now.cpu_ns_since(&self.mark),
-            run_queue_ns: own_wait.map(|own| (own + theirs).max(crew.waited_ns.unwrap_or(0))),
-            steal_ns: nanoseconds(steal.filter(|_| self.steal_is_told)),
-            interrupt_ns: nanoseconds(interrupt),
+            run_queue_ns: waited((&late.own, &early.own)).map(|own| (own + theirs).max(crew_wait)),
+            steal_ns: worst_ns(|times| times.steal).filter(|_| self.steal_is_told),
+            interrupt_ns: worst_ns(|times| times.interrupt),
             throttled_ns: throttle.throttled_ns,
             throttled_periods: throttle.throttled_periods,
             quota_periods: throttle.quota_periods,
@@ -187,22 +191,14 @@ impl VisitCounters {
     }
 
     fn dear(&self) -> Dear {
-        let times_of = |cpu| self.machine.read(|text| Times::parse(text, cpu));
-        let times = times_of(self.cpu);
-        let member = |member: &Member| {
-            let times = times_of(member.cpu);
-            OfMember {
-                scheduler: member.scheduler.read(Scheduler::parse),
-                steal_ticks: times.and_then(|times| times.steal),
-                interrupt_ticks: times.and_then(|times| times.interrupt),
-            }
+        let thread = |cpu, scheduler: &Counters| OfThread {
+            times: self.machine.read(|text| Times::parse(text, cpu)).unwrap_or_default(),
+            scheduler: scheduler.read(Scheduler::parse),
         };
         Dear {
-            crew: self.crew.iter().map(member).collect(),
-            scheduler: self.scheduler.read(Scheduler::parse),
+            own: thread(self.cpu, &self.scheduler),
+            crew: self.crew.iter().map(|member| thread(member.cpu, &member.scheduler)).collect(),
             children: self.children_scheduler.iter().map(|it| it.read(Scheduler::parse)).collect(),
-            steal_ticks: times.and_then(|times| times.steal),
-            interrupt_ticks: times.and_then(|times| times.interrupt),
             throttle: self.throttle.read(),
             pressure_us: self.pressure.read(pressure_us),
         }
@@ -214,8 +210,8 @@ impl Reading {
         let children = Usage::of(libc::RUSAGE_CHILDREN);
         Self {
             usage: Usage::of(libc::RUSAGE_SELF),
-            cpu_ns: clock_ns(ClockId::ProcessCPUTime) + children.cpu_ns,
-            wall_ns: clock_ns(ClockId::MonotonicRaw),
+            cpu_ns: cpu_clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID) + children.cpu_ns,
+            wall_ns: clock::monotonic_raw_ns(),
             crew_cpu_ns: Vec::new(),
             dear: Dear::default(),
         }
@@ -234,31 +230,6 @@ impl Reading {
     }
 }
 
-/// What took most from one of a crew.
-#[derive(Clone, Copy, Debug, Default)]
-struct Worst {
-    waited_ns: Option<u64>,
-    steal_ticks: Option<u64>,
-    interrupt_ticks: Option<u64>,
-}
-
-impl Worst {
-    fn between(late: &Dear, early: &Dear) -> Self {
-        let pairs = || late.crew.iter().zip(&early.crew);
-        Self {
-            waited_ns: pairs()
-                .filter_map(|(late, early)| Scheduler::waited_ns(late.scheduler, early.scheduler))
-                .max(),
-            steal_ticks: pairs()
-                .filter_map(|(late, early)| difference(late.steal_ticks, early.steal_ticks))
-                .max(),
-            interrupt_ticks: pairs()
-                .filter_map(|(late, early)| difference(late.interrupt_ticks, early.interrupt_ticks))
-                .max(),
-        }
-    }
-}
-
 /// The id of the CPU-time clock of a thread of this process: its number, inverted, before three
 /// bits that say "of a thread" and "as the scheduler counts" (the kernel's `CPUCLOCK_` macros).
 fn thread_clock(thread: u32) -> libc::clockid_t {
@@ -267,17 +238,12 @@ fn thread_clock(thread: u32) -> libc::clockid_t {
     (!(thread as libc::clockid_t) << 3) | OF_THREAD | SCHEDULER
 }
 
-/// The CPU time by the id of a clock of another process or thread; 0 once that is gone.
+/// The CPU time by the id of a clock of a process or thread; 0 once that is gone.
 fn cpu_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes one timespec to a valid place, or fails.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn clock_ns(clock: ClockId) -> u64 {
-    let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-    u64::try_from(tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(tv_nsec).unwrap_or(0)
 }
 
 /// The first two fields of `schedstat`.
@@ -304,12 +270,11 @@ impl Scheduler {
 
 /// `some … total=` of a pressure file, in microseconds.
 fn pressure_us(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with("some "))?;
-    line.rsplit_once("total=")?.1.trim().parse().ok()
+    after(text, "some ")?.rsplit_once("total=")?.1.parse().ok()
 }
 
 /// Ticks of one CPU in `/proc/stat`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Times {
     interrupt: Option<u64>,
     steal: Option<u64>,
@@ -317,14 +282,13 @@ struct Times {
 
 impl Times {
     fn parse(text: &str, cpu: u32) -> Option<Self> {
-        let name = format!("cpu{cpu}");
-        let line = text.lines().find_map(|line| line.strip_prefix(&name)?.strip_prefix(' '))?;
         // user nice system idle iowait irq softirq steal …, proc_stat(5).
-        let fields: Vec<Option<u64>> =
-            line.split_whitespace().map(|field| field.parse().ok()).collect();
-        let field = |index: usize| fields.get(index).copied().flatten();
-        let interrupt = || field(5)?.checked_add(field(6)?);
-        Some(Self { interrupt: interrupt(), steal: field(7) })
+        let columns = after(text, &format!("cpu{cpu} "))?.split_whitespace().skip(5);
+        let mut columns = columns.map(|column| column.parse::<u64>().ok());
+        let mut next = || columns.next().flatten();
+        let (irq, softirq, steal) = (next(), next(), next());
+        let interrupt = irq.zip(softirq).and_then(|(irq, softirq)| irq.checked_add(softirq));
+        Some(Self { interrupt, steal })
     }
 }
 

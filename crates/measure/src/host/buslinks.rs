@@ -16,9 +16,8 @@ const LANES_MAX: u32 = 32;
 pub(super) fn read(tree: &Tree, host: &mut Host) {
     let links: Vec<BusLink> =
         tree.names(FOLDER).into_iter().filter_map(|name| link(tree, name)).collect();
-    let links = (!links.is_empty())
-        .then(|| Fact::new(links, format!("{FOLDER}/*/{{current,max}}_link_{{speed,width}}")));
-    host.links = keep(host, "links", links).unwrap_or_default();
+    let origin = format!("{FOLDER}/*/{{current,max}}_link_{{speed,width}}");
+    keep!(host.links, Fact::unless_empty(links, origin));
 }
 
 fn link(tree: &Tree, name: String) -> Option<BusLink> {

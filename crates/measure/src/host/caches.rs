@@ -7,12 +7,11 @@ use super::tree::{Fact, Tree, keep};
 use super::{Sources, cpulist, first_cpu};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
-    let told = || {
+    let by_cpuid = || {
         let caches = sources.cpuid.as_ref()?.caches.clone();
-        (!caches.is_empty()).then(|| Fact::new(caches, "cpuid leaf 4 or 0x8000001d"))
+        Fact::unless_empty(caches, "cpuid leaf 4 or 0x8000001d")
     };
-    let caches = by_kernel(&sources.tree, first_cpu(host)).or_else(told);
-    host.cpu.caches = keep(host, "cpu.caches", caches).unwrap_or_default();
+    keep!(host.cpu.caches, by_kernel(&sources.tree, first_cpu(host)).or_else(by_cpuid));
 }
 
 fn by_kernel(tree: &Tree, cpu: u32) -> Option<Fact<Vec<Cache>>> {
@@ -22,7 +21,7 @@ fn by_kernel(tree: &Tree, cpu: u32) -> Option<Fact<Vec<Cache>>> {
     let mut caches: Vec<Cache> =
         indices.filter_map(|name| cache(tree, &format!("{folder}/{name}"))).collect();
     caches.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
-    (!caches.is_empty()).then(|| Fact::new(caches, format!("{folder}/index*")))
+    Fact::unless_empty(caches, format!("{folder}/index*"))
 }
 
 /// One cache. Without a size (some firmware of ARM boards tells none) it is left out.

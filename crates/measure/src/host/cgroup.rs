@@ -8,7 +8,7 @@
 use fathom_record::Host;
 
 use super::cpulist;
-use super::tree::{Fact, Tree, keep};
+use super::tree::{Fact, Tree, after, keep};
 
 const MEMBERSHIP: &str = "/proc/self/cgroup";
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -45,21 +45,18 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
         return;
     };
     if let Some((version, path)) = membership(&members, "cpu") {
-        host.cgroup.version = keep(host, "cgroup.version", Some(Fact::new(version, MEMBERSHIP)));
-        host.cgroup.path = keep(host, "cgroup.path", Some(Fact::new(path, MEMBERSHIP)));
+        keep!(host.cgroup.version, Some(Fact::new(version, MEMBERSHIP)));
+        keep!(host.cgroup.path, Some(Fact::new(path, MEMBERSHIP)));
     }
     let cpu = controller(tree, "cpu");
     let quota = cpu.and_then(|cpu| tightest(&cpu, |level| quota(tree, cpu.version, level)));
-    host.cgroup.cpu_quota = keep(host, "cgroup.cpu_quota", quota);
+    keep!(host.cgroup.cpu_quota, quota);
     let memory = controller(tree, "memory");
-    let limit = memory.and_then(|memory| memory_limit(tree, &memory));
-    host.cgroup.memory_limit_bytes = keep(host, "cgroup.memory_limit_bytes", limit);
-    let cpus = controller(tree, "cpuset").and_then(|cpuset| allowed_cpus(tree, &cpuset));
-    host.cgroup.cpus = keep(host, "cgroup.cpus", cpus).unwrap_or_default();
+    keep!(host.cgroup.memory_limit_bytes, memory.and_then(|memory| memory_limit(tree, &memory)));
+    let cpuset = controller(tree, "cpuset");
+    keep!(host.cgroup.cpus, cpuset.and_then(|cpuset| allowed_cpus(tree, &cpuset)));
     let pids = controller(tree, "pids");
-    let pids =
-        pids.and_then(|pids| tightest(&pids, |level| number(tree, &format!("{level}/pids.max"))));
-    host.cgroup.pids_max = keep(host, "cgroup.pids_max", pids);
+    keep!(host.cgroup.pids_max, pids.and_then(|pids| lowest(tree, &pids, "pids.max")));
 }
 
 /// The smallest of the limits on the way; `None` where there is none.
@@ -71,9 +68,9 @@ fn tightest<T: PartialOrd>(
     limits.reduce(|a, b| if b.value < a.value { b } else { a })
 }
 
-/// A limit in a file of its own; `max` and negative numbers are none.
-fn number(tree: &Tree, path: &str) -> Option<Fact<u64>> {
-    tree.fact(path)?.and_then(|text| text.parse().ok())
+/// The smallest of the limits in a file of each level; `max` and negative numbers are none.
+fn lowest(tree: &Tree, controller: &Controller, file: &str) -> Option<Fact<u64>> {
+    tightest(controller, |level| tree.number(&format!("{level}/{file}")))
 }
 
 /// CPUs' worth of time a level's quota allows; `None` where it sets no limit.
@@ -94,21 +91,17 @@ pub(crate) fn quota(tree: &Tree, version: u32, level: &str) -> Option<Fact<f64>>
 }
 
 fn memory_limit(tree: &Tree, memory: &Controller) -> Option<Fact<u64>> {
-    let limited = |fact: &Fact<u64>| fact.value < MEMORY_NONE_BYTES;
-    if memory.version == 2 {
-        return tightest(memory, |level| number(tree, &format!("{level}/memory.max")))
-            .filter(limited);
-    }
-    let path = format!("{}/memory.stat", memory.levels.first()?);
-    let whole_way = tree.text(&path).and_then(|text| {
-        let told = text.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "))?;
-        Some(Fact::new(told.trim().parse().ok()?, format!("{path}: hierarchical_memory_limit")))
-    });
-    whole_way
-        .or_else(|| {
-            tightest(memory, |level| number(tree, &format!("{level}/memory.limit_in_bytes")))
-        })
-        .filter(limited)
+    let limit = if memory.version == 2 {
+        lowest(tree, memory, "memory.max")
+    } else {
+        let path = format!("{}/memory.stat", memory.levels.first()?);
+        let whole_way = tree.text(&path).and_then(|text| {
+            let limit = after(&text, "hierarchical_memory_limit ")?.parse().ok()?;
+            Some(Fact::new(limit, format!("{path}: hierarchical_memory_limit")))
+        });
+        whole_way.or_else(|| lowest(tree, memory, "memory.limit_in_bytes"))
+    };
+    limit.filter(|fact| fact.value < MEMORY_NONE_BYTES)
 }
 
 /// The cpuset in force; only the nearest level that says so counts, for it is within those above.
@@ -119,8 +112,7 @@ fn allowed_cpus(tree: &Tree, cpuset: &Controller) -> Option<Fact<Vec<u32>>> {
         ["cpuset.cpus.effective", "cpuset.cpus"]
     };
     let files = cpuset.levels.iter().flat_map(|level| names.map(|name| format!("{level}/{name}")));
-    let some = |text: String| cpulist::parse(&text).filter(|cpus| !cpus.is_empty());
-    files.filter_map(|path| tree.fact(&path)?.and_then(some)).next()
+    files.filter_map(|path| cpulist::read(tree, &path)).next()
 }
 
 /// Whether the highest level that can be seen is the hierarchy's own root, above which there is

@@ -32,46 +32,37 @@ const FLAGS: &[&str] = &[
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let (info, cpu) = (&sources.cpuinfo, first_cpu(host));
-    let x86 = |key: &str| info.of(cpu, key);
-    host.cpu.architecture =
-        keep(host, "cpu.architecture", architecture(sources)).unwrap_or_default();
-    host.cpu.model = keep(host, "cpu.model", model(sources, cpu)).unwrap_or_default();
-    let told = sources.cpuid.as_ref();
-    let vendor = x86("vendor_id")
+    let line = |key: &str| info.of(cpu, key);
+    let by_uname = || sources.uname(|name| name.machine(), "uname(2): machine");
+    keep!(host.cpu.architecture, sources.tree.fact("/proc/sys/kernel/arch").or_else(by_uname));
+    keep!(host.cpu.model, model(sources, cpu));
+    let cpuid = sources.cpuid.as_ref();
+    let vendor = line("vendor_id")
         .or_else(|| arm(sources, cpu).map(|arm| arm.map(|(maker, _)| maker_name(maker))))
-        .or_else(|| Some(Fact::new(told?.vendor.clone()?, "cpuid leaf 0")));
-    host.cpu.vendor = keep(host, "cpu.vendor", vendor);
+        .or_else(|| Some(Fact::new(cpuid?.vendor.clone()?, "cpuid leaf 0")));
+    keep!(host.cpu.vendor, vendor);
     let numbers = |x86_key: &str, arm_key: &str, by_cpuid: Option<u32>| {
         [x86_key, arm_key]
             .iter()
-            .find_map(|key| info.of(cpu, key)?.and_then(|text| number(&text)))
+            .find_map(|key| line(key)?.and_then(|text| number(&text)))
             .or_else(|| Some(Fact::new(by_cpuid?, "cpuid leaf 1")))
     };
-    let family = numbers("cpu family", "CPU implementer", told.and_then(|told| told.family));
-    let model = numbers("model", "CPU part", told.and_then(|told| told.model_number));
-    let stepping = numbers("stepping", "CPU revision", told.and_then(|told| told.stepping));
-    host.cpu.family = keep(host, "cpu.family", family);
-    host.cpu.model_number = keep(host, "cpu.model_number", model);
-    host.cpu.stepping = keep(host, "cpu.stepping", stepping);
+    let family = cpuid.and_then(|cpuid| cpuid.family);
+    keep!(host.cpu.family, numbers("cpu family", "CPU implementer", family));
+    let model = cpuid.and_then(|cpuid| cpuid.model_number);
+    keep!(host.cpu.model_number, numbers("model", "CPU part", model));
+    let stepping = cpuid.and_then(|cpuid| cpuid.stepping);
+    keep!(host.cpu.stepping, numbers("stepping", "CPU revision", stepping));
     let revision = format!("/sys/devices/system/cpu/cpu{cpu}/microcode/version");
-    let microcode = x86("microcode").or_else(|| sources.tree.fact(&revision));
-    host.cpu.microcode = keep(host, "cpu.microcode", microcode);
-    let flags = x86("flags").or_else(|| x86("Features")).map(|fact| fact.map(|text| chosen(&text)));
-    let flags = flags.filter(|flags| !flags.value.is_empty());
-    host.cpu.flags = keep(host, "cpu.flags", flags).unwrap_or_default();
+    keep!(host.cpu.microcode, line("microcode").or_else(|| sources.tree.fact(&revision)));
+    let flags = line("flags").or_else(|| line("Features"));
+    keep!(host.cpu.flags, flags.and_then(|fact| fact.and_then(|text| chosen(&text))));
 }
 
-fn chosen(text: &str) -> Vec<String> {
-    let told: Vec<&str> = text.split_whitespace().collect();
-    FLAGS.iter().filter(|flag| told.contains(flag)).map(|flag| (*flag).to_owned()).collect()
-}
-
-fn architecture(sources: &Sources) -> Option<Fact<String>> {
-    let live = || {
-        let machine = rustix::system::uname().machine().to_string_lossy().into_owned();
-        (sources.live && !machine.is_empty()).then(|| Fact::new(machine, "uname(2): machine"))
-    };
-    sources.tree.fact("/proc/sys/kernel/arch").or_else(live)
+fn chosen(text: &str) -> Option<Vec<String>> {
+    let all: Vec<&str> = text.split_whitespace().collect();
+    let known = FLAGS.iter().filter(|flag| all.contains(flag)).map(|flag| (*flag).to_owned());
+    Some(known.collect()).filter(|flags: &Vec<String>| !flags.is_empty())
 }
 
 /// The model's name. ARM tells numbers only; a name for them is in the kernel's and util-linux's

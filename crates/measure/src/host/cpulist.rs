@@ -1,8 +1,15 @@
 //! The kernel's lists of CPUs: `0-3,8,10-11`.
 
+use super::tree::{Fact, Tree};
+
 /// Above any CPU number a kernel can have (`NR_CPUS` ends at 8192); a list that says more is junk,
 /// and must not make us take memory for it.
 const CPU_MAX: u32 = 65_535;
+
+/// The CPUs a file lists; absent where it lists none.
+pub(crate) fn read(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
+    tree.value(path, parse).filter(|cpus| !cpus.value.is_empty())
+}
 
 /// The CPUs of a list, in order and once each; `None` where the text is no such list. Empty text
 /// is the empty list.

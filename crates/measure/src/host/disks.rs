@@ -8,8 +8,7 @@
 use fathom_record::Host;
 use fathom_record::host::Disk;
 
-use super::topology::flag;
-use super::tree::{Fact, Tree, bracketed, keep};
+use super::tree::{Fact, Tree, bracketed, flag, keep};
 
 const FOLDER: &str = "/sys/block";
 
@@ -19,8 +18,7 @@ const SIZE_UNIT_BYTES: u64 = 512;
 pub(super) fn read(tree: &Tree, host: &mut Host) {
     let disks: Vec<Disk> =
         tree.names(FOLDER).into_iter().filter_map(|name| disk(tree, name)).collect();
-    let disks = (!disks.is_empty()).then(|| Fact::new(disks, format!("{FOLDER}/*")));
-    host.disks = keep(host, "disks", disks).unwrap_or_default();
+    keep!(host.disks, Fact::unless_empty(disks, format!("{FOLDER}/*")));
 }
 
 fn disk(tree: &Tree, name: String) -> Option<Disk> {

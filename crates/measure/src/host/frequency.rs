@@ -4,8 +4,7 @@
 
 use fathom_record::Host;
 
-use super::topology::flag;
-use super::tree::{Fact, Tree, keep};
+use super::tree::{Fact, Tree, flag, keep};
 use super::{Sources, first_cpu};
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -16,30 +15,20 @@ const HZ_PLAUSIBLE: std::ops::Range<f64> = 1e6..1e11;
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let (tree, cpu) = (&sources.tree, first_cpu(host));
     let policy = format!("{CPUS}/cpu{cpu}/cpufreq");
-    let governor = tree.fact(&format!("{policy}/scaling_governor"));
-    host.cpu.governor = keep(host, "cpu.governor", governor);
-    let driver = tree.fact(&format!("{policy}/scaling_driver"));
-    host.cpu.frequency_driver = keep(host, "cpu.frequency_driver", driver);
-    host.cpu.boost = keep(host, "cpu.boost", boost(tree, &policy));
-    host.cpu.base_hz = keep(host, "cpu.base_hz", base(sources, cpu, &policy, &host.cpu.model));
-    host.cpu.boost_hz = keep(host, "cpu.boost_hz", highest(sources, &policy, host.cpu.boost));
+    keep!(host.cpu.governor, tree.fact(&format!("{policy}/scaling_governor")));
+    keep!(host.cpu.frequency_driver, tree.fact(&format!("{policy}/scaling_driver")));
+    keep!(host.cpu.boost, boost(tree, &policy));
+    let base = base(sources, cpu, &policy, &host.cpu.model);
+    keep!(host.cpu.base_hz, base.clone());
+    let highest = highest(sources, &policy, host.cpu.boost);
+    keep!(host.cpu.boost_hz, highest.clone());
     let counter = counter(sources);
-    host.cpu.tsc_hz = keep(host, "cpu.tsc_hz", counter.clone());
-    let base = || Some(Fact::new(host.cpu.base_hz?, host.origins.get("cpu.base_hz")?.clone()));
+    keep!(host.cpu.tsc_hz, counter.clone());
     // On ARM the counter's rate has nothing to do with the cores', and where no facility for
     // boost exists the highest rate is the nominal one.
-    let nominal = if arm(host) { unboosted(host) } else { counter };
-    let rate = base().or(nominal);
-    host.cpu.hz = keep(host, "cpu.hz", rate);
-}
-
-fn arm(host: &Host) -> bool {
-    host.cpu.architecture == "aarch64"
-}
-
-fn unboosted(host: &Host) -> Option<Fact<f64>> {
-    let highest = host.cpu.boost_hz.filter(|_| host.cpu.boost.is_none())?;
-    Some(Fact::new(highest, host.origins.get("cpu.boost_hz")?.clone()))
+    let arm = host.cpu.architecture == "aarch64";
+    let nominal = if arm { highest.filter(|_| host.cpu.boost.is_none()) } else { counter };
+    keep!(host.cpu.hz, base.or(nominal));
 }
 
 fn plausible(fact: Fact<f64>) -> Option<Fact<f64>> {
@@ -48,12 +37,10 @@ fn plausible(fact: Fact<f64>) -> Option<Fact<f64>> {
 
 /// A rate from a file, in units of so many hertz.
 fn rate(tree: &Tree, path: &str, unit_hz: f64) -> Option<Fact<f64>> {
-    tree.fact(path)?
-        .and_then(|text| Some(text.parse::<u32>().ok()? as f64 * unit_hz))
-        .and_then(plausible)
+    plausible(tree.number::<u32>(path)?.map(|units| f64::from(units) * unit_hz))
 }
 
-fn told(hz: Option<f64>, leaf: &str) -> Option<Fact<f64>> {
+fn by_cpuid(hz: Option<f64>, leaf: &str) -> Option<Fact<f64>> {
     plausible(Fact::new(hz?, leaf))
 }
 
@@ -61,7 +48,7 @@ fn told(hz: Option<f64>, leaf: &str) -> Option<Fact<f64>> {
 /// says it the other way round.
 fn boost(tree: &Tree, policy: &str) -> Option<Fact<bool>> {
     let no_turbo = format!("{CPUS}/intel_pstate/no_turbo");
-    let allowed = |path: &str| tree.fact(path)?.and_then(|text| flag(&text));
+    let allowed = |path: &str| tree.value(path, flag);
     allowed(&format!("{policy}/boost"))
         .or_else(|| allowed(&format!("{CPUS}/cpufreq/boost")))
         .or_else(|| Some(allowed(&no_turbo)?.map(|off| !off)))
@@ -71,7 +58,7 @@ fn base(sources: &Sources, cpu: u32, policy: &str, model: &str) -> Option<Fact<f
     let tree = &sources.tree;
     rate(tree, &format!("{policy}/base_frequency"), 1e3)
         .or_else(|| rate(tree, &format!("{CPUS}/cpu{cpu}/acpi_cppc/nominal_freq"), 1e6))
-        .or_else(|| told(sources.cpuid.as_ref()?.base_hz, "cpuid leaf 0x16"))
+        .or_else(|| by_cpuid(sources.cpuid.as_ref()?.base_hz, "cpuid leaf 0x16"))
         .or_else(|| plausible(Fact::new(branded(model)?, "rate in the model name")))
 }
 
@@ -91,13 +78,13 @@ fn branded(model: &str) -> Option<f64> {
 fn highest(sources: &Sources, policy: &str, boost: Option<bool>) -> Option<Fact<f64>> {
     let limit = || rate(&sources.tree, &format!("{policy}/cpuinfo_max_freq"), 1e3);
     let by_driver = if boost == Some(false) { None } else { limit() };
-    by_driver.or_else(|| told(sources.cpuid.as_ref()?.boost_hz, "cpuid leaf 0x16"))
+    by_driver.or_else(|| by_cpuid(sources.cpuid.as_ref()?.boost_hz, "cpuid leaf 0x16"))
 }
 
 fn counter(sources: &Sources) -> Option<Fact<f64>> {
     let cpuid = sources.cpuid.as_ref()?;
-    told(cpuid.tsc_hz_by_hypervisor, "cpuid leaf 0x40000010")
-        .or_else(|| told(cpuid.tsc_hz, "cpuid leaf 0x15"))
+    by_cpuid(cpuid.tsc_hz_by_hypervisor, "cpuid leaf 0x40000010")
+        .or_else(|| by_cpuid(cpuid.tsc_hz, "cpuid leaf 0x15"))
 }
 
 #[cfg(test)]

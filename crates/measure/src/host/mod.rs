@@ -17,21 +17,23 @@ pub(crate) mod cpulist;
 mod disks;
 mod frequency;
 mod kernel;
-mod memory;
+pub(crate) mod memory;
 mod network;
 mod smbios;
 mod topology;
 pub(crate) mod tree;
 mod virtualization;
 
+use std::ffi::CStr;
 use std::path::PathBuf;
 
 use fathom_record::Host;
+use rustix::system::{Uname, uname};
 
 pub use self::cgroup::Controller;
 use self::cpuid::Cpuid;
 use self::cpuinfo::CpuInfo;
-use self::tree::Tree;
+use self::tree::{Fact, Tree};
 
 /// Reads the facts of a machine: of this one, or of one whose files lie in a folder.
 #[derive(Clone, Debug)]
@@ -46,6 +48,14 @@ struct Sources {
     cpuinfo: CpuInfo,
     cpuid: Option<Cpuid>,
     live: bool,
+}
+
+impl Sources {
+    /// A name uname(2) gives, which is this machine's and of no tree of files.
+    fn uname(&self, name: fn(&Uname) -> &CStr, origin: &str) -> Option<Fact<String>> {
+        let name = self.live.then(|| name(&uname()).to_string_lossy().into_owned())?;
+        Fact::unless_empty(name, origin)
+    }
 }
 
 /// The facts of this machine, as seen by the calling thread.

@@ -3,8 +3,7 @@
 use fathom_record::Host;
 use fathom_record::host::NetworkLink;
 
-use super::topology::flag;
-use super::tree::{Fact, Tree, keep};
+use super::tree::{Fact, Tree, after, flag, keep};
 
 const FOLDER: &str = "/sys/class/net";
 
@@ -14,8 +13,7 @@ const LOOPBACK: u32 = 772;
 pub(super) fn read(tree: &Tree, host: &mut Host) {
     let links: Vec<NetworkLink> =
         tree.names(FOLDER).into_iter().filter_map(|name| link(tree, name)).collect();
-    let links = (!links.is_empty()).then(|| Fact::new(links, format!("{FOLDER}/*")));
-    host.network = keep(host, "network", links).unwrap_or_default();
+    keep!(host.network, Fact::unless_empty(links, format!("{FOLDER}/*")));
 }
 
 fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
@@ -41,7 +39,7 @@ fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
 
 fn driver(tree: &Tree, folder: &str) -> Option<String> {
     let text = tree.text(&format!("{folder}/device/uevent"))?;
-    let name = text.lines().find_map(|line| line.strip_prefix("DRIVER="))?.trim();
+    let name = after(&text, "DRIVER=")?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 

@@ -3,6 +3,10 @@
 //! Offsets and encodings are those of DMTF DSP0134, version 3.7, section 7.18. Every read is
 //! checked against the structure's own length, which older firmware makes shorter, and against the
 //! table's, which a broken one may overrun.
+//!
+//! Not `smbios-lib` (0.9.4): it would replace 50 lines here, the walk over the table, by 25,000 and
+//! ten CPU seconds of a release build. Not `dmidecode` (1.0.1): it needs the entry point as well,
+//! drops a module whose strings are damaged, and knows neither HBM3 nor the extended rate.
 
 use fathom_record::host::MemoryModule;
 
@@ -18,7 +22,7 @@ pub(crate) fn modules(table: &[u8]) -> Vec<MemoryModule> {
     let mut modules = Vec::new();
     let mut rest = table;
     while let Some((structure, after)) = next(rest) {
-        match structure.kind() {
+        match structure.formatted[0] {
             MEMORY_DEVICE => modules.extend(module(&structure)),
             END_OF_TABLE => break,
             _ => {}
@@ -48,22 +52,18 @@ fn next(table: &[u8]) -> Option<(Structure<'_>, &[u8])> {
 }
 
 impl Structure<'_> {
-    fn kind(&self) -> u8 {
-        self.formatted[0]
-    }
-
     fn byte(&self, offset: usize) -> Option<u8> {
         self.formatted.get(offset).copied()
     }
 
     fn word(&self, offset: usize) -> Option<u16> {
-        let bytes = self.formatted.get(offset..offset + 2)?;
-        Some(u16::from_le_bytes(bytes.try_into().ok()?))
+        Some(u16::from_le_bytes([self.byte(offset)?, self.byte(offset + 1)?]))
     }
 
-    fn double(&self, offset: usize) -> Option<u32> {
-        let bytes = self.formatted.get(offset..offset + 4)?;
-        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    /// A double word whose top bit is reserved; 0 is unknown.
+    fn extended(&self, offset: usize) -> Option<u32> {
+        let high = self.word(offset + 2)? & 0x7fff;
+        Some(u32::from(self.word(offset)?) | u32::from(high) << 16).filter(|&value| value > 0)
     }
 
     /// The string whose number, from 1, stands at an offset; 0 is no string.
@@ -88,16 +88,14 @@ fn module(device: &Structure<'_>) -> Option<MemoryModule> {
 }
 
 fn size_bytes(device: &Structure<'_>) -> Option<u64> {
-    match device.word(0x0c)? {
-        0 | 0xffff => None,
-        // Too large for the field: MiB in the extended one, whose top bit is reserved.
-        0x7fff => {
-            Some(u64::from(device.double(0x1c)? & 0x7fff_ffff) << 20).filter(|&size| size > 0)
-        }
+    let bytes = match device.word(0x0c)? {
+        0xffff => None,
+        // Too large for the field: MiB in the extended one.
+        0x7fff => Some(u64::from(device.extended(0x1c)?) << 20),
         size if size & 0x8000 != 0 => Some(u64::from(size & 0x7fff) << 10),
         size => Some(u64::from(size) << 20),
-    }
-    .filter(|&size| size > 0)
+    };
+    bytes.filter(|&bytes| bytes > 0)
 }
 
 /// The rate the module runs at, in MT/s. The rate it could run at is another field, and no
@@ -105,7 +103,7 @@ fn size_bytes(device: &Structure<'_>) -> Option<u64> {
 fn configured(device: &Structure<'_>) -> Option<u32> {
     match device.word(0x20)? {
         0 => None,
-        0xffff => device.double(0x58).map(|rate| rate & 0x7fff_ffff).filter(|&rate| rate > 0),
+        0xffff => device.extended(0x58),
         rate => Some(u32::from(rate)),
     }
 }
@@ -194,7 +192,8 @@ mod tests {
 
     #[test]
     fn small_and_fast_modules_use_the_other_encodings() {
-        let rate = 10_000_u32.to_le_bytes();
+        let reserved_bit = 1 << 31;
+        let rate = (10_000_u32 | reserved_bit).to_le_bytes();
         let at: &[(usize, &[u8])] = &[(0x0c, &[0x00, 0x82]), (0x20, &[0xff, 0xff]), (0x58, &rate)];
         let found = modules(&structure(17, 0x5c, at, &[]));
         assert_eq!((found[0].size_bytes, found[0].transfers_per_s), (512 << 10, Some(1e10)));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, keep};
+use super::tree::{Fact, Tree, after, flag, keep};
 use super::{Sources, cpulist};
 use crate::affinity;
 
@@ -13,27 +13,19 @@ const CPUS: &str = "/sys/devices/system/cpu";
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let tree = &sources.tree;
-    let online = online(sources);
-    let cpus = keep(host, "cpu.logical", online).unwrap_or_default();
-    host.cpu.logical = u32::try_from(cpus.len()).unwrap_or(0);
-    // Without /proc the system call tells of the first 1024 CPUs.
-    let asked = || {
-        let cpus = if sources.live { affinity::allowed() } else { Vec::new() };
-        (!cpus.is_empty()).then(|| Fact::new(cpus, "sched_getaffinity"))
-    };
-    let allowed = allowed(tree, &cpus).or_else(asked);
-    host.cpu.allowed = keep(host, "cpu.allowed", allowed).unwrap_or_default();
+    let online = cpulist::read(tree, &format!("{CPUS}/online")).or_else(|| sources.cpuinfo.cpus());
+    let cpus = online.as_ref().map_or(Vec::new(), |fact| fact.value.clone());
+    keep!(host.cpu.logical, online.and_then(|fact| fact.and_then(|cpus| count(cpus.len()))));
+    // Without /proc the system call shows the first 1024 CPUs.
+    let asked = || Fact::unless_empty(affinity::allowed(), "sched_getaffinity");
+    keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(|| sources.live.then(asked)?));
     groups(sources, host, &cpus);
-    host.cpu.kinds = keep(host, "cpu.kinds", kinds(tree, &cpus)).unwrap_or_default();
-    host.cpu.numa = keep(host, "cpu.numa", nodes(tree)).unwrap_or_default();
+    keep!(host.cpu.kinds, kinds(tree, &cpus));
+    keep!(host.cpu.numa, nodes(tree));
 }
 
-fn list(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
-    tree.fact(path)?.and_then(|text| cpulist::parse(&text)).filter(|fact| !fact.value.is_empty())
-}
-
-fn online(sources: &Sources) -> Option<Fact<Vec<u32>>> {
-    list(&sources.tree, &format!("{CPUS}/online")).or_else(|| sources.cpuinfo.cpus())
+fn count(len: usize) -> Option<u32> {
+    u32::try_from(len).ok().filter(|&count| count > 0)
 }
 
 /// CPUs the calling thread may run on. The file names CPUs that are not there, too, so only those
@@ -41,11 +33,9 @@ fn online(sources: &Sources) -> Option<Fact<Vec<u32>>> {
 fn allowed(tree: &Tree, online: &[u32]) -> Option<Fact<Vec<u32>>> {
     let key = "Cpus_allowed_list:";
     ["/proc/thread-self/status", "/proc/self/status"].iter().find_map(|path| {
-        let text = tree.text(path)?;
-        let told = text.lines().find_map(|line| line.strip_prefix(key))?;
-        let mut cpus = cpulist::parse(told)?;
+        let mut cpus = cpulist::parse(after(&tree.text(path)?, key)?)?;
         cpus.retain(|cpu| online.is_empty() || online.contains(cpu));
-        (!cpus.is_empty()).then(|| Fact::new(cpus, format!("{path}: {key}")))
+        Fact::unless_empty(cpus, format!("{path}: {key}"))
     })
 }
 
@@ -57,48 +47,34 @@ fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
     let mut whole = !online.is_empty();
     for cpu in online {
         let topology = format!("{CPUS}/cpu{cpu}/topology");
-        let group = list(tree, &format!("{topology}/thread_siblings_list"));
+        let group = cpulist::read(tree, &format!("{topology}/thread_siblings_list"));
         whole &= group.is_some();
         siblings.extend(group.map(|fact| fact.value));
         // The kernel writes -1 where the firmware does not tell.
         let socket = tree.parsed::<i64>(&format!("{topology}/physical_package_id"));
         sockets.extend(socket.filter(|&id| id >= 0));
     }
-    let count = |len: usize| u32::try_from(len).ok().filter(|&count| count > 0);
     let topology = format!("{CPUS}/cpu*/topology");
     let threads = format!("{topology}/thread_siblings_list");
-    let cores = whole.then(|| count(siblings.len())).flatten();
+    let cores = count(siblings.len()).filter(|_| whole);
     let cores = cores.map(|cores| Fact::new(cores, threads.clone()));
-    let cores = cores.or_else(|| info.distinct(&["physical id", "core id"]));
-    host.cpu.cores = keep(host, "cpu.cores", cores);
+    keep!(host.cpu.cores, cores.or_else(|| info.distinct(&["physical id", "core id"])));
     let packages = count(sockets.len());
     let packages = packages.map(|n| Fact::new(n, format!("{topology}/physical_package_id")));
-    let packages = packages.or_else(|| info.distinct(&["physical id"]));
-    host.cpu.sockets = keep(host, "cpu.sockets", packages);
-    siblings.retain(|group: &Vec<u32>| group.len() > 1);
-    let several = (!siblings.is_empty()).then(|| siblings.into_iter().collect::<Vec<_>>());
-    let several = several.map(|groups| Fact::new(groups, threads.clone()));
-    host.cpu.siblings = keep(host, "cpu.siblings", several).unwrap_or_default();
-    let smt = tree.fact(&format!("{CPUS}/smt/active"));
-    let smt = smt.and_then(|fact| fact.and_then(|text| flag(&text)));
-    let smt = smt.or_else(|| whole.then(|| Fact::new(!host.cpu.siblings.is_empty(), threads)));
-    host.cpu.smt = keep(host, "cpu.smt", smt);
-}
-
-/// A switch as the kernel writes it.
-pub(super) fn flag(text: &str) -> Option<bool> {
-    match text {
-        "1" => Some(true),
-        "0" => Some(false),
-        _ => None,
-    }
+    keep!(host.cpu.sockets, packages.or_else(|| info.distinct(&["physical id"])));
+    let several: Vec<Vec<u32>> = siblings.into_iter().filter(|group| group.len() > 1).collect();
+    keep!(host.cpu.siblings, Fact::unless_empty(several, threads.clone()));
+    let by_siblings = || whole.then(|| Fact::new(!host.cpu.siblings.is_empty(), threads));
+    let smt = tree.value(&format!("{CPUS}/smt/active"), flag).or_else(by_siblings);
+    keep!(host.cpu.smt, smt);
 }
 
 /// Kinds of core: the counters of a hybrid x86 CPU have a device for each kind; elsewhere the
 /// scheduler's capacity tells them apart. One kind only is no hybrid, and is left out.
 fn kinds(tree: &Tree, online: &[u32]) -> Option<Fact<BTreeMap<String, Vec<u32>>>> {
     let devices = ["cpu_core", "cpu_atom", "cpu_lowpower"].iter().filter_map(|device| {
-        Some(((*device).to_owned(), list(tree, &format!("/sys/devices/{device}/cpus"))?.value))
+        let cpus = cpulist::read(tree, &format!("/sys/devices/{device}/cpus"))?;
+        Some(((*device).to_owned(), cpus.value))
     });
     let devices: BTreeMap<String, Vec<u32>> = devices.collect();
     if devices.len() > 1 {
@@ -126,5 +102,5 @@ fn nodes(tree: &Tree) -> Option<Fact<BTreeMap<u32, Vec<u32>>>> {
             nodes.insert(node, cpus);
         }
     }
-    (!nodes.is_empty()).then(|| Fact::new(nodes, format!("{folder}/node*/cpulist")))
+    Fact::unless_empty(nodes, format!("{folder}/node*/cpulist"))
 }

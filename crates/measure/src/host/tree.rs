@@ -2,13 +2,15 @@
 //!
 //! Every read is bounded, never fails loudly and never guesses: a file that is missing, unreadable
 //! or empty is `None`. What a file says travels with the file's name as a [`Fact`].
+//!
+//! Not the `procfs` crate (0.18): its parsers give a whole file or an error, so that one unknown or
+//! missing line would cost every fact in it; cut lines make three of them panic (`meminfo`,
+//! `limits`, `pressure`); and it numbers the CPUs of `/proc/stat` by their order.
 
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::str::FromStr;
-
-use fathom_record::Host;
 
 /// More than any file read here holds: `/proc/cpuinfo` of 512 CPUs has about 1 MiB.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -28,6 +30,14 @@ impl<T> Fact<T> {
         Self { value, origin: origin.into() }
     }
 
+    /// A text, list or map that was read; absent where it is empty.
+    pub(crate) fn unless_empty(value: T, origin: impl Into<String>) -> Option<Self>
+    where
+        T: Default + PartialEq,
+    {
+        (value != T::default()).then(|| Self::new(value, origin))
+    }
+
     /// The same place, read as something else.
     pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Fact<U> {
         Fact { value: read(self.value), origin: self.origin }
@@ -39,12 +49,17 @@ impl<T> Fact<T> {
     }
 }
 
-/// Notes the origin of a fact that is there, and gives its value.
-pub(crate) fn keep<T>(host: &mut Host, path: &str, fact: Option<Fact<T>>) -> Option<T> {
-    let fact = fact?;
-    host.origin(path, fact.origin);
-    Some(fact.value)
+/// Sets a field of a `Host` or a `Condition` to a fact, and notes the origin under the field's own
+/// path. An absent fact leaves the field as it is.
+macro_rules! keep {
+    ($facts:ident.$first:ident$(.$rest:ident)*, $fact:expr) => {
+        if let Some(fact) = $fact {
+            $facts.origin(concat!(stringify!($first) $(, ".", stringify!($rest))*), fact.origin);
+            $facts.$first$(.$rest)* = fact.value.into();
+        }
+    };
 }
+pub(crate) use keep;
 
 /// Files below a root. Paths are given as they are on a live machine: `/proc/meminfo`.
 #[derive(Clone, Debug)]
@@ -98,6 +113,20 @@ impl Tree {
         Some(Fact::new(self.line(path)?, path))
     }
 
+    /// What `read` makes of a file that holds one value, with its origin.
+    pub(crate) fn value<T>(
+        &self,
+        path: &str,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<Fact<T>> {
+        self.fact(path)?.and_then(|text| read(&text))
+    }
+
+    /// Like [`Tree::parsed`], with its origin.
+    pub(crate) fn number<T: FromStr>(&self, path: &str) -> Option<Fact<T>> {
+        self.value(path, |text| text.parse().ok())
+    }
+
     /// Where a symbolic link points, as text.
     pub(crate) fn link(&self, path: &str) -> Option<String> {
         std::fs::read_link(self.place(path)).ok()?.into_os_string().into_string().ok()
@@ -119,6 +148,21 @@ impl Tree {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// What follows `key` in the first line that begins with it, trimmed. The key ends with its
+/// separator: `MemTotal:`, `nr_throttled `.
+pub(crate) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+/// A switch as the kernel writes it.
+pub(crate) fn flag(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ => None,
     }
 }
 
@@ -144,6 +188,14 @@ mod tests {
         assert_eq!(bracketed("always madvise never"), None);
         assert_eq!(bracketed("always [madvise"), None);
         assert_eq!(bracketed("[]"), None);
+    }
+
+    #[test]
+    fn a_key_is_matched_whole_at_the_start_of_a_line() {
+        let text = "x nr_throttled 1\nnr_throttled_more 5\nnr_throttled 4 \nnr_throttled 6";
+        assert_eq!(after(text, "nr_throttled "), Some("4"));
+        assert_eq!(after("nr_throttled_more 5", "nr_throttled "), None);
+        assert_eq!(after("Uid:\t1000\t0\n", "Uid:"), Some("1000\t0"));
     }
 
     #[test]

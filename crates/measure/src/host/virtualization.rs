@@ -8,9 +8,8 @@ use super::tree::{Fact, Tree, keep};
 use super::{Sources, first_cpu};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
-    let hypervisor = hypervisor(sources, first_cpu(host));
-    host.virtualization = keep(host, "virtualization", hypervisor);
-    host.container = keep(host, "container", container(&sources.tree));
+    keep!(host.virtualization, hypervisor(sources, first_cpu(host)));
+    keep!(host.container, container(&sources.tree));
 }
 
 /// The hypervisor's name, from the surest source there is. On x86 the processor says whether
@@ -41,10 +40,9 @@ fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
 }
 
 fn by_device_tree(tree: &Tree) -> Option<Fact<String>> {
-    let told = tree.fact("/proc/device-tree/hypervisor/compatible")?;
-    told.and_then(|text| {
-        let kinds = [("kvm", "kvm"), ("xen", "xen"), ("vmware", "vmware")];
-        kinds.iter().find(|(part, _)| text.contains(part)).map(|(_, kind)| (*kind).to_owned())
+    tree.value("/proc/device-tree/hypervisor/compatible", |text| {
+        let kinds = ["kvm", "xen", "vmware"];
+        kinds.into_iter().find(|kind| text.contains(kind)).map(str::to_owned)
     })
 }
 
@@ -75,8 +73,7 @@ fn by_firmware(tree: &Tree) -> Option<Fact<String>> {
         return None;
     }
     files.iter().find_map(|file| {
-        let told = tree.fact(&format!("/sys/class/dmi/id/{file}"))?;
-        told.and_then(|text| {
+        tree.value(&format!("/sys/class/dmi/id/{file}"), |text| {
             let named = NAMES.iter().find(|(start, _)| text.starts_with(start));
             named.map(|(_, kind)| (*kind).to_owned())
         })
