@@ -57,8 +57,10 @@ simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alar
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
 
 lab: build ## spoils runs on purpose, RUNS (default 10) by SEED, as docs/SABOTAGE.md; as root
-	$(CARGO) test --quiet --locked --package xtask -- --ignored --test-threads 1 nothing_stays
-	$(CARGO) run --quiet --locked --package xtask -- lab $(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
+	$(CARGO) test --quiet --locked --package fathom-lab --bins -- \
+		--ignored --test-threads 1 nothing_stays
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		$(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
 soak: needs ## the tests of faults with their full counts, as docs/FAULTS.md; needs strace, fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak

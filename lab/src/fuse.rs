@@ -128,7 +128,7 @@ fn text(name: &OsStr) -> Result<String, Errno> {
     name.to_str().map(str::to_owned).ok_or(Errno::ILSEQ)
 }
 
-/// Sends the answer of a result that is good, and else its error. The types of replies have no trait.
+/// Replies with a result or its error. The types of replies share no trait.
 macro_rules! answer {
     ($result:expr, $reply:ident, $good:pat => $answer:expr) => {
         match $result {
