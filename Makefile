@@ -7,20 +7,20 @@ FATHOM := target/release/fathom
 
 run: build ## build, measure at quick effort, show the table, keep the run, write report.html
 	$(FATHOM) run --quick
-	@if lab/web.sh 2>/dev/null; then $(FATHOM) report; fi
+	@if scripts/web.sh 2>/dev/null; then $(FATHOM) report; fi
 
 build: needs ## the program; with the page of `fathom report` where Node can build it
-	@lab/web.sh; case $$? in \
+	@scripts/web.sh; case $$? in \
 	0) $(CARGO) build --release --locked --features page ;; \
 	3) echo "web: fathom is built without the page of its report" >&2; \
 	   $(CARGO) build --release --locked ;; \
 	*) exit 1 ;; esac
 
 web: ## the page of `fathom report`: types from the schema, checked, bundled; needs Node
-	lab/web.sh
+	scripts/web.sh
 
 test: ## everything that continuous integration runs
-	@lab/needs.sh tests
+	@scripts/needs.sh tests
 	$(CARGO) run --quiet --locked --package xtask -- test
 
 docs: ## regenerate docs/METRICS.md and the schemas
@@ -29,11 +29,11 @@ docs: ## regenerate docs/METRICS.md and the schemas
 bench: build ## figures side by side with trusted tools, in turn
 	$(FATHOM) crosscheck --verbose
 
-bench-memory: build ## memory side by side with programs of lab/peers, in turn
-	lab/bench-memory.sh $(FATHOM)
+bench-memory: build ## memory side by side with programs of lab/bench/peers, in turn
+	lab/bench/memory.sh $(FATHOM)
 
 bench-file: build ## reading a file side by side with dd, xxhsum, b3sum, fio, in turn
-	lab/bench-file.sh $(FATHOM)
+	lab/bench/file.sh $(FATHOM)
 
 bench-store: build ## how long history and compare take in a store of RUNS (default 1000) made-up runs; writes 2 GB to /var/tmp
 	$(CARGO) run --quiet --release --locked --package xtask -- \
@@ -57,17 +57,19 @@ simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alar
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
 
 lab: build ## spoils runs on purpose, RUNS (default 10) by SEED, as docs/SABOTAGE.md; as root
-	$(CARGO) test --quiet --locked --package xtask -- --ignored --test-threads 1 nothing_stays
-	$(CARGO) run --quiet --locked --package xtask -- lab $(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
+	$(CARGO) test --quiet --locked --package fathom-lab --bins -- \
+		--ignored --test-threads 1 nothing_stays
+	$(CARGO) run --quiet --locked --package fathom-lab -- \
+		$(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
 soak: needs ## the tests of faults with their full counts, as docs/FAULTS.md; needs strace, fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak
 
 install: build ## program, completions and man pages under PREFIX (default /usr/local)
-	lab/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
+	scripts/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
 
 clean:
 	$(CARGO) clean
 
 needs: ## a C compiler (for SQLite) and the tools the tests call
-	@lab/needs.sh
+	@scripts/needs.sh

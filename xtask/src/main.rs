@@ -1,15 +1,14 @@
 //! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
 //! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
 //! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
-//! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask lab`
-//! spoils runs on purpose and counts how often they say so, `xtask compare-check` counts how often
-//! a comparison finds a change, `xtask bench-store` times what reads a store of a thousand runs.
+//! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask
+//! compare-check` counts how often a comparison finds a change, `xtask bench-store` times what
+//! reads a store of a thousand runs.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod bench_store;
 mod compare_check;
 mod docs;
-mod lab;
 mod repeatability;
 mod simulate;
 mod soak;
@@ -22,7 +21,6 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak | \
-                     lab PROGRAM [RUNS] [SEED] [SABOTAGE] | \
                      bench-store PROGRAM [RUNS] [METRICS] | \
                      compare-check PROGRAM RUNS [METRIC…]";
 
@@ -42,8 +40,6 @@ fn main() -> ExitCode {
             Ok(trials) => report(simulate::write(&root, trials)),
             Err(problem) => report(vec![problem]),
         },
-        ["lab", program, rest @ ..] if rest.len() <= 3 => laboratory(&root, program, rest),
-        ["lab-neighbour", cpu, nice, share] => neighbour(cpu, nice, share),
         ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),
         ["compare-check", program, runs, metrics @ ..] => match runs.parse() {
             Ok(runs) => report(problems(compare_check::run(program, runs, metrics))),
@@ -58,22 +54,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// `xtask lab`: 0 where the program was right often enough.
-fn laboratory(root: &Path, program: &str, rest: &[&str]) -> ExitCode {
-    let number = |at: usize, otherwise| {
-        rest.get(at).map_or(Some(otherwise), |text| text.parse::<u64>().ok())
-    };
-    let (Some(runs), Some(seed)) = (number(0, 10), number(1, 1)) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
-    };
-    match lab::run(root, program, runs.min(1000) as u32, seed, rest.get(2).unwrap_or(&"")) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => report(vec![format!("{error:#}")]),
-    }
-}
-
 /// `xtask bench-store`: 0 where everything answered in the time promised.
 fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
     let number = |at: usize, otherwise: usize| {
@@ -85,17 +65,6 @@ fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
             eprintln!("{USAGE}");
             ExitCode::from(2)
         }
-    }
-}
-
-/// The busy neighbour that the laboratory starts.
-fn neighbour(cpu: &str, nice: &str, share: &str) -> ExitCode {
-    match (cpu.parse(), nice.parse(), share.parse()) {
-        (Ok(cpu), Ok(nice), Ok(share)) => {
-            let ended = lab::processor::neighbour(cpu, nice, share);
-            report(ended.err().map(|error| format!("{error:#}")).into_iter().collect())
-        }
-        _ => ExitCode::from(2),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Built {
 
 /// Gets the packages, holds the types against the schema, checks them, and builds the page.
 pub(crate) fn build(root: &Path) -> Built {
-    let packages = Command::new(root.join("lab/web.sh")).arg("packages").status();
+    let packages = Command::new(root.join("scripts/web.sh")).arg("packages").status();
     let packages = packages.ok().and_then(|status| status.code());
     if packages == Some(CANNOT) {
         println!("skipped: the page of `report` and its tests need Node 20.19 or newer, and npm");

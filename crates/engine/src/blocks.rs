@@ -25,8 +25,8 @@ pub(crate) fn cut(units: &[Unit]) -> Vec<Vec<usize>> {
 mod tests {
     use fathom_record::{Effort, Host, Protocol};
 
-    use crate::Plan;
     use super::*;
+    use crate::Plan;
 
     #[test]
     fn every_unit_is_in_one_block_in_the_order_of_the_plan() {

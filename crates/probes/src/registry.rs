@@ -90,7 +90,11 @@ pub static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(BATTERY
 
 #[cfg(test)]
 mod tests {
+    use fathom_metric::{Known, Sizes};
+    use fathom_record::{Host, NoModel, Record};
+
     use super::*;
+    use crate::smoke;
 
     #[test]
     fn ids_are_unique_and_needs_are_registered_before() {
@@ -147,7 +151,7 @@ mod tests {
     #[test]
     fn predictions_of_this_group_use_declared_needs_and_earlier_cases_only() {
         let of_this_group = |entry: &&Entry| entry.about().group() == "os";
-        for entry in REGISTRY.iter().filter(of_this_group) {
+        for entry in REGISTRY.entries().iter().filter(of_this_group) {
             let Entry::Probe(probe) = entry else { continue };
             let about = probe.about();
             let mut records: Vec<Record> =
@@ -168,17 +172,17 @@ mod tests {
                     ),
                 }
                 let median = 1e3 * (order + 1) as f64;
-                records.push(tests::record(about.id, &case.params, median, 1.0));
+                records.push(smoke::record(about.id, &case.params, median, 1.0));
             }
         }
     }
 
     /// Records of all cases of a metric.
     fn all_of(metric: &str) -> Vec<Record> {
-        let Some(Entry::Probe(probe)) = crate::find(metric) else {
+        let Some(Entry::Probe(probe)) = REGISTRY.find(metric) else {
             panic!("{metric} is no probe");
         };
         let cases = probe.cases(&Host::default(), &Sizes::default());
-        cases.iter().map(|case| tests::record(metric, &case.params, 10.0, 0.1)).collect()
+        cases.iter().map(|case| smoke::record(metric, &case.params, 10.0, 0.1)).collect()
     }
 }

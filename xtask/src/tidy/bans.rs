@@ -29,7 +29,8 @@ const CLOCK_CALLS: &[&str] = &[
 ];
 
 /// What is printed is made by `report` and written by the programs.
-const PRINTERS: &[&str] = &["crates/cli/", "crates/report/", "xtask/"];
+const PRINTERS: &[&str] =
+    &["crates/cli/", "crates/report/", "lab/src/main.rs", "lab/src/sabotage/", "xtask/"];
 
 const READ_THE_CLOCK: &str = "take a `Clock` from fathom-measure, so that a test can script time";
 const RETURN_IT: &str = "return it, and let crates/report or crates/cli print";
@@ -216,6 +217,8 @@ mod tests {
             assert!(rust("crates/cli/src/main.rs", call).is_empty());
             assert!(rust("crates/report/src/terminal.rs", call).is_empty());
             assert!(rust("xtask/src/main.rs", call).is_empty());
+            assert!(rust("lab/src/sabotage/mod.rs", call).is_empty());
+            assert_eq!(rust("lab/src/mounts.rs", call).len(), 1, "{call}");
         }
         assert!(rust("crates/store/build.rs", "println!(\"cargo:x\")").is_empty());
         assert_eq!(rust("crates/store/build.rs", "eprintln!()").len(), 1);

@@ -30,7 +30,7 @@ pub(super) fn of_sources(files: &[File]) -> Vec<String> {
 /// The path below `src`, for a file of a crate's sources.
 fn in_source(file: &File) -> Option<&str> {
     let (package, below) = file.path.split_once("/src/")?;
-    let ours = package == "xtask" || package.starts_with("crates/");
+    let ours = ["lab", "xtask"].contains(&package) || package.starts_with("crates/");
     ours.then_some(below)
 }
 
@@ -116,6 +116,7 @@ mod tests {
         let found = check(&[("crates/a/src/lib.rs", "// mod b;"), ("crates/a/src/b.rs", "")]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("crates/a/src/b.rs:1: no module"), "{found:?}");
+        assert_eq!(check(&[("lab/src/lib.rs", ""), ("lab/src/b.rs", "")]).len(), 1);
     }
 
     #[test]
@@ -128,6 +129,8 @@ mod tests {
             ("crates/a/src/d/e.rs", ""),
             ("xtask/src/lib.rs", "mod f { mod g; }"),
             ("xtask/src/f/g.rs", ""),
+            ("lab/src/lib.rs", "mod h;"),
+            ("lab/src/h.rs", ""),
             ("crates/a/src/bin/tool.rs", ""),
             ("crates/a/tests/whole.rs", ""),
         ];

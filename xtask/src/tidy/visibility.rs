@@ -6,7 +6,7 @@ use super::File;
 /// to enforce this.
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("record", &[]),
-    ("lab", &[]),
+    ("lab", &["measure", "record"]),
     ("measure", &["record"]),
     ("fileio", &["measure", "record"]),
     ("service", &["fileio", "measure", "record"]),
@@ -19,13 +19,14 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 ];
 
 /// Programs: they see all.
-const PROGRAMS: &[&str] = &["cli", "fleet"];
+const PROGRAMS: &[&str] = &["cli", "fleet", "xtask"];
 
-/// Checks `crates/*/Cargo.toml`.
+/// Checks the manifests of `crates/*`, `lab` and `xtask`.
 pub(super) fn of_crates(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
-        let name = file.path.strip_prefix("crates/").and_then(|p| p.strip_suffix("/Cargo.toml"));
+        let package = file.path.strip_prefix("crates/").unwrap_or(&file.path);
+        let name = package.strip_suffix("/Cargo.toml");
         let Some(name) = name.filter(|name| !name.contains('/') && !PROGRAMS.contains(name)) else {
             continue;
         };
@@ -110,6 +111,9 @@ mod tests {
     #[test]
     fn a_new_crate_needs_a_rule() {
         assert!(check("new", "[dependencies]\n")[0].contains("no rule of visibility"));
-        assert!(of_crates(&[File::new("xtask/Cargo.toml", "[dependencies]\n")]).is_empty());
+        let outside = |name: &str, manifest| of_crates(&[File::new(name, manifest)]);
+        assert!(outside("xtask/Cargo.toml", "[dependencies]\nfathom-store = 1").is_empty());
+        assert_eq!(outside("lab/Cargo.toml", "[dependencies]\nfathom-store = 1").len(), 1);
+        assert!(outside("Cargo.toml", "[workspace.dependencies]\nfathom-store = 1").is_empty());
     }
 }

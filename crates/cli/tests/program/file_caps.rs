@@ -65,7 +65,7 @@ fn is_near(record: &Record, rate: f64) -> bool {
 fn is_capped(record: &Record, rate: f64, file: &str) {
     assert!(is_near(record, rate), "{} B/s instead of {rate}", value(record));
     let named = |text: &String| {
-        text.starts_with("capped: ") && text.contains(&format!("{file} of /fathom-test-caps"))
+        text.starts_with("capped: ") && text.contains(&format!("{file} of /fathom-lab-caps"))
     };
     assert!(record.notes.iter().any(named), "{:?}", record.notes);
     let reason = record.verdict.reasons.iter().find(|reason| reason.cause == Cause::Capped);

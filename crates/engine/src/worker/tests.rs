@@ -154,5 +154,7 @@ fn an_unknown_probe_or_cpu_is_a_fault_and_no_panic() {
     );
     let settings = Settings { cpu: 1_000_000, ..request().settings };
     let far = VisitRequest { settings, ..request() };
-    assert!(matches!(&take(&far, &REGISTRY).samples[0], Err(Fault::Failed(text)) if text.contains("1000000")));
+    assert!(
+        matches!(&take(&far, &REGISTRY).samples[0], Err(Fault::Failed(text)) if text.contains("1000000"))
+    );
 }

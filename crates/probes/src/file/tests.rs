@@ -109,7 +109,7 @@ fn a_file_that_was_driven_out_is_not_called_warm() {
 #[test]
 fn without_a_place_a_probe_says_why() {
     let _alone = smoke::alone();
-    for entry in REGISTRY {
+    for entry in REGISTRY.entries() {
         let Entry::Probe(probe) = entry else { continue };
         if probe.disk().is_none() {
             continue;
@@ -250,7 +250,7 @@ fn a_write_is_no_faster_than_its_calls_and_stores() {
 
 #[test]
 fn predictions_of_files_use_declared_needs_and_earlier_cases_only() {
-    for entry in REGISTRY.iter().filter(|entry| entry.about().group() == "file") {
+    for entry in REGISTRY.entries().iter().filter(|entry| entry.about().group() == "file") {
         let Entry::Probe(probe) = entry else { continue };
         let about = probe.about();
         let is_declared = |record: &Record| about.needs.contains(&record.metric.as_str());

@@ -40,21 +40,21 @@ pub(crate) struct Attributes {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Node {
+struct Node {
     mode: u32,
     links: u32,
     version: u64,
-    pub(crate) content: Content,
+    content: Content,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+enum Content {
     File(File),
     Folder(Folder),
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct File {
+struct File {
     seen: Vec<u8>,
     synced: Vec<u8>,
     /// Sectors written since the last sync.
@@ -87,7 +87,7 @@ impl Node {
 }
 
 impl State {
-    pub(crate) fn node(&self, node: u64) -> Result<&Node, Errno> {
+    fn node(&self, node: u64) -> Result<&Node, Errno> {
         self.nodes.get(&node).ok_or(Errno::NOENT)
     }
 

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use state::State;
-pub(crate) use state::{Attributes, Change, Content, ROOT};
+pub(crate) use state::{Change, ROOT};
 
 /// What of the unsynced a power cut leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

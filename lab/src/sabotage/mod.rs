@@ -5,14 +5,13 @@
 //! panic, and after Ctrl-C, which ends the run and is then noticed here.
 
 mod damage;
-mod group;
+mod imposed;
 mod machine;
 mod memory;
 mod outside;
 mod page;
-pub(crate) mod processor;
+mod processor;
 mod program;
-mod sabotage;
 mod slope;
 mod state;
 mod table;
@@ -21,11 +20,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail};
+use fathom_lab::seeded::Seeded;
 use fathom_record::{Cause, Record};
 
+use imposed::{Imposed, Nothing, Sabotage};
 use page::Kept;
+pub(crate) use processor::{NEIGHBOUR, neighbour};
 use program::{Bench, Launch, Seen};
-use sabotage::{Imposed, Nothing, Sabotage};
 use state::State;
 use table::{ACCOUNT, Count, Right, Row};
 
@@ -89,7 +90,7 @@ impl Laboratory {
             }
         }
         for name in damage::NAMES.into_iter().filter(|name| name.contains(only)) {
-            let mut random = Random::of(self.seed, name);
+            let mut random = Seeded::of(self.seed, name);
             let damaged = damage::rows(&self.bench, name, self.runs, &mut random)?;
             damaged.iter().for_each(|row| println!("{}", table::line(row.cells())));
             self.kept.ran(name, damaged.clone());
@@ -97,7 +98,7 @@ impl Laboratory {
         }
         let mut good = Count::of(&rows).is_good();
         if "slope".contains(only) {
-            let (text, right) = slope::measure(&self.bench, &mut Random::of(self.seed, "slope"))?;
+            let (text, right) = slope::measure(&self.bench, &mut Seeded::of(self.seed, "slope"))?;
             println!("{text}");
             self.kept.measured(&text);
             good &= right;
@@ -110,9 +111,9 @@ impl Laboratory {
 
     /// The runs of one sabotage.
     fn each(&mut self, sabotage: &dyn Sabotage) -> Result<Vec<Row>> {
-        let mut random = Random::of(self.seed, sabotage.name());
+        let mut random = Seeded::of(self.seed, sabotage.name());
         let mut rows = Vec::new();
-        for sabotaged in random.halves(self.runs) {
+        for sabotaged in halves(&mut random, self.runs) {
             let before = State::now();
             let row = one(&self.bench, sabotage, sabotaged, &mut random);
             let left = before.left_behind();
@@ -133,13 +134,13 @@ fn one(
     bench: &Bench,
     sabotage: &dyn Sabotage,
     sabotaged: bool,
-    random: &mut Random,
+    random: &mut Seeded,
 ) -> Result<Row> {
     bench.settle();
     if bench.stop.load(Ordering::Relaxed) {
         bail!("stopped");
     }
-    let dose = sabotage.dose(random.draw());
+    let dose = sabotage.dose(random.share());
     let mut launch = Launch::default();
     let mut imposed: Box<dyn Imposed> =
         if sabotaged { sabotage.impose(dose, bench.cpu, &mut launch)? } else { Box::new(Nothing) };
@@ -234,45 +235,10 @@ fn load() -> String {
     text.split(' ').take(3).collect::<Vec<&str>>().join(" ")
 }
 
-/// Numbers from a seed: SplitMix64.
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// Those of one part, which are the same whichever other parts are run: FNV-1a of its name.
-    fn of(seed: u64, part: &str) -> Self {
-        let mixed = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        Self(part.bytes().fold(0xcbf2_9ce4_8422_2325 ^ seed, mixed))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From 0 to 1.
-    fn draw(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
-    }
-
-    fn shuffled(&mut self, count: usize) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..count).collect();
-        for last in (1..count).rev() {
-            order.swap(last, self.below(last as u64 + 1) as usize);
-        }
-        order
-    }
-
-    /// Which of so many runs are sabotaged: half of them, in random order.
-    fn halves(&mut self, runs: u32) -> Vec<bool> {
-        let half = runs.div_ceil(2) as usize;
-        self.shuffled(runs as usize).into_iter().map(|place| place < half).collect()
-    }
+/// Which of so many runs are sabotaged: half of them, in random order.
+fn halves(random: &mut Seeded, runs: u32) -> Vec<bool> {
+    let half = runs.div_ceil(2) as usize;
+    random.shuffled(runs as usize).into_iter().map(|place| place < half).collect()
 }
 
 #[cfg(test)]

@@ -4,14 +4,15 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
+use fathom_lab::group::{self, Group};
+use fathom_lab::processes::{self, KilledOnDrop};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::group::{Group, mounted};
-use super::program::{Ended, Launch, Seen};
-use super::sabotage::{Imposed, Sabotage, root, tool};
+use super::imposed::{GROUP, Imposed, Sabotage, around, tool};
+use super::program::{Launch, Seen};
 use super::state::MARK;
 
 /// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
@@ -38,7 +39,7 @@ impl Sabotage for Quota {
         "CPU quota"
     }
     fn needs(&self) -> Result<(), String> {
-        root().and_then(|()| mounted("cpu").map(drop))
+        group::path("cpu", GROUP).map(drop)
     }
     fn dose(&self, draw: f64) -> f64 {
         0.15 + 0.75 * draw
@@ -52,8 +53,7 @@ impl Sabotage for Quota {
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
         let period = (QUOTA_US as f64 / dose) as u64;
         let limits = [("cpu.cfs_period_us", period), ("cpu.cfs_quota_us", QUOTA_US)];
-        let group = Group::around(launch, "cpu", &limits)?;
-        Ok(Box::new(InGroup(group)))
+        Ok(Box::new(InGroup(around(launch, "cpu", &limits)?)))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Throttled]
@@ -85,7 +85,7 @@ pub(super) struct Neighbour {
     pub(super) in_turns: bool,
 }
 
-impl Imposed for Ended {}
+impl Imposed for KilledOnDrop {}
 
 impl Sabotage for Neighbour {
     fn name(&self) -> &'static str {
@@ -108,8 +108,8 @@ impl Sabotage for Neighbour {
         let words = [cpu.to_string(), nice.to_string(), share.to_string()];
         let own = std::env::current_exe()?;
         let mut command = Command::new(own);
-        command.arg("lab-neighbour").args(words).env(MARK, std::process::id().to_string());
-        Ok(Box::new(Ended::start(&mut command).context("start a neighbour")?))
+        command.arg(NEIGHBOUR).args(words).env(MARK, std::process::id().to_string());
+        Ok(Box::new(KilledOnDrop::start(&mut command).context("start a neighbour")?))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention]
@@ -120,8 +120,11 @@ impl Sabotage for Neighbour {
     }
 }
 
+/// The first word of the neighbour's command line.
+pub(crate) const NEIGHBOUR: &str = "neighbour";
+
 /// The neighbour's own program: busy for a share of every 20 ms, until it is killed.
-pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64) -> Result<()> {
+pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64) -> Result<bool> {
     const TURN_NS: u64 = 20_000_000;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     fathom_measure::affinity::pin(cpu)?;
@@ -185,16 +188,12 @@ impl Drop for Stops {
 
 /// The program's worker, which may be the child of any of its threads.
 pub(super) fn worker_of(program: u32) -> Option<Pid> {
-    let threads = std::fs::read_dir(format!("/proc/{program}/task")).ok()?;
-    let children: String = threads
-        .filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("children")).ok())
-        .collect();
-    let is_worker = |pid: &i32| {
+    let is_worker = |pid: &u32| {
         std::fs::read(format!("/proc/{pid}/cmdline"))
             .is_ok_and(|line| line.split(|byte| *byte == 0).any(|word| word == b"worker"))
     };
-    let pid = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_worker)?;
-    Pid::from_raw(pid)
+    let pid = processes::children(program).into_iter().find(is_worker)?;
+    Pid::from_raw(pid as i32)
 }
 
 impl Sabotage for Stopped {
@@ -229,7 +228,7 @@ impl Sabotage for Stopped {
 /// Another process that streams through memory on a core that the metric uses too.
 pub(super) struct Streaming;
 
-struct Stream(Ended);
+struct Stream(KilledOnDrop);
 
 impl Imposed for Stream {
     /// Seconds of CPU time that it has had.
@@ -269,7 +268,7 @@ impl Sabotage for Streaming {
         let mut command = Command::new("taskset");
         command.args(["-c", &other.to_string(), "dd", "if=/dev/zero", "of=/dev/null", &block]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let ended = Ended::start(&mut command).context("start a stream")?;
+        let ended = KilledOnDrop::start(&mut command).context("start a stream")?;
         Ok(Box::new(Stream(ended)))
     }
     fn causes(&self) -> &'static [Cause] {

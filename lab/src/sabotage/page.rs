@@ -132,7 +132,7 @@ counter than the program's spin of fixed work; its raw samples are looked at aga
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::table::Right;
+    use crate::sabotage::table::Right;
 
     fn row(name: &str) -> Row {
         Row {

@@ -3,17 +3,18 @@
 use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result};
+use fathom_lab::seeded::Seeded;
 
-use super::Random;
+use super::halves;
+use super::imposed::Nothing;
 use super::program::{Bench, Launch};
-use super::sabotage::Nothing;
 use super::table::{Right, Row};
 
 /// What is damaged.
 pub(super) const NAMES: [&str; 2] = ["damaged document", "damaged store"];
 
 /// Damages the one of that name in half of the runs.
-pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Random) -> Result<Vec<Row>> {
+pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Seeded) -> Result<Vec<Row>> {
     // A store of one run, which is the one that is shown.
     for file in ["fathom.db", "fathom.db-wal", "fathom.db-shm"] {
         let _ = std::fs::remove_file(bench.folder.path().join(file));
@@ -24,10 +25,10 @@ pub(super) fn rows(bench: &Bench, name: &str, runs: u32, random: &mut Random) ->
     let shown = show.args(["show", "--json", "--store"]).arg(bench.folder.path().join("fathom.db"));
     std::fs::write(bench.folder.path().join("plain.json"), shown.output()?.stdout)?;
     let one = if name == NAMES[0] { document } else { store };
-    random.halves(runs).into_iter().map(|sabotaged| one(bench, sabotaged, random)).collect()
+    halves(random, runs).into_iter().map(|sabotaged| one(bench, sabotaged, random)).collect()
 }
 
-fn document(bench: &Bench, sabotaged: bool, random: &mut Random) -> Result<Row> {
+fn document(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
     let folder = bench.folder.path();
     let (good, bad) = (folder.join("plain.json"), folder.join("damaged.json"));
     let (bytes, dose) = flipped(&std::fs::read(&good)?, sabotaged, random)?;
@@ -37,7 +38,7 @@ fn document(bench: &Bench, sabotaged: bool, random: &mut Random) -> Result<Row> 
     Ok(row(NAMES[0], dose, sabotaged, &output, &said))
 }
 
-fn store(bench: &Bench, sabotaged: bool, random: &mut Random) -> Result<Row> {
+fn store(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
     let folder = bench.folder.path();
     let (kept, spoiled) = (folder.join("fathom.db"), folder.join("spoiled.db"));
     let mut bytes = std::fs::read(&kept)?;
@@ -80,7 +81,7 @@ fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]
 }
 
 /// The document with one bit of one value of a record changed, so that it means another thing.
-fn flipped(document: &[u8], really: bool, random: &mut Random) -> Result<(Vec<u8>, String)> {
+fn flipped(document: &[u8], really: bool, random: &mut Seeded) -> Result<(Vec<u8>, String)> {
     let meaning: serde_json::Value = serde_json::from_slice(document)?;
     let places = values(document, find(document, b"\"records\"").context("no records")?);
     for _ in 0..if really { 1000 } else { 0 } {

@@ -2,11 +2,11 @@
 
 use anyhow::{Context as _, Result};
 use fathom_analysis::statistics::median;
+use fathom_lab::seeded::Seeded;
 use fathom_record::Record;
 
-use super::Random;
+use super::imposed::Nothing;
 use super::program::{Bench, Launch};
-use super::sabotage::Nothing;
 
 /// The injected shares, in per cent.
 const DOSES: [f64; 5] = [0.0, 5.0, 10.0, 15.0, 20.0];
@@ -25,7 +25,7 @@ pub(super) struct Line {
 }
 
 /// Measures, and says how it stands; whether it is right.
-pub(super) fn measure(bench: &Bench, random: &mut Random) -> Result<(String, bool)> {
+pub(super) fn measure(bench: &Bench, random: &mut Seeded) -> Result<(String, bool)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     let mut line = None;
     for repeat in 1..=*REPEATS.end() {

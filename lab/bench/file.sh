@@ -3,7 +3,7 @@
 # beside the bandwidth of memory, in small blocks, and cold. Prints the ratio of the two with its
 # interval: smallest to largest of the rounds. All are speeds, above 1 where ours is the quicker;
 # that of the small blocks is what a call takes, below 1 where it is.
-# Usage: bench-file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
+# Usage: file.sh [FATHOM] [ROUNDS] [FOLDER] [GIB]; the file of GIB (default 4, on the device
 # of FOLDER, default /var/tmp) is removed at the end. 5 rounds are an interval of 93.8 %.
 set -euo pipefail
 fathom=${1:-target/release/fathom} rounds=${2:-5} bytes=$((${4:-4} << 30))
@@ -14,7 +14,7 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM HUP
 export FATHOM_STORE=$folder/fathom.db
 file=$folder/data
-# shellcheck source=lab/in-turn.sh
+# shellcheck source=lab/bench/in-turn.sh
 . "$here/in-turn.sh"
 
 "$fathom" file write "$file" --block 2M --count $((bytes >> 21)) --sync data > /dev/null

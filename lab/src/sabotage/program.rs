@@ -1,25 +1,22 @@
 //! Running the program under whatever is imposed, with the machine's counters around it.
 
 use std::fs::File;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+use fathom_lab::processes::KilledOnDrop;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_record::{Document, Record};
-use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::imposed::Imposed;
 use super::outside::Outside;
-use super::sabotage::Imposed;
 
-/// How often what is imposed may act.
-const TICK: Duration = Duration::from_millis(2);
 /// No run of one metric takes this long.
-const BOUND_NS: u64 = 300_000_000_000;
+const RUN_S_MAX: u64 = 300;
 
 /// How the program is started.
 #[derive(Default)]
@@ -44,33 +41,6 @@ impl Seen {
     /// The records of a metric.
     pub(super) fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Record> {
         self.document.records.iter().filter(move |record| record.metric.as_str() == metric)
-    }
-}
-
-/// A child that does not outlive the laboratory, nor do those that it started itself.
-pub(super) struct Ended(Child);
-
-impl Ended {
-    /// Starts it in a process group of its own: a tracer that is killed lets go of what it traces.
-    pub(super) fn start(command: &mut Command) -> std::io::Result<Self> {
-        command.process_group(0).spawn().map(Self)
-    }
-
-    /// Its number.
-    pub(super) fn id(&self) -> u32 {
-        self.0.id()
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // What was reaped has no process group of which this would be the number.
-        if !matches!(self.0.try_wait(), Ok(Some(_)))
-            && let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw)
-        {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.0.wait();
     }
 }
 
@@ -119,24 +89,16 @@ impl Bench {
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(File::create(&written)?).stderr(File::create(&said)?);
         let (before, begun_ns) = (Outside::of(self.cpu), monotonic_raw_ns());
-        let started = Ended::start(&mut command);
+        let started = KilledOnDrop::start(&mut command);
         let mut child = started.with_context(|| format!("start {}", words[0]))?;
-        let status = loop {
-            if let Some(status) = child.0.try_wait()? {
-                break status;
-            }
-            let elapsed_ns = monotonic_raw_ns() - begun_ns;
-            if self.stop.load(Ordering::Relaxed) {
-                bail!("stopped");
-            }
-            if elapsed_ns > BOUND_NS {
-                bail!("run {metric}: did not end within 300 s");
-            }
-            imposed.tick(child.0.id(), elapsed_ns)?;
-            std::thread::sleep(TICK);
-        };
+        let id = child.id();
+        let status = child.ended_within(RUN_S_MAX, || {
+            ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
+            imposed.tick(id, monotonic_raw_ns() - begun_ns)
+        })?;
         let elapsed_ns = monotonic_raw_ns() - begun_ns;
         let outside = Outside::of(self.cpu).since(&before);
+        let Some(status) = status else { bail!("run {metric}: did not end within {RUN_S_MAX} s") };
         if !status.success() {
             bail!("run {metric}: {status}: {}", std::fs::read_to_string(&said)?.trim());
         }

@@ -1,11 +1,12 @@
 //! What a laboratory must leave as it found it.
 
-use std::path::Path;
 use std::time::Duration;
 
+use fathom_lab::{group, processes};
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 
-use super::memory::HUGE;
+use super::imposed::GROUP;
+use super::memory::{HUGE, swap_name};
 
 /// The name in the environment of all that the laboratory starts.
 pub(super) const MARK: &str = "FATHOM_LABORATORY";
@@ -17,8 +18,8 @@ const TRIES: u32 = 100;
 /// The machine's state, as far as a sabotage changes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// Groups of the laboratory.
-    groups: Vec<String>,
+    /// Control groups and the swap file of the laboratory.
+    files: Vec<String>,
     /// Files that the kernel swaps to.
     swaps: String,
     /// The mode of huge pages.
@@ -33,17 +34,17 @@ impl State {
     /// As it is.
     pub(super) fn now() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let own = format!("fathom-lab-{}", std::process::id());
-        let places = ["cpu", "memory"].map(|controller| super::group::mounted(controller).ok());
-        let groups = places.into_iter().flatten().map(|place| place.join(&own));
-        let swap = format!("{own}.swap");
+        let groups = ["cpu", "memory"].into_iter().flat_map(|one| group::path(one, GROUP));
+        let swap = swap_name();
         let left = std::env::temp_dir().join(&swap);
-        let groups = groups.chain([left]).filter(|path| path.exists());
+        let files = groups.chain([left]).filter(|path| path.exists());
+        let mark = format!("{MARK}={}", std::process::id());
+        let marked = processes::carrying(&mark).into_iter();
         Self {
-            groups: groups.map(|path| path.display().to_string()).collect(),
+            files: files.map(|path| path.display().to_string()).collect(),
             swaps: read("/proc/swaps").lines().filter(|line| line.contains(&swap)).collect(),
             huge: read(HUGE),
-            processes: marked(),
+            processes: marked.map(|pid| read(&format!("/proc/{pid}/comm"))).collect(),
             wall_ahead_ns: wall_ns().cast_signed() - monotonic_raw_ns().cast_signed(),
         }
     }
@@ -66,16 +67,4 @@ impl State {
         let as_before = Self { wall_ahead_ns: before.wall_ahead_ns, ..self.clone() };
         off_ns <= WALL_MAX_NS && as_before == *before
     }
-}
-
-/// The living processes that bear the laboratory's mark, by what they are called.
-fn marked() -> Vec<String> {
-    let mark = format!("{MARK}={}", std::process::id());
-    let bears = |folder: &Path| {
-        let environment = std::fs::read(folder.join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|one| one == mark.as_bytes())
-    };
-    let folders = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let living = folders.map(|entry| entry.path()).filter(|folder| bears(folder));
-    living.map(|folder| std::fs::read_to_string(folder.join("comm")).unwrap_or_default()).collect()
 }

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
+use fathom_lab::group::{self, Group};
+use fathom_lab::strace;
 use fathom_record::{Cause, Record, State};
 
-use super::group::{Group, mounted};
+use super::imposed::{GROUP, Imposed, Sabotage, all_in, around, root};
 use super::machine::injected;
 use super::processor::worker_of;
 use super::program::{Launch, Seen};
-use super::sabotage::{Imposed, Sabotage, all_in, root, tool};
 
 /// The kernel's setting of huge pages.
 pub(super) const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -45,7 +46,8 @@ impl Sabotage for HugePages {
         self.name
     }
     fn needs(&self) -> Result<(), String> {
-        root().and_then(|()| tool("strace"))?;
+        root()?;
+        strace::obstacle().map_or(Ok(()), Err)?;
         if Path::new(HUGE).exists() { Ok(()) } else { Err(format!("{HUGE} is missing")) }
     }
     fn dose(&self, _: f64) -> f64 {
@@ -104,7 +106,7 @@ impl Sabotage for Memory {
         self.name
     }
     fn needs(&self) -> Result<(), String> {
-        root().and_then(|()| mounted("memory").map(drop))
+        group::path("memory", GROUP).map(drop)
     }
     fn dose(&self, draw: f64) -> f64 {
         (64.0 + 136.0 * draw).floor()
@@ -117,7 +119,7 @@ impl Sabotage for Memory {
     }
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
         let limits = [("memory.limit_in_bytes", (dose as u64) << 20)];
-        Ok(Box::new(Limited(Group::around(launch, "memory", &limits)?)))
+        Ok(Box::new(Limited(around(launch, "memory", &limits)?)))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Missing]
@@ -192,12 +194,17 @@ impl Imposed for Squeezed {
     }
 }
 
+/// The name of the laboratory's swap file.
+pub(super) fn swap_name() -> String {
+    format!("fathom-lab-{}.swap", std::process::id())
+}
+
 /// A file that the kernel swaps to, until it is dropped.
 struct SwapFile(PathBuf);
 
 impl SwapFile {
     fn of(bytes: u64) -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("fathom-lab-{}.swap", std::process::id()));
+        let path = std::env::temp_dir().join(swap_name());
         let options = || {
             let mut options = std::fs::OpenOptions::new();
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -231,7 +238,7 @@ impl Sabotage for Swap {
         "swapped out"
     }
     fn needs(&self) -> Result<(), String> {
-        root().and_then(|()| mounted("memory").map(drop))?;
+        group::path("memory", GROUP).map(drop)?;
         SwapFile::of(MIB).map(drop).map_err(|error| format!("{error:#}"))
     }
     fn dose(&self, draw: f64) -> f64 {
@@ -245,7 +252,7 @@ impl Sabotage for Swap {
     }
     fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
         let file = SwapFile::of(SWAP_BYTES)?;
-        let group = Group::around(launch, "memory", &[("memory.limit_in_bytes", ROOM_BYTES)])?;
+        let group = around(launch, "memory", &[("memory.limit_in_bytes", ROOM_BYTES)])?;
         let limit_bytes = dose as u64 * MIB;
         Ok(Box::new(Squeezed { group, _file: file, limit_bytes, squeezed: false, most_bytes: 0.0 }))
     }

@@ -1,8 +1,9 @@
 //! What a sabotage is: something imposed on a run that the run must name.
 //!
-//! A new one implements [`Sabotage`] and stands in the list of `lab/mod.rs`.
+//! A new one implements [`Sabotage`] and stands in the list of `sabotage/mod.rs`.
 
 use anyhow::Result;
+use fathom_lab::group::Group;
 use fathom_record::{Cause, Record, State};
 
 use super::program::{Launch, Seen};
@@ -48,7 +49,21 @@ pub(super) struct Nothing;
 
 impl Imposed for Nothing {}
 
-/// The share of records in a state.
+/// The name of the group that a sabotage makes.
+pub(super) const GROUP: &str = "sabotage";
+
+/// A group with limits, and the launch inside it.
+pub(super) fn around(
+    launch: &mut Launch,
+    controller: &str,
+    limits: &[(&str, u64)],
+) -> Result<Group> {
+    let group = Group::new(controller, GROUP, limits).map_err(anyhow::Error::msg)?;
+    launch.before = group.words();
+    Ok(group)
+}
+
+/// Whether all records that a sabotage touches are in a state.
 pub(super) fn all_in(seen: &Seen, sabotage: &dyn Sabotage, state: State) -> bool {
     let mut touched = seen.of_metric(sabotage.metric()).filter(|record| sabotage.touches(record));
     let any = seen.of_metric(sabotage.metric()).any(|record| sabotage.touches(record));

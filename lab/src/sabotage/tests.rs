@@ -98,9 +98,9 @@ fn nothing_stays_imposed_after_a_panic() {
 
 #[test]
 fn half_of_the_runs_are_sabotaged_in_an_order_that_the_seed_decides() {
-    let of = |seed| Random(seed).halves(20);
+    let of = |seed| halves(&mut Seeded(seed), 20);
     assert_eq!(of(1).iter().filter(|one| **one).count(), 10);
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
-    assert!((0..1000).all(|seed| (0.0..1.0).contains(&Random(seed).draw())));
+    assert!((0..1000).all(|seed| (0.0..1.0).contains(&Seeded(seed).share())));
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Metrics of memory side by side with independent programs of lab/peers, in turn (A B B A), on one
+# Metrics of memory side by side with independent programs of lab/bench/peers, in turn (A B B A), on one
 # CPU. Prints the ratio of the two with its interval: smallest to largest of the rounds.
-# Usage: bench-memory.sh [FATHOM] [ROUNDS]; 5 rounds are an interval of 93.8 %.
+# Usage: memory.sh [FATHOM] [ROUNDS]; 5 rounds are an interval of 93.8 %.
 set -euo pipefail
 fathom=${1:-target/release/fathom} rounds=${2:-5}
 command -v cc >/dev/null || { echo "skipped: no C compiler; install with: sudo apt-get install build-essential"; exit 0; }
@@ -11,10 +11,10 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export FATHOM_STORE=$folder/fathom.db
 
-# shellcheck source=lab/in-turn.sh
+# shellcheck source=lab/bench/in-turn.sh
 . "$here/in-turn.sh"
 
-# memory.latency against lab/peers/chase.c: a set clearly in each level, by small and huge pages.
+# memory.latency against lab/bench/peers/chase.c: a set clearly in each level, by small and huge pages.
 cache_bytes() { numfmt --from=iec < "/sys/devices/system/cpu/cpu$cpu/cache/index$1/size"; }
 chase_sets() {
   local l1 l2 llc largest=1024

@@ -1,12 +1,13 @@
 //! Sabotages of the wall clock, of the work and of the values.
 
 use anyhow::{Context as _, Result};
+use fathom_lab::strace;
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 use fathom_record::{Cause, Record, State};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
+use super::imposed::{Imposed, Nothing, Sabotage, all_in, root};
 use super::program::{Launch, Seen};
-use super::sabotage::{Imposed, Nothing, Sabotage, all_in, root, tool};
 
 /// When the wall clock is stepped, and when put back: others live on this machine.
 const STEP_AT_NS: u64 = 300_000_000;
@@ -104,7 +105,7 @@ impl Sabotage for WrongWork {
         "wrong answers"
     }
     fn needs(&self) -> Result<(), String> {
-        tool("strace")
+        strace::obstacle().map_or(Ok(()), Err)
     }
     fn dose(&self, draw: f64) -> f64 {
         1.0 + (40.0 * draw).floor()
