@@ -56,7 +56,8 @@ pub trait Probe: Sync {
     fn cases_share_visits(&self) -> bool {
         true
     }
-    /// The counters that the work itself moves in this case. Cases that differ in it must not share a visit.
+    /// The counters that the work itself moves in this case. Cases that differ in them must not
+    /// share a visit.
     fn expects(&self, _: &Case) -> Counters {
         self.about().expects
     }

@@ -6,16 +6,19 @@ use super::File;
 /// to enforce this.
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("record", &[]),
-    ("lab", &["measure", "record"]),
-    ("measure", &["record"]),
+    ("analysis", &["record"]),
+    ("store", &["record"]),
+    ("report", &["analysis", "record"]),
+    ("simulation", &["analysis", "record"]),
+    ("measure", &["analysis", "record"]),
+    ("metric", &["analysis", "measure", "record"]),
     ("fileio", &["measure", "record"]),
     ("service", &["fileio", "measure", "record"]),
-    ("probes", &["fileio", "measure", "record"]),
-    ("load", &["fileio", "measure", "record", "service"]),
-    ("peers", &["fileio", "measure", "record", "service"]),
-    ("store", &["record"]),
-    ("report", &["record"]),
-    ("simulation", &["record", "report"]),
+    ("peers", &["analysis", "fileio", "measure", "record", "service"]),
+    ("engine", &["analysis", "measure", "metric", "record"]),
+    ("probes", &["analysis", "fileio", "measure", "metric", "record"]),
+    ("load", &["analysis", "fileio", "measure", "metric", "record", "service"]),
+    ("lab", &["analysis", "measure", "record"]),
 ];
 
 /// Programs: they see all.
@@ -81,10 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn record_sees_nobody_and_the_views_see_record_only() {
+    fn record_sees_nobody_and_a_view_cannot_measure() {
         let on =
             |name: &str| format!("[dependencies]\nserde = \"1\"\nfathom-{name}.workspace = true");
         assert!(check("record", &on("measure"))[0].contains("Cargo.toml:3: `record` may not"));
+        assert_eq!(check("analysis", &on("measure")).len(), 1);
+        assert_eq!(check("engine", &on("probes")).len(), 1, "it has no favourite metric");
+        assert_eq!(check("simulation", &on("report")).len(), 1);
         for view in ["store", "report"] {
             assert!(check(view, &on("record")).is_empty());
             assert_eq!(check(view, &on("measure")).len(), 1);

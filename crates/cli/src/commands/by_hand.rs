@@ -84,6 +84,8 @@ struct Follower {
     output: Output,
     width: usize,
     bar: Option<ProgressBar>,
+    /// The record that was shown last.
+    above: Option<Record>,
     store: Result<Store, String>,
     store_failed: bool,
 }
@@ -96,6 +98,7 @@ impl Follower {
             output: Output::new(),
             width: terminal::width(),
             bar: None,
+            above: None,
             store,
             store_failed: false,
         }
@@ -149,7 +152,8 @@ impl Audience for Follower {
     fn progress(&mut self, _: &Progress) {}
 
     fn block(&mut self, records: &[Record]) {
-        self.print(&by_hand::group(records, self.width));
+        self.print(&by_hand::group(records, self.above.as_ref(), self.width));
+        self.above = records.last().cloned();
     }
 
     fn event(&mut self, event: Event<'_>) {

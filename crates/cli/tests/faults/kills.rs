@@ -137,7 +137,7 @@ fn stop_workers(run: &Child) -> usize {
     workers.len()
 }
 
-/// Counters for a moment: at the start, while a worker runs, when something was printed, or while the
+/// Awaits a moment: at the start, while a worker runs, when something was printed, or while the
 /// store is written.
 fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
     match seeds.below(4) {

@@ -44,7 +44,7 @@ fn a_file_has_the_sums_that_reading_it_gives_by_every_path() {
         assert_eq!(record.metric.as_str(), "file.fast");
         assert_eq!(record.checks["XOR-32"], format!("{:08x}", sum.xor), "{more:?}");
         assert_eq!(record.checks["position sum"], format!("{:016x}", sum.position), "{more:?}");
-        assert!(record.notes.iter().any(|note| note.contains("blocks of")), "{:?}", record.notes);
+        assert!(record.facts.iter().any(|fact| fact.name == "by"), "{:?}", record.facts);
     }
 }
 

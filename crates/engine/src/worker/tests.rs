@@ -146,15 +146,17 @@ fn a_worker_takes_the_visit_it_is_asked_for() {
     assert!(answer.spin.is_some());
 }
 
+/// Whether a visit fails with a text in which this occurs.
+fn is_failed(request: &VisitRequest, part: &str) -> bool {
+    let answer = take(request, &REGISTRY);
+    matches!(&answer.samples[0], Err(Fault::Failed(text)) if text.contains(part))
+}
+
 #[test]
 fn an_unknown_probe_or_cpu_is_a_fault_and_no_panic() {
     let unknown = VisitRequest { metric: "cpu.nonsense".to_owned(), ..request() };
-    assert!(
-        matches!(&take(&unknown, &REGISTRY).samples[0], Err(Fault::Failed(text)) if text.contains("nonsense"))
-    );
+    assert!(is_failed(&unknown, "nonsense"));
     let settings = Settings { cpu: 1_000_000, ..request().settings };
     let far = VisitRequest { settings, ..request() };
-    assert!(
-        matches!(&take(&far, &REGISTRY).samples[0], Err(Fault::Failed(text)) if text.contains("1000000"))
-    );
+    assert!(is_failed(&far, "1000000"));
 }

@@ -251,11 +251,14 @@ fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[Series; READS]
         series.passes.iter().map(|pass: &Pass| pass.outcome.ns).collect()
     };
     let ratios = ns(&reads[0]).into_iter().zip(ns(&reads[1])).map(|(first, second)| first / second);
+    let both = reads[0].disturbance.as_ref().zip(reads[1].disturbance.as_ref());
+    let disturbance = both.map(|(one, two)| one.plus(two));
     let spoilt: Option<&Record> = records[..2].iter().find(|record| !record.verdict.shows_number());
     Measured {
         metric: ABOUT.id,
         params,
         values: ratios.collect(),
+        disturbance: disturbance.unwrap_or_default(),
         verdict: spoilt.map(|record| Verdict { ..record.verdict.clone() }),
         ..Measured::default()
     }

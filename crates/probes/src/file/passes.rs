@@ -83,7 +83,7 @@ impl Manner {
 pub(super) struct Series {
     pub(super) manner: Manner,
     pub(super) passes: Vec<Pass>,
-    disturbance: Option<Disturbance>,
+    pub(super) disturbance: Option<Disturbance>,
 }
 
 impl Series {
@@ -205,7 +205,7 @@ impl Series {
             checks: checks(source, last),
             verdict: self.spoilt(source).or_else(|| by_hand::nothing_done(bytes)),
             doubts,
-            facts: self.facts(),
+            facts: self.facts(source),
             notes: match &self.manner.range {
                 Some(_) => vec![format!("each pass read the first {bytes} bytes of the file")],
                 None => Vec::new(),
@@ -216,8 +216,8 @@ impl Series {
 
     /// What stands beside the number: of the pass in the middle, whose time and bytes belong
     /// together.
-    fn facts(&self) -> Vec<Fact> {
-        let mut facts = Vec::new();
+    fn facts(&self, source: &Source) -> Vec<Fact> {
+        let mut facts = vec![Fact::text("file", conditions::place(source))];
         if let Some(pass) = self.middle() {
             facts.push(Fact::quantity("time", pass.outcome.ns, Unit::Nanoseconds));
             facts.push(Fact::quantity("bytes", pass.bytes() as f64, Unit::Bytes));

@@ -155,8 +155,8 @@ impl Read {
         let state = match (self.state, past_cache) {
             (StateName::AsIs, true) => StateName::Direct,
             (StateName::Cold | StateName::Warm, true) => {
-                let text = "--way direct and ring read past the page cache: there is no cold or warm \
-                            of them; leave --state away";
+                let text = "--way direct and ring read past the page cache, where nothing is cold \
+                            or warm; leave out --state";
                 return Err(refuse(text));
             }
             (state, _) => state,
@@ -168,8 +168,8 @@ impl Read {
             (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
             (Some(WayName::Ring), ..) => Way::Ring { depth: self.depth },
             (Some(_), StateName::Direct, _) => {
-                let text = "--state direct reads past the page cache: give --way direct or ring, or \
-                            none";
+                let text = "--state direct reads past the page cache: give --way direct or ring, \
+                            or none";
                 return Err(refuse(text));
             }
             (Some(WayName::Mmap), ..) => Way::Map,

@@ -1,5 +1,5 @@
-//! What the curves of speeds over blocks tell together: what a call and a byte cost, from which block
-//! on one has nearly the best, where threads begin to pay, and where caching matters.
+//! Findings over several records: what a call and a byte cost, from which block on a speed is nearly
+//! the best, where threads begin to pay, and from where on caching matters.
 
 use fathom_analysis::curve::{self, Fit, Point};
 use fathom_record::{Host, Record, Unit};
@@ -13,7 +13,7 @@ const CACHE: u64 = 512 << 10;
 const MATTERS: f64 = 1.5;
 /// Curves are those of this metric over this parameter.
 const METRIC: &str = "file.read.throughput";
-const AXIS: &str = "block";
+pub(super) const AXIS: &str = "block";
 
 /// One curve: the records that differ in the block alone.
 struct Curve<'r> {

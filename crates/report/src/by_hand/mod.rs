@@ -32,14 +32,14 @@ pub fn announcement(text: &str, width: usize) -> String {
 }
 
 /// Records that were taken together: one alone with its facts and how it stands, several of one
-/// metric as a table.
-pub fn group(records: &[Record], width: usize) -> String {
+/// metric as a table. What was said of the record above is not said again.
+pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String {
     let mut text = String::new();
     for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
         text += &match of_metric {
             [one] if records.len() == 1 => single(one, width),
             [one] => format!("\n{}\n{}", one.name(), single(one, width)),
-            many => table::table(many, width),
+            many => table::table(many, above, width),
         };
     }
     text
@@ -47,8 +47,12 @@ pub fn group(records: &[Record], width: usize) -> String {
 
 /// A kept run of a procedure, as it was printed when it was made.
 pub fn show(document: &Document, width: usize) -> String {
-    let groups = document.records.chunk_by(|a, b| a.visit == b.visit);
-    let mut text: String = groups.map(|records| group(records, width)).collect();
+    let mut text = String::new();
+    let mut above = None;
+    for records in document.records.chunk_by(|a, b| a.visit == b.visit) {
+        text += &group(records, above, width);
+        above = records.last();
+    }
     text += &findings(&document.records, &document.host, width);
     text + &closing(document, width)
 }

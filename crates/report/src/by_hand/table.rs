@@ -4,7 +4,7 @@
 use fathom_analysis::curve;
 use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, State, Unit};
 
-use super::findings::point;
+use super::findings::{AXIS, point};
 use super::{fact_words, facts};
 use crate::family::{axis_name, place};
 use crate::quantity::{NOTHING, percent, quantity, range};
@@ -40,12 +40,14 @@ impl Column {
 }
 
 /// Two records or more of one metric.
-pub(super) fn table(records: &[Record], width: usize) -> String {
+pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) -> String {
     let (common, varying) = parameters(records);
     let mut text = format!("\n{}  {}\n", records[0].metric, case(&common));
     let shared = shared(records);
+    let is_new = |fact: &&&Fact| above.is_none_or(|above| !above.facts.contains(fact));
     let lines: Vec<(&str, String)> = shared
         .iter()
+        .filter(is_new)
         .map(|fact| (fact.name.as_str(), fact_words(&records[0], fact)))
         .filter(|(name, _)| !name.is_empty())
         .collect();
@@ -54,6 +56,7 @@ pub(super) fn table(records: &[Record], width: usize) -> String {
         varying.iter().map(|name| Column::new(axis_name(name), cells(records, name))).collect();
     columns.extend(measured(records));
     columns.extend(beside(records, &shared));
+    columns.extend(standing(records, &varying));
     columns.retain(|column| column.says_something());
     text += &rows(&columns);
     text + &remarks(records, width)
@@ -114,7 +117,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
     ]
 }
 
-/// The facts in which the records differ, then what stands out or has no number.
+/// The facts in which the records differ, numbers first.
 fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
     let mut names: Vec<&str> = Vec::new();
     for fact in records.iter().flat_map(|record| &record.facts) {
@@ -137,10 +140,16 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
     let mut columns: Vec<Column> = names.iter().map(column).collect();
     columns.sort_by_key(|column| column.is_left);
     columns.extend(against_peers(records));
+    columns
+}
+
+/// What stands out of a curve, and why a row has no number.
+fn standing(records: &[Record], varying: &[String]) -> Option<Column> {
     let points: Vec<curve::Point> = records.iter().filter_map(point).collect();
     let quickest = records.iter().filter(|one| point(one).is_some());
     let quickest: Vec<f64> = quickest.filter_map(|one| Some(one.summary.as_ref()?.max)).collect();
-    let dips = curve::dips(&points, &quickest);
+    let is_curve = varying == [AXIS];
+    let dips = if is_curve { curve::dips(&points, &quickest) } else { Vec::new() };
     let word = |record: &Record| {
         if !record.verdict.shows_number() {
             let why = record.verdict.reasons.first().map_or("", |reason| reason.text.as_str());
@@ -151,8 +160,7 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
             _ => String::new(),
         }
     };
-    columns.push(Column::words("", records.iter().map(word)));
-    columns
+    Some(Column::words("", records.iter().map(word))).filter(Column::says_something)
 }
 
 /// Ours ÷ theirs, where another program was run on the same points.
