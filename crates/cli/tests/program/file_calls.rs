@@ -199,7 +199,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     assert!(!place.store().exists(), "nothing is kept of a mistake");
     let output = place.run(&["file", "contend", "--reader-file", small, "--coordinator", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("for `fathom file contend` itself"));
+    assert!(text(&output.stderr).contains("`fathom file contend` itself"));
 }
 
 #[test]

@@ -61,13 +61,17 @@ fn is_near(record: &Record, rate: f64) -> bool {
     (value(record) / rate - 1.0).abs() < 0.05
 }
 
+/// The limits of the control group that stand beside a record.
+fn limits(record: &Record) -> String {
+    let limits = record.facts.iter().filter(|fact| fact.name == "control group");
+    limits.map(|fact| format!("{:?} ", fact.value)).collect()
+}
+
 /// Asserts a rate within 5 % of its cap, and that the cap is named.
 fn is_capped(record: &Record, rate: f64, file: &str) {
     assert!(is_near(record, rate), "{} B/s instead of {rate}", value(record));
-    let named = |text: &String| {
-        text.starts_with("capped: ") && text.contains(&format!("{file} of /fathom-lab-caps"))
-    };
-    assert!(record.notes.iter().any(named), "{:?}", record.notes);
+    let named = limits(record);
+    assert!(named.contains(&format!("{file} of /fathom-lab-caps")), "{named}");
     let reason = record.verdict.reasons.iter().find(|reason| reason.cause == Cause::Capped);
     let reason = reason.expect("the verdict names the cap");
     assert!(reason.text.contains(file) && reason.next.contains("raise the limit"), "{reason:?}");
@@ -81,7 +85,7 @@ fn cold_reads_are_as_fast_as_a_limit_of_50_mb_a_second_lets_them() {
     match read_under(limit, BYTES_A_SECOND, 256 << 20, &asked) {
         Ok(record) => {
             is_capped(&record, BYTES_A_SECOND, "blkio.throttle.read_bps_device");
-            assert!(record.notes[0].contains("50.0 MB/s"), "{:?}", record.notes);
+            assert!(limits(&record).contains("capped: 50.0 MB/s"), "{:?}", record.facts);
         }
         Err(why) => skipped(&why),
     }
@@ -105,7 +109,7 @@ fn what_is_read_from_memory_names_no_limit() {
     // No rate is near nought: it is read as often as may be.
     match read_under(("read_bps", 1e6), 0.0, 4 << 20, &["--block", "1M", "--state", "as-is"]) {
         Ok(record) => {
-            assert!(record.notes.is_empty(), "{:?}", record.notes);
+            assert_eq!(limits(&record), "");
             assert!(record.verdict.reasons.iter().all(|reason| reason.cause != Cause::Capped));
         }
         Err(why) => skipped(&why),

@@ -57,7 +57,7 @@ fn data_sync_and_close_are_told_apart_and_the_headline_is_all_of_them() {
     let arguments = ["file", "write", path, "--block", "64K", "--count", "16", "--sync", "data"];
     let output = place.run(&arguments);
     let said = text(&output.stdout);
-    for part in ["data ", "sync ", "close ", "total ", "its name", "XOR-32", "MiB/s"] {
+    for part in ["data ", "sync ", "close ", "total ", "giving it its", "XOR-32", "MiB/s"] {
         assert!(said.contains(part), "`{part}` is missing: {said}");
     }
     let kept = place.latest();

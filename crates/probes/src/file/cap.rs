@@ -16,7 +16,7 @@ const SLICE_S: f64 = 0.1;
 #[derive(Debug, PartialEq)]
 pub(super) struct Cap {
     /// Every limit, in words.
-    pub(super) limits: Vec<String>,
+    limits: Vec<String>,
     /// The lowest rate of bytes that follows, with its words.
     bound: Option<(f64, String)>,
 }

@@ -10,8 +10,7 @@ use fathom_record::quantity::percent;
 use fathom_record::{Cause, Reason, Verdict};
 
 use super::by_hand::{refuse, shown, size};
-use super::options::StateName;
-use super::read::DropName;
+use super::options::{DropName, StateName};
 
 /// As [`prepare`], but leaves a file alone that is warm already: to read it anew for each of many
 /// passes would take longer than they do.

@@ -496,7 +496,6 @@ fn fitted(rows: &[Row]) -> Option<(Line, Vec<f64>)> {
 /// Keeps what a block took with so many processes, and what each of them adds.
 fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance: &Disturbance) {
     let cap = Cap::on_reads(files.sources[0].file(), Some(BLOCK));
-    let limits = cap.as_ref().map(|cap| cap.limits.clone()).unwrap_or_default();
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
         let values = row.values();
         let all = |ns: &f64| 1e9 * row.processes as f64 * BLOCK as f64 / ns;
@@ -517,7 +516,6 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
             doubts: row.doubt().into_iter().collect(),
             remarks: cap.iter().filter_map(|cap| cap.reached(&rates)).collect(),
             facts: together.map(fact).into_iter().chain(cap.iter().flat_map(Cap::facts)).collect(),
-            notes: limits.clone(),
             ..Measured::default()
         });
     }

@@ -1,6 +1,7 @@
 //! file.fast: whole files, read and checked as fast as this machine can, by `fathom file fast`.
 
 mod found;
+mod pass;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -8,26 +9,27 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
-use fathom_fileio::fast::{Fast as Outcome, From, Options, Part, fast as read_fast};
-use fathom_fileio::read::{Fault, Way};
+use fathom_fileio::fast::{Options, fast as read_fast};
+use fathom_fileio::read::Way;
 use fathom_fileio::subject::Kind;
-use fathom_fileio::{Source, Sum, extents, traffic};
+use fathom_fileio::{Source, traffic};
 use fathom_measure::affinity;
 use fathom_metric::notation::bytes;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
     observed,
 };
-use fathom_record::quantity::{percent, quantity};
+use fathom_record::quantity::percent;
 use fathom_record::{
-    Better, Cause, Counters, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Unit,
+    Better, Cause, Counters, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit,
 };
 
 use self::found::Found;
-use self::words::{facts, part_words};
-use super::by_hand::{self, checked, name_of, refuse, shown, size, sum_facts, threads};
+use self::pass::{One, Pass};
+use self::words::{Why, facts};
+use super::bandwidth;
+use super::by_hand::{self, checked, refuse, shown, size};
 use super::options::block;
-use super::{bandwidth, conditions};
 
 /// file.fast.
 pub struct Fast;
@@ -84,8 +86,6 @@ impl ByHand for Fast {
 
 /// Files below this size are read by one thread each, several at a time.
 const SMALL: u64 = 16 << 20;
-/// So many files have a line each.
-const LINES: usize = 1000;
 
 /// A path that `file fast` can be told to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -185,72 +185,11 @@ impl Procedure for ReadFast {
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
         let measured = measured(self, &found, &passes, disturbance.unwrap_or_default());
-        let facts = facts(recorder, self, &found, &passes, measured.verdict.is_none());
+        let (is_fixed, is_shown) = (self.path.is_some(), measured.verdict.is_none());
+        let why = Why { is_fixed, is_shown, ceiling: self.ceiling };
+        let facts = facts(recorder, &why, &found, &passes);
         recorder.record(Measured { facts, ..measured });
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
-    }
-}
-
-/// What came of one file.
-struct One {
-    number: usize,
-    state: &'static str,
-    proof: String,
-    /// The share of data of a file that was not in memory; the rest is holes.
-    data: Option<f64>,
-    fast: Outcome,
-}
-
-impl One {
-    fn new(number: usize, source: &Source, fast: Outcome) -> Self {
-        let proof = fast.before.as_ref().map_or_else(String::new, conditions::proof);
-        let state = fast.before.map_or("unknown", |before| conditions::word(before.state));
-        let data = extents::of(source.file()).ok().filter(|_| state != "warm");
-        Self { number, state, proof, data: data.map(|found| found.share()), fast }
-    }
-}
-
-/// What came of one pass over all of them.
-#[derive(Default)]
-struct Pass {
-    ones: Vec<One>,
-    ns: f64,
-    /// Files that could not be opened or begun.
-    failed: Vec<String>,
-    /// Bytes that came from devices.
-    device_bytes: Option<u64>,
-    /// Threads that read small files side by side.
-    beside: usize,
-}
-
-impl Pass {
-    fn sum(&self) -> Sum {
-        self.ones.iter().fold(Sum::default(), |mut sum, one| {
-            sum.xor ^= one.fast.sum.xor;
-            sum.position = sum.position.wrapping_add(one.fast.sum.position);
-            sum.bytes += one.fast.sum.bytes;
-            sum
-        })
-    }
-
-    fn rate(&self) -> f64 {
-        1e9 * self.sum().bytes as f64 / self.ns
-    }
-
-    fn faults(&self) -> impl Iterator<Item = &Fault> {
-        self.ones.iter().flat_map(|one| &one.fast.faults)
-    }
-
-    /// The most threads that read at once.
-    fn threads(&self) -> usize {
-        let parts = self.ones.iter().flat_map(|one| &one.fast.parts);
-        parts.map(|part| part.choice.threads).fold(self.beside, usize::max)
-    }
-
-    /// In one word, what of the files was in memory.
-    fn state(&self) -> &'static str {
-        let words: Vec<&'static str> = self.ones.iter().map(|one| one.state).collect();
-        by_hand::state_of_all(&words)
     }
 }
 
@@ -390,8 +329,6 @@ fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Distur
     };
     let verdict = by_hand::unreadable(passes.iter().flat_map(Pass::faults))
         .or_else(|| by_hand::nothing_done(sum.bytes));
-    let is_shown = verdict.is_none();
-    let parts = parts(last).iter().map(|part| part_words(part, is_shown)).collect();
     Measured {
         metric: "file.fast",
         params,
@@ -400,7 +337,6 @@ fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Distur
         checks: checked(verified),
         verdict,
         doubts: doubts(passes),
-        notes: parts,
         ..Measured::default()
     }
 }
@@ -435,24 +371,4 @@ fn doubts(passes: &[Pass]) -> Vec<Reason> {
     doubts.extend(by_hand::other_states(&states));
     doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.ns)));
     doubts
-}
-
-/// What was read by each way, over all files.
-fn parts(pass: &Pass) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for part in pass.ones.iter().flat_map(|one| &one.fast.parts) {
-        let same = |other: &&mut Part| {
-            other.from == part.from
-                && other.choice == part.choice
-                && other.is_trial == part.is_trial
-        };
-        match parts.iter_mut().find(same) {
-            Some(known) => {
-                known.bytes += part.bytes;
-                known.ns += part.ns;
-            }
-            None => parts.push(part.clone()),
-        }
-    }
-    parts
 }

@@ -3,18 +3,55 @@
 use fathom_fileio::read::{BLOCK, Way};
 use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
-use super::read_throughput::{ABOUT, Kind};
 use super::state::State;
 use crate::memory::bandwidth;
 use fathom_metric::order::earlier;
 use fathom_metric::{Known, Quantity};
 
+/// Reads of a ring that are under way at once.
+const DEPTH: u32 = 16;
+/// What is predicted.
+const THROUGHPUT: &str = "file.read.throughput";
 const BANDWIDTH: &str = "memory.bandwidth";
 const SYSCALL: &str = "os.syscall";
 /// Finds the place in the file, which a call on no file does not.
 const CALL: &str = "file.call";
 /// Pages of the page cache lie anywhere, and are of any size: one in three ways off at most.
 const TOLERANCE: f64 = 0.3;
+
+/// A case in words that are understood.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Kind {
+    pub(super) block: usize,
+    pub(super) state: Option<State>,
+    pub(super) threads: usize,
+    pub(super) way: Option<Way>,
+    pub(super) bytes: u64,
+}
+
+impl Kind {
+    pub(super) fn of(params: &Params) -> Option<Self> {
+        let number = |name: &str| usize::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
+        Some(Self {
+            block: number("block")?,
+            state: State::named(params.text("state")?),
+            threads: number("threads")?,
+            way: way_named(params.text("way")?),
+            bytes: number("file_bytes")? as u64,
+        })
+    }
+}
+
+fn way_named(name: &str) -> Option<Way> {
+    Some(match name {
+        "read" => Way::Calls { count: None },
+        "pread" => Way::Pread,
+        "mmap" => Way::Map,
+        "direct" => Way::Direct,
+        "ring" => Way::Ring { depth: DEPTH },
+        _ => return None,
+    })
+}
 
 /// What a case of file.read.throughput should give.
 pub(super) fn read(
@@ -143,8 +180,8 @@ fn at_most_warm(
     warm.0.insert("state".to_owned(), "warm".into());
     let source = "what comes from a device is put into memory, and then copied as from there";
     let meaning = "the file was in memory in part, or one of the two was disturbed";
-    match known.quantity(ABOUT.id, &warm) {
-        Some(limit) => at_most((format!("{}{warm}", ABOUT.id), limit), source, meaning),
+    match known.quantity(THROUGHPUT, &warm) {
+        Some(limit) => at_most((format!("{}{warm}", THROUGHPUT), limit), source, meaning),
         None => {
             let claim = copied(Kind { state: Some(State::Warm), ..kind }, host, known)?;
             let high = claim.value;

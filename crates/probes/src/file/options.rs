@@ -32,6 +32,17 @@ pub enum StateName {
     Direct,
 }
 
+/// What of the machine's caches to drop first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DropName {
+    /// Clean pages of files (the kernel's 1).
+    Pagecache,
+    /// Names and inodes (the kernel's 2).
+    Slab,
+    /// Both (the kernel's 3).
+    All,
+}
+
 /// Some counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts(pub Vec<u64>);

@@ -15,7 +15,7 @@ use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
 use super::by_hand::{self, amount, name_of, refuse, shown, size, sum_facts, threads};
 use super::cap::Cap;
 use super::conditions;
-use super::options::{StateName, block};
+use super::options::{DropName, StateName, block};
 use super::passes::{Pass, bypassed, changed, checks};
 
 /// So many passes have a line each.
@@ -34,17 +34,6 @@ pub enum WayName {
     Ring,
     /// read(2), one after another, as the simplest of programs does it.
     Read,
-}
-
-/// What of the machine's caches to drop first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DropName {
-    /// Clean pages of files (the kernel's 1).
-    Pagecache,
-    /// Names and inodes (the kernel's 2).
-    Slab,
-    /// Both (the kernel's 3).
-    All,
 }
 
 const EXAMPLES: &str = "\
@@ -278,7 +267,6 @@ impl Read {
             verdict,
             doubts,
             remarks,
-            notes: cap.map(|cap| cap.limits.clone()).unwrap_or_default(),
             prediction: cap.and_then(|cap| cap.prediction(last.outcome.sum.bytes)),
             ..Measured::default()
         }

@@ -9,15 +9,16 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
 use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
 
+use super::LARGE_BYTES;
 use super::held::Large;
+use super::model::{self, Kind};
 use super::state::{State, TRIES, words};
-use super::{LARGE_BYTES, model};
 use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
 
 /// file.read.throughput.
 pub struct ReadThroughput;
 
-pub(super) static ABOUT: About = About {
+static ABOUT: About = About {
     id: "file.read.throughput",
     title: "file read",
     unit: Unit::BytesPerSecond,
@@ -76,42 +77,6 @@ pub(super) static ABOUT: About = About {
 /// Bytes of a pass.
 const PASS_BYTES: i64 = 16 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
-/// Reads of a ring that are under way at once.
-const DEPTH: u32 = 16;
-
-/// A case in words that are understood.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kind {
-    pub(super) block: usize,
-    pub(super) state: Option<State>,
-    pub(super) threads: usize,
-    pub(super) way: Option<Way>,
-    pub(super) bytes: u64,
-}
-
-impl Kind {
-    pub(super) fn of(params: &Params) -> Option<Self> {
-        let number = |name: &str| usize::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
-        Some(Self {
-            block: number("block")?,
-            state: State::named(params.text("state")?),
-            threads: number("threads")?,
-            way: way_named(params.text("way")?),
-            bytes: number("file_bytes")? as u64,
-        })
-    }
-}
-
-fn way_named(name: &str) -> Option<Way> {
-    Some(match name {
-        "read" => Way::Calls { count: None },
-        "pread" => Way::Pread,
-        "mmap" => Way::Map,
-        "direct" => Way::Direct,
-        "ring" => Way::Ring { depth: DEPTH },
-        _ => return None,
-    })
-}
 
 impl Probe for ReadThroughput {
     fn about(&self) -> &'static About {

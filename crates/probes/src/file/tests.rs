@@ -224,7 +224,7 @@ fn what_waits_for_a_device_is_an_order_or_has_no_model() {
     let predicted = read_at(&cold, &records).unwrap();
     assert_eq!(predicted.high, read_at(&warm, &records).unwrap().value, "by the model of warm");
     assert_eq!((predicted.value, predicted.low), (None, None));
-    records.push(smoke::record(read_throughput::ABOUT.id, &warm, 5e9, 1e6));
+    records.push(smoke::record("file.read.throughput", &warm, 5e9, 1e6));
     assert_eq!(read_at(&cold, &records).unwrap().high, Some(5e9), "by the result of warm");
     let direct = read_at(&reading(1 << 20, "direct", 1, "direct"), &records).unwrap_err();
     assert!(direct.0.contains("what the device gives"), "{}", direct.0);

@@ -260,7 +260,6 @@ fn measured(
             .collect(),
         remarks,
         facts: facts(write, last, cap),
-        notes: cap.map(|cap| cap.limits.clone()).unwrap_or_default(),
         ..Measured::default()
     }
 }

@@ -8,6 +8,7 @@ use fathom_record::{
 
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
+use super::latency::ladder;
 use super::latency::ladder::Step;
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, in_words};
@@ -205,7 +206,7 @@ impl Derived for OfLevel {
         let (Asks::Size, Level::Cache(number)) = (self.asks, self.level) else {
             return model::of_level(self.level, host, known);
         };
-        let cache = model::caches(host).into_iter().find(|cache| cache.level == number);
+        let cache = ladder::caches(host).into_iter().find(|cache| cache.level == number);
         let cache = cache.ok_or_else(|| NoModel("this CPU tells of no such cache".to_owned()))?;
         let size = cache.size_bytes as f64;
         let origin = host.origins.get("cpu.caches").map_or("the kernel", String::as_str);
@@ -281,7 +282,7 @@ fn without(curve: &[Point], plateaus: &[Option<Plateau>]) -> String {
 
 /// The levels of a host: its caches, and memory.
 fn levels(host: &Host) -> Result<Vec<Level>, String> {
-    let caches = model::caches(host);
+    let caches = ladder::caches(host);
     if caches.is_empty() {
         return Err("the caches of this CPU are unknown".to_owned());
     }
@@ -350,7 +351,7 @@ impl Curves {
     /// Of each process, the plateau of each level.
     fn found(&self, levels: &[Level], host: &Host) -> Vec<Vec<Option<Plateau>>> {
         let sizes: Vec<f64> =
-            model::caches(host).iter().map(|cache| cache.size_bytes as f64).collect();
+            ladder::caches(host).iter().map(|cache| cache.size_bytes as f64).collect();
         let of_curve =
             |curve: &Vec<Point>| labelled(curve, &curve::plateaus(curve, levels.len()), &sizes);
         self.per_process.iter().map(of_curve).collect()

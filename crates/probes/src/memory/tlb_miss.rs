@@ -4,6 +4,7 @@
 use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
+use super::latency::ladder;
 use super::latency::ladder::Step;
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, in_words};
@@ -102,7 +103,7 @@ impl Derived for TlbMiss {
         let set_bytes = largest(known).map_err(NoModel)?;
         let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
         let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
-        let level = model::caches(host).into_iter().find(holds);
+        let level = ladder::caches(host).into_iter().find(holds);
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };

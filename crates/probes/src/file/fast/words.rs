@@ -9,12 +9,25 @@ use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Fact, Unit};
 
 use super::found::Found;
-use super::{LINES, One, Pass, ReadFast, parts};
+use super::pass::{One, Pass, parts};
 use crate::file::bandwidth;
 use crate::file::by_hand::{self, name_of, shown, size, sum_facts, threads};
 
+/// So many files have a line each.
+const LINES: usize = 1000;
+
+/// What was asked for, as far as it is a reason for what was done.
+pub(super) struct Why {
+    /// `--path` fixes the way.
+    pub(super) is_fixed: bool,
+    /// Whether rates may be shown at all.
+    pub(super) is_shown: bool,
+    /// What all cores read of memory in a second, where that was given.
+    pub(super) ceiling: Option<u64>,
+}
+
 /// A part in words, with its rate where that may be shown.
-pub(super) fn part_words(part: &Part, is_shown: bool) -> String {
+fn part_words(part: &Part, is_shown: bool) -> String {
     let is_past = matches!(part.choice.way, Way::Direct | Way::Ring { .. });
     let from = match part.from {
         _ if is_past => "past the page cache",
@@ -60,8 +73,8 @@ fn ways(pass: &Pass, is_shown: bool) -> Vec<Fact> {
 }
 
 /// Why it was read in these ways.
-fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
-    if read.path.is_some() {
+fn reason(why: &Why, pass: &Pass) -> Option<String> {
+    if why.is_fixed {
         return Some("--path fixes the way".to_owned());
     }
     let parts = parts(pass);
@@ -70,22 +83,22 @@ fn reason(read: &ReadFast, pass: &Pass) -> Option<String> {
         .iter()
         .any(|part| !part.is_trial && matches!(part.choice.way, Way::Direct | Way::Ring { .. }));
     let tried = parts.iter().any(|part| part.is_trial);
-    let mut why = Vec::new();
+    let mut words = Vec::new();
     if is_of(From::Memory) {
-        why.push("what is in memory is quickest from there");
+        words.push("what is in memory is quickest from there");
     }
     if is_past {
-        why.push("what is not is read past the page cache, which spares a copy");
+        words.push("what is not is read past the page cache, which spares a copy");
     }
     if tried {
-        why.push("of the ways tried on the file itself the quickest read the rest");
+        words.push("of the ways tried on the file itself the quickest read the rest");
     }
-    (!why.is_empty()).then(|| why.join("; "))
+    (!words.is_empty()).then(|| words.join("; "))
 }
 
 /// How near it came to what all cores read of memory.
-fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &Pass) -> String {
-    let (most, origin) = match read.ceiling {
+fn share_of_ceiling(recorder: &dyn Recorder, why: &Why, pass: &Pass) -> String {
+    let (most, origin) = match why.ceiling {
         Some(most) => (most as f64, "--ceiling".to_owned()),
         None => {
             let best = bandwidth::all_cores(&Known::new(recorder.known()));
@@ -104,10 +117,9 @@ fn share_of_ceiling(recorder: &dyn Recorder, read: &ReadFast, pass: &Pass) -> St
 /// What was read, how, and why so: of the last pass.
 pub(super) fn facts(
     recorder: &dyn Recorder,
-    read: &ReadFast,
+    why: &Why,
     found: &Found,
     passes: &[Pass],
-    is_shown: bool,
 ) -> Vec<Fact> {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
@@ -118,17 +130,17 @@ pub(super) fn facts(
     }
     let mib = sum.bytes as f64 / 1_048_576.0;
     facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
-    facts.extend(ways(last, is_shown));
+    facts.extend(ways(last, why.is_shown));
     let elsewhere = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
     if last.ones.len() == 1 && elsewhere > 0.0 {
         let took = quantity(elsewhere, Unit::Nanoseconds);
         let text = format!("{took} for the look at what is in memory, buffers and threads");
         facts.push(Fact::text("beside", text));
     }
-    facts.extend(reason(read, last).map(|reason| Fact::text("because", reason)));
+    facts.extend(reason(why, last).map(|reason| Fact::text("because", reason)));
     facts.push(Fact::quantity("time", last.ns, Unit::Nanoseconds));
-    if sum.bytes > 0 && is_shown {
-        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, read, last)));
+    if sum.bytes > 0 && why.is_shown {
+        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, why, last)));
     }
     let device = last.device_bytes;
     facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));

@@ -1,9 +1,9 @@
 //! The sets to chase through: which sizes, in which orders, by which pages.
 
+use fathom_record::host::Cache;
 use fathom_record::{Effort, Host, Params};
 
 use super::super::chain::Pattern;
-use super::model;
 use crate::buffer::Page;
 use crate::room::Room;
 use fathom_metric::Sizes;
@@ -51,6 +51,14 @@ impl Step {
         let step_bytes = if let Pattern::Stride(bytes) = self.pattern { bytes } else { 64 };
         self.set_bytes + self.set_bytes / step_bytes * size_of::<u32>()
     }
+}
+
+/// The data caches of the host, the first level first.
+pub(crate) fn caches(host: &Host) -> Vec<&Cache> {
+    let data = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
+    let mut caches: Vec<&Cache> = data.collect();
+    caches.sort_by_key(|cache| cache.level);
+    caches
 }
 
 /// The steps to take on this host, ordered by pattern, page and size.
@@ -123,7 +131,7 @@ fn octaves(from: usize, to: usize) -> Vec<usize> {
 fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     let mut sets = octaves(SMALLEST, largest);
     let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
-    for cache in model::caches(host) {
+    for cache in caches(host) {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
             // A set of this size takes a tenth of a second of the few there are.
@@ -137,7 +145,7 @@ fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     // The third level of a guest may end anywhere between the second's size and its own, and what
     // is left of it must be seen as a plateau: quarters right behind the second, halves beyond.
     if let Some(last) = host.last_level_cache() {
-        let before = model::caches(host).iter().rev().nth(1).map_or(0, |cache| cache.size_bytes);
+        let before = caches(host).iter().rev().nth(1).map_or(0, |cache| cache.size_bytes);
         let unsure = octaves(before as usize, last.size_bytes as usize);
         for (octave, set) in unsure.into_iter().enumerate() {
             let quarters: &[usize] = if octave < QUARTERED { &[5, 6, 7] } else { &[6] };

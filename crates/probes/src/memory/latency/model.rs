@@ -1,10 +1,9 @@
 //! What a load should take, by the level that its set lies in.
 
-use fathom_record::host::Cache;
 use fathom_record::{Host, NoModel, Prediction, Unit};
 
 use super::super::chain::Pattern;
-use super::ladder::Step;
+use super::ladder::{Step, caches};
 use crate::buffer::Page;
 use crate::uarch::{self, Row};
 use fathom_metric::{Known, Quantity};
@@ -16,14 +15,6 @@ pub(crate) enum Level {
     Cache(u32),
     /// Memory behind the last cache.
     Memory,
-}
-
-/// The data caches of the host, the first level first.
-pub(crate) fn caches(host: &Host) -> Vec<&Cache> {
-    let data = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
-    let mut caches: Vec<&Cache> = data.collect();
-    caches.sort_by_key(|cache| cache.level);
-    caches
 }
 
 /// The level that a set clearly lies in: at most half of its size, at least twice the one before.

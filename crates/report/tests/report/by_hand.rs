@@ -1,0 +1,96 @@
+//! What a procedure prints is made from its records, and from nothing else.
+
+use fathom_record::{Fact, Params, Record, State, Unit, Verdict};
+use fathom_report::by_hand::{findings, group};
+
+use crate::fixture;
+
+fn read(block: i64, threads: i64, rate: f64) -> Record {
+    let params = Params::one("block", block).and("state", "warm").and("threads", threads);
+    let params = params.and("way", "read").and("file_bytes", 1 << 20);
+    let unit = Unit::BytesPerSecond;
+    let mut record = fixture::measured("file.read.throughput", params, unit, rate, 0.01);
+    record.facts = vec![
+        Fact::text("file", "/data/a: 1 MiB on ext4"),
+        Fact::quantity("time", 1e9, Unit::Nanoseconds),
+        Fact::quantity("bytes", 1_048_576.0, Unit::Bytes),
+        Fact::text("XOR-32", "0badcafe"),
+    ];
+    record
+}
+
+#[test]
+fn each_fact_of_a_record_is_a_line_that_goes_with_it() {
+    let record = read(4096, 1, 1e9);
+    let whole = group(std::slice::from_ref(&record), None, 100);
+    for fact in &record.facts {
+        assert!(whole.contains(&fact.name), "{}: {whole}", fact.name);
+    }
+    for at in 0..record.facts.len() {
+        let mut less = record.clone();
+        let gone = less.facts.remove(at);
+        let text = group(&[less], None, 100);
+        assert!(!text.lines().any(|line| line.starts_with(&gone.name)), "{}: {text}", gone.name);
+    }
+    for spoilt in [
+        Record { summary: None, ..record.clone() },
+        Record { verdict: Verdict { state: State::Noisy, ..Verdict::default() }, ..record.clone() },
+        Record { no_model: None, prediction: None, agreement: None, ..record.clone() },
+    ] {
+        assert_ne!(group(&[spoilt], None, 100), whole);
+    }
+}
+
+#[test]
+fn a_number_that_must_not_be_believed_has_no_rate_anywhere() {
+    let mut record = read(4096, 1, 1e9);
+    record.facts.push(Fact::quantity("calls", 1234.0, Unit::PerSecond));
+    record.verdict.state = State::Invalid;
+    let alone = group(std::slice::from_ref(&record), None, 100);
+    assert!(!alone.contains("iB/s") && !alone.contains("1234"), "{alone}");
+    let table = group(&[record, read(8192, 1, 2e9)], None, 100);
+    assert!(!table.contains("954") && table.contains("1907"), "{table}");
+}
+
+#[test]
+fn records_taken_together_are_a_table_of_what_differs() {
+    let records = [read(4096, 1, 1e9), read(65_536, 1, 2e9), read(1 << 20, 1, 1.9e9)];
+    let table = group(&records, None, 100);
+    let heads: Vec<&str> =
+        table.lines().find(|line| line.contains("MiB/s")).unwrap().split_whitespace().collect();
+    assert_eq!(heads[..2], ["block", "MiB/s"], "{table}");
+    assert!(table.contains("state=warm threads=1 way=read"), "{table}");
+    assert_eq!(table.matches("/data/a").count(), 1, "{table}");
+    let below = group(&records, Some(&records[0]), 100);
+    assert!(!below.contains("/data/a"), "it was said above: {below}");
+}
+
+#[test]
+fn curves_tell_their_best_block_and_whether_threads_pay() {
+    let rates = [(4096, 1e9), (65_536, 1.96e9), (1 << 20, 2e9)];
+    let mut records: Vec<Record> = rates.map(|(block, rate)| read(block, 1, rate)).into();
+    let host = fathom_record::Host::default();
+    let said = findings(&records, &host, 200);
+    assert!(said.contains("from 64 KiB on one has 95 % of it"), "{said}");
+    assert!(!said.contains("threads pay"), "{said}");
+    records.extend(rates.map(|(block, rate)| read(block, 2, 1.5 * rate)));
+    let said = findings(&records, &host, 200);
+    assert!(said.contains("2 threads pay from 4 KiB on"), "{said}");
+    assert_eq!(findings(&records[..1], &host, 200), "", "one read is no curve");
+}
+
+#[test]
+fn caching_matters_from_the_first_block_with_which_it_pays() {
+    let said = |ratios: &[(i64, f64)]| {
+        let record = |(block, ratio): &(i64, f64)| {
+            let params = Params::one("block", *block).and("file_bytes", 1 << 30);
+            fixture::measured("file.cache.speedup", params, Unit::Ratio, *ratio, 0.01)
+        };
+        let records: Vec<Record> = ratios.iter().map(record).collect();
+        findings(&records, &fathom_record::Host::default(), 200)
+    };
+    assert!(said(&[(4096, 1.2), (65536, 1.5), (1 << 20, 4.0)]).contains("matters from 64 KiB"));
+    assert!(said(&[(4096, 1.2), (65536, 1.49)]).contains("does not matter up to 64 KiB"));
+    assert!(said(&[(4096, 2.0), (65536, 1.2)]).contains("differs from block to block"));
+    assert_eq!(said(&[]), "");
+}
