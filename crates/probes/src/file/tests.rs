@@ -231,7 +231,7 @@ fn what_waits_for_a_device_is_an_order_or_has_no_model() {
     assert!(read_at(&reading(1 << 20, "mixed", 1, "read"), &records).is_err());
     let mapped = read_at(&reading(1 << 18, "warm", 2, "mmap"), &records).unwrap();
     assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
-    let Some(kind) = read_throughput::Kind::of(&warm) else { panic!("{warm}") };
+    let Some(kind) = super::model::Kind::of(&warm) else { panic!("{warm}") };
     assert_eq!(kind.way, Some(Way::Calls { count: None }));
 }
 

@@ -1,5 +1,5 @@
-//! Findings over several records: what a call and a byte cost, from which block on a speed is nearly
-//! the best, where threads begin to pay, and from where on caching matters.
+//! Findings over several records: what a call and a byte cost, from which block on a speed is
+//! nearly the best, where threads begin to pay, and from where on caching matters.
 
 use fathom_analysis::curve::{self, Fit, Point};
 use fathom_record::{Host, Record, Unit};
