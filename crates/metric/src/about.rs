@@ -39,6 +39,26 @@ pub struct About {
 }
 
 impl About {
+    /// What most metrics have in common: no parameters and no needs, nothing required, no published
+    /// figure, and work that only computes. All else is for each to say.
+    pub const BASE: Self = Self {
+        id: "",
+        title: "",
+        unit: Unit::Nanoseconds,
+        better: Better::Lower,
+        timed: "",
+        not_timed: "",
+        model: "",
+        source: "",
+        pitfalls: &[],
+        parameters: &[],
+        needs: &[],
+        requires: "",
+        published: "",
+        expects: Counters::NONE,
+        noise_limit: 0.05,
+    };
+
     /// The part of the id before the first dot.
     pub fn group(&self) -> &'static str {
         self.id.split('.').next().unwrap_or(self.id)

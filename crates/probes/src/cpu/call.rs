@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
@@ -45,10 +45,9 @@ static ABOUT: About = About {
         meaning: "integer arguments; the seventh goes by the stack on x86-64",
     }],
     needs: &["cpu.frequency"],
-    requires: "",
     published: "10.7 … 12.3 ns with the clock's 30 cycles in it (2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 impl Probe for Call {

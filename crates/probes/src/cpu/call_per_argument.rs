@@ -1,7 +1,7 @@
 //! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
 
 use fathom_analysis::statistics;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::uarch;
@@ -30,10 +30,9 @@ static ABOUT: About = About {
         meaning: "which arguments the line goes through",
     }],
     needs: &["cpu.frequency", "cpu.call"],
-    requires: "",
     published: "0.22 ns (2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.25,
+    ..About::BASE
 };
 
 impl Derived for CallPerArgument {

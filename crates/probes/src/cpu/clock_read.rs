@@ -3,7 +3,7 @@
 use fathom_measure::clock::Source;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Probe, Sizes};
@@ -25,12 +25,10 @@ static ABOUT: About = About {
         "an unfenced RDTSC is cheaper and lets the timed work leak out of the stamps",
         "under some hypervisors RDTSC traps and costs a thousand times more: it then shows here",
     ],
-    parameters: &[],
     needs: &["cpu.frequency"],
-    requires: "",
     published: "11.9 ns ± 9 % (2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 impl Probe for ClockRead {

@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use fathom_metric::{About, Case, Known, Probe, Sizes};
 
@@ -23,12 +23,8 @@ static ABOUT: About = About {
         "some counters advance by several ticks at once (a 100 MHz reference scaled up to the \
          rate it is counted in): their rate promises more than they show",
     ],
-    parameters: &[],
-    needs: &[],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 impl Probe for ClockResolution {

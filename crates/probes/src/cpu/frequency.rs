@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use fathom_metric::{About, Case, Known, Probe, Sizes};
 
@@ -30,12 +30,9 @@ static ABOUT: About = About {
         "some cores remove a chain of add-immediates at rename: this one adds registers",
         "one busy core boosts higher than all of them: this is the figure for one",
     ],
-    parameters: &[],
-    needs: &[],
-    requires: "",
     published: "2.7 GHz (2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 /// What a frequency below its range says.

@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
@@ -35,10 +35,9 @@ static ABOUT: About = About {
         meaning: "where the loop's counter lives",
     }],
     needs: &["cpu.frequency"],
-    requires: "",
     published: "2.58 ns, memory form (2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 impl Probe for LoopIteration {

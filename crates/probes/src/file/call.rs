@@ -5,7 +5,7 @@ use fathom_fileio::loops::{Call, Loop, STREAM};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use rustix::io::Errno;
 
@@ -59,9 +59,8 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const FILE_BYTES: u64 = 1 << 20;

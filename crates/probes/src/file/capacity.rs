@@ -48,12 +48,10 @@ static ABOUT: About = About {
         "in a group of version 1 an order of magnitude smaller than the machine, the kernel's own \
          pages for the file count too",
     ],
-    parameters: &[],
-    needs: &[],
-    requires: "",
     published: "2016: 5.5 of 8 GB",
     expects: Counters::DEVICE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Memory that is free for pages is not free to the last: watermarks, and the kernel's own pages

@@ -85,11 +85,10 @@ static ABOUT: About = About {
             meaning: "past the page cache; by way of it, after the files were dropped from it",
         },
     ],
-    needs: &[],
-    requires: "",
     published: "2016: 28.4 µs × processes + 53.1 µs",
     expects: Counters::DEVICE,
     noise_limit: 0.20,
+    ..About::BASE
 };
 
 static ABOUT_PER_PROCESS: About = About {

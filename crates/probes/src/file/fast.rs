@@ -63,11 +63,9 @@ static ABOUT: About = About {
         Parameter { name: "files", values: "1, 2, …", meaning: "how many" },
         Parameter { name: "file_bytes", values: "bytes", meaning: "of all files" },
     ],
-    needs: &[],
-    requires: "",
-    published: "",
     expects: Counters::DEVICE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 impl ByHand for Fast {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit};
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
@@ -52,9 +52,8 @@ static ABOUT: About = About {
     ],
     needs: &["cpu.frequency"],
     requires: "two CPUs",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Others that the first CPU is paired with.

@@ -2,9 +2,7 @@
 //! memory.latency, and the sizes at which they are left.
 
 use fathom_analysis::statistics;
-use fathom_record::{
-    Better, Cause, Counters, Host, NoModel, Params, Prediction, Reason, Record, Unit,
-};
+use fathom_record::{Better, Cause, Host, NoModel, Params, Prediction, Reason, Record, Unit};
 
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
@@ -96,12 +94,10 @@ const PLATEAU: About = About {
         "small pages add the price of translation: the curve by huge pages is taken, and that by \
          small ones only where huge ones cannot be had; the notes say which",
     ],
-    parameters: &[],
     needs: &["cpu.frequency", "memory.latency"],
-    requires: "",
     published: "l1 3.7 ns, l2 5.55 ns, l3 18.5 ns, dram 37 ns (2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const EDGE: About = About {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use self::load::{Load, Order as Told};
 use super::chain::{Chain, LOADS, Pattern, Shape};
@@ -67,9 +67,8 @@ static ABOUT: About = About {
     ],
     needs: &["memory.latency"],
     requires: "two cores, but for load=0; eight times the set of available memory",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Loads in per cent of the time.

@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::buffer::in_words;
@@ -39,9 +39,8 @@ static ABOUT: About = About {
     parameters: &[BYTES],
     needs: &["os.syscall"],
     requires: "16 times the size in address space (ulimit -v), and overcommitment for 1 GiB",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 const BYTES: Parameter =

@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::{Fault, Operation};
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
@@ -55,9 +55,8 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall"],
     requires: "touched=yes: four times the size of available memory, and of the cgroup's limit",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Sizes of which every page is written.

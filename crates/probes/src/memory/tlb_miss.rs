@@ -1,7 +1,7 @@
 //! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
 //! fetched too.
 
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Record, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
 use super::latency::ladder;
@@ -39,9 +39,8 @@ static ABOUT: About = About {
     parameters: &[] as &[Parameter],
     needs: &["cpu.frequency", "memory.latency"],
     requires: "huge pages on advice",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.25,
+    ..About::BASE
 };
 
 /// Small pages of a set that no translation buffer holds: more than twice the largest published,

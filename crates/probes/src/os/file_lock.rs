@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use super::raw_call::system_call;
@@ -50,10 +50,8 @@ static ABOUT: About = About {
         meaning: "fcntl F_SETLK · fcntl F_OFD_SETLK · flock",
     }],
     needs: &["os.syscall"],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const POSIX: &str = "posix";

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::raw_call::RawCall;
 use super::syscall::tried;
@@ -49,10 +49,8 @@ static ABOUT: About = About {
         meaning: "lock and unlock, no system call · FUTEX_WAKE with nobody asleep: one",
     }],
     needs: &["cpu.frequency", "os.syscall"],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const LOCK_UNLOCK: &str = "lock_unlock";

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -70,9 +70,8 @@ static SELECT_ABOUT: About = About {
     parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 static POLL_ABOUT: About = About {
@@ -90,9 +89,8 @@ static POLL_ABOUT: About = About {
     parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 static EPOLL_ABOUT: About = About {
@@ -117,9 +115,8 @@ static EPOLL_ABOUT: About = About {
     parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const SIZES: [i64; 3] = [10, 100, 500];

@@ -77,10 +77,9 @@ static PIPE: About = About {
         meaning: "by the instruction itself · by the C library's read and write, as programs do",
     }],
     needs: &["os.syscall", "os.switch.process"],
-    requires: "",
-    published: "",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static FIFO: About = About {
@@ -102,12 +101,11 @@ static FIFO: About = About {
          system's affair: both FIFOs lie in the folder for temporary files, without a name once \
          they are open",
     ],
-    parameters: &[],
     needs: &["os.pipe.rtt"],
     requires: "a folder for temporary files (TMPDIR) in which a FIFO may be made",
-    published: "",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static UNIX: About = About {
@@ -139,10 +137,9 @@ static UNIX: About = About {
         meaning: "a stream of bytes · messages",
     }],
     needs: &["os.pipe.rtt"],
-    requires: "",
-    published: "",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static SEMAPHORE: About = About {

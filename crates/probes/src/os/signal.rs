@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::handler::{Guarded, Handler, KernelAction, runs};
 use super::raw_call::RawCall;
@@ -33,12 +33,9 @@ static INSTALL: About = About {
          and a signal is sent to see that the handler runs",
         "a handler that ignores a pending signal makes the kernel flush it: here none is pending",
     ],
-    parameters: &[],
     needs: &["os.syscall"],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 static DELIVER: About = About {
@@ -78,10 +75,8 @@ static DELIVER: About = About {
         meaning: "SIGUSR1 sent to the own thread · SIGSEGV for a write to a read-only page",
     }],
     needs: &["os.syscall"],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const SIGNAL: libc::c_int = libc::SIGUSR1;

@@ -56,10 +56,9 @@ static ABOUT: About = About {
         },
     ],
     needs: &["os.switch.process"],
-    requires: "",
-    published: "",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Processes and bytes of each, the ring that the others are held against first.

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::fs::{Mode, OFlags};
 
 use super::raw_call::{RawCall, system_call};
@@ -60,10 +60,8 @@ static ABOUT: About = About {
                   /dev/null",
     }],
     needs: &["cpu.call"],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 /// The calls, those that others are held against first.

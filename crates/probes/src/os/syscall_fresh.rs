@@ -41,12 +41,11 @@ static ABOUT: About = About {
         "fresh is not quite cold: the kernel's code for the call was used by the parent shortly \
          before",
     ],
-    parameters: &[],
     needs: &["os.syscall"],
-    requires: "",
     published: "11.9 µs ± 11 % (2016, i5-5257U, getpid)",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// A fork and its end, with room: some 300 µs each, up to 16 in a round.

@@ -48,12 +48,11 @@ static CREATE: About = About {
         ONE_CPU,
         "the new thread may run before pthread_create returns; then its whole life is in the time",
     ],
-    parameters: &[],
     needs: &["os.syscall"],
-    requires: "",
     published: PUBLISHED,
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static CREATE_JOIN: About = About {
@@ -67,12 +66,11 @@ static CREATE_JOIN: About = About {
     model: "an order: at least os.thread.create, which it contains",
     source: "order: the one contains the other",
     pitfalls: &[WARM, ONE_CPU],
-    parameters: &[],
     needs: &["os.thread.create"],
-    requires: "",
     published: PUBLISHED,
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// A thread's life, with room: some 50 µs each, up to 16 in a round.

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::refused;
 use super::raw_call::system_call;
@@ -42,12 +42,9 @@ static ABOUT: About = About {
         "a closed socket is freed later, by the kernel's deferred work, which falls into the batch \
          as it does into a program that connects often",
     ],
-    parameters: &[],
     needs: &["os.syscall"],
-    requires: "",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// System calls of one connection.

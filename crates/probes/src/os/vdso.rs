@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::child::{fork, refused};
 use super::raw_call::system_call;
@@ -57,9 +57,8 @@ static ABOUT: About = About {
     }],
     needs: &["cpu.frequency", "cpu.call"],
     requires: "a kernel with seccomp filters, for the check",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 const MONOTONIC: &str = "monotonic";

@@ -6,7 +6,7 @@ pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Counters, Host, NoModel, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Prediction, Unit};
 
 use self::ladder::Step;
 use super::chain::{Chain, LOADS, Shape};
@@ -86,9 +86,8 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "four times the largest set of available memory, and of the cgroup's limit; else \
                the ladder ends earlier",
-    published: "",
-    expects: Counters::NONE,
     noise_limit: 0.05,
+    ..About::BASE
 };
 
 impl Probe for Latency {
