@@ -14,3 +14,6 @@ pub use output::{CollectError, Limits};
 pub use program::this_program;
 pub use running::Running;
 pub use tie::end_with;
+
+#[cfg(test)]
+mod tests;

@@ -71,6 +71,12 @@ impl Running {
         }
     }
 
+    /// As on a kernel without descriptors of processes.
+    #[cfg(test)]
+    pub(super) fn forget_pidfd(&mut self) {
+        self.pidfd = None;
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
