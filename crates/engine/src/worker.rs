@@ -1,18 +1,18 @@
-//! Both ends of a worker process: the coordinator's, which starts, awaits and if need be kills it;
-//! and the worker's own, which takes one visit and answers.
+//! Both ends of a worker process: the coordinator's, which gives it a visit and takes its answer;
+//! and the worker's own, which takes the visit and answers.
 
 use std::io::{Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 
+use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
 use fathom_measure::sampler::{Fault, KernelCounters, Sampler};
-use fathom_measure::{Clock, affinity, clock, process};
+use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
 use fathom_record::{Cause, Reason};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::process::Pid;
 
 use crate::machine::{Outcome, VisitAnswer, VisitRequest};
 
@@ -35,188 +35,57 @@ impl Workers {
     /// This very program as worker.
     ///
     /// # Errors
-    /// When the path of the running program cannot be told.
+    /// When the path of the running program is not known.
     pub fn of_this_program() -> std::io::Result<Self> {
         let program = process::this_program()?;
         Ok(Self { program, arguments: vec!["worker".to_owned()], grace_ns: GRACE_NS })
     }
 
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(&self.arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        // A group of its own: the terminal's Ctrl-C does not reach it, its children end with it.
-        command.process_group(0);
-        command
-    }
-
     /// Takes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
     /// readable when the person wants the run to end.
-    pub fn visit(&self, request: &VisitRequest, stop: &impl std::os::fd::AsFd) -> Outcome {
-        let failed = |cause, text: String| Outcome::Failed(Reason::new(cause, text));
-        let child = match process::start_tied(|| Ok(self.command())) {
-            Ok(child) => child,
-            Err(error) => return failed(Cause::Crashed, format!("start a worker: {error}")),
+    pub fn visit(&self, request: &VisitRequest, stop: &impl AsFd) -> Outcome {
+        let crashed = |text| Outcome::Failed(Reason::new(Cause::Crashed, text));
+        let mut worker = match self.start(request) {
+            Ok(worker) => worker,
+            Err(error) => return crashed(format!("start a worker: {error}")),
         };
-        let mut worker = Worker { child, reaped: false };
-        if let Err(error) = worker.ask(request) {
-            return failed(
-                Cause::Crashed,
-                format!("{} (ask the worker: {error})", worker.last_words()),
-            );
-        }
         // Rounds end after the limit by at most one round, and the set-up comes on top.
         let bound_ns = 2.0 * request.settings.time_limit_ns + self.grace_ns;
-        match worker.answer(bound_ns, stop) {
-            Ending::Answered(bytes) => match serde_json::from_slice::<VisitAnswer>(&bytes) {
-                Ok(answer) => Outcome::Answered(answer),
-                Err(_) => failed(Cause::Crashed, worker.last_words()),
-            },
-            Ending::TimedOut => failed(
-                Cause::TimedOut,
-                format!("the worker gave no answer within {:.0} s and was killed", bound_ns / 1e9),
-            ),
-            Ending::Broken(error) => {
-                failed(Cause::Crashed, format!("read the worker's answer: {error}"))
-            }
-            Ending::Stopped => Outcome::Interrupted,
+        let limits = Limits { time_ns: bound_ns as u64, output_bytes: ANSWER_MAX_BYTES };
+        let ended = worker.collect(limits, stop.as_fd());
+        if let Err(CollectError::Stopped) = ended {
+            return Outcome::Interrupted;
         }
-    }
-}
-
-/// A running worker. It and its children end with this value.
-struct Worker {
-    child: Child,
-    reaped: bool,
-}
-
-enum Ending {
-    Answered(Vec<u8>),
-    TimedOut,
-    Broken(std::io::Error),
-    Stopped,
-}
-
-impl Worker {
-    fn ask(&mut self, request: &VisitRequest) -> std::io::Result<()> {
-        let line = serde_json::to_vec(request)?;
-        // Taken, so that the worker sees the end of its input.
-        self.child.stdin.take().map_or(Ok(()), |mut pipe| pipe.write_all(&line))
-    }
-
-    /// Sleeps on the worker's pipe until it ends, the bound passes or the person stops the run.
-    fn answer(&mut self, bound_ns: f64, stop: &impl std::os::fd::AsFd) -> Ending {
-        let Some(mut pipe) = self.child.stdout.take() else { return Ending::Answered(Vec::new()) };
-        let deadline = clock::monotonic_raw_ns() + bound_ns as u64;
-        let mut bytes = Vec::new();
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            let left = deadline.saturating_sub(clock::monotonic_raw_ns());
-            let timeout = Timespec {
-                tv_sec: (left / 1_000_000_000) as i64,
-                tv_nsec: (left % 1_000_000_000) as i64,
-            };
-            let mut waits = [PollFd::new(&pipe, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
-            match poll(&mut waits, Some(&timeout)) {
-                Err(Errno::INTR) => continue,
-                Err(error) => return Ending::Broken(error.into()),
-                Ok(_) => {}
+        let [answer, errors] = &worker.output;
+        // First: an answer is one however the worker ended afterwards.
+        if let Ok(answer) = serde_json::from_slice::<VisitAnswer>(answer) {
+            return Outcome::Answered(answer);
+        }
+        let last_words = process::last_words(errors).map_or(String::new(), |it| format!(": {it}"));
+        match ended {
+            Ok(status) if status.success() => {
+                crashed(format!("the worker ended without an answer{last_words}"))
             }
-            if !waits[1].revents().is_empty() {
-                return Ending::Stopped;
+            Ok(status) => crashed(format!("the worker {}{last_words}", exit_text(status))),
+            Err(CollectError::TimedOut(seconds)) => {
+                let text =
+                    format!("the worker gave no answer within {seconds:.0} s and was killed");
+                Outcome::Failed(Reason::new(Cause::TimedOut, text))
             }
-            if waits[0].revents().is_empty() {
-                // Only now: an answer that came while this process was stopped is an answer.
-                if left == 0 {
-                    return Ending::TimedOut;
-                }
-                continue;
-            }
-            match pipe.read(&mut buffer) {
-                Ok(0) => return Ending::Answered(bytes),
-                Ok(_) if bytes.len() > ANSWER_MAX_BYTES => return Ending::Answered(Vec::new()),
-                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Ending::Broken(error),
-            }
+            Err(error) => crashed(format!("the worker {error}")),
         }
     }
 
-    /// How a worker without an answer ended, with the last line it wrote to standard error.
-    fn last_words(&mut self) -> String {
-        self.await_exit();
-        let ended = match self.end() {
-            Ok(status) => ending(status),
-            Err(error) => format!("was lost: {error}"),
+    fn start(&self, request: &VisitRequest) -> std::io::Result<Running> {
+        let command = || {
+            let mut command = Command::new(&self.program);
+            command.args(&self.arguments).stdin(Stdio::piped());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            Ok(command)
         };
-        let mut text = String::new();
-        if let Some(pipe) = self.child.stderr.take() {
-            let _ = pipe.take(4096).read_to_string(&mut text);
-        }
-        match text
-            .lines()
-            .map(str::trim)
-            .rfind(|line| !line.is_empty() && !line.starts_with("note:"))
-        {
-            Some(line) => format!("the worker {ended}: {line}"),
-            None => format!("the worker {ended}"),
-        }
-    }
-
-    /// Gives a worker that closed its output a moment to end by itself, so that its own status is
-    /// seen and not that of the kill.
-    fn await_exit(&self) {
-        let Some(pid) = Pid::from_raw(self.child.id() as i32) else { return };
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        for _ in 0..500 {
-            if !matches!(waitid(WaitId::Pid(pid), options), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-    }
-
-    /// Ends the worker with all its children, then reaps it: in this order, so that its group's
-    /// number cannot have become another's.
-    fn end(&mut self) -> std::io::Result<ExitStatus> {
-        if !self.reaped {
-            self.reaped = true;
-            if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-        }
-        self.child.wait()
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.end();
-    }
-}
-
-fn ending(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(0), _) => "ended without an answer".to_owned(),
-        (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(libc::SIGKILL)) => "was killed (by a person, or for lack of memory)".to_owned(),
-        (None, Some(signal)) => format!("crashed with signal {signal} ({})", signal_name(signal)),
-        (None, None) => "ended for an unknown reason".to_owned(),
-    }
-}
-
-fn signal_name(signal: i32) -> &'static str {
-    match signal {
-        libc::SIGSEGV => "segmentation fault",
-        libc::SIGBUS => "bus error",
-        libc::SIGILL => "illegal instruction",
-        libc::SIGSYS => "forbidden system call",
-        libc::SIGABRT => "abort",
-        libc::SIGTERM => "terminated",
-        _ => "see `kill -l`",
+        let mut worker = Running::start_tied(command, &[])?;
+        worker.write_input(&serde_json::to_vec(request)?)?;
+        Ok(worker)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use fathom_record::{Params, Tells, Unit};
 
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Commands, Machine, On, Ours, Place, Reading, Row};
 use crate::text::{before, without};
 use crate::{Peer, slope};
@@ -83,7 +83,7 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
         written: 0,
         seconds: 1.2,
         commands,
-        parse: Box::new(|said| slope::rate(&points(said)?)),
+        parse: Box::new(|outputs| slope::rate(&points(outputs)?)),
     }
 }
 
@@ -113,8 +113,8 @@ fn writing() -> Row {
         tells: Tells::Mean,
         written: 2 * bytes,
         seconds: 0.6,
-        parse: Box::new(|said| {
-            let (bytes, seconds) = points(said)?.first().copied().unwrap_or_default();
+        parse: Box::new(|outputs| {
+            let (bytes, seconds) = points(outputs)?.first().copied().unwrap_or_default();
             Reading::of(bytes / seconds)
         }),
         ..row
@@ -122,37 +122,37 @@ fn writing() -> Row {
 }
 
 /// Bytes and seconds of each start.
-fn points(said: &[Said]) -> Result<Vec<(f64, f64)>, String> {
-    let point = |said: &Said| {
-        let bytes = before(&said.err, "bytes");
-        let seconds = said.err.split_once("copied, ").and_then(|(_, rest)| before(rest, " s"));
-        bytes.zip(seconds).ok_or_else(|| without("`bytes … copied, … s`", said))
+fn points(outputs: &[Output]) -> Result<Vec<(f64, f64)>, String> {
+    let point = |output: &Output| {
+        let bytes = before(&output.err, "bytes");
+        let seconds = output.err.split_once("copied, ").and_then(|(_, rest)| before(rest, " s"));
+        bytes.zip(seconds).ok_or_else(|| without("`bytes … copied, … s`", output))
     };
-    said.iter().map(point).collect()
+    outputs.iter().map(point).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn said(bytes: u64, seconds: &str) -> Said {
+    fn output(bytes: u64, seconds: &str) -> Output {
         let text = include_str!("../tests/outputs/dd-9.1.txt");
         let text = text.replace("134217728", &bytes.to_string()).replace("0.0170586", seconds);
-        Said { err: text, ..Said::NOTHING }
+        Output { err: text, ..Output::NOTHING }
     }
 
     #[test]
     fn bytes_and_seconds_are_read_as_dd_9_1_prints_them() {
-        let point = points(&[said(134_217_728, "0.0170586")]);
+        let point = points(&[output(134_217_728, "0.0170586")]);
         assert_eq!(point, Ok(vec![(134_217_728.0, 0.0170586)]));
-        assert!(points(&[Said::printed("0+0 records in")]).is_err());
+        assert!(points(&[Output::printed("0+0 records in")]).is_err());
     }
 
     #[test]
     fn a_synced_write_is_one_of_one_size_without_a_slope() {
         let row = writing();
         assert_eq!((row.commands)(&Place::at("/var/tmp/x".as_ref())).len(), 1);
-        let reading = (row.parse)(&[said(128 << 20, "0.128")]).unwrap();
+        let reading = (row.parse)(&[output(128 << 20, "0.128")]).unwrap();
         assert_eq!(reading, Reading::of(f64::from(128 << 20) / 0.128).unwrap());
         assert_eq!(row.tells, Tells::Mean, "the sync is in it");
     }

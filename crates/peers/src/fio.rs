@@ -4,7 +4,7 @@ use fathom_record::{Params, Tells, Unit};
 use serde_json::Value;
 
 use crate::Peer;
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Machine, On, Ours, Place, Reading, Row};
 use crate::text::{first, without};
 
@@ -102,7 +102,7 @@ fn warm_blocks() -> Row {
             "ours also sums what it reads; of fio the median call, of ours a pass of 16 calls",
         ),
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--loops=12"]),
-        Box::new(|said| Reading::of(f64::from(1 << 20) * 1e9 / median_call(said, "read")?)),
+        Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / median_call(outputs, "read")?)),
     )
 }
 
@@ -114,7 +114,7 @@ fn direct_blocks() -> Row {
             "ours also sums what it reads; of fio the mean call, of ours the median pass of 16",
         ),
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--direct=1", "--loops=6"]),
-        Box::new(|said| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(said, "read")?)),
+        Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(outputs, "read")?)),
     );
     Row { tells: Tells::Mean, seconds: 2.0, ..row }
 }
@@ -134,7 +134,7 @@ fn warm_random() -> Row {
             "--norandommap",
             "--number_ios=100000",
         ]),
-        Box::new(|said| Reading::of(median_call(said, "read")?)),
+        Box::new(|outputs| Reading::of(median_call(outputs, "read")?)),
     )
 }
 
@@ -153,7 +153,7 @@ fn direct_random() -> Row {
             "--norandommap",
             "--number_ios=3000",
         ]),
-        Box::new(|said| Reading::of(mean_call(said, "read")?)),
+        Box::new(|outputs| Reading::of(mean_call(outputs, "read")?)),
     );
     Row { tells: Tells::Mean, ..row }
 }
@@ -183,34 +183,34 @@ fn fresh_write() -> Row {
              file with its close",
         ),
         Box::new(commands),
-        Box::new(|said| Reading::of(f64::from(64 << 10) * 1e9 / median_call(said, "write")?)),
+        Box::new(|outputs| Reading::of(f64::from(64 << 10) * 1e9 / median_call(outputs, "write")?)),
     );
     Row { reads_data: false, written: (5 * 13 + WRITES) * (16 << 20), seconds: 2.0, ..row }
 }
 
 /// The completion times of one direction of the one job.
-fn calls(said: &[Said], direction: &str) -> Result<Value, String> {
-    let said = first(said);
-    let json = said.out.find('{').map(|at| &said.out[at..]);
+fn calls(outputs: &[Output], direction: &str) -> Result<Value, String> {
+    let output = first(outputs);
+    let json = output.out.find('{').map(|at| &output.out[at..]);
     let whole = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
-    let whole = whole.ok_or_else(|| without("JSON", said))?;
+    let whole = whole.ok_or_else(|| without("JSON", output))?;
     let job = &whole["jobs"][0];
     match job["error"].as_i64() {
         Some(0) => Ok(job[direction]["clat_ns"].clone()),
         Some(error) => Err(format!("fio's job ended with error {error}")),
-        None => Err(without("job", said)),
+        None => Err(without("job", output)),
     }
 }
 
-fn mean_call(said: &[Said], direction: &str) -> Result<f64, String> {
-    let calls = calls(said, direction)?;
-    calls["mean"].as_f64().ok_or_else(|| without("`clat_ns.mean`", first(said)))
+fn mean_call(outputs: &[Output], direction: &str) -> Result<f64, String> {
+    let calls = calls(outputs, direction)?;
+    calls["mean"].as_f64().ok_or_else(|| without("`clat_ns.mean`", first(outputs)))
 }
 
-fn median_call(said: &[Said], direction: &str) -> Result<f64, String> {
-    let calls = calls(said, direction)?;
+fn median_call(outputs: &[Output], direction: &str) -> Result<f64, String> {
+    let calls = calls(outputs, direction)?;
     let median = calls["percentile"]["50.000000"].as_f64();
-    median.ok_or_else(|| without("`clat_ns.percentile`", first(said)))
+    median.ok_or_else(|| without("`clat_ns.percentile`", first(outputs)))
 }
 
 #[cfg(test)]
@@ -221,20 +221,20 @@ mod tests {
 
     #[test]
     fn mean_and_median_call_are_read_as_fio_3_33_prints_them() {
-        let said = [Said::printed(&format!("fio: a warning\n{TEXT}"))];
-        assert_eq!(median_call(&said, "read"), Ok(181_248.0));
-        assert_eq!(mean_call(&said, "read"), Ok(281_385.876_953));
+        let outputs = [Output::printed(&format!("fio: a warning\n{TEXT}"))];
+        assert_eq!(median_call(&outputs, "read"), Ok(181_248.0));
+        assert_eq!(mean_call(&outputs, "read"), Ok(281_385.876_953));
         let row = warm_blocks();
-        let reading = (row.parse)(&said).unwrap();
+        let reading = (row.parse)(&outputs).unwrap();
         assert!((reading.value / 5.78531e9 - 1.0).abs() < 1e-4, "{reading:?}");
     }
 
     #[test]
     fn a_job_that_failed_or_did_nothing_has_no_number() {
-        let failed = [Said::printed(&TEXT.replace("\"error\" : 0", "\"error\" : 28"))];
+        let failed = [Output::printed(&TEXT.replace("\"error\" : 0", "\"error\" : 28"))];
         assert_eq!(mean_call(&failed, "read"), Err("fio's job ended with error 28".to_owned()));
-        let idle = [Said::printed(TEXT)];
+        let idle = [Output::printed(TEXT)];
         assert!(mean_call(&idle, "write").is_ok_and(|ns| Reading::of(ns).is_err()));
-        assert!(mean_call(&[Said::printed("{\"jobs\": []}")], "read").is_err());
+        assert!(mean_call(&[Output::printed("{\"jobs\": []}")], "read").is_err());
     }
 }

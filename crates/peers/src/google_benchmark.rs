@@ -6,7 +6,7 @@ use fathom_record::{Params, Tells, Unit};
 use serde_json::Value;
 
 use crate::Peer;
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Machine, On, Ours, Place, Reading, Row};
 use crate::text::{first, without};
 
@@ -107,18 +107,18 @@ fn row(
 }
 
 /// The median repetition, with its wall time, CPU time and iterations.
-fn rate(said: &[Said]) -> Result<Reading, String> {
-    let said = first(said);
-    let whole: Option<Value> = serde_json::from_str(&said.out).ok();
+fn rate(outputs: &[Output]) -> Result<Reading, String> {
+    let output = first(outputs);
+    let whole: Option<Value> = serde_json::from_str(&output.out).ok();
     let runs = whole.as_ref().and_then(|whole| whole["benchmarks"].as_array());
-    let runs = runs.ok_or_else(|| without("JSON", said))?;
+    let runs = runs.ok_or_else(|| without("JSON", output))?;
     let repetitions = || runs.iter().filter(|run| run["run_type"] == "iteration");
     if let Some(why) = repetitions().find_map(|run| run["error_message"].as_str()) {
         return Err(format!("it could not {why}"));
     }
     let median = |name: &str| {
         let times: Vec<f64> = repetitions().filter_map(|run| nanoseconds(run, name)).collect();
-        statistics::median(&times).ok_or_else(|| without(&format!("`{name}`"), said))
+        statistics::median(&times).ok_or_else(|| without(&format!("`{name}`"), output))
     };
     let (wall, cpu) = (median("real_time")?, median("cpu_time")?);
     let iterations: u64 = repetitions().filter_map(|run| run["iterations"].as_u64()).sum();
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_median_repetition_is_read_as_the_library_1_7_1_prints_it() {
-        let reading = rate(&[Said::printed(TEXT)]).unwrap();
+        let reading = rate(&[Output::printed(TEXT)]).unwrap();
         assert_eq!(reading.value, PASS * 1e9 / 1_662_854.328_399_711_8);
         let detail = "wall 1.663 ms, CPU 1.662 ms an iteration; 335 iterations of 16 MiB";
         assert_eq!(reading.detail, detail);
@@ -160,7 +160,7 @@ mod tests {
         let text = r#"{"benchmarks": [{"run_type": "iteration", "error_occurred": true,
             "error_message": "make the file", "iterations": 0, "real_time": 0.0,
             "cpu_time": 0.0, "time_unit": "ns"}]}"#;
-        assert_eq!(rate(&[Said::printed(text)]), Err("it could not make the file".to_owned()));
-        assert!(rate(&[Said::printed("error while loading shared libraries")]).is_err());
+        assert_eq!(rate(&[Output::printed(text)]), Err("it could not make the file".to_owned()));
+        assert!(rate(&[Output::printed("error while loading shared libraries")]).is_err());
     }
 }

@@ -18,7 +18,8 @@ mod sysbench;
 mod text;
 mod xxhsum;
 
-pub use process::{Invocation, Runner, Said, Trouble, is_there};
+pub use process::{Invocation, Output, RunError, Runner, is_there};
+pub use process::{Output as Said, RunError as Trouble};
 pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
 
 /// A program that measures.
@@ -57,8 +58,8 @@ pub const PEERS: &[&dyn Peer] = &[
     &b3sum::B3sum,
 ];
 
-/// The version in what a program says of itself: the first word with digits on both sides of a dot.
-pub fn version_in(said: &str) -> Option<String> {
+/// The version in what a program prints of itself: the first word with digits on both sides of a dot.
+pub fn version_in(text: &str) -> Option<String> {
     let number = |word: &str| {
         let from = word.find(|c: char| c.is_ascii_digit())?;
         let word = word[from..].trim_end_matches([',', ';', ')']);
@@ -67,7 +68,7 @@ pub fn version_in(said: &str) -> Option<String> {
         });
         dotted.then(|| word.to_owned())
     };
-    said.split_whitespace().find_map(number)
+    text.split_whitespace().find_map(number)
 }
 
 #[cfg(test)]
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn versions_are_found_in_what_programs_say_of_themselves() {
-        for (said, version) in [
+        for (text, version) in [
             ("perf version 6.1.187\n", "6.1.187"),
             ("sysbench 1.0.20", "1.0.20"),
             ("stress-ng, version 0.15.06 (gcc 12.2.0, x86_64 Linux 6.18.44)", "0.15.06"),
@@ -86,10 +87,10 @@ mod tests {
             ("b3sum 1.2.0", "1.2.0"),
             ("1.2.2-1.1", "1.2.2-1.1"),
         ] {
-            assert_eq!(version_in(said).as_deref(), Some(version), "{said}");
+            assert_eq!(version_in(text).as_deref(), Some(version), "{text}");
         }
-        for said in ["", "b3sum", "no version here. None."] {
-            assert_eq!(version_in(said), None, "{said}");
+        for text in ["", "b3sum", "no version here. None."] {
+            assert_eq!(version_in(text), None, "{text}");
         }
     }
 
@@ -106,7 +107,7 @@ mod tests {
                 assert!(!row.work.is_empty() && row.difference.len() > 20, "{}", row.case());
                 let commands = (row.commands)(&place);
                 assert!(!commands.is_empty(), "{}", row.case());
-                let nothing: Vec<Said> = commands.iter().map(|_| Said::default()).collect();
+                let nothing: Vec<Output> = commands.iter().map(|_| Output::default()).collect();
                 let read = (row.parse)(&nothing);
                 assert!(read.is_err(), "{}: a number out of nothing: {read:?}", row.case());
             }

@@ -3,7 +3,7 @@
 use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Machine, On, Ours, Reading, Row};
 use crate::text::{before, first, without};
 
@@ -54,13 +54,13 @@ impl Peer for Mbw {
 }
 
 /// The median of its passes: the first one faults pages in.
-fn rate(said: &[Said]) -> Result<Reading, String> {
-    let said = first(said);
-    let passes = said.out.lines().filter(|line| !line.starts_with("AVG"));
+fn rate(outputs: &[Output]) -> Result<Reading, String> {
+    let output = first(outputs);
+    let passes = output.out.lines().filter(|line| !line.starts_with("AVG"));
     let rates: Vec<f64> =
         passes.filter_map(|line| before(line.split_once("Copy:")?.1, "MiB/s")).collect();
     let mib = fathom_analysis::statistics::median(&rates);
-    let mib = mib.ok_or_else(|| without("`Copy: … MiB/s`", said))?;
+    let mib = mib.ok_or_else(|| without("`Copy: … MiB/s`", output))?;
     Reading::of(2.0 * mib * f64::from(1 << 20))
 }
 
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn the_median_pass_counts_as_mbw_1_2_2_prints_it() {
         let text = include_str!("../tests/outputs/mbw-1.2.2.txt");
-        let reading = rate(&[Said::printed(text)]).unwrap();
+        let reading = rate(&[Output::printed(text)]).unwrap();
         assert_eq!(reading.value, 2.0 * 6270.821 * 1_048_576.0);
-        assert!(rate(&[Said::printed("Long uses 8 bytes. ")]).is_err());
+        assert!(rate(&[Output::printed("Long uses 8 bytes. ")]).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Machine, On, Ours, Reading, Row};
 use crate::text::{before, first, without};
 
@@ -92,9 +92,9 @@ fn time(
     }
 }
 
-fn nanoseconds(said: &[Said]) -> Result<Reading, String> {
-    let said = first(said);
-    let us = before(&said.out, "usecs/op").ok_or_else(|| without("`usecs/op`", said))?;
+fn nanoseconds(outputs: &[Output]) -> Result<Reading, String> {
+    let output = first(outputs);
+    let us = before(&output.out, "usecs/op").ok_or_else(|| without("`usecs/op`", output))?;
     Reading::of(1e3 * us)
 }
 
@@ -126,13 +126,13 @@ fn memory(
         written: 0,
         seconds: 1.2,
         commands: Box::new(bench),
-        parse: Box::new(move |said| rate(said, counted)),
+        parse: Box::new(move |outputs| rate(outputs, counted)),
     }
 }
 
-fn rate(said: &[Said], counted: f64) -> Result<Reading, String> {
-    let said = first(said);
-    let gib = before(&said.out, "GB/sec").ok_or_else(|| without("`GB/sec`", said))?;
+fn rate(outputs: &[Output], counted: f64) -> Result<Reading, String> {
+    let output = first(outputs);
+    let gib = before(&output.out, "GB/sec").ok_or_else(|| without("`GB/sec`", output))?;
     Reading::of(counted * gib * f64::from(1 << 30))
 }
 
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_system_call_and_a_round_trip_are_read_as_perf_6_1_187_prints_them() {
-        let read = |text| nanoseconds(&[Said::printed(text)]).map(|reading| reading.value);
+        let read = |text| nanoseconds(&[Output::printed(text)]).map(|reading| reading.value);
         let syscall = include_str!("../tests/outputs/perf-6.1.187-syscall.txt");
         assert_eq!(read(syscall), Ok(255.668));
         let pipe = include_str!("../tests/outputs/perf-6.1.187-pipe.txt");
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn gigabytes_are_read_as_powers_of_two() {
         let text = include_str!("../tests/outputs/perf-6.1.187-memcpy.txt");
-        let reading = rate(&[Said::printed(text)], 2.0).unwrap();
+        let reading = rate(&[Output::printed(text)], 2.0).unwrap();
         assert_eq!(reading.value, 2.0 * 9.137677 * 1_073_741_824.0);
     }
 }

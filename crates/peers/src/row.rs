@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_record::{Host, Params, Tells, Unit};
 
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 
 /// Bytes of the file that is read.
 pub const DATA_BYTES: u64 = 384 << 20;
@@ -99,8 +99,8 @@ impl Reading {
 
 /// How a peer is called for a row.
 pub type Commands = Box<dyn Fn(&Place) -> Vec<Invocation>>;
-/// How what it said is read.
-pub type Parse = Box<dyn Fn(&[Said]) -> Result<Reading, String>>;
+/// How what it printed is read.
+pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, String>>;
 
 /// A case of a metric, and the same work by a peer.
 pub struct Row {

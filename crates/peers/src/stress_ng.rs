@@ -4,7 +4,7 @@
 use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Machine, On, Ours, Reading, Row};
 use crate::text::{before, first, without};
 
@@ -50,11 +50,11 @@ impl Peer for StressNg {
     }
 }
 
-fn nanoseconds(said: &[Said]) -> Result<Reading, String> {
-    let said = first(said);
-    let text = [said.out.as_str(), &said.err].concat();
+fn nanoseconds(outputs: &[Output]) -> Result<Reading, String> {
+    let output = first(outputs);
+    let text = [output.out.as_str(), &output.err].concat();
     let ns = before(&text, "nanosecs per call").or_else(|| before(&text, "nanoseconds per call"));
-    Reading::of(ns.ok_or_else(|| without("`nanosecs per call`", said))?)
+    Reading::of(ns.ok_or_else(|| without("`nanosecs per call`", output))?)
 }
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn the_time_of_a_call_is_read_as_stress_ng_0_15_06_prints_it() {
         let text = include_str!("../tests/outputs/stress-ng-0.15.06-vdso.txt");
-        assert_eq!(nanoseconds(&[Said::printed(text)]).unwrap().value, 52.44);
-        assert!(nanoseconds(&[Said::printed("stress-ng: skipped, no vDSO")]).is_err());
+        assert_eq!(nanoseconds(&[Output::printed(text)]).unwrap().value, 52.44);
+        assert!(nanoseconds(&[Output::printed("stress-ng: skipped, no vDSO")]).is_err());
     }
 }

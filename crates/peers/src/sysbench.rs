@@ -4,7 +4,7 @@
 use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{Machine, On, Ours, Reading, Row};
 use crate::text::{before, first, without};
 
@@ -82,9 +82,9 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
     }
 }
 
-fn rate(said: &[Said]) -> Result<Reading, String> {
-    let said = first(said);
-    let mib = before(&said.out, "MiB/sec").ok_or_else(|| without("`MiB/sec`", said))?;
+fn rate(outputs: &[Output]) -> Result<Reading, String> {
+    let output = first(outputs);
+    let mib = before(&output.out, "MiB/sec").ok_or_else(|| without("`MiB/sec`", output))?;
     Reading::of(mib * f64::from(1 << 20))
 }
 
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_rate_is_read_as_sysbench_1_0_20_prints_it() {
         let text = include_str!("../tests/outputs/sysbench-1.0.20-read.txt");
-        assert_eq!(rate(&[Said::printed(text)]).unwrap().value, 18602.60 * 1_048_576.0);
-        assert!(rate(&[Said::printed("FATAL: Cannot find benchmark 'memory'")]).is_err());
+        assert_eq!(rate(&[Output::printed(text)]).unwrap().value, 18602.60 * 1_048_576.0);
+        assert!(rate(&[Output::printed("FATAL: Cannot find benchmark 'memory'")]).is_err());
     }
 }

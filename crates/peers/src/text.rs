@@ -1,6 +1,6 @@
 //! Finding a number in what a program printed.
 
-use crate::process::Said;
+use crate::process::Output;
 
 /// The first number in front of a mark: `7.25` in `7.25 usecs/op` for `usecs/op`.
 pub(crate) fn before(text: &str, mark: &str) -> Option<f64> {
@@ -9,16 +9,16 @@ pub(crate) fn before(text: &str, mark: &str) -> Option<f64> {
 }
 
 /// Where there is no output at all.
-static NOTHING: Said = Said::NOTHING;
+static NOTHING: Output = Output::NOTHING;
 
 /// The first output of some.
-pub(crate) fn first(said: &[Said]) -> &Said {
-    said.first().unwrap_or(&NOTHING)
+pub(crate) fn first(outputs: &[Output]) -> &Output {
+    outputs.first().unwrap_or(&NOTHING)
 }
 
 /// That something was not found, with the line that a person looks at first.
-pub(crate) fn without(what: &str, said: &Said) -> String {
-    let lines = said.out.lines().chain(said.err.lines());
+pub(crate) fn without(what: &str, output: &Output) -> String {
+    let lines = output.out.lines().chain(output.err.lines());
     match lines.map(str::trim).find(|line| !line.is_empty()) {
         Some(line) => format!("no {what} in its output, which begins: {line}"),
         None => format!("no {what} in its output, which is empty"),

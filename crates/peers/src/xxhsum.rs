@@ -2,7 +2,7 @@
 
 use fathom_record::{Params, Tells, Unit};
 
-use crate::process::{Invocation, Said};
+use crate::process::{Invocation, Output};
 use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
 use crate::text::without;
 use crate::{Peer, slope};
@@ -73,14 +73,14 @@ pub(crate) fn whole_file(
     }
 }
 
-fn rate(said: &[Said]) -> Result<Reading, String> {
+fn rate(outputs: &[Output]) -> Result<Reading, String> {
     let mut points = Vec::new();
-    for (at, said) in said.iter().enumerate() {
-        if !said.out.split_whitespace().any(is_hash) {
-            return Err(without("hash", said));
+    for (at, output) in outputs.iter().enumerate() {
+        if !output.out.split_whitespace().any(is_hash) {
+            return Err(without("hash", output));
         }
         let bytes = if at % 2 == 0 { 0.0 } else { DATA_BYTES as f64 };
-        points.push((bytes, said.ns / 1e9));
+        points.push((bytes, output.ns / 1e9));
     }
     slope::rate(&points)
 }
@@ -100,7 +100,7 @@ mod tests {
             include_str!("../tests/outputs/b3sum-1.2.0.txt"),
         ];
         for text in texts {
-            let took = |ns| Said { ns, ..Said::printed(text) };
+            let took = |ns| Output { ns, ..Output::printed(text) };
             let reading = rate(&[took(1e6), took(41e6), took(1e6), took(41e6)]).unwrap();
             assert!((reading.value / (DATA_BYTES as f64 / 0.04) - 1.0).abs() < 1e-9);
         }
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn without_a_hash_nothing_was_read() {
-        let why = rate(&[Said::printed("xxhsum: data: No such file")]).unwrap_err();
+        let why = rate(&[Output::printed("xxhsum: data: No such file")]).unwrap_err();
         assert!(why.starts_with("no hash in its output"), "{why}");
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
-use fathom_peers::{DATA_BYTES, Machine, On, PEERS, Peer, Place, Runner, Trouble, is_there};
+use fathom_peers::{DATA_BYTES, Machine, On, PEERS, Peer, Place, RunError, Runner, is_there};
 
 /// Data of which nothing repeats within a block.
 fn data(place: &Place) {
@@ -55,18 +55,19 @@ fn what_installed_programs_print_is_understood() {
         }
         for row in peer.rows(&machine) {
             let commands = (row.commands)(&place);
-            let said = commands.iter().map(|it| on(row.on).run(it)).collect::<Result<Vec<_>, _>>();
-            let said = match said {
-                Ok(said) => said,
+            let outputs =
+                commands.iter().map(|it| on(row.on).run(it)).collect::<Result<Vec<_>, _>>();
+            let outputs = match outputs {
+                Ok(outputs) => outputs,
                 // A file system without direct reads, a sandbox without perf's calls.
-                Err(Trouble::Failed(why)) if why.contains("nvalid argument") => {
+                Err(RunError::Failed(why)) if why.contains("nvalid argument") => {
                     println!("skipped: {}: {why}", row.case());
                     continue;
                 }
-                Err(trouble) => panic!("{} {}: {trouble:?}", peer.name(), row.case()),
+                Err(error) => panic!("{} {}: {error:?}", peer.name(), row.case()),
             };
             // A slope may be lost to other tests, whose work runs at the same time.
-            match (row.parse)(&said) {
+            match (row.parse)(&outputs) {
                 Ok(reading) => assert!(reading.value > 0.0, "{} {reading:?}", row.case()),
                 Err(why) => assert!(why.contains("took no more time"), "{}: {why}", row.case()),
             }

@@ -5,9 +5,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use fathom_lab::group::{self, Group};
-use fathom_lab::processes::{self, KilledOnDrop};
+use fathom_lab::processes;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
+use fathom_measure::process::Running;
 use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -85,7 +86,7 @@ pub(super) struct Neighbour {
     pub(super) in_turns: bool,
 }
 
-impl Imposed for KilledOnDrop {}
+impl Imposed for Running {}
 
 impl Sabotage for Neighbour {
     fn name(&self) -> &'static str {
@@ -109,7 +110,7 @@ impl Sabotage for Neighbour {
         let own = std::env::current_exe()?;
         let mut command = Command::new(own);
         command.arg(NEIGHBOUR).args(words).env(MARK, std::process::id().to_string());
-        Ok(Box::new(KilledOnDrop::start(&mut command).context("start a neighbour")?))
+        Ok(Box::new(Running::start(&mut command).context("start a neighbour")?))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention]
@@ -228,7 +229,7 @@ impl Sabotage for Stopped {
 /// Another process that streams through memory on a core that the metric uses too.
 pub(super) struct Streaming;
 
-struct Stream(KilledOnDrop);
+struct Stream(Running);
 
 impl Imposed for Stream {
     /// Seconds of CPU time that it has had.
@@ -268,7 +269,7 @@ impl Sabotage for Streaming {
         let mut command = Command::new("taskset");
         command.args(["-c", &other.to_string(), "dd", "if=/dev/zero", "of=/dev/null", &block]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let ended = KilledOnDrop::start(&mut command).context("start a stream")?;
+        let ended = Running::start(&mut command).context("start a stream")?;
         Ok(Box::new(Stream(ended)))
     }
     fn causes(&self) -> &'static [Cause] {

@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use fathom_lab::processes::KilledOnDrop;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
+use fathom_measure::process::Running;
 use fathom_record::{Document, Record};
 
 use super::imposed::Imposed;
 use super::outside::Outside;
 
 /// No run of one metric takes this long.
-const RUN_S_MAX: u64 = 300;
+const RUN_NS_MAX: u64 = 300_000_000_000;
 
 /// How the program is started.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Bench {
         imposed: &mut dyn Imposed,
     ) -> Result<Seen> {
         let written = self.folder.path().join("run.json");
-        let said = self.folder.path().join("run.err");
+        let errors = self.folder.path().join("run.err");
         let store = self.folder.path().join("fathom.db").display().to_string();
         let (cpu, program) = (self.cpu.to_string(), self.program.clone());
         let own = [&program, "run", "--quick", "--json", "--samples", metric, "--cpu", &cpu];
@@ -87,20 +87,25 @@ impl Bench {
         command.args(&words[1..]).stdin(Stdio::null());
         command.env(super::state::MARK, std::process::id().to_string());
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
-        command.stdout(File::create(&written)?).stderr(File::create(&said)?);
+        command.stdout(File::create(&written)?).stderr(File::create(&errors)?);
         let (before, begun_ns) = (Outside::of(self.cpu), monotonic_raw_ns());
-        let started = KilledOnDrop::start(&mut command);
+        // A group of its own: a tracer that is killed alone would detach from what it traces.
+        let started = Running::start(&mut command);
         let mut child = started.with_context(|| format!("start {}", words[0]))?;
-        let id = child.id();
-        let status = child.ended_within(RUN_S_MAX, || {
+        let status = loop {
+            let elapsed_ns = monotonic_raw_ns() - begun_ns;
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
-            imposed.tick(id, monotonic_raw_ns() - begun_ns)
-        })?;
+            ensure!(elapsed_ns < RUN_NS_MAX, "run {metric}: did not end within 300 s");
+            imposed.tick(child.id(), elapsed_ns)?;
+            std::thread::sleep(Duration::from_millis(2));
+        };
         let elapsed_ns = monotonic_raw_ns() - begun_ns;
         let outside = Outside::of(self.cpu).since(&before);
-        let Some(status) = status else { bail!("run {metric}: did not end within {RUN_S_MAX} s") };
         if !status.success() {
-            bail!("run {metric}: {status}: {}", std::fs::read_to_string(&said)?.trim());
+            bail!("run {metric}: {status}: {}", std::fs::read_to_string(&errors)?.trim());
         }
         let document = serde_json::from_str(&std::fs::read_to_string(&written)?)?;
         Ok(Seen { document, elapsed_ns, outside })

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use fathom_measure::clock::{Source, Specification};
+use fathom_measure::clock::{self, Source, Specification};
 use fathom_measure::sampler::Settings;
 use fathom_probes::REGISTRY;
 use fathom_record::Params;

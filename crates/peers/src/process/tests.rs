@@ -1,24 +1,26 @@
 //! Programs that behave in every way.
 
+use std::os::fd::AsFd as _;
+
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
 /// A shell's script, with a limit.
-fn run_within(script: &str, limit_ns: u64) -> Result<Said, Trouble> {
+fn run_within(script: &str, limit_ns: u64) -> Result<Output, RunError> {
     let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
     let cpus = fathom_measure::affinity::allowed();
     let runner = Runner { stop: stop.as_fd(), limit_ns, cpus };
     runner.run(&Invocation::new("sh", ["-c", script]))
 }
 
-fn run(script: &str) -> Result<Said, Trouble> {
+fn run(script: &str) -> Result<Output, RunError> {
     run_within(script, 20 * SECOND)
 }
 
-fn reason(ended: Result<Said, Trouble>) -> String {
+fn reason(ended: Result<Output, RunError>) -> String {
     match ended {
-        Err(Trouble::Failed(why)) => why,
+        Err(RunError::Failed(why)) => why,
         other => panic!("it did not fail: {other:?}"),
     }
 }
@@ -31,9 +33,9 @@ fn runs(pid: &str) -> bool {
 
 #[test]
 fn what_a_program_says_is_heard_whole_in_the_language_c() {
-    let said = run("echo $LC_ALL; echo more >&2; sleep 0.05").unwrap();
-    assert_eq!((said.out.as_str(), said.err.as_str()), ("C\n", "more\n"));
-    assert!(said.ns > 50e6, "its whole time: {}", said.ns);
+    let output = run("echo $LC_ALL; echo more >&2; sleep 0.05").unwrap();
+    assert_eq!((output.out.as_str(), output.err.as_str()), ("C\n", "more\n"));
+    assert!(output.ns > 50e6, "its whole time: {}", output.ns);
 }
 
 #[test]
@@ -55,8 +57,8 @@ fn a_program_runs_where_it_may() {
     let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
     let runner = Runner { stop: stop.as_fd(), limit_ns: 20 * SECOND, cpus: vec![one] };
     let list = Invocation::new("grep", ["Cpus_allowed_list", "/proc/self/status"]);
-    let said = runner.run(&list).unwrap().out;
-    assert_eq!(said.split_whitespace().last(), Some(one.to_string().as_str()), "{said}");
+    let output = runner.run(&list).unwrap().out;
+    assert_eq!(output.split_whitespace().last(), Some(one.to_string().as_str()), "{output}");
 }
 
 #[test]
@@ -65,7 +67,7 @@ fn failures_come_with_the_last_words() {
         reason(run("echo no such benchmark >&2; exit 3")),
         "sh: ended with status 3: no such benchmark"
     );
-    assert_eq!(reason(run("kill -SEGV $$")), "sh: was ended by signal 11");
+    assert_eq!(reason(run("kill -SEGV $$")), "sh: was killed by signal 11 (segmentation fault)");
     assert!(reason(run("head -c 9000000 /dev/zero")).contains("said more than 4 MiB"));
     let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
     let runner = Runner { stop: stop.as_fd(), limit_ns: SECOND, cpus: vec![0] };
@@ -101,8 +103,8 @@ fn a_program_that_hangs_is_killed_with_its_children_wherever_they_went() {
 
 #[test]
 fn a_child_that_outlives_its_program_is_ended() {
-    let said = run("sleep 100 > /dev/null 2>&1 & echo $!").unwrap();
-    let pid = said.out.trim();
+    let output = run("sleep 100 > /dev/null 2>&1 & echo $!").unwrap();
+    let pid = output.out.trim();
     let gone = (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(2));
         !runs(pid)
@@ -118,12 +120,13 @@ fn who_shares_a_cpu_loses_it_and_is_counted() {
     // Two that count on one CPU take turns.
     let count = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     let script = format!("({count}) & {count}; wait");
-    let said = runner.run(&Invocation::new("sh", ["-c", &script])).unwrap();
-    assert!(said.preempted > 5, "{said:?}");
+    let output = runner.run(&Invocation::new("sh", ["-c", &script])).unwrap();
+    assert!(output.preempted > 5, "{output:?}");
     // Both are its own.
     let own = run("i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done").unwrap();
-    let share = |said: &Said, cpus: usize| said.lost_ns.map(|ns| ns / said.ns / cpus as f64);
-    for share in [share(&said, 1), share(&own, fathom_measure::affinity::allowed().len())] {
+    let share =
+        |output: &Output, cpus: usize| output.lost_ns.map(|ns| ns / output.ns / cpus as f64);
+    for share in [share(&output, 1), share(&own, fathom_measure::affinity::allowed().len())] {
         assert!(share.is_none_or(|share| (0.0..=1.0).contains(&share)), "{share:?}");
     }
 }
@@ -136,7 +139,7 @@ fn a_person_stops_a_program() {
     let cpus = fathom_measure::affinity::allowed();
     let runner = Runner { cpus, ..runner };
     let ended = runner.run(&Invocation::new("sleep", ["100"]));
-    assert_eq!(ended, Err(Trouble::Stopped));
+    assert_eq!(ended, Err(RunError::Stopped));
 }
 
 #[test]

@@ -7,9 +7,8 @@
 
 use std::io::{PipeReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,7 +17,8 @@ use fathom_analysis::statistics::{self, Line};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::residency::{self, State};
 use fathom_fileio::{Source, read};
-use fathom_measure::{clock, process};
+use fathom_measure::clock;
+use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{bytes, count, time};
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::{
@@ -384,12 +384,12 @@ impl Files {
         let (gate, hold) = std::io::pipe()?;
         let mut all = Vec::new();
         for source in &self.sources[..processes as usize] {
-            all.push(Contender(process::start_tied(|| self.contender(program, source, &gate))?));
+            all.push(Running::start_tied(|| self.contender(program, source, &gate), &[])?);
         }
         for contender in &mut all {
             let mut ready = [0];
-            let said = contender.output()?.read_exact(&mut ready);
-            if said.is_err() || ready != [READY] {
+            let read = contender.stdout()?.read_exact(&mut ready);
+            if read.is_err() || ready != [READY] {
                 return Err(ProcedureError::failed("a process that was to read ended"));
             }
         }
@@ -398,7 +398,7 @@ impl Files {
         let mut stamps = Vec::new();
         for contender in &mut all {
             let mut answer = Vec::new();
-            contender.output()?.read_to_end(&mut answer)?;
+            contender.stdout()?.read_to_end(&mut answer)?;
             if answer.len() <= 8 {
                 return Err(ProcedureError::failed("a process that was to read gave no answer"));
             }
@@ -425,8 +425,6 @@ impl Files {
             command.arg("--direct");
         }
         command.stdin(Stdio::from(gate.try_clone()?)).stdout(Stdio::piped());
-        // The terminal's Ctrl-C is for this process, which ends after the round.
-        command.process_group(0);
         Ok(command)
     }
 
@@ -447,23 +445,6 @@ impl Files {
 
     fn state(&self) -> &'static str {
         if self.asked == StateName::Direct { "direct" } else { "cold" }
-    }
-}
-
-/// A process that reads. It ends with this value.
-struct Contender(Child);
-
-impl Contender {
-    fn output(&mut self) -> Result<&mut std::process::ChildStdout, ProcedureError> {
-        self.0.stdout.as_mut().ok_or_else(|| ProcedureError::failed("a process without output"))
-    }
-}
-
-impl Drop for Contender {
-    fn drop(&mut self) {
-        // It has mostly ended by itself; then there is nothing to kill.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
