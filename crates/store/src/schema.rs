@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::StoreError;
+use crate::{StoreError, headline};
 
 /// `Fath`: what tells a store from any other SQLite database, in its header.
 pub(crate) const APPLICATION_ID: i32 = 0x4661_7468;
@@ -54,6 +54,7 @@ const STEPS: &[Step] = &[
     ) STRICT;",
         )
     },
+    headline::create,
 ];
 
 /// The version of the tables that this program reads and writes.
