@@ -109,37 +109,4 @@ impl Record {
     pub fn is_intact(&self) -> bool {
         self.checksum == self.expected_checksum()
     }
-
-    /// Whether the checksum fits the JSON of a record without samples, letter by letter, as it was
-    /// when it was sealed. It says so without reading the JSON; what was written in another way is
-    /// not said to be damaged by it, and [`Record::is_intact`] then decides.
-    pub fn is_intact_text(json: &[u8]) -> bool {
-        const NAME: &[u8] = b"\"checksum\":\"";
-        const DIGITS: usize = 8;
-        let Some(end) = json.strip_suffix(b"\"}") else { return false };
-        let Some((body, digits)) = end.split_last_chunk::<DIGITS>() else { return false };
-        let mut hasher = crc32fast::Hasher::new();
-        hasher.update(body);
-        hasher.update(b"\"}");
-        body.ends_with(NAME) && format!("{:08x}", hasher.finalize()).as_bytes() == digits
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_text_of_a_sealed_record_is_intact_and_no_other() {
-        let id = MetricId::new("os.syscall");
-        let record = Record::new(id, Params::none(), "call", Unit::Nanoseconds, Better::Lower);
-        let text = serde_json::to_vec(&record.sealed()).expect("JSON");
-        assert!(Record::is_intact_text(&text));
-        for at in 0..text.len() {
-            let mut changed = text.clone();
-            changed[at] ^= 1;
-            assert!(!Record::is_intact_text(&changed), "letter {at}");
-            assert!(!Record::is_intact_text(&text[..at]), "{at} letters");
-        }
-    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use crate::{StoreError, place, schema};
+use crate::{StoreError, headline, place, schema};
 
 /// How long a lock is waited for: longer than any transaction here lasts on a slow disk.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,10 +54,25 @@ pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, Sto
     Ok(connection)
 }
 
-/// Opens for reading a file that exists.
+/// Opens for reading a file that exists, and brings it up to date where it can be changed.
 pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
-    check_identity(path)?;
     let failed = |error| StoreError::from_sqlite("open", path, error);
+    let (mut connection, version) = look(path)?;
+    if version < schema::VERSION {
+        drop(connection);
+        let is_migrated = place::is_writable(path) && writer(path, None).is_ok();
+        (connection, _) = look(path)?;
+        if !is_migrated {
+            headline::create_empty(&connection).map_err(failed)?;
+        }
+    }
+    connection.pragma_update(None, "query_only", true).map_err(failed)?;
+    Ok(connection)
+}
+
+/// Opens for reading a file that exists, and looks at the version of its tables. Changes nothing.
+pub(crate) fn look(path: &Path) -> Result<(Connection, u32), StoreError> {
+    check_identity(path)?;
     // A reader that may write puts a killed writer's log in order, and leaves nothing beside it.
     let flags = if place::is_writable(path) {
         OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -70,24 +85,10 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
         connection = private(path)?;
         look = schema::look(&connection);
     }
-    match look.map_err(failed)?.version(path, schema::VERSION)? {
+    let look = look.map_err(|error| StoreError::from_sqlite("open", path, error))?;
+    match look.version(path, schema::VERSION)? {
         0 => Err(StoreError::Missing { path: path.to_owned() }),
-        version if version < schema::VERSION && !place::is_writable(path) => {
-            Err(StoreError::Older { path: path.to_owned(), found: version, known: schema::VERSION })
-        }
-        version if version < schema::VERSION => {
-            drop(connection);
-            drop(writer(path, None)?);
-            reader(path)
-        }
-        _ => {
-            connection.pragma_update(None, "query_only", true).map_err(failed)?;
-            // Else a statement is prepared again for each run whose number it is given.
-            connection
-                .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
-                .map_err(failed)?;
-            Ok(connection)
-        }
+        version => Ok((connection, version)),
     }
 }
 

@@ -135,19 +135,6 @@ pub enum StoreError {
         /// Ours.
         known: u32,
     },
-    /// The store is of an older version, and cannot be brought up to date where it lies.
-    #[error(
-        "open {}: its version is {found}, this fathom needs {known} and cannot change the file \
-         here; copy it to a place that can be written and name that with --store", .path.display()
-    )]
-    Older {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-        /// Ours.
-        known: u32,
-    },
     /// A writer was killed in the middle of a change, and it cannot be undone where the store lies.
     #[error(
         "open {}: a change that was cut off must be undone first, and nothing can be written here; \
@@ -301,6 +288,10 @@ impl StoreError {
                 | Self::ParentNotDirectory { .. }
                 | Self::Full { .. }
         )
+    }
+
+    pub(crate) fn damaged(run_id: &str, part: &str, reason: String) -> Self {
+        Self::Damaged { run: run_id.to_owned(), part: part.to_owned(), reason }
     }
 
     /// The system's error with the file it met.

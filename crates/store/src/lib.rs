@@ -4,9 +4,10 @@
 //! transaction of its own that is on the disk when the call returns, [`Store::update_run`] at the
 //! end. A run that is killed keeps every record that was acknowledged.
 //!
-//! - Samples lie in a table of their own, so that listing and showing never read them.
-//! - What is read back is checked: a record against its own checksum, the facts of a run and each
-//!   set of samples against a CRC-32. They detect accidents, not intent.
+//! - Samples lie in a table of their own, so that listing and showing never read them. So do
+//!   headlines, so that a history reads nothing else of a record.
+//! - What is read back is checked: a record against its own checksum, the facts of a run, each set
+//!   of samples and each headline against a CRC-32. They detect accidents, not intent.
 //! - A run whose state is [`fathom_record::RunState::Running`] is shown as interrupted once the
 //!   process that began it is gone. The file is not changed by looking: only what is returned says
 //!   so, and a writer that is alive after all may still end its run. The process is known by its
@@ -16,10 +17,13 @@
 //! Deliberately absent: deleting and changing records, and any knowledge of what a metric means.
 #![forbid(unsafe_code)]
 
+mod column;
 mod connect;
 mod error;
+mod headline;
 mod liveness;
 mod place;
+mod raw_record;
 mod read;
 mod run_name;
 mod schema;
@@ -68,7 +72,7 @@ impl Store {
     /// Where the place cannot be written, or holds anything but a store this version knows.
     pub fn examine(path: &Path) -> Result<(), StoreError> {
         match place::examine(path)? {
-            true => Self::open_existing(path).map(drop),
+            true => connect::look(path).map(drop),
             false => Ok(()),
         }
     }

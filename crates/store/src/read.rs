@@ -1,22 +1,15 @@
-//! Reading: the list of runs, and one run whole. Everything read from JSON is checked first.
+//! Reading: the list of runs, one run whole, and many runs in short. What is read is checked first.
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::panic::resume_unwind;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
-use std::thread;
 
-use fathom_record::{
-    Counts, Document, Effort, Headline, Host, MetricId, Outline, Params, Record, Run, RunState,
-    SCHEMA_VERSION, Sample, State, Tool,
-};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql};
-use serde::de::DeserializeOwned;
+use fathom_record::{Counts, Document, Effort, Outline, Run, RunState, SCHEMA_VERSION, State};
+use rusqlite::{Connection, Row, ToSql};
 
+use crate::column::{bytes, parse, parse_word};
+use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
-use crate::write::RunTexts;
+use crate::raw_record::{self, NAMING, NO_SAMPLES, WHOLE};
 use crate::{Store, StoreError};
 
 /// One run in the list of runs.
@@ -41,6 +34,18 @@ pub struct RunRow {
     /// Its records by verdict.
     pub counts: Counts,
 }
+
+/// What was read, and what is damaged and was left out.
+type Sound<T> = (Vec<T>, Vec<StoreError>);
+
+/// A run without its records, and the number of its row.
+type Head = (i64, Result<Document, StoreError>);
+
+/// The runs that have records of a metric, and those records.
+const OF_METRIC: [&str; 2] = [
+    "EXISTS (SELECT 1 FROM record WHERE record.run = run.number AND record.metric = ?1)",
+    "record.metric = ?1",
+];
 
 impl Store {
     /// The runs, newest first: in the order of their ids, which sort by time. No JSON is read, and
@@ -78,52 +83,29 @@ impl Store {
     /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] where anything does not fit its checksum;
     /// where reading fails.
     pub fn document(&self, run_id: &str, with_samples: bool) -> Result<Document, StoreError> {
-        let failed = |error| self.failed("read", error);
-        // One view of the store for both tables, whatever is written meanwhile.
-        let view = self.connection.unchecked_transaction().map_err(failed)?;
-        let head = head(&view, run_id).optional().map_err(failed)?;
-        let Some((number, head)) = head else {
-            return Err(self.no_such_run(run_id)?);
-        };
-        let raw = raw_records(&view, number, with_samples, None).map_err(failed)?;
-        drop(view);
-        let (tool, run, host) = head.checked(run_id)?;
-        let records = raw.iter().map(|raw| raw.checked(run_id)).collect::<Result<_, _>>()?;
-        Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
+        match self.documents(["run.id = ?1", "true"], &[&run_id], with_samples)?.pop() {
+            Some(document) => document,
+            None => Err(self.no_such_run(run_id)?),
+        }
     }
 
     /// All runs that have records of a metric, oldest first, with those records only and without
-    /// samples. What is damaged is left out, and told by the second value.
+    /// samples. What is damaged is left out, and named by the second value.
     ///
     /// # Errors
     /// Where reading fails.
-    pub fn of_metric(&self, metric: &str) -> Result<(Vec<Document>, Vec<StoreError>), StoreError> {
-        let failed = |error| self.failed("read", error);
-        let view = self.connection.unchecked_transaction().map_err(failed)?;
-        let (mut documents, mut damaged) = (Vec::new(), Vec::new());
-        for id in ids(&view, RUNS_WITH, &[&metric]).map_err(failed)? {
-            let (number, head) = head(&view, &id).map_err(failed)?;
-            let raw = raw_records(&view, number, false, Some(metric)).map_err(failed)?;
-            let checked = head.checked(&id).and_then(|(tool, run, host)| {
-                let records = raw.iter().map(|raw| raw.checked(&id)).collect::<Result<_, _>>()?;
-                Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records })
-            });
-            match checked {
-                Ok(document) => documents.push(document),
-                Err(error) => damaged.push(error),
-            }
-        }
-        Ok((documents, damaged))
+    pub fn of_metric(&self, metric: &str) -> Result<Sound<Document>, StoreError> {
+        Ok(sound(self.documents(OF_METRIC, &[&metric], false)?))
     }
 
     /// The same runs with the headlines of those records alone, which is many times faster. What
-    /// is damaged is left out, and told by the second value: one damaged run must not take the
+    /// is damaged is left out, and named by the second value: one damaged run must not take the
     /// history of the rest.
     ///
     /// # Errors
     /// Where reading fails.
-    pub fn history(&self, metric: &str) -> Result<(Vec<Outline>, Vec<StoreError>), StoreError> {
-        self.outlines(RUNS_WITH, &[&metric], Some(metric))
+    pub fn history(&self, metric: &str) -> Result<Sound<Outline>, StoreError> {
+        self.outlines(OF_METRIC, &[&metric])
     }
 
     /// The newest runs of a host at one effort, oldest first, at most so many; else as
@@ -136,124 +118,139 @@ impl Store {
         host_name: &str,
         effort: Effort,
         runs_max: u32,
-    ) -> Result<(Vec<Outline>, Vec<StoreError>), StoreError> {
-        let query = "SELECT id FROM
-            (SELECT id FROM run WHERE host_name = ?1 AND effort = ?2 ORDER BY id DESC LIMIT ?3)
-            ORDER BY id";
-        self.outlines(query, &[&host_name, &effort.word(), &runs_max], None)
+    ) -> Result<Sound<Outline>, StoreError> {
+        let newest = "run.number IN (SELECT number FROM run WHERE host_name = ?1 AND effort = ?2
+            ORDER BY id DESC LIMIT ?3)";
+        self.outlines([newest, "true"], &[&host_name, &effort.word(), &runs_max])
     }
 
-    /// The runs whose ids a query gives, with the headlines of their records, of one metric or all.
     fn outlines(
         &self,
-        query: &str,
+        conditions: [&str; 2],
         arguments: &[&dyn ToSql],
-        metric: Option<&str>,
-    ) -> Result<(Vec<Outline>, Vec<StoreError>), StoreError> {
-        let failed = |error| self.failed("read", error);
-        // One view of the store for all its runs, whatever is written meanwhile.
-        let view = self.connection.unchecked_transaction().map_err(failed)?;
-        let ids = ids(&view, query, arguments).map_err(failed)?;
-        // What was read is made sense of while the next is read, which takes longer.
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads())
-                .map(|_| {
-                    let (sender, receiver) = sync_channel::<RawRun>(RUNS_AHEAD);
-                    let work = move || {
-                        let mut cases = Cases::new();
-                        receiver.into_iter().map(|run| run.outline(&mut cases)).collect::<Vec<_>>()
-                    };
-                    (sender, scope.spawn(work))
-                })
-                .collect();
-            for (id, (sender, _)) in ids.into_iter().zip(workers.iter().cycle()) {
-                let (number, head) = head(&view, &id).map_err(failed)?;
-                let records = raw_records(&view, number, false, metric).map_err(failed)?;
-                if sender.send(RawRun { id, head, records }).is_err() {
-                    break;
-                }
+    ) -> Result<Sound<Outline>, StoreError> {
+        let mut cases = Cases::new();
+        let read = |view: &Connection, row: &Row<'_>| headline::read(view, row, &mut cases);
+        let made = |document, headlines| Outline { document, headlines };
+        let beside = [headline::COLUMNS, headline::JOINED];
+        Ok(sound(self.runs_with(conditions, arguments, beside, read, made)?))
+    }
+
+    fn documents(
+        &self,
+        conditions: [&str; 2],
+        arguments: &[&dyn ToSql],
+        with_samples: bool,
+    ) -> Result<Vec<Result<Document, StoreError>>, StoreError> {
+        let read = |_: &Connection, row: &Row<'_>| Ok(raw_record::read(row));
+        let made = |document, records| Document { records, ..document };
+        let beside = match with_samples {
+            true => [WHOLE, "LEFT JOIN samples ON samples.record = record.number"],
+            false => [NO_SAMPLES, ""],
+        };
+        self.runs_with(conditions, arguments, beside, read, made)
+    }
+
+    /// The runs that fit one condition, oldest first, with what is read of their records that fit
+    /// another, in the order in which they were stored: columns, some of them of a table that is
+    /// joined.
+    fn runs_with<T, R>(
+        &self,
+        [of_runs, of_records]: [&str; 2],
+        arguments: &[&dyn ToSql],
+        [columns, joined]: [&str; 2],
+        mut read: impl FnMut(&Connection, &Row<'_>) -> rusqlite::Result<Result<T, StoreError>>,
+        made: impl Fn(Document, Vec<T>) -> R,
+    ) -> Result<Vec<Result<R, StoreError>>, StoreError> {
+        // CROSS, so that SQLite looks records up by run and metric and does not pass over all.
+        let query = format!(
+            "SELECT {NAMING}, {columns} FROM run CROSS JOIN record ON record.run = run.number
+             {joined} WHERE {of_runs} AND {of_records}"
+        );
+        let mut work = || {
+            // One view of the store for all tables, whatever is written meanwhile.
+            let view = self.connection.unchecked_transaction()?;
+            let heads = heads(&view, of_runs, arguments)?;
+            let mut statement = view.prepare_cached(&query)?;
+            let mut rows = statement.query(arguments)?;
+            let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
+            while let Some(row) = rows.next()? {
+                by_run.entry(row.get(0)?).or_default().insert(row.get(2)?, read(&view, row)?);
             }
-            let done = workers.into_iter().map(|(sender, worker)| {
-                drop(sender);
-                worker.join().unwrap_or_else(|panic| resume_unwind(panic)).into_iter()
+            let runs = heads.into_iter().map(|(number, document)| {
+                let records = by_run.remove(&number).unwrap_or_default().into_values();
+                Ok(made(document?, records.collect::<Result<_, _>>()?))
             });
-            // Dealt out in turn, and gathered in turn.
-            let mut done: Vec<_> = done.collect();
-            let (mut outlines, mut damaged) = (Vec::new(), Vec::new());
-            for turn in (0..done.len()).cycle() {
-                match done[turn].next() {
-                    Some(Ok(outline)) => outlines.push(outline),
-                    Some(Err(error)) => damaged.push(error),
-                    None => return Ok((outlines, damaged)),
-                }
-            }
-            Ok((outlines, damaged))
-        })
+            Ok(runs.collect())
+        };
+        work().map_err(|error| self.failed("read", error))
     }
 }
 
-/// Threads that make sense of what was read.
-fn threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX)
-}
-
-/// More would wait for the one that reads.
-const THREADS_MAX: usize = 4;
-/// So many runs are read ahead of what is made of them.
-const RUNS_AHEAD: usize = 16;
-
-/// Parameters by their text, which is that of the same few cases in every run.
-type Cases = HashMap<Vec<u8>, Arc<Params>>;
-
-/// A run as it lies in the store.
-struct RawRun {
-    id: String,
-    head: Head,
-    records: RawRecords,
-}
-
-impl RawRun {
-    fn outline(self, cases: &mut Cases) -> Result<Outline, StoreError> {
-        let (tool, run, host) = self.head.checked(&self.id)?;
-        let headlines: Result<Vec<Headline>, StoreError> =
-            self.records.iter().map(|record| record.headline(&self.id, cases)).collect();
-        let (schema, records) = (SCHEMA_VERSION, Vec::new());
-        let document = Document { schema, tool, run, host, records };
-        Ok(Outline { document, headlines: headlines? })
+/// Parts what could be read from what is damaged.
+fn sound<R>(runs: Vec<Result<R, StoreError>>) -> Sound<R> {
+    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+    for run in runs {
+        match run {
+            Ok(run) => sound.push(run),
+            Err(error) => damaged.push(error),
+        }
     }
+    (sound, damaged)
 }
 
-/// Ids of the runs that have records of a metric, oldest first.
-const RUNS_WITH: &str = "SELECT id FROM run WHERE EXISTS
-    (SELECT 1 FROM record WHERE record.run = run.number AND metric = ?1) ORDER BY id";
-
-/// Which records of a run are read: all, or those of one metric. One condition for both, with
-/// `?2 IS NULL OR` in it, would look at every record of the run.
-fn of_run(metric: Option<&str>) -> &'static str {
-    match metric {
-        Some(_) => "record.run = ?1 AND record.metric = ?2 ORDER BY record.number",
-        None => "record.run = ?1 AND ?2 IS NULL ORDER BY record.number",
-    }
-}
-
-fn ids(
+/// The runs that fit a condition, oldest first.
+fn heads(
     connection: &Connection,
-    query: &str,
+    condition: &str,
     arguments: &[&dyn ToSql],
-) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare_cached(query)?;
-    let ids = statement.query_map(arguments, |row| row.get(0))?;
-    ids.collect()
+) -> rusqlite::Result<Vec<Head>> {
+    let query = format!(
+        "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, crc
+         FROM run WHERE {condition} ORDER BY id"
+    );
+    let mut statement = connection.prepare_cached(&query)?;
+    statement.query_map(arguments, head)?.collect()
+}
+
+fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+    let owner = Owner { pid: row.get(2)?, start_ticks: row.get(3)?, boot_id: row.get(4)? };
+    let [tool, body, host] = [bytes(row, 5), bytes(row, 6), bytes(row, 7)];
+    let decoded = || {
+        let run: Run = parse(body)?;
+        let run = Run { state: shown(run.state, &owner), ..run };
+        let (tool, host) = (parse(tool)?, parse(host)?);
+        Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records: Vec::new() })
+    };
+    let document = match i64::from(run_crc([tool, body, host])) == row.get::<_, i64>(8)? {
+        true => decoded(),
+        false => Err("it does not fit its checksum".to_owned()),
+    };
+    let id: String = row.get(1)?;
+    let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
+    Ok((row.get(0)?, document.map_err(damaged)))
+}
+
+/// CRC-32 over the texts of a run's row, each ended by a zero byte, which JSON never holds.
+pub(crate) fn run_crc(texts: [&[u8]; 3]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for text in texts {
+        hasher.update(text);
+        hasher.update(&[0]);
+    }
+    hasher.finalize()
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let owner = Owner { pid: row.get(8)?, start_ticks: row.get(9)?, boot_id: row.get(10)? };
+    // An unknown word means a damaged row; nothing says that run was complete.
+    let state = parse_word(row.get(3)?).unwrap_or(RunState::Interrupted);
     Ok(RunRow {
         id: row.get(0)?,
         started: row.get(1)?,
         ended: row.get(2)?,
-        state: shown(state_of(&row.get::<_, String>(3)?), &owner),
-        effort: effort_of(&row.get::<_, String>(4)?),
+        state: shown(state, &owner),
+        effort: parse_word(row.get(4)?).unwrap_or_default(),
         host_name: row.get(5)?,
         kernel: row.get(6)?,
         cpu_model: row.get(7)?,
@@ -272,231 +269,5 @@ fn shown(state: RunState, owner: &Owner) -> RunState {
     match state {
         RunState::Running if owner.is_gone(Path::new(PROC)) => RunState::Interrupted,
         state => state,
-    }
-}
-
-/// A run's row as it lies in the store.
-struct Head {
-    texts: RunTexts,
-    crc: u32,
-    owner: Owner,
-}
-
-fn head(connection: &Connection, run_id: &str) -> rusqlite::Result<(i64, Head)> {
-    connection
-        .prepare_cached(
-            "SELECT number, tool, body, host, crc, pid, pid_start_ticks, boot_id
-             FROM run WHERE id = ?1",
-        )?
-        .query_row([run_id], |row| {
-            let texts = RunTexts { tool: row.get(1)?, body: row.get(2)?, host: row.get(3)? };
-            let owner = Owner { pid: row.get(5)?, start_ticks: row.get(6)?, boot_id: row.get(7)? };
-            let crc = row.get(4)?;
-            Ok((row.get(0)?, Head { texts, crc, owner }))
-        })
-}
-
-impl Head {
-    fn checked(self, run_id: &str) -> Result<(Tool, Run, Host), StoreError> {
-        let damaged = |reason: String| StoreError::Damaged {
-            run: run_id.to_owned(),
-            part: "the row of the run".to_owned(),
-            reason,
-        };
-        if self.texts.crc() != self.crc {
-            return Err(damaged("it does not fit its checksum".to_owned()));
-        }
-        let tool = parse(&self.texts.tool).map_err(damaged)?;
-        let host = parse(&self.texts.host).map_err(damaged)?;
-        let mut run: Run = parse(&self.texts.body).map_err(damaged)?;
-        run.state = shown(run.state, &self.owner);
-        Ok((tool, run, host))
-    }
-}
-
-/// Records of a run as their rows lie in the store, in one piece of memory: by pieces of their own,
-/// getting and freeing those would take as long as reading them. Text is read as bytes: damaged, it
-/// may be no UTF-8.
-struct RawRecords {
-    bytes: Vec<u8>,
-    rows: Vec<Places>,
-}
-
-/// Room for the records of a curve of twenty points, before more is asked for.
-const ROOM_BYTES: usize = 64 << 10;
-
-/// Where the columns of a record lie.
-struct Places {
-    metric: Range<usize>,
-    params: Range<usize>,
-    body: Range<usize>,
-    samples: Option<(Range<usize>, u32)>,
-}
-
-impl RawRecords {
-    /// Takes over a column of the row that is read.
-    fn push(&mut self, row: &Row<'_>, column: usize) -> rusqlite::Result<Range<usize>> {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(row.get_ref(column)?.as_bytes()?);
-        Ok(start..self.bytes.len())
-    }
-
-    fn iter(&self) -> impl Iterator<Item = RawRecord<'_>> {
-        let bytes = |place: &Range<usize>| &self.bytes[place.clone()];
-        self.rows.iter().map(move |row| RawRecord {
-            metric: bytes(&row.metric),
-            params: bytes(&row.params),
-            body: bytes(&row.body),
-            samples: row.samples.as_ref().map(|(place, crc)| (bytes(place), *crc)),
-        })
-    }
-}
-
-/// The columns of one record.
-struct RawRecord<'r> {
-    metric: &'r [u8],
-    params: &'r [u8],
-    body: &'r [u8],
-    samples: Option<(&'r [u8], u32)>,
-}
-
-fn raw_records(
-    connection: &Connection,
-    run: i64,
-    with_samples: bool,
-    metric: Option<&str>,
-) -> rusqlite::Result<RawRecords> {
-    let columns = match with_samples {
-        true => "samples.body, samples.crc",
-        false => "NULL, NULL",
-    };
-    let joined = match with_samples {
-        true => "LEFT JOIN samples ON samples.record = record.number",
-        false => "",
-    };
-    let query = format!(
-        "SELECT record.metric, record.params, record.body, {columns} FROM record {joined} WHERE {}",
-        of_run(metric)
-    );
-    let mut statement = connection.prepare_cached(&query)?;
-    let mut rows = statement.query((run, metric))?;
-    let mut records = RawRecords { bytes: Vec::with_capacity(ROOM_BYTES), rows: Vec::new() };
-    while let Some(row) = rows.next()? {
-        let (metric, params) = (records.push(row, 0)?, records.push(row, 1)?);
-        let body = records.push(row, 2)?;
-        let samples = match row.get(4)? {
-            Some(crc) => Some((records.push(row, 3)?, crc)),
-            None => None,
-        };
-        records.rows.push(Places { metric, params, body, samples });
-    }
-    Ok(records)
-}
-
-impl RawRecord<'_> {
-    fn checked(self, run_id: &str) -> Result<Record, StoreError> {
-        let name = self.name();
-        let damaged = |part: &str, reason: String| StoreError::Damaged {
-            run: run_id.to_owned(),
-            part: part.to_owned(),
-            reason,
-        };
-        let mut record: Record = parse_bytes(self.body).map_err(|reason| damaged(&name, reason))?;
-        if !Record::is_intact_text(self.body) && !record.is_intact() {
-            let reason = "it does not fit its checksum".to_owned();
-            return Err(damaged(&name, reason));
-        }
-        if record.name() != name {
-            let reason = format!("its content is that of {}", record.name());
-            return Err(damaged(&name, reason));
-        }
-        if let Some((bytes, crc)) = self.samples {
-            let part = format!("the samples of {name}");
-            if crc32fast::hash(bytes) != crc {
-                return Err(damaged(&part, "they do not fit their checksum".to_owned()));
-            }
-            let samples: Vec<Sample> =
-                parse_bytes(bytes).map_err(|reason| damaged(&part, reason))?;
-            record.samples = Some(samples);
-        }
-        Ok(record)
-    }
-
-    /// The headline alone. What does not fit its checksum and its columns letter by letter is read
-    /// whole, which finds out what is wrong with it, if anything is.
-    fn headline(self, run_id: &str, cases: &mut Cases) -> Result<Headline, StoreError> {
-        if Record::is_intact_text(self.body)
-            && self.is_own()
-            && let Some(headline) = self.intact_headline(cases)
-        {
-            return Ok(headline);
-        }
-        self.checked(run_id).map(|record| Headline::from(&record))
-    }
-
-    /// The headline of a body that is intact and begins with the columns.
-    fn intact_headline(&self, cases: &mut Cases) -> Option<Headline> {
-        let metric = MetricId::new(std::str::from_utf8(self.metric).ok()?);
-        let params = match cases.get(self.params) {
-            Some(params) => Arc::clone(params),
-            None => {
-                let params = Arc::new(parse_bytes(self.params).ok()?);
-                cases.insert(self.params.to_vec(), Arc::clone(&params));
-                params
-            }
-        };
-        let mut body = serde_json::Deserializer::from_slice(self.body);
-        Headline::read(&mut body, metric, params).ok()
-    }
-
-    /// Whether the body begins with what stands in the columns, as it is written.
-    fn is_own(&self) -> bool {
-        let parts: [&[u8]; 5] =
-            [b"{\"metric\":\"", self.metric, b"\",\"params\":", self.params, b","];
-        let rest = parts.iter().try_fold(self.body, |rest, part| rest.strip_prefix(*part));
-        rest.is_some()
-    }
-
-    /// The name by the columns, for whatever its body may say.
-    fn name(&self) -> String {
-        let metric = String::from_utf8_lossy(self.metric);
-        match parse_bytes::<Params>(self.params) {
-            Ok(params) => format!("{metric}{params}"),
-            Err(_) => format!("{metric}{}", String::from_utf8_lossy(self.params)),
-        }
-    }
-}
-
-fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    parse_bytes(text.as_bytes())
-}
-
-fn parse_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|error| error.to_string())
-}
-
-/// The state in the column that lists need.
-pub(crate) fn state_word(state: RunState) -> &'static str {
-    match state {
-        RunState::Running => "running",
-        RunState::Complete => "complete",
-        RunState::Interrupted => "interrupted",
-    }
-}
-
-/// A word that is none of ours means a damaged row; nothing says that run was complete.
-fn state_of(word: &str) -> RunState {
-    match word {
-        "running" => RunState::Running,
-        "complete" => RunState::Complete,
-        _ => RunState::Interrupted,
-    }
-}
-
-fn effort_of(word: &str) -> Effort {
-    match word {
-        "quick" => Effort::Quick,
-        "thorough" => Effort::Thorough,
-        _ => Effort::Standard,
     }
 }

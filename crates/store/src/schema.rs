@@ -4,17 +4,22 @@ use std::path::Path;
 
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::StoreError;
+use crate::{StoreError, headline};
 
 /// `Fath`: what tells a store from any other SQLite database, in its header.
 pub(crate) const APPLICATION_ID: i32 = 0x4661_7468;
 
-/// What makes each version of the tables out of the one before; step 0 makes version 1 out of
-/// nothing. A step that was released is never changed: a change is a new step.
-const STEPS: &[&str] = &[
+/// Makes a version of the tables out of the one before.
+type Step = fn(&Connection) -> rusqlite::Result<()>;
+
+/// Step 0 makes version 1 out of nothing. A step that was released is never changed: a change is a
+/// new step.
+const STEPS: &[Step] = &[
     // `body` is JSON. The columns before it repeat what a list needs, so that listing reads no
     // JSON. `crc` is over `tool`, `body` and `host`.
-    "CREATE TABLE run (
+    |store| {
+        store.execute_batch(
+            "CREATE TABLE run (
         number INTEGER PRIMARY KEY,
         id TEXT NOT NULL UNIQUE,
         started TEXT NOT NULL,
@@ -47,6 +52,9 @@ const STEPS: &[&str] = &[
         body BLOB NOT NULL,
         crc INTEGER NOT NULL
     ) STRICT;",
+        )
+    },
+    headline::create,
 ];
 
 /// The version of the tables that this program reads and writes.
@@ -111,7 +119,7 @@ pub(crate) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), St
     migrate_by(STEPS, connection, path)
 }
 
-fn migrate_by(steps: &[&str], connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+fn migrate_by(steps: &[Step], connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let known = steps.len() as u32;
     let found = |connection: &Connection| look(connection).map_err(failed)?.version(path, known);
@@ -128,10 +136,10 @@ fn migrate_by(steps: &[&str], connection: &mut Connection, path: &Path) -> Resul
     transaction.commit().map_err(failed)
 }
 
-fn apply(steps: &[&str], transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+fn apply(steps: &[Step], transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     let found = version(transaction)? as usize;
     for step in steps.iter().skip(found) {
-        transaction.execute_batch(step)?;
+        step(transaction)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", steps.len() as u32)
@@ -141,9 +149,9 @@ fn apply(steps: &[&str], transaction: &Transaction<'_>) -> rusqlite::Result<()> 
 mod tests {
     use super::*;
 
-    const TWO: &[&str] = &[
-        "CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (7);",
-        "ALTER TABLE a ADD COLUMN y INTEGER; UPDATE a SET y = x + 1;",
+    const TWO: &[Step] = &[
+        |store| store.execute_batch("CREATE TABLE a (x INTEGER) STRICT; INSERT INTO a VALUES (7)"),
+        |store| store.execute_batch("ALTER TABLE a ADD COLUMN y INTEGER; UPDATE a SET y = x + 1"),
     ];
 
     fn y(connection: &Connection) -> rusqlite::Result<i64> {
@@ -166,7 +174,8 @@ mod tests {
     fn a_step_that_fails_leaves_the_older_store_as_it_was() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate_by(&TWO[..1], &mut connection, Path::new("x")).unwrap();
-        let broken = [TWO[0], TWO[1], "CREATE TABLE a (x INTEGER)"];
+        let again: Step = |store| store.execute_batch("CREATE TABLE a (x INTEGER)");
+        let broken = [TWO[0], TWO[1], again];
         migrate_by(&broken, &mut connection, Path::new("x")).unwrap_err();
         assert_eq!(version(&connection).unwrap(), 1);
         y(&connection).unwrap_err();

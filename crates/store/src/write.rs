@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use fathom_record::{Document, Host, Record, Run, Tool};
+use fathom_record::{Document, Headline, Host, Record, Run, Tool};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, ffi, params};
 use serde_json::Error as JsonError;
 
+use crate::column::word;
 use crate::error::persevere;
 use crate::liveness::{Owner, PROC};
-use crate::read::state_word;
-use crate::{Store, StoreError};
+use crate::read::run_crc;
+use crate::{Store, StoreError, headline};
 
 /// Makes an error of SQLite's one of ours, with what was done and where.
 type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
@@ -43,14 +44,7 @@ impl Store {
             }
             let number = transaction.last_insert_rowid();
             for (record, texts) in document.records.iter().zip(&texts) {
-                insert(transaction, number, record, texts).map_err(
-                    |error| match is_there_already(&error) {
-                        true => {
-                            StoreError::Duplicate { run: run.id.clone(), record: record.name() }
-                        }
-                        false => failed(error),
-                    },
-                )?;
+                insert(transaction, (number, &run.id), record, texts, failed)?;
             }
             Ok(true)
         })
@@ -66,15 +60,12 @@ impl Store {
     pub fn add(&mut self, run_id: &str, record: &Record) -> Result<(), StoreError> {
         let texts = RecordTexts::of(run_id, record)?;
         let found = self.write(|transaction, failed| {
-            let Some(run) = number_of(transaction, run_id).map_err(failed)? else {
-                return Ok(false);
-            };
-            insert(transaction, run, record, &texts).map(|()| true).map_err(|error| {
-                match is_there_already(&error) {
-                    true => StoreError::Duplicate { run: run_id.to_owned(), record: record.name() },
-                    false => failed(error),
-                }
-            })
+            let run = transaction
+                .query_row("SELECT number FROM run WHERE id = ?1", [run_id], |row| row.get(0))
+                .optional()
+                .map_err(failed)?;
+            let Some(run) = run else { return Ok(false) };
+            insert(transaction, (run, run_id), record, &texts, failed).map(|()| true)
         })?;
         match found {
             true => Ok(()),
@@ -108,7 +99,7 @@ impl Store {
                         run.id,
                         run.started,
                         run.ended,
-                        state_word(run.state),
+                        word(&run.state),
                         run.effort.word(),
                         texts.body,
                         texts.crc(),
@@ -172,7 +163,7 @@ impl<'r> RunRow<'r> {
                 run.id,
                 run.started,
                 run.ended,
-                state_word(run.state),
+                word(&run.state),
                 run.effort.word(),
                 host.name,
                 host.kernel,
@@ -197,21 +188,15 @@ impl<'r> RunRow<'r> {
 }
 
 /// The JSON of a run's row.
-pub(crate) struct RunTexts {
-    pub(crate) tool: String,
-    pub(crate) body: String,
-    pub(crate) host: String,
+struct RunTexts {
+    tool: String,
+    body: String,
+    host: String,
 }
 
 impl RunTexts {
-    /// CRC-32 over the three, each ended by a zero byte, which JSON never holds.
-    pub(crate) fn crc(&self) -> u32 {
-        let mut hasher = crc32fast::Hasher::new();
-        for text in [&self.tool, &self.body, &self.host] {
-            hasher.update(text.as_bytes());
-            hasher.update(&[0]);
-        }
-        hasher.finalize()
+    fn crc(&self) -> u32 {
+        run_crc([self.tool.as_bytes(), self.body.as_bytes(), self.host.as_bytes()])
     }
 }
 
@@ -240,42 +225,35 @@ impl RecordTexts {
     }
 }
 
+/// Stores a record of the run of this number and id.
 fn insert(
     transaction: &Transaction<'_>,
-    run: i64,
+    (run, run_id): (i64, &str),
     record: &Record,
     texts: &RecordTexts,
-) -> rusqlite::Result<()> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO record (run, metric, params, verdict, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute(params![
-            run,
-            record.metric.as_str(),
-            texts.params,
-            record.verdict.state.word(),
-            texts.body,
-        ])?;
-    let number = transaction.last_insert_rowid();
-    if let Some(samples) = &texts.samples {
-        let crc = crc32fast::hash(samples.as_bytes());
+    failed: ToError<'_>,
+) -> Result<(), StoreError> {
+    let RecordTexts { params, body, samples } = texts;
+    let insert = || {
         transaction
-            .prepare_cached("INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)")?
-            .execute(params![number, samples.as_bytes(), crc])?;
-    }
-    Ok(())
-}
-
-/// The number of a run's row.
-pub(crate) fn number_of(
-    connection: &rusqlite::Connection,
-    run_id: &str,
-) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT number FROM run WHERE id = ?1")?
-        .query_row([run_id], |row| row.get(0))
-        .optional()
+            .prepare_cached(
+                "INSERT INTO record (run, metric, params, verdict, body)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute((run, record.metric.as_str(), params, record.verdict.state.word(), body))?;
+        let number = transaction.last_insert_rowid();
+        if let Some(samples) = samples {
+            let crc = crc32fast::hash(samples.as_bytes());
+            transaction
+                .prepare_cached("INSERT INTO samples (record, body, crc) VALUES (?1, ?2, ?3)")?
+                .execute((number, samples.as_bytes(), crc))?;
+        }
+        headline::insert(transaction, number, run_id, &Headline::from(record))
+    };
+    insert().map_err(|error| match is_there_already(&error) {
+        true => StoreError::Duplicate { run: run_id.to_owned(), record: record.name() },
+        false => failed(error),
+    })
 }
 
 fn same_again<T>(run: &Run, what: &str, value: &T) -> Result<String, StoreError>

@@ -35,6 +35,7 @@ fn child() {
 
 /// Writes a run, and says so after each step that the store has acknowledged.
 fn write(path: &Path, run_id: &str, records: u64) {
+    say("opening");
     let mut store = Store::open(path).unwrap();
     say("open");
     let begun = store.begin(&example::tool(), &example::run(run_id), &example::host());

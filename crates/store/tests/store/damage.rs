@@ -12,8 +12,10 @@ const RUN: &str = "0000019514ab3c5d";
 fn after(sql: &str) -> [Result<(), StoreError>; 3] {
     let (_folder, path, store) = example::store_with(RUN, 3);
     drop(store);
-    let changed = Connection::open(&path).unwrap().execute(sql, []).unwrap();
-    assert!(changed > 0, "the damage was not done: {sql}");
+    for sql in sql.split(';') {
+        let changed = Connection::open(&path).unwrap().execute(sql, []).unwrap();
+        assert!(changed > 0, "the damage was not done: {sql}");
+    }
     let store = Store::open_existing(&path).unwrap();
     let in_short = match store.newest_of("bench-3", Effort::Quick, 9).unwrap() {
         (outlines, damaged) if damaged.is_empty() => {
@@ -38,22 +40,64 @@ fn is_damaged(result: &Result<(), StoreError>, part: &str) {
     assert!(message.starts_with(&expected), "{message}");
 }
 
+/// What is read whole is damaged. In short it is not, since its headline has a checksum of its own;
+/// without that it is.
+fn is_damaged_body(damage: &str, record: u64) {
+    let name = format!("file.read.throughput{{block={},mode=cold}}", record - 1);
+    let damage = format!("UPDATE record SET body = {damage} WHERE number = {record}");
+    let [with, without, in_short] = after(&damage);
+    is_damaged(&with, &name);
+    is_damaged(&without, &name);
+    in_short.unwrap();
+    let [_, _, in_short] = after(&format!("{damage}; DELETE FROM headline"));
+    is_damaged(&in_short, &name);
+}
+
 #[test]
 fn one_changed_digit_in_a_record_is_noticed() {
-    let results =
-        after("UPDATE record SET body = replace(body, '\"n\":600', '\"n\":601') WHERE number = 2");
-    for result in &results {
-        is_damaged(result, "file.read.throughput{block=1,mode=cold}");
-    }
+    is_damaged_body("replace(body, '\"n\":600', '\"n\":601')", 2);
 }
 
 #[test]
 fn a_record_that_is_no_json_any_more_is_noticed() {
     for damage in ["'{' || body", "''", "CAST(x'ff' || body AS TEXT)", "substr(body, 1, 90)"] {
-        let results = after(&format!("UPDATE record SET body = {damage} WHERE number = 1"));
-        for result in &results {
-            is_damaged(result, "file.read.throughput{block=0,mode=cold}");
-        }
+        is_damaged_body(damage, 1);
+    }
+}
+
+#[test]
+fn damaged_headline_is_noticed_in_short() {
+    for damage in [
+        "unit = 'furlong'",
+        "better = 'higher'",
+        "state = 'noisy'",
+        "value = value + 1e-12",
+        "low = high",
+        "high = NULL",
+        "bound = 1",
+        "cut_short = 1",
+        "crc = crc + 1",
+        "crc = -1",
+    ] {
+        let [with, without, in_short] =
+            after(&format!("UPDATE headline SET {damage} WHERE record = 1"));
+        is_damaged(&in_short, "file.read.throughput{block=0,mode=cold}");
+        with.unwrap();
+        without.unwrap();
+    }
+}
+
+#[test]
+fn headline_of_another_run_is_noticed() {
+    let [.., in_short] = after("UPDATE run SET id = '0000019514ab3c5e'");
+    let message = in_short.unwrap_err().to_string();
+    assert!(message.starts_with("read run 0000019514ab3c5e: file.read"), "{message}");
+}
+
+#[test]
+fn record_without_headline_is_read_from_its_json() {
+    for result in after("DELETE FROM headline WHERE record = 2") {
+        result.unwrap();
     }
 }
 

@@ -1,13 +1,14 @@
 //! Runs and records that look like real ones.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use fathom_record::summary::IntervalKind;
 use fathom_record::{
-    Better, Cause, Check, Disturbance, Host, MetricId, ParamValue, Params, Prediction, Reason,
-    Record, Run, Sample, State, Summary, Tool, Unit, Verdict,
+    Better, Cause, Check, Disturbance, Host, MetricId, Outline, ParamValue, Params, Prediction,
+    Reason, Record, Run, Sample, State, Summary, Tool, Unit, Verdict,
 };
 use fathom_store::Store;
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A folder that goes with the test, and the path of a store that is not there yet.
@@ -26,6 +27,24 @@ pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store
         store.add(run_id, &record(number)).unwrap();
     }
     (folder, path, store)
+}
+
+/// Makes of a store what version 1 would have left.
+pub(crate) fn make_older(path: &Path) {
+    let sql = "DROP TABLE headline; PRAGMA user_version = 1";
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+}
+
+pub(crate) fn version(path: &Path) -> u32 {
+    let connection = Connection::open(path).unwrap();
+    connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+}
+
+/// The history of the metric of all records made here.
+pub(crate) fn history(store: &Store) -> Vec<Outline> {
+    let (history, damaged) = store.history("file.read.throughput").unwrap();
+    assert!(damaged.is_empty(), "{damaged:?}");
+    history
 }
 
 pub(crate) fn tool() -> Tool {

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use fathom_record::Document;
+use fathom_record::{Document, Outline};
 use fathom_store::{Store, StoreError};
 use rusqlite::Connection;
 
@@ -56,6 +56,12 @@ pub(crate) fn fill(path: &Path) {
     std::fs::write(&filler, vec![0; 512 << 10]).unwrap();
     let rested = path.with_file_name("rested.db");
     drop(Store::open(&rested).unwrap());
+    let older = path.with_file_name("older.db");
+    let mut store = Store::open(&older).unwrap();
+    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
+    store.add(RUN, &example::record(0)).unwrap();
+    drop(store);
+    example::make_older(&older);
     let mut store = Store::open(path).unwrap();
     store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
     let mut stored = 0;
@@ -90,12 +96,13 @@ pub(crate) fn fill(path: &Path) {
     let last = path.with_file_name("last");
     let mut room = std::fs::File::create(last).unwrap();
     while std::io::Write::write_all(&mut room, &[0; 512]).is_ok() {}
-    for other in [&path.with_file_name("new.db"), &rested] {
+    for other in [&path.with_file_name("new.db"), &rested, &older] {
         let error = Store::open(other).unwrap_err();
         assert_eq!(error.to_string(), expected(other, "open"));
     }
     // Reading needs no room.
     assert!(Store::open_existing(&rested).unwrap().runs().unwrap().is_empty());
+    has_history(&Store::open_existing(&older).unwrap());
     for (path, stored) in [(path, stored), (&killed, 3)] {
         let document = Store::open_existing(path).unwrap().document(RUN, true).unwrap();
         let expected: Vec<_> = (0..stored).map(example::record).collect();
@@ -111,6 +118,13 @@ pub(crate) fn fill(path: &Path) {
     is_intact(path, &store.document(RUN, true).unwrap(), stored + 1);
 }
 
+/// In short, the run is as it is whole.
+fn has_history(store: &Store) {
+    let whole = store.document(RUN, false).unwrap();
+    assert!(!whole.records.is_empty());
+    assert_eq!(example::history(store), [Outline::from(&whole)]);
+}
+
 fn is_intact(path: &Path, document: &Document, records: u64) {
     let expected: Vec<_> = (0..records).map(example::record).collect();
     assert!(document.records == expected, "the records are not those acknowledged");
@@ -121,8 +135,9 @@ fn is_intact(path: &Path, document: &Document, records: u64) {
     assert_eq!(answer, "ok");
 }
 
-/// Stores in a folder that is then mounted read-only: at rest; with a log a killed writer left;
-/// with a writer at work elsewhere; and with half a change that a killed writer left.
+/// Stores in a folder that is then mounted read-only: at rest; of an older version; with a log a
+/// killed writer left; with a writer at work elsewhere; and with half a change that a killed writer
+/// left.
 #[test]
 fn a_store_in_a_read_only_place_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
@@ -136,6 +151,9 @@ fn a_store_in_a_read_only_place_can_be_read() {
         (path, store)
     };
     drop(store_in(REST));
+    let (older, store) = store_in("older");
+    drop(store);
+    example::make_older(&older);
     let (path, _writer) = store_in("work");
     let killed = folder.path().join("killed");
     std::fs::create_dir(&killed).unwrap();
@@ -167,9 +185,11 @@ fn half_changed(path: &Path, folder: &Path) {
 /// Runs where none of the stores can be written.
 pub(crate) fn read_only(folder: &Path) {
     assert!(std::fs::write(folder.join("x"), "").is_err(), "the place can be written");
-    for name in [REST, "killed", "work"] {
+    for name in [REST, "older", "killed", "work"] {
         let path = folder.join(name).join("fathom.db");
-        let document = Store::open_existing(&path).unwrap().document(RUN, true);
+        let store = Store::open_existing(&path).unwrap();
+        has_history(&store);
+        let document = store.document(RUN, true);
         let expected: Vec<_> = (0..3).map(example::record).collect();
         assert!(document.unwrap().records == expected, "{name}: not what was stored");
         is_refused(&path, "it is read-only here");

@@ -194,18 +194,22 @@ fn a_path_may_hold_any_character() {
 }
 
 #[test]
-fn in_short_a_run_has_the_headlines_of_its_records_and_the_newest_runs_come_last() {
+fn in_short_a_run_has_the_headlines_of_its_records() {
     let (_folder, _path, mut store) = example::store_with(RUN, 7);
+    let mut extreme = example::record(10);
+    extreme.summary.as_mut().unwrap().ci95 = Some([-0.0, f64::MAX]);
+    store.add(RUN, &extreme.sealed()).unwrap();
+    let mut bound = example::record(11);
+    bound.summary.as_mut().unwrap().bound = Some(0.1 + 0.2);
+    bound.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Interrupted, "2 of 5");
+    store.add(RUN, &bound.sealed()).unwrap();
     let ids = ["0000019514ab3c5e", "0000019514ab3c5f"];
     for id in ids {
         store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
         store.add(id, &example::record(1)).unwrap();
     }
     let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());
-    let metric = "file.read.throughput";
-    let (history, damaged) = store.history(metric).unwrap();
-    assert!(damaged.is_empty());
-    assert_eq!(history, [whole(RUN), whole(ids[0]), whole(ids[1])]);
+    assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);
     assert!(store.history("os.syscall").unwrap().0.is_empty());
     let newest = |host: &str, most| store.newest_of(host, Effort::Quick, most).unwrap().0;
     assert_eq!(newest("bench-3", 2), [whole(ids[0]), whole(ids[1])]);

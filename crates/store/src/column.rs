@@ -1,0 +1,29 @@
+//! What a column holds: a word, JSON, or something damaged.
+
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Error, Value};
+
+/// The word of an enumeration, the same as in JSON.
+pub(crate) fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        other => unreachable!("no word: {other:?}"),
+    }
+}
+
+pub(crate) fn parse_word<T: DeserializeOwned>(word: String) -> Result<T, Error> {
+    serde_json::from_value(Value::String(word))
+}
+
+/// The text of a column as bytes: damaged, it may not be UTF-8, or no text at all.
+pub(crate) fn bytes<'r>(row: &'r Row<'_>, column: usize) -> &'r [u8] {
+    let value = row.get_ref(column).unwrap_or(ValueRef::Null);
+    value.as_bytes().unwrap_or_default()
+}
+
+pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(json).map_err(|error| error.to_string())
+}
