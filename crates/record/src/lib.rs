@@ -12,6 +12,7 @@ pub mod host;
 pub mod metric;
 pub mod outline;
 pub mod prediction;
+pub mod quantity;
 pub mod record;
 pub mod run;
 pub mod sample;

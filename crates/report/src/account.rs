@@ -1,11 +1,11 @@
 //! The account of one record: how its number came about, and how its prediction did.
 
+use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{Agreement, Cause, Host, Input, Params, Prediction, Record, Summary};
 
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
-use crate::quantity::{at_most, percent, quantity, range};
 use crate::remarks::meaning;
 use crate::table::{Table, case};
 use crate::wrap::{glued, wrapped};

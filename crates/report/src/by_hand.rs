@@ -1,12 +1,12 @@
 //! What a command by hand prints: names with their facts, and how a number stands.
 
+use fathom_record::quantity::{percent, quantity, range};
 use fathom_record::{Agreement, Host, Params, Record, State, Summary};
 
 use crate::cells::Setting;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
 use crate::layout::{Columns, Layout};
-use crate::quantity::{percent, quantity, range};
 use crate::remarks::meaning;
 use crate::wrap::{glued, width_of, wrapped};
 

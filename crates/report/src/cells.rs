@@ -2,12 +2,12 @@
 //! be believed: [`Shown::of`] is the only way to it.
 
 use anstyle::Style;
+use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use fathom_record::summary::IntervalKind;
 use fathom_record::{Agreement, Protocol, Record, State, Summary, Unit};
 
 use crate::layout::{Columns, Wide};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
-use crate::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use crate::spark;
 use crate::wrap::{cut, width_of};
 

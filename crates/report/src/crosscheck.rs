@@ -1,11 +1,11 @@
 //! A crosscheck for the terminal: header, rows by peer as they are done, and a foot.
 
 use fathom_analysis::crosscheck::{pair_ratio, peer_lost_share, peer_preempted_hz};
+use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, State, Tells};
 
 use crate::cells::{Cell, line_of};
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
-use crate::quantity::{NOTHING, quantity, quantity_within, short};
 use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 

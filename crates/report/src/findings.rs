@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use fathom_record::quantity::{percent, quantity, range};
 use fathom_record::{Cause, Prediction, Protocol, Record, State, Unit};
 
 use crate::cells::Shown;
 use crate::closing::ended;
 use crate::counts::cause_words;
-use crate::quantity::{percent, quantity, range};
 use crate::wrap::glued;
 
 /// How many are told.

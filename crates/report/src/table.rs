@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_record::quantity::{binary_size, quantity};
 use fathom_record::summary::IntervalKind;
 use fathom_record::{Host, MetricId, ParamValue, Params, Protocol, Record, State, Unit};
 
@@ -13,7 +14,6 @@ use crate::cells::{self, Setting, Shown, cycle_count};
 use crate::family::{self, Caches, Part, Told, size_name};
 use crate::layout::{Columns, Layout};
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
-use crate::quantity::{binary_size, quantity};
 use crate::remarks::remarks;
 use crate::wrap::{clean, cut, glued, width_of, wrapped};
 

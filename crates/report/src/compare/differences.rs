@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_record::quantity::binary_size;
 use fathom_record::Document;
 use serde::Serialize;
 
-use crate::quantity::binary_size;
 
 /// One fact that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

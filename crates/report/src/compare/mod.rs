@@ -18,13 +18,13 @@ pub use render::render;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_record::quantity::at_most;
 use fathom_record::{Better, Cause, Document, MetricId, Params, Record, RunState, State, Unit};
 use serde::Serialize;
 
 use self::core_speed::Runs;
 use self::weigh::Taken;
 use crate::cells::Shown;
-use crate::quantity::at_most;
 
 /// The share of false findings among those reported by [`Comparison::regressions`].
 pub const FALSE_DISCOVERY_RATE: f64 = 0.05;

@@ -1,6 +1,7 @@
 //! A comparison for the terminal.
 
 use anstyle::Style;
+use fathom_record::quantity::{NOTHING, change, percent, quantity, short};
 use fathom_record::RunState;
 
 use super::families::{self, Line, Many};
@@ -9,7 +10,6 @@ use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
-use crate::quantity::{NOTHING, change, percent, quantity, short};
 use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 

@@ -1,5 +1,6 @@
 //! A matrix over pairs of CPUs: a small grid, or what there is to say where it would be too large.
 
+use fathom_record::quantity::{bare, quantity, unit_for};
 use fathom_record::{Record, State};
 
 use super::curve::{extremes, family_row};
@@ -7,7 +8,6 @@ use super::points::{Points, Told};
 use super::{PAIR, has_rows};
 use crate::cells::{Setting, Shown};
 use crate::paint::{FAINT, paint_lines};
-use crate::quantity::{bare, quantity, unit_for};
 use crate::remarks::INDENT;
 use crate::spark::NO_NUMBER;
 use crate::wrap::{glued, width_of, wrapped};

@@ -17,9 +17,9 @@ pub(crate) use points::Told;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_record::quantity::binary_size;
 use fathom_record::{ParamValue, Params};
 
-use crate::quantity::binary_size;
 
 /// From so many cases on, that differ in one integer parameter alone, they are a curve.
 pub(crate) const POINTS_MIN: usize = 8;

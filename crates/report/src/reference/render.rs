@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fathom_record::quantity::{NOTHING, quantity_within, range_within};
 use fathom_record::{State, Unit};
 
 use super::{Beside, Figure, Here, Missing, Reference, Row};
@@ -9,7 +10,6 @@ use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
-use crate::quantity::{NOTHING, quantity_within, range_within};
 use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 

@@ -2,16 +2,16 @@
 //!
 //! Values are scaled here and nowhere else; what is stored and compared stays in base units.
 //! Times and rates go by powers of 1000, bytes by powers of 1024, and the unit is always written
-//! out.
+//! out. A width is in characters: each of those written here takes one column of a terminal.
 
-use fathom_record::Unit;
+use crate::Unit;
 
 /// Significant figures of a measured value.
 const FIGURES: usize = 4;
 /// Significant figures of a predicted value: its tolerance is far wider.
 const FIGURES_PREDICTED: usize = 3;
 /// What stands where there is no value.
-pub(crate) const NOTHING: &str = "–";
+pub const NOTHING: &str = "–";
 
 /// A measured value in four significant figures, such as `165.2 ns`, `4.498 GHz` or `12.30 MiB/s`;
 /// a size that is a whole number of its unit is written as one: `32 KiB`. A value that is not
@@ -21,7 +21,7 @@ pub fn quantity(value: f64, unit: Unit) -> String {
 }
 
 /// A ratio in at most six columns: `1.097`, `12.35`, `142`, `2.1e6`.
-pub(crate) fn short(ratio: f64) -> String {
+pub fn short(ratio: f64) -> String {
     match ratio.abs() {
         size if !size.is_finite() => NOTHING.to_owned(),
         size if size >= 99_999.5 => format!("{ratio:.1e}"),
@@ -32,12 +32,12 @@ pub(crate) fn short(ratio: f64) -> String {
     }
 }
 
-/// The same in as many significant figures, up to four, as fit `width`; two at least.
-pub(crate) fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
+/// As [`quantity`], in as many significant figures, up to four, as fit `width`; two at least.
+pub fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
     (2..=FIGURES)
         .rev()
         .map(|count| figures(value, unit, count))
-        .find(|text| crate::wrap::width_of(text) <= width)
+        .find(|text| text.chars().count() <= width)
         .unwrap_or_else(|| figures(value, unit, 2))
 }
 
@@ -66,17 +66,12 @@ pub fn range(low: Option<f64>, high: Option<f64>, unit: Unit) -> String {
     range_figures(low, high, unit, FIGURES_PREDICTED)
 }
 
-/// The same in three or two figures, as fit `width`; where neither does, about the middle.
-pub(crate) fn range_within(
-    low: Option<f64>,
-    high: Option<f64>,
-    unit: Unit,
-    width: usize,
-) -> String {
+/// As [`range`], in three or two figures, as fit `width`; where neither does, about the middle.
+pub fn range_within(low: Option<f64>, high: Option<f64>, unit: Unit, width: usize) -> String {
     (2..=FIGURES_PREDICTED)
         .rev()
         .map(|count| range_figures(low, high, unit, count))
-        .find(|text| crate::wrap::width_of(text) <= width)
+        .find(|text| text.chars().count() <= width)
         .unwrap_or_else(|| match (low, high) {
             (Some(low), Some(high)) => format!("≈ {}", figures((low + high) / 2.0, unit, 2)),
             (Some(low), None) => format!("> {}", figures(low, unit, 2)),
@@ -118,12 +113,7 @@ fn range_figures(low: Option<f64>, high: Option<f64>, unit: Unit, count: usize) 
 
 /// The hardware and the software term in one unit, such as `60 + 45 ns`, in as many significant
 /// figures, up to three, as fit `width`; the hardware term alone where there is no other.
-pub(crate) fn terms(
-    hardware: Option<f64>,
-    software: Option<f64>,
-    unit: Unit,
-    width: usize,
-) -> String {
+pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: usize) -> String {
     let largest = hardware.into_iter().chain(software).fold(0f64, |max, v| max.max(v.abs()));
     if hardware.is_none() && software.is_none() {
         return NOTHING.to_owned();
@@ -144,7 +134,7 @@ pub(crate) fn terms(
     (1..=FIGURES_PREDICTED)
         .rev()
         .map(write)
-        .find(|text| crate::wrap::width_of(text) <= width)
+        .find(|text| text.chars().count() <= width)
         .unwrap_or_else(|| NOTHING.to_owned())
 }
 
@@ -178,7 +168,7 @@ pub fn binary_size(bytes: i64) -> String {
 }
 
 /// Two values in one unit, such as `165.2 → 181.3 ns`, in as many figures as fit `width`.
-pub(crate) fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
+pub fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
     let write = |count: usize| {
         let scale = scale_of(a.abs().max(b.abs()), unit, count);
         let (a, b) = (a / scale.divisor, b / scale.divisor);
@@ -190,14 +180,14 @@ pub(crate) fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
     (2..=FIGURES)
         .rev()
         .map(write)
-        .find(|text| crate::wrap::width_of(text) <= width && !loses(text))
+        .find(|text| text.chars().count() <= width && !loses(text))
         .unwrap_or_else(|| format!("{} → {}", figures(a, unit, 2), figures(b, unit, 2)))
 }
 
 /// From the lowest to the highest of many values, such as `1.08…112 ns`; each with its unit where
 /// one unit would not suit both: `1.08 ns…1.12 µs`. In three significant figures, or in two where
 /// three do not fit `width`; two may be wider.
-pub(crate) fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> String {
+pub fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> String {
     let write = |count: usize| {
         let (scale, own) = (scale_of(high, unit, count), scale_of(low, unit, count));
         let one =
@@ -210,17 +200,17 @@ pub(crate) fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> Stri
         }
     };
     let three = write(FIGURES_PREDICTED);
-    if crate::wrap::width_of(&three) <= width { three } else { write(2) }
+    if three.chars().count() <= width { three } else { write(2) }
 }
 
 /// How much of the base unit the unit is that suits the value, and its symbol.
-pub(crate) fn unit_for(value: f64, unit: Unit) -> (f64, &'static str) {
+pub fn unit_for(value: f64, unit: Unit) -> (f64, &'static str) {
     let scale = scale_of(value, unit, 2);
     (scale.divisor, scale.symbol)
 }
 
 /// A number without its unit in three significant figures.
-pub(crate) fn bare(scaled: f64) -> String {
+pub fn bare(scaled: f64) -> String {
     fixed(scaled, decimals_for(scaled, FIGURES_PREDICTED))
 }
 
