@@ -5,7 +5,12 @@
 //! years. Nothing here prints, reads a clock or a file, or knows a flag of the command line.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod crosscheck;
 pub mod diagnosis;
+pub mod differences;
+pub mod history;
 pub mod judge;
+pub mod reference;
+pub mod shown;
 pub mod statistics;

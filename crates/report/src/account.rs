@@ -3,11 +3,12 @@
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{Agreement, Cause, Host, Input, Params, Prediction, Record, Summary};
 
+use crate::case::case;
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
 use crate::remarks::meaning;
-use crate::table::{Table, case};
+use crate::table::Table;
 use crate::wrap::{glued, wrapped};
 
 /// A text wrapped to `width`, its first line after `first` and its others after `further`.

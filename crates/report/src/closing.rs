@@ -4,7 +4,7 @@ use fathom_record::{Cause, Document, Record, RunState, State};
 use serde::Serialize;
 
 use crate::counts::{agreements, cause_words, causes, counts_of, without_model};
-use crate::findings::findings;
+use crate::findings::{ended, findings};
 use crate::paint::{CARE, of_state, paint_lines};
 use crate::wrap::{NARROWEST, glued, wrapped};
 
@@ -215,12 +215,4 @@ fn duration(ns: f64) -> String {
         60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
     })
-}
-
-/// The text as a sentence: with a full stop.
-pub(crate) fn ended(text: impl Into<String>) -> String {
-    let text: String = text.into();
-    let text = text.trim_end();
-    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{text}{stop}")
 }

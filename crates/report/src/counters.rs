@@ -3,7 +3,6 @@
 use fathom_record::quantity::percent;
 use fathom_record::{Disturbance, Record};
 
-
 /// `preempted 5 times; waited for the CPU 0.1 % of the time; …`; what did not move is told in one
 /// word, and what this kernel does not count is named. Empty where nothing was visited.
 pub(crate) fn counters(record: &Record) -> String {

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{percent, quantity, range};
 use fathom_record::{Cause, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::Shown;
-use crate::closing::ended;
 use crate::counts::cause_words;
 use crate::wrap::glued;
 
@@ -161,4 +160,12 @@ fn missing(records: &[Record]) -> Option<String> {
 /// What would make an unavailable record available.
 fn remedy(record: &Record) -> Option<&str> {
     record.verdict.reasons.iter().map(|reason| reason.next.as_str()).find(|next| !next.is_empty())
+}
+
+/// The text as a sentence: with a full stop.
+pub(crate) fn ended(text: impl Into<String>) -> String {
+    let text: String = text.into();
+    let text = text.trim_end();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{text}{stop}")
 }

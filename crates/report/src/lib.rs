@@ -20,6 +20,7 @@ pub mod page;
 pub mod reference;
 
 mod account;
+mod case;
 mod cells;
 mod closing;
 mod counters;

@@ -1,10 +1,11 @@
 //! What has to be said of the cases of a family that are not as they should be: which ones, why,
 //! each cause once.
 
+use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{at_most, quantity, range};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::{Setting, Shown};
+use crate::cells::Setting;
 use crate::counts::{agreements, cause_words, counts_of, without_model};
 use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, next, read_apart, reason_words};

@@ -1,13 +1,15 @@
 //! Two runs held against each other.
 
 use crate::fixture::{Build, document, measured, plain};
+use fathom_analysis::compare::{
+    Compared, Comparison, Noise, NoiseBy, Word, compare, compare_to_all,
+};
+use fathom_analysis::differences::differences;
 use fathom_record::{
     Better, Cause, Document, Effort, Params, Reason, Record, RunState, State, Unit, Verdict,
 };
 use fathom_report::Layout;
-use fathom_report::compare::{
-    Compared, Comparison, Noise, NoiseBy, Word, compare, compare_to_all, differences, render,
-};
+use fathom_report::compare::render;
 
 /// A record of `count` processes around `median`.
 fn of(metric: &str, unit: Unit, median: f64, count: usize) -> Record {

@@ -1,8 +1,9 @@
 //! Histories of made-up runs.
 
+use fathom_analysis::history::{self as decided, History};
 use fathom_record::{Better, Cause, Document, Outline, Params, State, Unit, Verdict};
 use fathom_report::Layout;
-use fathom_report::history::{History, render};
+use fathom_report::history::render;
 
 use super::fixture::{self, measured, plain};
 
@@ -40,7 +41,7 @@ fn history(
     selects: &dyn Fn(&Params) -> bool,
 ) -> History {
     let runs: Vec<Outline> = documents.iter().map(Outline::from).collect();
-    fathom_report::history::history(metric, host, &runs, selects)
+    decided::history(metric, host, &runs, selects)
 }
 
 fn all(_: &Params) -> bool {
