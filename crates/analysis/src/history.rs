@@ -169,7 +169,6 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     let values: Vec<f64> = numbered.iter().map(|(_, value)| *value).collect();
     let change = |found: ChangePoint| {
         let (before, at) = (numbered[found.index - 1].0, numbered[found.index].0);
-        let grew = found.after > found.before;
         Change {
             run: points[at].run.clone(),
             started: points[at].started.clone(),
@@ -178,11 +177,7 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
             after: found.after,
             ratio: found.after / found.before,
             p: found.p,
-            worse: match first.better {
-                Better::Lower => Some(grew),
-                Better::Higher => Some(!grew),
-                Better::Neither => None,
-            },
+            worse: first.better.improves(found.after > found.before).map(|better| !better),
             differences: differences(case[before].0, case[at].0),
         }
     };

@@ -11,11 +11,6 @@ use crate::remarks::meaning;
 use crate::table::Table;
 use crate::wrap::{glued, wrapped};
 
-/// A text wrapped to `width`, its first line after `first` and its others after `further`.
-pub fn paragraph(text: &str, width: usize, first: &str, further: &str) -> String {
-    wrapped(text, width, first, further)
-}
-
 /// What the records of one metric say of themselves. Of curves and matrices: their rows and
 /// drawings, and the account of one case of each kind, that is of each model, verdict and cause;
 /// with [`Layout::all`], of every case.

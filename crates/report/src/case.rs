@@ -8,6 +8,11 @@ pub(crate) fn named(metric: &MetricId, params: &Params) -> String {
     if params.is_empty() { metric.to_string() } else { format!("{metric} {}", case(params)) }
 }
 
+/// `1 case`, `12 cases`.
+pub(crate) fn cases(count: usize) -> String {
+    if count == 1 { "1 case".to_owned() } else { format!("{count} cases") }
+}
+
 /// The parameters of a case, sizes in binary units without `_bytes`: `order=random set=64 KiB`.
 pub(crate) fn case(params: &Params) -> String {
     let list: Vec<String> = params

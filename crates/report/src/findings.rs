@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{percent, quantity, range};
-use fathom_record::{Cause, Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Prediction, Protocol, Record, State, Unit};
 
 use crate::counts::cause_words;
+use crate::remarks::next;
 use crate::wrap::glued;
 
 /// How many are told.
@@ -109,7 +110,7 @@ fn noisiest(records: &[Record]) -> Option<String> {
     let (width, record) = records
         .iter()
         .filter(|record| record.verdict.state == State::Noisy)
-        .filter(|record| record.verdict.reasons.iter().all(|it| it.cause != Cause::Interrupted))
+        .filter(|record| !record.verdict.is_cut_short())
         .filter_map(|record| Some((width(record)?, record)))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     let reason = record.verdict.reasons.first();
@@ -127,7 +128,7 @@ fn missing(records: &[Record]) -> Option<String> {
     let remedied: Vec<(&Record, &str)> = records
         .iter()
         .filter(|record| record.verdict.state == State::Unavailable)
-        .filter_map(|record| Some((record, remedy(record)?)))
+        .filter_map(|record| Some((record, next(record)?)))
         .collect();
     let ((first, _), others) = remedied.split_first()?;
     let (who, pronoun) = match others.len() {
@@ -155,11 +156,6 @@ fn missing(records: &[Record]) -> Option<String> {
         ways.push("the others say themselves what they want".to_owned());
     }
     Some(ended(format!("{who}; {}", ways.join("; "))))
-}
-
-/// What would make an unavailable record available.
-fn remedy(record: &Record) -> Option<&str> {
-    record.verdict.reasons.iter().map(|reason| reason.next.as_str()).find(|next| !next.is_empty())
 }
 
 /// The text as a sentence: with a full stop.

@@ -16,7 +16,7 @@ pub use noise::{Noise, NoiseBy};
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Cause, Document, MetricId, Params, Record, State};
+use fathom_record::{Document, MetricId, Params, State};
 
 use self::core_speed::Runs;
 use self::obstacle::{obstacle, other_parameters};
@@ -115,16 +115,12 @@ fn side(document: &Document) -> Side {
         records: document.records.len(),
         planned: document.run.planned,
         valid: document.records.iter().filter(|it| it.verdict.state == State::Valid).count(),
-        in_part: document.records.iter().filter(|record| is_in_part(record)).count(),
+        in_part: document.records.iter().filter(|it| it.verdict.is_cut_short()).count(),
         noisy: match document.run.verdict.state {
             State::Valid => None,
             _ => document.run.verdict.reasons.first().map(|reason| reason.text.clone()),
         },
     }
-}
-
-fn is_in_part(record: &Record) -> bool {
-    record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
 }
 
 fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<Case> {

@@ -1,6 +1,6 @@
 //! What a change of one case amounts to.
 
-use fathom_record::{Better, Record, State, Unit};
+use fathom_record::{Record, State, Unit};
 
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{Process, leave_out_slow, processes};
@@ -98,16 +98,11 @@ fn medians(processes: &[Process]) -> Vec<f64> {
 }
 
 fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
-    let improved = match record.better {
-        Better::Lower => Some(!grew),
-        Better::Higher => Some(grew),
-        Better::Neither => None,
-    };
     let speed = match record.unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
         Unit::Bytes | Unit::Ratio => false,
     };
-    match (improved, few, speed) {
+    match (record.better.improves(grew), few, speed) {
         (Some(true), false, _) => Word::Better,
         (Some(false), false, _) => Word::Worse,
         (None, false, _) => Word::Changed,

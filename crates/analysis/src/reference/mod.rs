@@ -104,33 +104,24 @@ pub fn beside(reference: &Reference, document: &Document) -> Beside {
 
 /// The rows of one figure: one at least.
 fn rows(published: &Published, reference: &Reference, document: &Document) -> Vec<Row> {
-    let alone = |why: Missing| {
-        vec![Row { published: published.clone(), here: None, missing: Some(why), ratio: None }]
+    let row = |here: Result<Here, Missing>| {
+        let (here, missing) = match here {
+            Ok(here) => (Some(here), None),
+            Err(why) => (None, Some(why)),
+        };
+        let ratio = here.as_ref().zip(published.measured.number());
+        let ratio = ratio.map(|(here, theirs)| here.measured / theirs);
+        Row { published: published.clone(), here, missing, ratio }
     };
     if let Some(why) = &published.unlike {
-        return alone(Missing::Unlike(why.clone()));
+        return vec![row(Err(Missing::Unlike(why.clone())))];
     }
     if reference.not_measured.contains(&published.metric) {
-        return alone(Missing::NotMeasured);
+        return vec![row(Err(Missing::NotMeasured))];
     }
-    let like = |record: &&Record| published.is_like(&record.metric, &record.params);
-    let rows: Vec<Row> = document
-        .records
-        .iter()
-        .filter(like)
-        .map(|record| match here(published, record, document) {
-            Ok(here) => Row {
-                ratio: published.measured.number().map(|theirs| here.measured / theirs),
-                published: published.clone(),
-                here: Some(here),
-                missing: None,
-            },
-            Err(why) => {
-                Row { published: published.clone(), here: None, missing: Some(why), ratio: None }
-            }
-        })
-        .collect();
-    if rows.is_empty() { alone(Missing::NotInRun) } else { rows }
+    let like = document.records.iter().filter(|it| published.is_like(&it.metric, &it.params));
+    let rows: Vec<Row> = like.map(|record| row(here(published, record, document))).collect();
+    if rows.is_empty() { vec![row(Err(Missing::NotInRun))] } else { rows }
 }
 
 fn here(published: &Published, record: &Record, document: &Document) -> Result<Here, Missing> {

@@ -23,7 +23,7 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     something_compared(&comparison)?;
     let mut output = Output::new();
     if arguments.json {
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&comparison)?));
+        output.write(&fathom_report::json(&comparison));
     } else {
         let layout = Layout { width: terminal::width(), ..Layout::default() };
         output.write(&render(&comparison, &layout));

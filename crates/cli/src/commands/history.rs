@@ -34,7 +34,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     }
     let mut output = Output::new();
     if arguments.json {
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&all)?));
+        output.write(&fathom_report::json(&all));
     } else {
         let layout = Layout { width: terminal::width(), ..Layout::default() };
         output.write(&render(&all, &layout));

@@ -46,7 +46,7 @@ pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result
     let beside = published::beside(&reference, &document);
     let mut output = Output::new();
     if arguments.json {
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&beside)?));
+        output.write(&fathom_report::json(&beside));
     } else {
         let layout = Layout { width: terminal::width(), ..Layout::default() };
         output.write(&render(&beside, &layout));

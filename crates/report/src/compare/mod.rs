@@ -9,7 +9,7 @@ use fathom_record::RunState;
 use fathom_record::quantity::{NOTHING, change, percent, quantity, short};
 
 use self::families::{Line, Many};
-use crate::case::named;
+use crate::case::{cases, named};
 use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
@@ -20,6 +20,7 @@ use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 const SLOW_CORE: &str = "slow core";
 /// More families of cases that only one side has are counted by metric.
 const LISTED: usize = 12;
+const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
 
 /// Widths of the columns.
 struct Columns {
@@ -29,14 +30,9 @@ struct Columns {
     values: usize,
     ratio: usize,
     interval: Option<usize>,
-    test: Option<Test>,
+    /// p and processes, on a wide terminal.
+    test: Option<[usize; 2]>,
     word: usize,
-}
-
-/// The columns a wide terminal has besides.
-struct Test {
-    p: usize,
-    processes: usize,
 }
 
 impl Columns {
@@ -49,14 +45,37 @@ impl Columns {
             values: 17,
             ratio: 6,
             interval: (line >= 80).then_some(13),
-            test: (line >= 110).then_some(Test { p: 8, processes: 9 }),
+            test: (line >= 110).then_some([8, 9]),
             word: 13,
         };
         let mut widths = vec![columns.values, columns.ratio, columns.word];
         widths.extend(columns.interval);
-        widths.extend(columns.test.iter().flat_map(|test| [test.p, test.processes]));
+        widths.extend(columns.test.iter().flatten());
         columns.name = line - widths.iter().map(|width| width + columns.gap).sum::<usize>();
         columns
+    }
+
+    /// One line: name, values, ratio, interval, p, processes and word.
+    fn row(&self, texts: [&str; 7], style: Style, of_word: Style) -> String {
+        let [name, values, ratio, interval, p, processes, word] = texts;
+        let mut cells = vec![
+            Cell::left(name, self.name, style),
+            Cell::right(values, self.values, style),
+            Cell::right(ratio, self.ratio, style),
+        ];
+        cells.extend(self.interval.map(|width| Cell::right(interval, width, style)));
+        let test = [p, processes].into_iter().zip(self.test.into_iter().flatten());
+        cells.extend(test.map(|(text, width)| Cell::right(text, width, style)));
+        cells.push(Cell::left(word, self.word, of_word));
+        line_of(&cells, self.gap)
+    }
+
+    /// A name in its column; one that is too long stands on lines above.
+    fn beside(&self, name: String) -> (String, String) {
+        match width_of(&name) > self.name {
+            true => (wrapped(&name, self.line, "", "    "), String::new()),
+            false => (String::new(), name),
+        }
     }
 }
 
@@ -67,7 +86,7 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let mut text = sides(comparison, columns.line);
     if !comparison.rows.is_empty() {
         text.push('\n');
-        text += &header(&columns);
+        text += &columns.row(HEADER, STRONG, STRONG);
         for line in families::lines(&comparison.rows) {
             text += &match line {
                 Line::One(row) => row_lines(row, &columns),
@@ -149,21 +168,6 @@ fn side_words(side: &Side) -> String {
     words
 }
 
-fn header(columns: &Columns) -> String {
-    let mut cells = vec![
-        Cell::left("metric", columns.name, STRONG),
-        Cell::right("A → B", columns.values, STRONG),
-        Cell::right("B ÷ A", columns.ratio, STRONG),
-    ];
-    cells.extend(columns.interval.map(|width| Cell::right("95 %", width, STRONG)));
-    if let Some(test) = &columns.test {
-        cells.push(Cell::right("p", test.p, STRONG));
-        cells.push(Cell::right("processes", test.processes, STRONG));
-    }
-    cells.push(Cell::left("change", columns.word, STRONG));
-    line_of(&cells, columns.gap)
-}
-
 fn row_lines(row: &Compared, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, &row.params));
     if row.noisy_a || row.noisy_b {
@@ -172,41 +176,24 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     if row.slow_core.is_some_and(|slow| slow.left_out) {
         name.insert(0, '°');
     }
-    let mut text = String::new();
-    if width_of(&name) > columns.name {
-        text = wrapped(&name, columns.line, "", "    ");
-        name = String::new();
-    }
-    let values = change(row.a, row.b, row.unit, columns.values);
+    let (mut text, mut name) = columns.beside(name);
+    let mut values = change(row.a, row.b, row.unit, columns.values);
     if width_of(&values) > columns.values {
         // Values too far apart for one column: each in its own words, on a line of their own.
-        let values = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
-        text += &wrapped(&format!("{name} {values}"), columns.line, "", "    ");
-        name = String::new();
-    }
-    let fits = width_of(&values) <= columns.values;
-    let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
-    let mut cells = vec![
-        Cell::left(name, columns.name, PLAIN),
-        Cell::right(if fits { values } else { String::new() }, columns.values, PLAIN),
-        Cell::right(ratio, columns.ratio, PLAIN),
-    ];
-    cells.extend(columns.interval.map(|width| {
-        let limits = row.interval.map(|[low, high]| format!("{}–{}", short(low), short(high)));
-        Cell::right(limits.unwrap_or_else(|| NOTHING.to_owned()), width, PLAIN)
-    }));
-    if let Some(test) = &columns.test {
-        let processes = format!("{}/{}", row.processes_a, row.processes_b);
-        cells.push(Cell::right(row.p.map_or(NOTHING.to_owned(), p_text), test.p, PLAIN));
-        cells.push(Cell::right(processes, test.processes, PLAIN));
+        let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
+        text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
+        (name, values) = (String::new(), String::new());
     }
     let word = match (row.word, row.noise) {
         (Word::WithinNoise, Some(noise)) => format!("within {}", percent(noise)),
         (Word::CannotTell, _) if row.is_spoiled() => SLOW_CORE.to_owned(),
         (word, _) => text_of(word).to_owned(),
     };
-    cells.push(Cell::left(word, columns.word, style(row.word)));
-    text + &line_of(&cells, columns.gap)
+    let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
+    let p = row.p.map_or(NOTHING.to_owned(), p_text);
+    let processes = format!("{}/{}", row.processes_a, row.processes_b);
+    let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
+    text + &columns.row(texts.map(String::as_str), PLAIN, style(row.word))
 }
 
 /// One line for cases of a family that have one word, none of which speaks of a change.
@@ -215,27 +202,14 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
     if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
         name.insert(0, '~');
     }
-    let mut text = String::new();
-    if width_of(&name) > columns.name {
-        text = wrapped(&name, columns.line, "", "    ");
-        name = String::new();
-    }
-    let mut cells = vec![
-        Cell::left(name, columns.name, PLAIN),
-        Cell::right(format!("{} cases", many.members.len()), columns.values, PLAIN),
-        Cell::right("", columns.ratio, PLAIN),
-    ];
-    cells.extend(columns.interval.map(|width| {
-        let limits = many.hull().map(|[low, high]| format!("{}–{}", short(low), short(high)));
-        Cell::right(limits.unwrap_or_else(|| NOTHING.to_owned()), width, PLAIN)
-    }));
-    if let Some(test) = &columns.test {
-        cells.push(Cell::right("", test.p, PLAIN));
-        cells.push(Cell::right("", test.processes, PLAIN));
-    }
-    let word = many.members[0].word;
-    cells.push(Cell::left(text_of(word), columns.word, style(word)));
-    text + &line_of(&cells, columns.gap)
+    let (text, name) = columns.beside(name);
+    let (cases, word) = (format!("{} cases", many.members.len()), many.members[0].word);
+    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", text_of(word)];
+    text + &columns.row(texts, PLAIN, style(word))
+}
+
+fn limits(interval: Option<[f64; 2]>) -> String {
+    interval.map_or(NOTHING.to_owned(), |[low, high]| format!("{}–{}", short(low), short(high)))
 }
 
 fn p_text(p: f64) -> String {
@@ -329,10 +303,9 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
         ));
     }
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
-    match fewer {
-        0 => {}
-        1 => notes.push(format!("1 case rests on fewer than the {runs} runs of A")),
-        _ => notes.push(format!("{fewer} cases rest on fewer than the {runs} runs of A")),
+    if fewer > 0 {
+        let rest = if fewer == 1 { "rests" } else { "rest" };
+        notes.push(format!("{} {rest} on fewer than the {runs} runs of A", cases(fewer)));
     }
     notes
 }
@@ -343,8 +316,6 @@ fn core_notes(comparison: &Comparison) -> Vec<String> {
         let slow = comparison.rows.iter().filter_map(|row| row.slow_core);
         slow.filter(|slow| slow.left_out == left_out).count()
     };
-    let cases =
-        |count: usize| if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
     let mut notes = Vec::new();
     if count(true) > 0 {
         notes.push(format!(
@@ -375,11 +346,7 @@ fn summary(comparison: &Comparison) -> String {
         parts.push(glued(&counted(count, first.word)));
         rows = &rows[count..];
     }
-    let cases = match comparison.rows.len() {
-        1 => "1 case".to_owned(),
-        count => format!("{count} cases"),
-    };
-    let mut text = format!("{cases} compared: {}.", parts.join(", "));
+    let mut text = format!("{} compared: {}.", cases(comparison.rows.len()), parts.join(", "));
     let worse = comparison.rows.iter().filter(|row| row.word == Word::Worse).count();
     let remain = comparison.regressions(0.0).count();
     if worse > 0 {
