@@ -1,5 +1,5 @@
 //! What is decided from records: statistics, the rules of a verdict, the diagnosis of a machine,
-//! comparisons and histories.
+//! comparisons, histories, and what a run is beside published figures.
 //!
 //! Every function is pure: the same records give the same answer, byte for byte, today and in two
 //! years. Nothing here prints, reads a clock or a file, or knows a flag of the command line.
