@@ -1,4 +1,4 @@
-// A value with its unit, as a person reads it: the rules of crates/report/src/quantity.rs.
+// A value with its unit, as a person reads it: the rules of crates/record/src/quantity.rs.
 
 import type { Unit } from './document';
 

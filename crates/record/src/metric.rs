@@ -182,3 +182,10 @@ pub enum Better {
     /// Neither: a property of the machine.
     Neither,
 }
+
+impl Better {
+    /// Whether a value that grew is better, or one that fell; `None` where neither direction is.
+    pub fn improves(self, grew: bool) -> Option<bool> {
+        (self != Self::Neither).then_some(grew == (self == Self::Higher))
+    }
+}

@@ -1,12 +1,15 @@
 //! A value with its unit, as a person reads it.
 //!
-//! Values are scaled here and nowhere else; what is stored and compared stays in base units. Times
-//! and rates go by powers of 1000, bytes by powers of 1024, and the unit is always written out.
+//! Values are scaled here and nowhere else; what is stored and compared stays in base units.
+//! Times and rates go by powers of 1000, bytes by powers of 1024, and the unit is always written
+//! out. A width is in characters: each of those written here takes one column of a terminal.
 
 use crate::Unit;
 
 /// Significant figures of a measured value.
-pub const FIGURES: usize = 4;
+const FIGURES: usize = 4;
+/// Significant figures of a predicted value: its tolerance is far wider.
+const FIGURES_PREDICTED: usize = 3;
 /// What stands where there is no value.
 pub const NOTHING: &str = "–";
 
@@ -15,6 +18,124 @@ pub const NOTHING: &str = "–";
 /// finite is `–`.
 pub fn quantity(value: f64, unit: Unit) -> String {
     figures(value, unit, FIGURES)
+}
+
+/// A ratio in at most six columns: `1.097`, `12.35`, `142`, `2.1e6`.
+pub fn short(ratio: f64) -> String {
+    match ratio.abs() {
+        size if !size.is_finite() => NOTHING.to_owned(),
+        size if size >= 99_999.5 => format!("{ratio:.1e}"),
+        size if size >= 99.995 => format!("{ratio:.0}"),
+        size if size >= 9.999_5 => format!("{ratio:.2}"),
+        size if size >= 0.000_5 || size == 0.0 => format!("{ratio:.3}"),
+        _ => format!("{ratio:.0e}"),
+    }
+}
+
+/// As [`quantity`], in as many significant figures, up to four, as fit `width`; two at least.
+pub fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
+    (2..=FIGURES)
+        .rev()
+        .map(|count| figures(value, unit, count))
+        .find(|text| text.chars().count() <= width)
+        .unwrap_or_else(|| figures(value, unit, 2))
+}
+
+/// An upper limit, such as `≤ 0.2 ns`: two significant figures, rounded up, since a limit rounded
+/// down would claim more than is known.
+pub fn at_most(bound: f64, unit: Unit) -> String {
+    if !bound.is_finite() {
+        return NOTHING.to_owned();
+    }
+    let scale = scale_of(bound, unit, 2);
+    let scaled = bound / scale.divisor;
+    let step = 10f64.powi(magnitude(scaled) - 1);
+    // 0.2 is 2.0000000000000002 steps of 0.1: a rounding error must not cost a whole step.
+    let raised = (scaled / step * (1.0 - 1e-12)).ceil() * step;
+    let next = raised * scale.divisor;
+    if scale_of(next, unit, 2).divisor != scale.divisor {
+        return at_most(next, unit);
+    }
+    let digits = trimmed_zeros(&fixed(raised, decimals_for(raised, 2)));
+    with_symbol(format!("≤ {digits}"), &scale)
+}
+
+/// A predicted range in three significant figures and one unit, such as `84–126 ns`; one value
+/// where both ends read alike. Ordinal claims are `> 16 ns` and `< 16 ns`.
+pub fn range(low: Option<f64>, high: Option<f64>, unit: Unit) -> String {
+    range_figures(low, high, unit, FIGURES_PREDICTED)
+}
+
+/// As [`range`], in three or two figures, as fit `width`; where neither does, about the middle.
+pub fn range_within(low: Option<f64>, high: Option<f64>, unit: Unit, width: usize) -> String {
+    (2..=FIGURES_PREDICTED)
+        .rev()
+        .map(|count| range_figures(low, high, unit, count))
+        .find(|text| text.chars().count() <= width)
+        .unwrap_or_else(|| match (low, high) {
+            (Some(low), Some(high)) => format!("≈ {}", figures((low + high) / 2.0, unit, 2)),
+            (Some(low), None) => format!("> {}", figures(low, unit, 2)),
+            (None, Some(high)) => format!("< {}", figures(high, unit, 2)),
+            (None, None) => NOTHING.to_owned(),
+        })
+}
+
+fn range_figures(low: Option<f64>, high: Option<f64>, unit: Unit, count: usize) -> String {
+    let one = |value: f64, divisor: f64| {
+        let scaled = value / divisor;
+        trimmed_zeros(&fixed(scaled, decimals_for(scaled, count)))
+    };
+    let limit = |sign: char, value: f64| {
+        let scale = scale_of(value, unit, count);
+        with_symbol(format!("{sign} {}", one(value, scale.divisor)), &scale)
+    };
+    match (low, high) {
+        (Some(low), Some(high)) if low.is_finite() && high.is_finite() => {
+            let scale = scale_of(high, unit, count);
+            let (low, high) = (low / scale.divisor, high / scale.divisor);
+            let whole = unit == Unit::Bytes && low.fract() == 0.0 && high.fract() == 0.0;
+            let (low, high) = if whole {
+                (fixed(low, 0), fixed(high, 0))
+            } else if low < high / 20.0 {
+                (one(low, 1.0), one(high, 1.0))
+            } else {
+                let decimals = decimals_for(high, count).max(decimals_for(low, 2));
+                (fixed(low, decimals), fixed(high, decimals))
+            };
+            let text = if low == high { low } else { format!("{low}–{high}") };
+            with_symbol(text, &scale)
+        }
+        (Some(low), None) if low.is_finite() => limit('>', low),
+        (None, Some(high)) if high.is_finite() => limit('<', high),
+        _ => NOTHING.to_owned(),
+    }
+}
+
+/// The hardware and the software term in one unit, such as `60 + 45 ns`, in as many significant
+/// figures, up to three, as fit `width`; the hardware term alone where there is no other.
+pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: usize) -> String {
+    let largest = hardware.into_iter().chain(software).fold(0f64, |max, v| max.max(v.abs()));
+    if hardware.is_none() && software.is_none() {
+        return NOTHING.to_owned();
+    }
+    let write = |count: usize| {
+        let scale = scale_of(largest, unit, count);
+        let decimals = decimals_for(largest / scale.divisor, count);
+        let term = |value: Option<f64>| match value {
+            Some(value) => trimmed_zeros(&fixed(value / scale.divisor, decimals)),
+            None => NOTHING.to_owned(),
+        };
+        let text = match software {
+            Some(_) => format!("{} + {}", term(hardware), term(software)),
+            None => term(hardware),
+        };
+        with_symbol(text, &scale)
+    };
+    (1..=FIGURES_PREDICTED)
+        .rev()
+        .map(write)
+        .find(|text| text.chars().count() <= width)
+        .unwrap_or_else(|| NOTHING.to_owned())
 }
 
 /// A share in per cent with two significant figures: `0.04 %`, `1.2 %`, `12 %`.
@@ -46,8 +167,59 @@ pub fn binary_size(bytes: i64) -> String {
     format!("{} {symbol}", trimmed_zeros(&fixed(size, 2)))
 }
 
-/// A value in so many significant figures, with the unit that suits it.
-pub fn figures(value: f64, unit: Unit, count: usize) -> String {
+/// Two values in one unit, such as `165.2 → 181.3 ns`, in as many figures as fit `width`.
+pub fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
+    let write = |count: usize| {
+        let scale = scale_of(a.abs().max(b.abs()), unit, count);
+        let (a, b) = (a / scale.divisor, b / scale.divisor);
+        let decimals = decimals_for(a.abs().max(b.abs()), count);
+        with_symbol(format!("{} → {}", fixed(a, decimals), fixed(b, decimals)), &scale)
+    };
+    // Values of different size share a unit: then the smaller keeps few figures, or none.
+    let loses = |text: &str| a != 0.0 && b != 0.0 && text.split(" → ").any(reads_as_nought);
+    (2..=FIGURES)
+        .rev()
+        .map(write)
+        .find(|text| text.chars().count() <= width && !loses(text))
+        .unwrap_or_else(|| format!("{} → {}", figures(a, unit, 2), figures(b, unit, 2)))
+}
+
+/// From the lowest to the highest of many values, such as `1.08…112 ns`; each with its unit where
+/// one unit would not suit both: `1.08 ns…1.12 µs`. In three significant figures, or in two where
+/// three do not fit `width`; two may be wider.
+pub fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> String {
+    let write = |count: usize| {
+        let (scale, own) = (scale_of(high, unit, count), scale_of(low, unit, count));
+        let one =
+            |value: f64| fixed(value / scale.divisor, decimals_for(value / scale.divisor, count));
+        let (from, to) = (one(low), one(high));
+        match (from == to, low < high / 500.0 && own.symbol != scale.symbol) {
+            (true, _) => with_symbol(to, &scale),
+            (_, true) => format!("{}…{}", figures(low, unit, count), figures(high, unit, count)),
+            _ => with_symbol(format!("{from}…{to}"), &scale),
+        }
+    };
+    let three = write(FIGURES_PREDICTED);
+    if three.chars().count() <= width { three } else { write(2) }
+}
+
+/// How much of the base unit the unit is that suits the value, and its symbol.
+pub fn unit_for(value: f64, unit: Unit) -> (f64, &'static str) {
+    let scale = scale_of(value, unit, 2);
+    (scale.divisor, scale.symbol)
+}
+
+/// A number without its unit in three significant figures.
+pub fn bare(scaled: f64) -> String {
+    fixed(scaled, decimals_for(scaled, FIGURES_PREDICTED))
+}
+
+fn reads_as_nought(text: &str) -> bool {
+    let number = text.split(' ').next().unwrap_or(text);
+    number.parse::<f64>() == Ok(0.0)
+}
+
+fn figures(value: f64, unit: Unit, count: usize) -> String {
     if !value.is_finite() {
         return NOTHING.to_owned();
     }
@@ -63,21 +235,17 @@ pub fn figures(value: f64, unit: Unit, count: usize) -> String {
     with_symbol(digits, &scale)
 }
 
-/// Digits with the symbol of their unit.
-pub fn with_symbol(digits: String, scale: &Scale) -> String {
+fn with_symbol(digits: String, scale: &Scale) -> String {
     if scale.symbol.is_empty() { digits } else { format!("{digits} {}", scale.symbol) }
 }
 
-/// A unit in which a value is shown.
-pub struct Scale {
-    /// How many base units it is.
-    pub divisor: f64,
-    /// Its symbol; empty for a ratio.
-    pub symbol: &'static str,
+struct Scale {
+    divisor: f64,
+    symbol: &'static str,
 }
 
 /// The largest unit in which the value, as it will be rounded, is 1 or more.
-pub fn scale_of(value: f64, unit: Unit, count: usize) -> Scale {
+fn scale_of(value: f64, unit: Unit, count: usize) -> Scale {
     let (step, symbols): (f64, &[&'static str]) = match unit {
         Unit::Nanoseconds => (1e3, &["ns", "µs", "ms", "s"]),
         Unit::Bytes => (1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
@@ -100,12 +268,12 @@ pub fn scale_of(value: f64, unit: Unit, count: usize) -> Scale {
 }
 
 /// The power of ten of the first significant figure.
-pub fn magnitude(value: f64) -> i32 {
+fn magnitude(value: f64) -> i32 {
     if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 }
 }
 
 /// Decimals that give `count` significant figures.
-pub fn decimals_for(value: f64, count: usize) -> usize {
+fn decimals_for(value: f64, count: usize) -> usize {
     let decimals = count as i32 - 1 - magnitude(value);
     // 9.9996 in four figures is 10.00, not 10.000.
     let rounded = format!("{:.*}", decimals.max(0) as usize, value);
@@ -113,13 +281,12 @@ pub fn decimals_for(value: f64, count: usize) -> usize {
     (count as i32 - 1 - magnitude(rounded)).max(0) as usize
 }
 
-/// A number with so many decimals.
-pub fn fixed(value: f64, decimals: usize) -> String {
+fn fixed(value: f64, decimals: usize) -> String {
     format!("{value:.decimals$}")
 }
 
 /// `16.0` → `16`, `0.20` → `0.2`.
-pub fn trimmed_zeros(digits: &str) -> String {
+fn trimmed_zeros(digits: &str) -> String {
     if digits.contains('.') {
         digits.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
@@ -156,6 +323,41 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_is_rounded_up_and_never_down() {
+        assert_eq!(at_most(0.2, Unit::Nanoseconds), "≤ 0.2 ns");
+        assert_eq!(at_most(0.183_1, Unit::Nanoseconds), "≤ 0.19 ns");
+        assert_eq!(at_most(1_210.0, Unit::Nanoseconds), "≤ 1.3 µs");
+        assert_eq!(at_most(995.0, Unit::Nanoseconds), "≤ 1 µs");
+        assert_eq!(at_most(30.0, Unit::Nanoseconds), "≤ 30 ns");
+    }
+
+    #[test]
+    fn a_predicted_range_has_one_unit() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(range(Some(84.0), Some(126.0), ns), "84–126 ns");
+        assert_eq!(range(Some(900.0), Some(1_200.0), ns), "0.90–1.20 µs");
+        assert_eq!(range(Some(0.04), Some(126.0), ns), "0.04–126 ns");
+        assert_eq!(range(Some(16.0), None, ns), "> 16 ns");
+        assert_eq!(range(None, Some(1_625.0), ns), "< 1.62 µs");
+        assert_eq!(range(Some(32_768.0), Some(32_768.0), Unit::Bytes), "32 KiB");
+        let rate = Unit::BytesPerSecond;
+        let (low, high) = (Some(1.02 * 1_073_741_824.0), Some(1.38 * 1_073_741_824.0));
+        assert_eq!(range_within(low, high, rate, 15), "1.02–1.38 GiB/s");
+        assert_eq!(range_within(low, high, rate, 13), "1.0–1.4 GiB/s");
+        assert_eq!(range_within(low, high, rate, 12), "≈ 1.2 GiB/s");
+    }
+
+    #[test]
+    fn terms_lose_figures_before_they_lose_their_place() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(terms(Some(60.0), Some(45.0), ns, 14), "60 + 45 ns");
+        assert_eq!(terms(Some(1_234.0), Some(2_345.0), ns, 13), "1.2 + 2.3 µs");
+        assert_eq!(terms(Some(60.0), None, ns, 14), "60 ns");
+        assert_eq!(terms(None, Some(45.0), ns, 14), "– + 45 ns");
+        assert_eq!(terms(None, None, ns, 14), "–");
+    }
+
+    #[test]
     fn shares_have_two_figures() {
         let shares = [0.000_4, 0.012_3, 0.123, 0.999, 12.0, 0.000_01, 0.0];
         let texts = ["0.04 %", "1.2 %", "12 %", "100 %", ">999 %", "0.00 %", "0 %"];
@@ -167,5 +369,24 @@ mod tests {
         let sizes = [1, 1_024, 65_536, 1_536, 1_500, 268_435_456, 0, 3 << 30];
         let texts = ["1 B", "1 KiB", "64 KiB", "1.5 KiB", "1500 B", "256 MiB", "0 B", "3 GiB"];
         assert_eq!(sizes.map(binary_size), texts);
+    }
+
+    #[test]
+    fn a_span_has_one_unit_unless_its_ends_are_far_apart() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(span_within(1.08, 112.4, ns, 13), "1.08…112 ns");
+        assert_eq!(span_within(90.0, 1_120.0, ns, 13), "0.090…1.1 µs");
+        assert_eq!(span_within(1.08, 1_120.0, ns, 20), "1.08 ns…1.12 µs");
+        assert_eq!(span_within(1.08, 1.08, ns, 13), "1.08 ns");
+        let gib = 1_073_741_824.0;
+        assert_eq!(span_within(10.2 * gib, 11.6 * gib, Unit::BytesPerSecond, 13), "10…12 GiB/s");
+    }
+
+    #[test]
+    fn a_change_shares_a_unit_and_never_shows_nought_for_something() {
+        let ns = Unit::Nanoseconds;
+        assert_eq!(change(165.23, 181.3, ns, 17), "165.2 → 181.3 ns");
+        assert_eq!(change(990.0, 1_100.0, ns, 17), "0.990 → 1.100 µs");
+        assert_eq!(change(1.0, 1e9, ns, 17), "1.0 ns → 1.0 s");
     }
 }

@@ -23,6 +23,11 @@ impl Verdict {
     pub fn shows_number(&self) -> bool {
         self.state.shows_number()
     }
+
+    /// Whether the run was stopped before all processes of the case were done.
+    pub fn is_cut_short(&self) -> bool {
+        self.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
+    }
 }
 
 /// How far a record can be believed.

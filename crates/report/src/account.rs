@@ -1,19 +1,15 @@
 //! The account of one record: how its number came about, and how its prediction did.
 
+use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{Agreement, Cause, Host, Input, Params, Prediction, Record, Summary};
 
+use crate::case::case;
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
-use crate::quantity::{at_most, percent, quantity, range};
 use crate::remarks::meaning;
-use crate::table::{Table, case};
+use crate::table::Table;
 use crate::wrap::{glued, wrapped};
-
-/// A text wrapped to `width`, its first line after `first` and its others after `further`.
-pub fn paragraph(text: &str, width: usize, first: &str, further: &str) -> String {
-    wrapped(text, width, first, further)
-}
 
 /// What the records of one metric say of themselves. Of curves and matrices: their rows and
 /// drawings, and the account of one case of each kind, that is of each model, verdict and cause;

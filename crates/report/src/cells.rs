@@ -1,58 +1,15 @@
-//! What stands in each column of one row. Nothing here reads the value of a record that must not
-//! be believed: [`Shown::of`] is the only way to it.
+//! What stands in each column of one row. Values come from [`Shown::of`] alone.
 
 use anstyle::Style;
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use fathom_record::summary::IntervalKind;
 use fathom_record::{Agreement, Protocol, Record, State, Summary, Unit};
 
 use crate::layout::{Columns, Wide};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
-use crate::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use crate::spark;
 use crate::wrap::{cut, width_of};
-
-/// What a record may show as its value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Shown<'a> {
-    /// A number in the record's unit.
-    Number(f64),
-    /// An upper limit in the record's unit.
-    Bound(f64),
-    /// A value that is no quantity.
-    Text(&'a str),
-    /// None: the record must not be believed, or holds nothing to show.
-    Nothing,
-}
-
-impl<'a> Shown<'a> {
-    pub(crate) fn of(record: &'a Record, protocol: Protocol) -> Self {
-        if !record.verdict.shows_number() {
-            return Self::Nothing;
-        }
-        if let Some(text) = record.value.as_deref() {
-            return Self::Text(text);
-        }
-        let Some(summary) = &record.summary else {
-            return Self::Nothing;
-        };
-        if let Some(bound) = summary.bound {
-            return Self::Bound(bound);
-        }
-        let value = match (protocol, &summary.trimmed) {
-            (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
-            _ => summary.median,
-        };
-        if record.unit.takes(value) { Self::Number(value) } else { Self::Nothing }
-    }
-
-    /// The number, where it is one.
-    pub(crate) fn number(self) -> Option<f64> {
-        match self {
-            Self::Number(value) => Some(value),
-            _ => None,
-        }
-    }
-}
 
 /// One cell: text without escape codes, and how it is set.
 pub(crate) struct Cell {
@@ -345,43 +302,7 @@ fn bars(record: &Record, summary: &Summary, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{Cause, Verdict};
-
     use super::*;
-
-    /// A record with a value, in the state given.
-    fn record(state: State) -> Record {
-        let json = r#"{"metric": "os.x", "params": {}, "title": "", "unit": "ns",
-            "better": "lower", "value": "7", "visit": "", "derived_from": [], "summary": null,
-            "prediction": null, "no_model": null, "agreement": null,
-            "verdict": {"state": "valid", "reasons": []}, "checks": {}, "disturbance": null,
-            "notes": [], "checksum": ""}"#;
-        let mut json: serde_json::Value = serde_json::from_str(json).unwrap();
-        json["disturbance"] = serde_json::to_value(fathom_record::Disturbance::default()).unwrap();
-        let mut record: Record = serde_json::from_value(json).unwrap();
-        record.verdict = Verdict::because(state, Cause::Clock, "why");
-        record
-    }
-
-    #[test]
-    fn only_what_may_be_believed_has_something_to_show() {
-        for (state, shows) in [
-            (State::Valid, true),
-            (State::Noisy, true),
-            (State::Invalid, false),
-            (State::Unavailable, false),
-            (State::Failed, false),
-        ] {
-            let mut record = record(state);
-            for protocol in [Protocol::Median, Protocol::Trimmed] {
-                record.value = Some("7".to_owned());
-                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
-                record.value = None;
-                record.summary = Some(Summary { median: 7.0, ..Summary::default() });
-                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
-            }
-        }
-    }
 
     #[test]
     fn a_deviation_has_its_sign_and_from_tenfold_on_is_a_factor() {

@@ -1,10 +1,11 @@
 //! What a run says after its last number: the paragraph a person can use.
 
-use fathom_record::{Cause, Document, Record, RunState, State};
+use fathom_record::{Document, Record, RunState, State};
 use serde::Serialize;
 
-use crate::counts::{agreements, cause_words, causes, counts_of, without_model};
-use crate::findings::findings;
+use crate::case::cases;
+use crate::counts::{agreements, cause_words, causes, counts_of, states, without_model};
+use crate::findings::{ended, findings};
 use crate::paint::{CARE, of_state, paint_lines};
 use crate::wrap::{NARROWEST, glued, wrapped};
 
@@ -73,10 +74,7 @@ pub fn kept(document: &Document, width: usize) -> String {
 /// What was done of what, for a run that did not come to its end.
 fn progress(document: &Document) -> Option<String> {
     let records = &document.records;
-    let cut_off = |record: &&Record| {
-        record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
-    };
-    let done = records.len() - records.iter().filter(cut_off).count();
+    let done = records.iter().filter(|record| !record.verdict.is_cut_short()).count();
     let planned = usize::try_from(document.run.planned).unwrap_or(usize::MAX);
     // A run made before the plan was kept says no more than its records do.
     let amount = match planned.max(records.len()) {
@@ -101,25 +99,14 @@ fn progress(document: &Document) -> Option<String> {
 /// The counts, in sentences.
 fn summary(document: &Document) -> String {
     let records = &document.records;
-    let counts = counts_of(records);
-    if counts.total() == 0 {
+    if records.is_empty() {
         return "Nothing was measured.".to_owned();
     }
-    let mut parts = Vec::new();
-    for (count, state) in [
-        (counts.valid, State::Valid),
-        (counts.noisy, State::Noisy),
-        (counts.invalid, State::Invalid),
-        (counts.unavailable, State::Unavailable),
-        (counts.failed, State::Failed),
-    ] {
-        if count > 0 {
-            parts.push(format!("{count} {}{}", state.word(), mostly(records, state)));
-        }
-    }
-    let all =
-        if counts.total() == 1 { "1 case".to_owned() } else { format!("{} cases", counts.total()) };
-    format!("{all}: {}.{}", parts.join(", "), agreement(records))
+    let part = |(count, state): (u32, State)| {
+        format!("{count} {}{}", state.word(), mostly(records, state))
+    };
+    let parts: Vec<String> = states(&counts_of(records)).map(part).collect();
+    format!("{}: {}.{}", cases(records.len()), parts.join(", "), agreement(records))
 }
 
 /// The most frequent cause of a state, in brackets.
@@ -215,12 +202,4 @@ fn duration(ns: f64) -> String {
         60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
         _ => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
     })
-}
-
-/// The text as a sentence: with a full stop.
-pub(crate) fn ended(text: impl Into<String>) -> String {
-    let text: String = text.into();
-    let text = text.trim_end();
-    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{text}{stop}")
 }

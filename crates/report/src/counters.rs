@@ -1,8 +1,7 @@
 //! What the counters around the visits say, in words: all of them, moved or not.
 
+use fathom_record::quantity::percent;
 use fathom_record::{Disturbance, Record};
-
-use crate::quantity::percent;
 
 /// `preempted 5 times; waited for the CPU 0.1 % of the time; …`; what did not move is told in one
 /// word, and what this kernel does not count is named. Empty where nothing was visited.

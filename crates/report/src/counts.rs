@@ -9,6 +9,18 @@ pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Co
     Counts::of(records.into_iter().map(|record| record.verdict.state))
 }
 
+/// The states that occur and how often, those with a number first.
+pub(crate) fn states(counts: &Counts) -> impl Iterator<Item = (u32, State)> {
+    let all = [
+        (counts.valid, State::Valid),
+        (counts.noisy, State::Noisy),
+        (counts.invalid, State::Invalid),
+        (counts.unavailable, State::Unavailable),
+        (counts.failed, State::Failed),
+    ];
+    all.into_iter().filter(|(count, _)| *count > 0)
+}
+
 /// Agreements among records whose number stands and whose prediction is a value, or an order: how
 /// many agree, differ, are undecided.
 pub(crate) fn agreements<'a>(

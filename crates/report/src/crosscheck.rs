@@ -1,12 +1,12 @@
 //! A crosscheck for the terminal: header, rows by peer as they are done, and a foot.
 
 use fathom_analysis::crosscheck::{pair_ratio, peer_lost_share, peer_preempted_hz};
+use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, State, Tells};
 
+use crate::case::named;
 use crate::cells::{Cell, line_of};
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
-use crate::quantity::{NOTHING, quantity, quantity_within, short};
-use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 /// A longer line would only move the figures away from their names.
@@ -124,7 +124,7 @@ fn cautions(row: &CrossRow) -> Vec<String> {
 }
 
 fn figures(row: &CrossRow, columns: &Columns) -> String {
-    let mut name = clean(&format!("{} {}", row.metric, case(&row.params)));
+    let mut name = clean(&named(&row.metric, &row.params));
     let mut text = String::new();
     if width_of(&name) + 2 > columns.name {
         text = wrapped(&name, columns.line, "  ", "    ");

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Cause, Prediction, Protocol, Record, State, Unit};
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{percent, quantity, range};
+use fathom_record::{Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::Shown;
-use crate::closing::ended;
 use crate::counts::cause_words;
-use crate::quantity::{percent, quantity, range};
+use crate::remarks::next;
 use crate::wrap::glued;
 
 /// How many are told.
@@ -110,7 +110,7 @@ fn noisiest(records: &[Record]) -> Option<String> {
     let (width, record) = records
         .iter()
         .filter(|record| record.verdict.state == State::Noisy)
-        .filter(|record| record.verdict.reasons.iter().all(|it| it.cause != Cause::Interrupted))
+        .filter(|record| !record.verdict.is_cut_short())
         .filter_map(|record| Some((width(record)?, record)))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     let reason = record.verdict.reasons.first();
@@ -128,7 +128,7 @@ fn missing(records: &[Record]) -> Option<String> {
     let remedied: Vec<(&Record, &str)> = records
         .iter()
         .filter(|record| record.verdict.state == State::Unavailable)
-        .filter_map(|record| Some((record, remedy(record)?)))
+        .filter_map(|record| Some((record, next(record)?)))
         .collect();
     let ((first, _), others) = remedied.split_first()?;
     let (who, pronoun) = match others.len() {
@@ -158,7 +158,10 @@ fn missing(records: &[Record]) -> Option<String> {
     Some(ended(format!("{who}; {}", ways.join("; "))))
 }
 
-/// What would make an unavailable record available.
-fn remedy(record: &Record) -> Option<&str> {
-    record.verdict.reasons.iter().map(|reason| reason.next.as_str()).find(|next| !next.is_empty())
+/// The text as a sentence: with a full stop.
+pub(crate) fn ended(text: impl Into<String>) -> String {
+    let text: String = text.into();
+    let text = text.trim_end();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{text}{stop}")
 }

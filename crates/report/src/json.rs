@@ -1,31 +1,19 @@
-//! The JSON of a run, of a record, of an examination and of a crosscheck: the data as they are,
-//! which every other view is made from.
+//! The JSON of what every other view is made from: a run, a record, a comparison, an examination.
 
-use fathom_record::{Crosscheck, Diagnosis, Document, Record};
+use fathom_record::{Document, Record};
+use serde::Serialize;
 
-/// The whole document, indented, with a newline at its end. Samples appear where the records hold
-/// them.
+/// Plain data, indented, with a newline at its end.
 ///
 /// # Panics
-/// Never in practice: a document is plain data and always has a JSON form.
+/// Never in practice: what is serialised here has string keys only.
+pub fn json(data: &impl Serialize) -> String {
+    serde_json::to_string_pretty(data).expect("it is plain data") + "\n"
+}
+
+/// The whole document as [`json`]. Samples appear where the records hold them.
 pub fn document_json(document: &Document) -> String {
-    serde_json::to_string_pretty(document).expect("a document is plain data") + "\n"
-}
-
-/// An examination of the machine, indented, with a newline at its end.
-///
-/// # Panics
-/// Never in practice: a diagnosis is plain data and always has a JSON form.
-pub fn diagnosis_json(diagnosis: &Diagnosis) -> String {
-    serde_json::to_string_pretty(diagnosis).expect("a diagnosis is plain data") + "\n"
-}
-
-/// A crosscheck, indented, with a newline at its end.
-///
-/// # Panics
-/// Never in practice: a crosscheck is plain data and always has a JSON form.
-pub fn crosscheck_json(crosscheck: &Crosscheck) -> String {
-    serde_json::to_string_pretty(crosscheck).expect("a crosscheck is plain data") + "\n"
+    json(document)
 }
 
 /// One record in one line, with a newline at its end.

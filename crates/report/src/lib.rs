@@ -20,6 +20,7 @@ pub mod page;
 pub mod reference;
 
 mod account;
+mod case;
 mod cells;
 mod closing;
 mod counters;
@@ -32,22 +33,21 @@ mod layout;
 mod listing;
 mod opening;
 mod paint;
-mod quantity;
 mod remarks;
 mod spark;
 mod table;
 mod wrap;
 
-pub use account::{accounts, paragraph};
+pub use account::accounts;
 pub use closing::{closing, kept};
 pub use doctor::doctor;
-pub use fathom_record::quantity::{binary_size, percent, quantity};
-pub use json::{crosscheck_json, diagnosis_json, document_json, record_line};
+pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
+pub use json::{document_json, json, record_line};
 pub use layout::Layout;
 pub use listing::{RunListing, runs};
 pub use opening::opening;
-pub use quantity::{at_most, range};
 pub use table::Table;
+pub use wrap::wrapped as paragraph;
 
 use fathom_record::Document;
 

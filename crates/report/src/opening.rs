@@ -1,9 +1,9 @@
 //! What a run says before its first number: where, with which clock, on which CPU.
 
+use fathom_record::quantity::{binary_size, quantity};
 use fathom_record::{Host, Run, Unit};
 
 use crate::paint::{FAINT, paint};
-use crate::quantity::{binary_size, quantity};
 use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
 /// Columns of the labels.

@@ -2,13 +2,13 @@
 //! the page makes of them is written there; here stand only the data, and that no text in them
 //! can be taken for a part of the page.
 
+use fathom_analysis::compare::Comparison;
+use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Record, Sample};
 use serde::Serialize;
 
 use crate::closing::Told;
-use crate::compare::Comparison;
 use crate::counts::{cause_words, causes};
-use crate::reference::Beneath;
 
 /// What every page of ours has near its beginning, so that it can be told from other files.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";

@@ -1,12 +1,13 @@
 //! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
 
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{Agreement, Protocol, Record, State, Verdict};
 
-use crate::cells::{Setting, Shown, cycles};
+use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
 use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
-use crate::quantity::{percent, quantity};
 use crate::wrap::{glued, width_of, wrapped};
 
 /// Where remarks begin.

@@ -6,14 +6,16 @@
 
 use std::collections::BTreeMap;
 
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::quantity;
 use fathom_record::summary::IntervalKind;
-use fathom_record::{Host, MetricId, ParamValue, Params, Protocol, Record, State, Unit};
+use fathom_record::{Host, MetricId, Params, Protocol, Record, State, Unit};
 
-use crate::cells::{self, Setting, Shown, cycle_count};
-use crate::family::{self, Caches, Part, Told, size_name};
+use crate::case::case;
+use crate::cells::{self, Setting, cycle_count};
+use crate::family::{self, Caches, Part, Told};
 use crate::layout::{Columns, Layout};
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
-use crate::quantity::{binary_size, quantity};
 use crate::remarks::remarks;
 use crate::wrap::{clean, cut, glued, width_of, wrapped};
 
@@ -359,29 +361,4 @@ impl Table {
 fn level_text(level: f64) -> String {
     let text = format!("{:.1} %", level * 100.0);
     glued(if level > 0.999_5 { "> 99.9 %" } else { &text })
-}
-
-/// The parameters of a case, sizes in binary units without `_bytes`: `order=random set=64 KiB`.
-pub(crate) fn case(params: &Params) -> String {
-    let list: Vec<String> = params
-        .0
-        .iter()
-        .map(|(name, value)| match (value, size_name(name)) {
-            (ParamValue::Integer(bytes), Some(name)) => format!("{name}={}", binary_size(*bytes)),
-            (value, _) => format!("{name}={value}"),
-        })
-        .collect();
-    list.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_among_parameters_read_as_sizes() {
-        let params =
-            Params::one("set_bytes", 65_536).and("order", "random").and("bytes", 56).and("args", 3);
-        assert_eq!(case(&params), "args=3 bytes=56 B order=random set=64 KiB");
-    }
 }

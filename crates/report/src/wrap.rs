@@ -23,7 +23,7 @@ pub(crate) fn glued(text: &str) -> String {
 
 /// The text in lines of at most `width` columns, the first indented by `first` and the others by
 /// `rest`, each ended by a newline. A word longer than a line is cut.
-pub(crate) fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
+pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut taken = width_of(first);

@@ -1,5 +1,7 @@
 //! Shares that were counted, and whether chance alone explains that they are not what was promised.
 
+use statrs::distribution::{Binomial, DiscreteCDF};
+
 /// How often something happened of how often it could have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
@@ -39,21 +41,7 @@ impl Rate {
 
 /// P(X ≤ k) of a binomial X of n trials with the chance p.
 fn cumulated(k: u64, n: u64, p: f64) -> f64 {
-    if p <= 0.0 {
-        return 1.0;
-    }
-    if p >= 1.0 {
-        return if k < n { 0.0 } else { 1.0 };
-    }
-    // By logarithms: of 10 000 trials (1 − p)ⁿ is far below the smallest number there is.
-    let odds = (p / (1.0 - p)).ln();
-    let mut term = n as f64 * (-p).ln_1p();
-    let mut sum = term.exp();
-    for i in 0..k {
-        term += odds + ((n - i) as f64 / (i + 1) as f64).ln();
-        sum += term.exp();
-    }
-    sum.min(1.0)
+    Binomial::new(p, n).map_or(1.0, |trials| trials.cdf(k))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! the number of runs differs, and with it how far chance alone may move a count.
 //!
 //! It stands in for the machine, not for the program: worlds give samples, and everything from
-//! there on is `record`'s and `report`'s own.
+//! there on is `analysis`'s own.
 #![forbid(unsafe_code)]
 
 mod chance;

@@ -1,13 +1,13 @@
 //! `fathom compare` over many cases at once (rule 28): the words that it gives where nothing
 //! changed, and the share of false ones among them where something did.
 
+use fathom_analysis::compare::{Noise, Word, compare};
 use fathom_analysis::statistics;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
     Better, Document, Effort, Host, MetricId, Params, Protocol, Record, Run, RunState, Tool, Unit,
     Verdict,
 };
-use fathom_report::compare::{Noise, Word, compare};
 
 use crate::chance::Rate;
 use crate::coverage::PROCESSES;

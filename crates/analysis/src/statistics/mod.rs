@@ -23,7 +23,6 @@ mod interval;
 mod line;
 mod modes;
 mod moments;
-mod normal;
 mod outliers;
 mod quantile;
 mod rank_test;

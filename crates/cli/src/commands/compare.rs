@@ -1,8 +1,9 @@
 //! `fathom compare`: runs against a run, metric by metric.
 
+use fathom_analysis::compare::{Compared, Comparison, Noise, compare_to_all};
 use fathom_record::Document;
 use fathom_report::Layout;
-use fathom_report::compare::{self as comparing, Comparison, Noise};
+use fathom_report::compare::render;
 
 use super::{reference, stored};
 use crate::arguments::{CompareArguments, StoreArguments};
@@ -18,47 +19,46 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     }
     let (a, b) = sides(arguments)?;
     let noise = noise(&a, &b, &arguments.store);
-    let comparison = comparing::compare_to_all(&refs(&a), &b, &noise, arguments.seed);
+    let comparison = compare_to_all(&refs(&a), &b, &noise, arguments.seed);
     something_compared(&comparison)?;
     let mut output = Output::new();
     if arguments.json {
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&comparison)?));
+        output.write(&fathom_report::json(&comparison));
     } else {
         let layout = Layout { width: terminal::width(), ..Layout::default() };
-        output.write(&comparing::render(&comparison, &layout));
+        output.write(&render(&comparison, &layout));
     }
     let Some(limit) = arguments.fail_on else { return super::printed(&output) };
-    let worse: Vec<String> =
-        comparison.regressions(limit).map(|row| format!("{}{}", row.metric, row.params)).collect();
     let status = super::printed(&output)?;
-    let (undecided, all) = (comparison.undecided(), comparison.rows.len());
-    match worse.as_slice() {
-        [] if undecided > 0 => {
-            let mut why = "too few processes (8 on each side can tell: leave --quick away), or a \
-                           run that is noisy as a whole"
-                .to_owned();
-            if comparison.rows.iter().any(|row| row.is_spoiled()) {
-                why += ", or a core that others made slow";
-            }
-            let (suspects, percent) =
-                (comparison.suspects(limit).count(), fathom_report::percent(limit));
-            terminal::warn(&format!(
-                "--fail-on: {undecided} of {all} cases cannot be decided, {suspects} of which look \
-                 worse by more than {percent}: {why}"
-            ));
-            // A gate that cannot close is none.
-            let is_open = undecided < all && suspects == 0;
-            Ok(if is_open { status } else { Status::Incomplete })
-        }
-        [] => Ok(status),
-        [first, rest @ ..] => {
-            let more =
-                if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-            let percent = fathom_report::percent(limit);
-            terminal::warn(&format!("worse by more than {percent}: {first}{more}"));
-            Ok(Status::Incomplete)
-        }
+    explain_gate(&comparison, limit);
+    Ok(if comparison.passes(limit) { status } else { Status::Incomplete })
+}
+
+/// What closes the gate of `--fail-on`, or leaves it open although cases are undecided.
+fn explain_gate(comparison: &Comparison, limit: f64) {
+    let percent = fathom_report::percent(limit);
+    let worse: Vec<&Compared> = comparison.regressions(limit).collect();
+    if let [first, rest @ ..] = worse.as_slice() {
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        let (metric, params) = (&first.metric, &first.params);
+        return terminal::warn(&format!("worse by more than {percent}: {metric}{params}{more}"));
     }
+    let (undecided, all) = (comparison.undecided(), comparison.rows.len());
+    if undecided == 0 {
+        return;
+    }
+    let mut why = "too few processes (8 on each side can tell: leave --quick away), or a run that \
+                   is noisy as a whole"
+        .to_owned();
+    if comparison.rows.iter().any(|row| row.is_spoiled()) {
+        why += ", or a core that others made slow";
+    }
+    let suspects = comparison.suspects(limit).count();
+    terminal::warn(&format!(
+        "--fail-on: {undecided} of {all} cases cannot be decided, {suspects} of which look worse \
+         by more than {percent}: {why}"
+    ));
 }
 
 /// The runs that are A, and B.

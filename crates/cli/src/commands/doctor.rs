@@ -23,7 +23,7 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     let diagnosis = examine(arguments);
     let mut output = Output::new();
     output.write(&match arguments.json {
-        true => fathom_report::diagnosis_json(&diagnosis),
+        true => fathom_report::json(&diagnosis),
         false => fathom_report::doctor(&diagnosis, terminal::width(), arguments.all),
     });
     let printed = super::printed(&output)?;

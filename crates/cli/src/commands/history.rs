@@ -1,11 +1,12 @@
 //! `fathom history`: one metric over time.
 
+use fathom_analysis::history;
 use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::Layout;
-use fathom_report::history as telling;
+use fathom_report::history::render;
 
 use super::stored;
 use crate::arguments::HistoryArguments;
@@ -30,14 +31,14 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         if word.is_of_some_cases() && !is_kept {
             may_be_asked(&word, entry)?;
         }
-        all.push(telling::history(id, &host, &runs, &selects));
+        all.push(history::history(id, &host, &runs, &selects));
     }
     let mut output = Output::new();
     if arguments.json {
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&all)?));
+        output.write(&fathom_report::json(&all));
     } else {
         let layout = Layout { width: terminal::width(), ..Layout::default() };
-        output.write(&telling::render(&all, &layout));
+        output.write(&render(&all, &layout));
     }
     super::printed(&output)
 }

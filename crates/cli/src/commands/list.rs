@@ -24,7 +24,7 @@ pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let mut output = Output::new();
     if arguments.json {
         let all: Vec<Value> = chosen.iter().map(|about| as_json(about)).collect();
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&all)?));
+        output.write(&fathom_report::json(&all));
     } else {
         chosen.iter().for_each(|about| output.write(&row(about, terminal::width())));
         if asked_for_all(arguments) {

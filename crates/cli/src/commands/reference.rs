@@ -1,8 +1,9 @@
 //! `--reference`: a study that somebody published, by its name; and of `fathom compare`, a run
 //! beside its figures.
 
+use fathom_analysis::reference::{self as published, Reference};
 use fathom_report::Layout;
-use fathom_report::reference::{self as published, Reference};
+use fathom_report::reference::{known, render};
 
 use super::stored;
 use crate::arguments::CompareArguments;
@@ -12,14 +13,14 @@ use crate::terminal::{self, Output};
 /// The studies there are, for who names none.
 pub(super) fn list() -> anyhow::Result<Status> {
     let mut output = Output::new();
-    output.write(&format!("There are {}.\n", published::known(&published::all())));
+    output.write(&format!("There are {}.\n", known(&published::all())));
     super::printed(&output)
 }
 
 /// The study that a command asks for.
 pub(super) fn find(command: &str, name: &str) -> Result<Reference, Usage> {
     published::find(name).ok_or_else(|| {
-        let known = published::known(&published::all());
+        let known = known(&published::all());
         Usage(format!("{command} --reference {name}: no such figures; there are {known}"))
     })
 }
@@ -45,10 +46,10 @@ pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result
     let beside = published::beside(&reference, &document);
     let mut output = Output::new();
     if arguments.json {
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&beside)?));
+        output.write(&fathom_report::json(&beside));
     } else {
         let layout = Layout { width: terminal::width(), ..Layout::default() };
-        output.write(&published::render(&beside, &layout));
+        output.write(&render(&beside, &layout));
     }
     super::printed(&output)
 }

@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::path::Path;
 
+use fathom_analysis::compare::{self as comparing, Comparison};
+use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, RunState};
-use fathom_report::compare::{self as comparing, Comparison};
 use fathom_report::page::{self, MARK, MARK_WITHIN};
-use fathom_report::reference::Beneath;
 
 use super::made::{self, Own};
 use super::{compare, reference, stored};

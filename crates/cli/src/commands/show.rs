@@ -16,7 +16,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
         let layout = Layout { width: terminal::width(), ..Layout::default() };
         output.write(&match arguments.json {
-            true => format!("{}\n", serde_json::to_string_pretty(&listings)?),
+            true => fathom_report::json(&listings),
             false => fathom_report::runs(&listings, &layout),
         });
         return super::printed(&output);

@@ -1,8 +1,8 @@
 //! Published figures: that the data fits the metrics there are, and how they are shown.
 
+use fathom_analysis::reference::all;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, MetricId, ParamValue, Record, Unit};
-use fathom_report::reference::all;
 
 use crate::{Place, is_refused, text};
 

@@ -1,6 +1,6 @@
 //! `fathom report`: what the page holds, what it does not let out, and which files it leaves alone.
 
-use fathom_report::reference::all;
+use fathom_analysis::reference::all;
 
 use crate::{Place, is_refused, text};
 
@@ -31,10 +31,10 @@ mod page {
     use std::path::Path;
     use std::process::{Command, Output};
 
+    use fathom_analysis::reference::all;
     use fathom_record::{
         Cause, Document, MetricId, Params, Record, RunState, State, Unit, Verdict,
     };
-    use fathom_report::reference::all;
     use serde_json::{Value, json};
 
     use super::{Place, is_refused, text};

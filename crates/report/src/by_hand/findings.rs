@@ -5,7 +5,7 @@ use fathom_analysis::curve::{self, Fit, Point};
 use fathom_record::{Host, Record, Unit};
 
 use super::{drawing, facts};
-use crate::quantity::{binary_size, percent, quantity};
+use fathom_record::quantity::{binary_size, percent, quantity};
 
 /// A second-level cache where none is known: the smallest of today.
 const CACHE: u64 = 512 << 10;

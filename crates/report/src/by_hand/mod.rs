@@ -13,9 +13,9 @@ use crate::closing::closing;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
 use crate::layout::{Columns, Layout};
-use crate::quantity::{NOTHING, percent, quantity, range};
 use crate::remarks::meaning;
 use crate::wrap::{glued, width_of, wrapped};
+use fathom_record::quantity::{NOTHING, percent, quantity, range};
 
 pub use findings::findings;
 

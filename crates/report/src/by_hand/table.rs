@@ -6,10 +6,9 @@ use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, Stat
 
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
-use crate::family::{axis_name, place};
-use crate::quantity::{NOTHING, percent, quantity, range};
-use crate::table::case;
+use crate::case::{axis_name, case, place};
 use crate::wrap::{width_of, wrapped};
+use fathom_record::quantity::{NOTHING, percent, quantity, range};
 
 pub(super) const MIB: f64 = 1_048_576.0;
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use fathom_analysis::compare::{Case, Compared, Word};
 use fathom_record::{MetricId, Params};
 
-use super::{Case, Compared, Word};
-use crate::family::{self, Curve, axis_name, place};
-use crate::table::case;
+use crate::case::{axis_name, case, named, place};
+use crate::family::{self, Curve};
 
 /// What is printed in the place of a row.
 pub(super) enum Line<'a> {
@@ -61,7 +61,7 @@ pub(super) fn lines(rows: &[Compared]) -> Vec<Line<'_>> {
 }
 
 /// The names of cases, of a family once.
-pub(super) fn names(cases: &[Case], one: impl Fn(&Case) -> String) -> Vec<String> {
+pub(super) fn names(cases: &[Case]) -> Vec<String> {
     let mut names = Vec::new();
     for of_metric in cases.chunk_by(|a, b| a.metric == b.metric) {
         let params: Vec<&Params> = of_metric.iter().map(|case| &case.params).collect();
@@ -72,7 +72,7 @@ pub(super) fn names(cases: &[Case], one: impl Fn(&Case) -> String) -> Vec<String
             names.push(format!("{} {name} ({} cases)", of_metric[0].metric, members.len()));
         }
         let others = (0..of_metric.len()).filter(|at| !covered.contains(at));
-        names.extend(others.map(|at| one(&of_metric[at])));
+        names.extend(others.map(|at| named(&of_metric[at].metric, &of_metric[at].params)));
     }
     names
 }

@@ -1,447 +1,384 @@
-//! Two runs side by side, case by case (METHOD 27 and 28).
-//!
-//! A comparison rests on the medians of independent processes and never on pooled rounds. It says
-//! what changed and how sure that is; what follows from it, such as an exit status, is for the
-//! caller, who has [`Comparison::regressions`].
+//! A comparison for the terminal.
 
-mod core_speed;
-mod differences;
 mod families;
-mod noise;
-mod render;
-mod weigh;
 
-pub use core_speed::SlowCore;
-pub use differences::{Difference, differences};
-pub use noise::{Noise, NoiseBy};
-pub use render::render;
+use anstyle::Style;
+use fathom_analysis::compare::{Case, Compared, Comparison, NoiseBy, Side, Word};
+use fathom_analysis::differences::Difference;
+use fathom_record::RunState;
+use fathom_record::quantity::{NOTHING, change, percent, quantity, short};
 
-use std::collections::{BTreeMap, BTreeSet};
+use self::families::{Line, Many};
+use crate::case::{cases, named};
+use crate::cells::{Cell, line_of};
+use crate::layout::Layout;
+use crate::opening::labelled;
+use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
+use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-use fathom_record::{Better, Cause, Document, MetricId, Params, Record, RunState, State, Unit};
-use serde::Serialize;
+/// In place of a word: what a core that others made slow hides.
+const SLOW_CORE: &str = "slow core";
+/// More families of cases that only one side has are counted by metric.
+const LISTED: usize = 12;
+const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
 
-use self::core_speed::Runs;
-use self::weigh::Taken;
-use crate::cells::Shown;
-use crate::quantity::at_most;
-
-/// The share of false findings among those reported by [`Comparison::regressions`].
-pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
-
-/// Two runs held against each other.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
-    /// The run compared against; the newest of them where several together are A.
-    pub a: Side,
-    /// The other runs of A.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub more_a: Vec<Side>,
-    /// In what the other runs of A differ from the newest of them.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub within_a: Vec<Difference>,
-    /// The run compared.
-    pub b: Side,
-    /// Seed of every bootstrap.
-    pub seed: u64,
-    /// Kept runs like the second one, from which the noise between runs was learnt.
-    pub noise_runs: usize,
-    /// In what the machines and the runs themselves differ.
-    pub differences: Vec<Difference>,
-    /// How many times slower one and the same core was throughout B than in A, by the quickest
-    /// reference spin of each; absent where it was as fast.
-    pub core: Option<f64>,
-    /// What could be compared: by weight of the word, then by size of the change.
-    pub rows: Vec<Compared>,
-    /// What is in both and could not be compared.
-    pub not_comparable: Vec<NotComparable>,
-    /// Cases only the first run has.
-    pub only_a: Vec<Case>,
-    /// Cases only the second run has.
-    pub only_b: Vec<Case>,
+/// Widths of the columns.
+struct Columns {
+    line: usize,
+    gap: usize,
+    name: usize,
+    values: usize,
+    ratio: usize,
+    interval: Option<usize>,
+    /// p and processes, on a wide terminal.
+    test: Option<[usize; 2]>,
+    word: usize,
 }
 
-impl Comparison {
-    /// Changes for the worse above a share (0.05 for 5 %) that remain when the number of cases
-    /// compared is allowed for.
-    pub fn regressions(&self, above: f64) -> impl Iterator<Item = &Compared> {
-        self.rows.iter().filter(move |row| {
-            let q = row.p_adjusted;
-            row.word == Word::Worse
-                && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
-                && row.loss() > above
-        })
-    }
-
-    /// Cases that look worse by more than a share, and cannot be decided: by few processes, since a
-    /// run is noisy as a whole, or for a slow core. What enough processes of valid runs show, and
-    /// the number of cases makes likely by chance, is not among them.
-    pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
-        let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
-        let looks = move |row: &&Compared| match row.word {
-            Word::LooksSlower | Word::LooksWorse => noisy || !row.is_by_chance(),
-            Word::CannotTell => row.is_spoiled(),
-            _ => false,
+impl Columns {
+    fn of(layout: &Layout) -> Self {
+        let line = layout.width.clamp(NARROWEST, 140);
+        let mut columns = Self {
+            line,
+            gap: if line < 110 { 1 } else { 2 },
+            name: 0,
+            values: 17,
+            ratio: 6,
+            interval: (line >= 80).then_some(13),
+            test: (line >= 110).then_some([8, 9]),
+            word: 13,
         };
-        self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
+        let mut widths = vec![columns.values, columns.ratio, columns.word];
+        widths.extend(columns.interval);
+        widths.extend(columns.test.iter().flatten());
+        columns.name = line - widths.iter().map(|width| width + columns.gap).sum::<usize>();
+        columns
     }
 
-    /// Cases of which nobody can say that they are worse, however much they are: by too few
-    /// processes, or since a run as a whole is noisy.
-    pub fn undecided(&self) -> usize {
-        let words = [Word::Better, Word::Worse, Word::Changed, Word::WithinNoise, Word::NoChange];
-        self.rows.iter().filter(|row| !words.contains(&row.word)).count()
+    /// One line: name, values, ratio, interval, p, processes and word.
+    fn row(&self, texts: [&str; 7], style: Style, of_word: Style) -> String {
+        let [name, values, ratio, interval, p, processes, word] = texts;
+        let mut cells = vec![
+            Cell::left(name, self.name, style),
+            Cell::right(values, self.values, style),
+            Cell::right(ratio, self.ratio, style),
+        ];
+        cells.extend(self.interval.map(|width| Cell::right(interval, width, style)));
+        let test = [p, processes].into_iter().zip(self.test.into_iter().flatten());
+        cells.extend(test.map(|(text, width)| Cell::right(text, width, style)));
+        cells.push(Cell::left(word, self.word, of_word));
+        line_of(&cells, self.gap)
     }
-}
 
-/// One of the two runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Side {
-    /// Its run's id.
-    pub id: String,
-    /// When it began.
-    pub started: String,
-    /// The host's name.
-    pub host: String,
-    /// How far it came.
-    pub state: RunState,
-    /// Records it has.
-    pub records: usize,
-    /// Records it was to have; 0 where that is not known.
-    pub planned: u64,
-    /// Cases that are valid.
-    pub valid: usize,
-    /// Cases that the run was stopped in the middle of.
-    pub in_part: usize,
-    /// Why the run as a whole is noisy, or worse, where it is.
-    pub noisy: Option<String>,
-}
-
-/// A metric with its parameters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Case {
-    /// The metric.
-    pub metric: MetricId,
-    /// Its parameters.
-    pub params: Params,
-}
-
-/// A case of both runs that could be compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Compared {
-    /// The metric.
-    pub metric: MetricId,
-    /// Its parameters.
-    pub params: Params,
-    /// The unit of both medians.
-    pub unit: Unit,
-    /// Which direction is an improvement.
-    pub better: Better,
-    /// Median of the process medians in A.
-    pub a: f64,
-    /// Median of the process medians in B.
-    pub b: f64,
-    /// Runs of A that have it.
-    pub runs_a: usize,
-    /// Processes in A, of all its runs, without those left out.
-    pub processes_a: usize,
-    /// Processes in B, likewise.
-    pub processes_b: usize,
-    /// Whether A's record is noisy.
-    pub noisy_a: bool,
-    /// Whether B's record is noisy.
-    pub noisy_b: bool,
-    /// b ÷ a; absent where there are too few processes for it.
-    pub ratio: Option<f64>,
-    /// Its 95 % interval by a seeded bootstrap over processes.
-    pub interval: Option<[f64; 2]>,
-    /// Two-sided p of Mann and Whitney's test.
-    pub p: Option<f64>,
-    /// The same, allowing for the number of cases compared (Benjamini and Hochberg).
-    pub p_adjusted: Option<f64>,
-    /// How far runs of this case lie apart where nothing was changed, as a share, where enough
-    /// runs tell it: a smaller change is none.
-    pub noise: Option<f64>,
-    /// The runs that tell it.
-    pub noise_by: Option<NoiseBy>,
-    /// Processes that met a slow core, where some did.
-    pub slow_core: Option<SlowCore>,
-    /// What it amounts to.
-    pub word: Word,
-}
-
-/// A case of both runs that could not be compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NotComparable {
-    /// The metric.
-    pub metric: MetricId,
-    /// Its parameters.
-    pub params: Params,
-    /// Why not, such as `invalid in B`.
-    pub reason: String,
-}
-
-/// What a comparison of one case amounts to, the weightiest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// Worse, by enough processes to say so.
-    Worse,
-    /// Better, by enough processes to say so.
-    Better,
-    /// Changed, where neither direction is better.
-    Changed,
-    /// A time that grew or a rate that fell, by few processes.
-    LooksSlower,
-    /// A time that fell or a rate that grew, by few processes.
-    LooksFaster,
-    /// Another quantity that got worse, by few processes.
-    LooksWorse,
-    /// Another quantity that got better, by few processes.
-    LooksBetter,
-    /// Changed, by few processes, where neither direction is better.
-    LooksChanged,
-    /// The interval bears a change out, but runs lie as far apart where nothing was changed.
-    WithinNoise,
-    /// Enough processes, and no change above 1 % that the interval bears out.
-    NoChange,
-    /// Too few processes to tell, or too few that met a core at full speed.
-    CannotTell,
-}
-
-impl Word {
-    /// The same where intervals are too narrow to be sure.
-    fn doubted(self) -> Self {
-        match self {
-            Self::Worse => Self::LooksWorse,
-            Self::Better => Self::LooksBetter,
-            Self::Changed => Self::LooksChanged,
-            word => word,
+    /// A name in its column; one that is too long stands on lines above.
+    fn beside(&self, name: String) -> (String, String) {
+        match width_of(&name) > self.name {
+            true => (wrapped(&name, self.line, "", "    "), String::new()),
+            false => (String::new(), name),
         }
     }
+}
 
-    /// As it is written in the table.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Worse => "worse",
-            Self::Better => "better",
-            Self::Changed => "changed",
-            Self::LooksSlower => "looks slower",
-            Self::LooksFaster => "looks faster",
-            Self::LooksWorse => "looks worse",
-            Self::LooksBetter => "looks better",
-            Self::LooksChanged => "looks changed",
-            Self::WithinNoise => "within noise",
-            Self::NoChange => "no change",
-            Self::CannotTell => "cannot tell",
+/// The comparison: what differs beforehand, then what changed, the weightiest first, then what
+/// could not be compared.
+pub fn render(comparison: &Comparison, layout: &Layout) -> String {
+    let columns = Columns::of(layout);
+    let mut text = sides(comparison, columns.line);
+    if !comparison.rows.is_empty() {
+        text.push('\n');
+        text += &columns.row(HEADER, STRONG, STRONG);
+        for line in families::lines(&comparison.rows) {
+            text += &match line {
+                Line::One(row) => row_lines(row, &columns),
+                Line::Many(many) => family_lines(&many, &columns),
+            };
+        }
+        text += &paint_lines(FAINT, &foot(comparison, &columns));
+    }
+    text.push('\n');
+    text += &wrapped(&summary(comparison), columns.line, "", "");
+    for other in &comparison.not_comparable {
+        let name = named(&other.metric, &other.params);
+        let line = format!("{name}: not comparable: {}", other.reason);
+        text += &wrapped(&line, columns.line, "  ", "    ");
+    }
+    text += &only("A", &comparison.only_a, columns.line);
+    text += &only("B", &comparison.only_b, columns.line);
+    text
+}
+
+fn sides(comparison: &Comparison, width: usize) -> String {
+    let mut text = String::new();
+    let (a, b) = (&comparison.a, &comparison.b);
+    for (label, side) in [("A", a)]
+        .into_iter()
+        .chain(comparison.more_a.iter().map(|side| ("", side)))
+        .chain([("B", b)])
+    {
+        text += &labelled(label, &side_words(side), width);
+        if let Some(why) = &side.noisy {
+            let text_of = format!("noisy as a whole, so that nothing is more than looks: {why}");
+            text += &labelled("", &text_of, width);
         }
     }
-
-    /// The same of so many cases: `1 looks slower`, `2 look slower`.
-    fn of(self, count: usize) -> String {
-        let text = match (self, count) {
-            (Self::CannotTell, _) => "undecided".to_owned(),
-            (_, 1) => self.text().to_owned(),
-            _ => self.text().replace("looks ", "look "),
+    let facts = |label: &str, differences: &[Difference]| -> String {
+        let fact = |(i, fact): (usize, &Difference)| {
+            let label = if i == 0 { label } else { "" };
+            labelled(label, &format!("{}: {} → {}", fact.what, fact.a, fact.b), width)
         };
-        format!("{count} {text}")
-    }
-}
-
-/// Holds run `b` against run `a`. The same documents, noise and seed give the same comparison.
-pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
-    compare_to_all(&[a], b, noise, seed)
-}
-
-/// Holds run `b` against several runs of one host together. Their processes are pooled; how the
-/// runs themselves lie apart is in the interval, and in the noise where no kept runs tell that.
-///
-/// # Panics
-/// Without a run to compare against.
-pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
-    let (newest, others) = newest_of(a);
-    let runs = Runs::of(a, b);
-    let (in_a, in_b) = (by_case(a, &runs), by_case(&[b], &runs));
-    let mut rows = Vec::new();
-    let mut not_comparable = Vec::new();
-    for (key @ (metric, params), records_a) in &in_a {
-        let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
-        let obstacles = records_a.iter().map(|taken| obstacle(taken.record, record_b.record));
-        let (fit, unfit): (Vec<_>, Vec<_>) =
-            records_a.iter().zip(obstacles).partition(|(_, why)| why.is_none());
-        let fit: Vec<Taken<'_>> = fit.into_iter().map(|(taken, _)| *taken).collect();
-        match unfit.into_iter().last() {
-            Some((_, Some(reason))) if fit.is_empty() => not_comparable.push(NotComparable {
-                metric: (*metric).clone(),
-                params: (*params).clone(),
-                reason,
-            }),
-            _ => rows.extend(weigh::weigh(&fit, *record_b, noise.of(metric, params), seed)),
-        }
-    }
-    not_comparable.extend(other_parameters(&in_a, &in_b));
-    weigh::adjust(&mut rows);
-    // Intervals over processes are too narrow where the machine itself came and went.
-    if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
-        rows.iter_mut().for_each(|row| row.word = row.word.doubted());
-    }
-    rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
-    let mut within_a: Vec<Difference> = Vec::new();
-    for difference in others.iter().flat_map(|other| differences(other, newest)) {
-        if !within_a.contains(&difference) {
-            within_a.push(difference);
-        }
-    }
-    Comparison {
-        a: side(newest),
-        more_a: others.into_iter().map(side).collect(),
-        within_a,
-        b: side(b),
-        seed,
-        noise_runs: noise.runs(),
-        differences: differences(newest, b),
-        core: core_speed::change(a, b),
-        rows,
-        not_comparable,
-        only_a: only(&in_a, &in_b),
-        only_b: only(&in_b, &in_a),
-    }
-}
-
-/// The newest run by its id, which sorts by time, and the others from the newest to the oldest.
-fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
-    let mut runs = runs.to_vec();
-    runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
-    let newest = runs.remove(0);
-    (newest, runs)
-}
-
-impl Compared {
-    /// Whether too few of its processes met a core at full speed.
-    pub fn is_spoiled(&self) -> bool {
-        self.slow_core.is_some_and(|slow| !slow.left_out)
-    }
-
-    /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is
-    /// worse by 50 %, as `history` has it.
-    fn loss(&self) -> f64 {
-        match (self.ratio, self.better) {
-            (Some(ratio), Better::Higher) => 1.0 - ratio,
-            (Some(ratio), Better::Lower) => ratio - 1.0,
-            (_, Better::Neither) | (None, _) => 0.0,
-        }
-    }
-
-    /// Whether it has the processes that a word needs, and lost it to the number of cases.
-    fn is_by_chance(&self) -> bool {
-        let enough = self.processes_a.min(self.processes_b) >= weigh::PROCESSES_MIN;
-        enough && self.p_adjusted.is_some_and(|q| q >= FALSE_DISCOVERY_RATE)
-    }
-
-    /// |ln ratio|: the size of a change in either direction.
-    fn size(&self) -> f64 {
-        self.ratio.filter(|ratio| *ratio > 0.0).map_or(0.0, |ratio| ratio.ln().abs())
-    }
-}
-
-/// The records of each case, one of each run that has it.
-type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<Taken<'a>>>;
-
-fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
-    let mut cases = ByCase::new();
-    for document in documents {
-        let full_speed = runs.full_speed(document);
-        for record in &document.records {
-            let taken = Taken { record, full_speed };
-            cases.entry((&record.metric, &record.params)).or_default().push(taken);
-        }
-    }
-    cases
-}
-
-fn side(document: &Document) -> Side {
-    Side {
-        id: document.run.id.clone(),
-        started: document.run.started.clone(),
-        host: document.host.name.clone(),
-        state: document.run.state,
-        records: document.records.len(),
-        planned: document.run.planned,
-        valid: document.records.iter().filter(|it| it.verdict.state == State::Valid).count(),
-        in_part: document.records.iter().filter(|record| is_in_part(record)).count(),
-        noisy: match document.run.verdict.state {
-            State::Valid => None,
-            _ => document.run.verdict.reasons.first().map(|reason| reason.text.clone()),
-        },
-    }
-}
-
-fn is_in_part(record: &Record) -> bool {
-    record.verdict.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
-}
-
-/// Metrics of both sides whose cases have parameters of other names on each: what the parameters
-/// mean has changed, and no case of one side is one of the other.
-fn other_parameters(in_a: &ByCase<'_>, in_b: &ByCase<'_>) -> Vec<NotComparable> {
-    let (a, b) = (parameter_names(in_a), parameter_names(in_b));
-    let differ = |(metric, in_a): (&&MetricId, &BTreeSet<String>)| {
-        let in_b = b.get(metric).filter(|in_b| in_a.is_disjoint(in_b))?;
-        let listed = |names: &BTreeSet<String>| {
-            names.iter().map(String::as_str).collect::<Vec<&str>>().join(" or ")
-        };
-        Some(NotComparable {
-            metric: (**metric).clone(),
-            params: Params::none(),
-            reason: format!("its parameters are {} in A, {} in B", listed(in_a), listed(in_b)),
-        })
+        differences.iter().enumerate().map(fact).collect()
     };
-    a.iter().filter_map(differ).collect()
+    text += &facts("in A", &comparison.within_a);
+    text += &match comparison.differences.as_slice() {
+        [] => labelled("differ", "in nothing that was recorded of machine and run", width),
+        differences => facts("differ", differences),
+    };
+    text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
 }
 
-/// The names of parameters that the cases of each metric have, `{page, set_bytes}`.
-fn parameter_names<'a>(cases: &ByCase<'a>) -> BTreeMap<&'a MetricId, BTreeSet<String>> {
-    let mut names: BTreeMap<&MetricId, BTreeSet<String>> = BTreeMap::new();
-    for (metric, params) in cases.keys() {
-        let of_case: Vec<&str> = params.0.keys().map(String::as_str).collect();
-        names.entry(metric).or_default().insert(format!("{{{}}}", of_case.join(", ")));
-    }
-    names
+fn core_words(core: f64) -> String {
+    let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
+    format!(
+        "throughout {side} the core itself was {} times slower than in {other}, by a spin of fixed \
+         work: look at its governor, its temperature and its neighbours, and measure again",
+        short(times)
+    )
 }
 
-fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<Case> {
-    these
-        .keys()
-        .filter(|key| !those.contains_key(*key))
-        .map(|(metric, params)| Case { metric: (*metric).clone(), params: (*params).clone() })
-        .collect()
+fn side_words(side: &Side) -> String {
+    let (valid, records) = (side.valid, side.records);
+    let mut words = format!(
+        "run {} on {}, started {}; {valid} of {records} cases valid",
+        side.id, side.host, side.started
+    );
+    if side.state != RunState::Complete {
+        let whole = side.records - side.in_part;
+        let mut came = match side.planned {
+            0 => format!("{whole} cases"),
+            planned => format!("{whole} of {planned} cases"),
+        };
+        if side.in_part > 0 {
+            came += &format!(", {} in part", side.in_part);
+        }
+        words += &match side.state {
+            RunState::Running => format!(", goes on: {came} so far"),
+            _ => format!(", interrupted after {came}: compared as far as it goes"),
+        };
+    }
+    words
 }
 
-/// Why two records of one case cannot be compared; nothing where they can.
-fn obstacle(a: &Record, b: &Record) -> Option<String> {
-    if let Some(reason) = both_sides(a, b, |record| {
-        let state = record.verdict.state;
-        (!record.verdict.shows_number()).then(|| state.word().to_owned())
-    }) {
-        return Some(reason);
+fn row_lines(row: &Compared, columns: &Columns) -> String {
+    let mut name = clean(&named(&row.metric, &row.params));
+    if row.noisy_a || row.noisy_b {
+        name.insert(0, '~');
     }
-    if a.unit != b.unit {
-        return Some(format!("{} in A, {} in B", a.unit.symbol(), b.unit.symbol()));
+    if row.slow_core.is_some_and(|slow| slow.left_out) {
+        name.insert(0, '°');
     }
-    both_sides(a, b, |record| match Shown::of(record, fathom_record::Protocol::Median) {
-        Shown::Number(_) => None,
-        Shown::Bound(bound) => Some(format!("only {}", at_most(bound, record.unit))),
-        Shown::Text(text) => Some(format!("no quantity, {text},")),
-        Shown::Nothing => Some("no value".to_owned()),
-    })
+    let (mut text, mut name) = columns.beside(name);
+    let mut values = change(row.a, row.b, row.unit, columns.values);
+    if width_of(&values) > columns.values {
+        // Values too far apart for one column: each in its own words, on a line of their own.
+        let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
+        text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
+        (name, values) = (String::new(), String::new());
+    }
+    let word = match (row.word, row.noise) {
+        (Word::WithinNoise, Some(noise)) => format!("within {}", percent(noise)),
+        (Word::CannotTell, _) if row.is_spoiled() => SLOW_CORE.to_owned(),
+        (word, _) => text_of(word).to_owned(),
+    };
+    let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
+    let p = row.p.map_or(NOTHING.to_owned(), p_text);
+    let processes = format!("{}/{}", row.processes_a, row.processes_b);
+    let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
+    text + &columns.row(texts.map(String::as_str), PLAIN, style(row.word))
 }
 
-/// `invalid in A, failed in B`, from what is wrong with one record.
-fn both_sides(a: &Record, b: &Record, wrong: impl Fn(&Record) -> Option<String>) -> Option<String> {
-    match (wrong(a), wrong(b)) {
-        (None, None) => None,
-        (Some(a), None) => Some(format!("{a} in A")),
-        (None, Some(b)) => Some(format!("{b} in B")),
-        (Some(a), Some(b)) if a == b => Some(format!("{a} in both")),
-        (Some(a), Some(b)) => Some(format!("{a} in A, {b} in B")),
+/// One line for cases of a family that have one word, none of which speaks of a change.
+fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
+    let mut name = clean(&many.name);
+    if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
+        name.insert(0, '~');
     }
+    let (text, name) = columns.beside(name);
+    let (cases, word) = (format!("{} cases", many.members.len()), many.members[0].word);
+    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", text_of(word)];
+    text + &columns.row(texts, PLAIN, style(word))
+}
+
+fn limits(interval: Option<[f64; 2]>) -> String {
+    interval.map_or(NOTHING.to_owned(), |[low, high]| format!("{}–{}", short(low), short(high)))
+}
+
+fn p_text(p: f64) -> String {
+    if p < 0.000_1 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// A word as it is written in the table.
+fn text_of(word: Word) -> &'static str {
+    match word {
+        Word::Worse => "worse",
+        Word::Better => "better",
+        Word::Changed => "changed",
+        Word::LooksSlower => "looks slower",
+        Word::LooksFaster => "looks faster",
+        Word::LooksWorse => "looks worse",
+        Word::LooksBetter => "looks better",
+        Word::LooksChanged => "looks changed",
+        Word::WithinNoise => "within noise",
+        Word::NoChange => "no change",
+        Word::CannotTell => "cannot tell",
+    }
+}
+
+/// So many cases of one word: `1 looks slower`, `2 look slower`.
+fn counted(count: usize, word: Word) -> String {
+    match (word, count) {
+        (Word::CannotTell, _) => format!("{count} undecided"),
+        (_, 1) => format!("1 {}", text_of(word)),
+        _ => format!("{count} {}", text_of(word).replace("looks ", "look ")),
+    }
+}
+
+fn style(word: Word) -> Style {
+    match word {
+        Word::Worse => BAD,
+        Word::Better => GOOD,
+        Word::Changed => STRONG,
+        Word::LooksSlower | Word::LooksWorse | Word::LooksChanged => CARE,
+        Word::LooksFaster | Word::LooksBetter | Word::NoChange | Word::WithinNoise => PLAIN,
+        Word::CannotTell => FAINT,
+    }
+}
+
+fn foot(comparison: &Comparison, columns: &Columns) -> String {
+    let is_few = |row: &Compared| row.word == Word::CannotTell && !row.is_spoiled();
+    let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
+    if columns.interval.is_some() {
+        notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
+    }
+    if families::lines(&comparison.rows).iter().any(|line| matches!(line, Line::Many(_))) {
+        let hull = if columns.interval.is_some() { ", their interval the hull of all" } else { "" };
+        let each = glued("`--json`");
+        notes.push(format!("… cases: of one family, none changed{hull}; {each} has each"));
+    }
+    if columns.test.is_some() {
+        notes.push("p: Mann–Whitney on process medians".to_owned());
+    }
+    notes.extend(noise_notes(comparison));
+    notes.extend(core_notes(comparison));
+    let looks = |row: &Compared| (Word::LooksSlower..=Word::LooksChanged).contains(&row.word);
+    if comparison.rows.iter().any(looks) {
+        notes.push("looks …: too few processes, or too noisy a run, to be sure".to_owned());
+    }
+    if comparison.rows.iter().any(is_few) {
+        notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
+    }
+    if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
+        notes.push(glued("~: noisy") + " on one side");
+    }
+    wrapped(&notes.join("; "), columns.line, "", "  ")
+}
+
+/// What the noise between runs was learnt from.
+fn noise_notes(comparison: &Comparison) -> Vec<String> {
+    let rests_on = |by| {
+        let within = |row: &Compared| row.word == Word::WithinNoise && row.noise_by == Some(by);
+        comparison.rows.iter().any(within)
+    };
+    let mut notes = Vec::new();
+    let runs = 1 + comparison.more_a.len();
+    if rests_on(NoiseBy::Kept) {
+        let kept = comparison.noise_runs;
+        notes.push(format!(
+            "within N %: kept runs like B ({kept}) differ by as much where nothing was changed, \
+             one pair in twenty by more"
+        ));
+    }
+    if rests_on(NoiseBy::A) {
+        notes.push(format!(
+            "within N %: one more run like the {runs} of A may differ by as much (Student, 95 %)"
+        ));
+    }
+    let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
+    if fewer > 0 {
+        let rest = if fewer == 1 { "rests" } else { "rest" };
+        notes.push(format!("{} {rest} on fewer than the {runs} runs of A", cases(fewer)));
+    }
+    notes
+}
+
+/// What became of processes that met a slow core.
+fn core_notes(comparison: &Comparison) -> Vec<String> {
+    let count = |left_out: bool| {
+        let slow = comparison.rows.iter().filter_map(|row| row.slow_core);
+        slow.filter(|slow| slow.left_out == left_out).count()
+    };
+    let mut notes = Vec::new();
+    if count(true) > 0 {
+        notes.push(format!(
+            "{}: {} without the processes that met a slow core, by a spin of fixed work between \
+             their rounds",
+            glued("°"),
+            cases(count(true))
+        ));
+    }
+    if count(false) > 0 {
+        notes.push(format!(
+            "{}: {} cannot be judged, too few of their processes met a core at full speed",
+            glued(SLOW_CORE),
+            cases(count(false))
+        ));
+    }
+    notes
+}
+
+fn summary(comparison: &Comparison) -> String {
+    if comparison.rows.is_empty() {
+        return "Nothing in these runs can be compared.".to_owned();
+    }
+    let mut parts = Vec::new();
+    let mut rows = comparison.rows.as_slice();
+    while let Some(first) = rows.first() {
+        let count = rows.iter().take_while(|row| row.word == first.word).count();
+        parts.push(glued(&counted(count, first.word)));
+        rows = &rows[count..];
+    }
+    let mut text = format!("{} compared: {}.", cases(comparison.rows.len()), parts.join(", "));
+    let worse = comparison.rows.iter().filter(|row| row.word == Word::Worse).count();
+    let remain = comparison.regressions(0.0).count();
+    if worse > 0 {
+        text += &format!(
+            " Of the {worse} worse, {remain} remain when the number of cases is allowed for \
+             (Benjamini–Hochberg, 5 %)."
+        );
+    }
+    text
+}
+
+fn only(side: &str, cases: &[Case], width: usize) -> String {
+    if cases.is_empty() {
+        return String::new();
+    }
+    let names = families::names(cases);
+    if names.len() > LISTED {
+        // So many are not looked for one by one.
+        let mut metrics: Vec<(String, usize)> = Vec::new();
+        for case in cases {
+            let metric = case.metric.to_string();
+            match metrics.last_mut().filter(|(last, _)| *last == metric) {
+                Some((_, count)) => *count += 1,
+                None => metrics.push((metric, 1)),
+            }
+        }
+        let word = |(metric, count): &(String, usize)| glued(&format!("{metric} ({count})"));
+        let metrics: Vec<String> = metrics.iter().map(word).collect();
+        let (count, metrics) = (cases.len(), metrics.join(", "));
+        let text = format!("Only in {side}, {count} cases (`--json` has each): {metrics}");
+        return wrapped(&text, width, "", "  ");
+    }
+    let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
+    wrapped(&format!("Only in {side}: {}", names.join(", ")), width, "", "  ")
 }

@@ -1,13 +1,14 @@
 //! The curves of one metric as a small drawing of letters: a letter for each curve, so that they
 //! are told apart without colour and in every font.
 
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{bare, unit_for};
 use fathom_record::{Host, Record, State};
 
-use super::{Curve, axis_name, place};
-use crate::cells::{Setting, Shown};
+use super::Curve;
+use crate::case::{axis_name, case, place};
+use crate::cells::Setting;
 use crate::paint::{FAINT, paint_lines};
-use crate::quantity::{bare, unit_for};
-use crate::table::case;
 use crate::wrap::{glued, width_of, wrapped};
 
 /// A narrower line has the bars of each curve only.

@@ -1,17 +1,18 @@
 //! A curve in the table: one row, its shape beneath it, and what has to be said of its points.
 
 use anstyle::Style;
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{NOTHING, percent, span_within};
 use fathom_record::{Agreement, Protocol, Record, State};
 
+use super::Curve;
 use super::points::{Points, Told};
-use super::{Curve, axis_name, place};
-use crate::cells::{Cell, Setting, Shown, cycle_count, line_of};
+use crate::case::{axis_name, case, place};
+use crate::cells::{Cell, Setting, cycle_count, line_of};
 use crate::counts::{agreements, counts_of};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
-use crate::quantity::{NOTHING, percent, span_within};
 use crate::remarks::INDENT;
 use crate::spark;
-use crate::table::case;
 use crate::wrap::{clean, glued, width_of, wrapped};
 
 /// Bars of a curve at most; more points are means of stretches.

@@ -1,13 +1,14 @@
 //! A matrix over pairs of CPUs: a small grid, or what there is to say where it would be too large.
 
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{bare, quantity, unit_for};
 use fathom_record::{Record, State};
 
 use super::curve::{extremes, family_row};
 use super::points::{Points, Told};
 use super::{PAIR, has_rows};
-use crate::cells::{Setting, Shown};
+use crate::cells::Setting;
 use crate::paint::{FAINT, paint_lines};
-use crate::quantity::{bare, quantity, unit_for};
 use crate::remarks::INDENT;
 use crate::spark::NO_NUMBER;
 use crate::wrap::{glued, width_of, wrapped};

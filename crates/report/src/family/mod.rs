@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_record::{ParamValue, Params};
 
-use crate::quantity::binary_size;
+use crate::case::size_name;
 
 /// From so many cases on, that differ in one integer parameter alone, they are a curve.
 pub(crate) const POINTS_MIN: usize = 8;
@@ -131,21 +131,6 @@ fn without(params: &Params, axis: &str) -> Params {
     let mut rest = params.clone();
     rest.0.remove(axis);
     rest
-}
-
-/// The name of a size without its unit; `bytes` alone stays, and a `block` is one of bytes.
-pub(crate) fn size_name(name: &str) -> Option<&str> {
-    if matches!(name, "bytes" | "block") { Some(name) } else { name.strip_suffix("_bytes") }
-}
-
-/// The axis as a reader knows it from the other rows: `set` of `set_bytes`.
-pub(crate) fn axis_name(axis: &str) -> &str {
-    size_name(axis).unwrap_or(axis)
-}
-
-/// A place on the axis: `64 KiB`, or `12` where it is no size.
-pub(crate) fn place(axis: &str, at: i64) -> String {
-    if size_name(axis).is_some() { binary_size(at) } else { at.to_string() }
 }
 
 #[cfg(test)]

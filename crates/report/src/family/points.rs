@@ -1,12 +1,13 @@
 //! What has to be said of the cases of a family that are not as they should be: which ones, why,
 //! each cause once.
 
+use fathom_analysis::shown::Shown;
+use fathom_record::quantity::{at_most, quantity, range};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::{Setting, Shown};
-use crate::counts::{agreements, cause_words, counts_of, without_model};
+use crate::cells::Setting;
+use crate::counts::{agreements, cause_words, counts_of, states, without_model};
 use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
-use crate::quantity::{at_most, quantity, range};
 use crate::remarks::{FURTHER, INDENT, meaning, next, read_apart, reason_words};
 use crate::wrap::{glued, wrapped};
 
@@ -46,17 +47,9 @@ impl Points<'_> {
     /// `18 points: 15 valid, 2 noisy, 1 invalid; 14 agree, 2 differ, 1 undecided`.
     pub(crate) fn counts(&self) -> String {
         let counts = counts_of(self.records.iter().copied());
-        let states: Vec<String> = [
-            (counts.valid, State::Valid),
-            (counts.noisy, State::Noisy),
-            (counts.invalid, State::Invalid),
-            (counts.unavailable, State::Unavailable),
-            (counts.failed, State::Failed),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, state)| glued(&format!("{count} {}", state.word())))
-        .collect();
+        let states: Vec<String> = states(&counts)
+            .map(|(count, state)| glued(&format!("{count} {}", state.word())))
+            .collect();
         let all = glued(&format!("{} {}", self.records.len(), self.noun));
         let mut text = match states.as_slice() {
             [_] => format!("{all}, all {}", self.records[0].verdict.state.word()),

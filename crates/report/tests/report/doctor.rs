@@ -2,7 +2,7 @@
 
 use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Finding, Severity, Tool};
-use fathom_report::{diagnosis_json, doctor};
+use fathom_report::{doctor, json};
 
 use crate::fixture::{host, plain};
 
@@ -120,7 +120,7 @@ fn no_line_is_wider_than_the_terminal_and_what_a_kernel_says_moves_no_cursor() {
 #[test]
 fn the_json_is_read_back_the_same() {
     let diagnosis = diagnosis(Severity::Severe);
-    let text = diagnosis_json(&diagnosis);
+    let text = json(&diagnosis);
     assert_eq!(serde_json::from_str::<Diagnosis>(&text).unwrap(), diagnosis);
     assert!(text.contains("\"severity\": \"severe\"") && text.ends_with("}\n"), "{text}");
 }

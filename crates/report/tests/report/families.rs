@@ -1,9 +1,10 @@
 //! Curves and matrices: a few lines for many cases, with all that speaks against any of them.
 
 use crate::fixture::{Build, FORBIDDEN, document, measured, plain};
+use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
 use fathom_record::{Cause, Document, Params, Prediction, Reason, Record, State, Unit};
-use fathom_report::compare::{Noise, compare, render};
+use fathom_report::compare::render;
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
 use unicode_width::UnicodeWidthStr;
 

@@ -1,16 +1,17 @@
 //! Histories of made-up runs.
 
+use fathom_analysis::history::{self as decided, History};
 use fathom_record::{Better, Cause, Document, Outline, Params, State, Unit, Verdict};
 use fathom_report::Layout;
-use fathom_report::history::{History, render};
+use fathom_report::history::render;
 
 use super::fixture::{self, measured, plain};
 
-fn document(number: usize, host: &str, kernel: &str, value: f64) -> Document {
+fn document(number: usize, kernel: &str, value: f64) -> Document {
     let mut document = fixture::document();
     document.run.id = format!("{number:016x}");
     document.run.started = format!("2026-03-{:02}T12:00:00Z", number % 28 + 1);
-    (document.host.name, document.host.kernel) = (host.to_owned(), kernel.to_owned());
+    (document.host.name, document.host.kernel) = ("here".to_owned(), kernel.to_owned());
     let call = |name: &str, times: f64| {
         let params = Params::one("call", name);
         measured("os.syscall", params, Unit::Nanoseconds, value * times, 0.01)
@@ -27,20 +28,15 @@ fn document(number: usize, host: &str, kernel: &str, value: f64) -> Document {
 fn stepped() -> Vec<Document> {
     let wobble = |number: usize| ((number * 7) % 5) as f64 * 0.2;
     let one = |number: usize| match number {
-        0..10 => document(number, "here", "6.1", 100.0 + wobble(number)),
-        _ => document(number, "here", "6.18", 110.0 + wobble(number)),
+        0..10 => document(number, "6.1", 100.0 + wobble(number)),
+        _ => document(number, "6.18", 110.0 + wobble(number)),
     };
     (0..20).map(one).collect()
 }
 
-fn history(
-    metric: &str,
-    host: &str,
-    documents: &[Document],
-    selects: &dyn Fn(&Params) -> bool,
-) -> History {
+fn history(documents: &[Document], selects: &dyn Fn(&Params) -> bool) -> History {
     let runs: Vec<Outline> = documents.iter().map(Outline::from).collect();
-    fathom_report::history::history(metric, host, &runs, selects)
+    decided::history("os.syscall", "here", &runs, selects)
 }
 
 fn all(_: &Params) -> bool {
@@ -48,52 +44,17 @@ fn all(_: &Params) -> bool {
 }
 
 #[test]
-fn a_change_has_its_date_its_size_and_what_came_with_it() {
-    let history = history("os.syscall", "here", &stepped(), &all);
-    assert_eq!(history.series.len(), 2);
-    for series in &history.series {
-        let [change] = series.changes.as_slice() else { panic!("{:?}", series.changes) };
-        assert_eq!(change.run, format!("{:016x}", 10));
-        assert!((change.ratio - 1.1).abs() < 0.01 && change.worse == Some(true));
-        let [kernel] = change.differences.as_slice() else { panic!("{:?}", change.differences) };
-        assert_eq!((kernel.what.as_str(), kernel.b.as_str()), ("kernel", "6.18"));
-    }
+fn change_is_said_with_what_came_with_it() {
+    let history = history(&stepped(), &all);
     let text = render(&[history], &Layout { width: 100, ..Layout::default() });
     assert!(text.contains("kernel 6.1 → 6.18") && text.contains("worse"), "{text}");
     assert!(text.contains("2 changes that lasted"), "{text}");
 }
 
 #[test]
-fn hosts_are_never_pooled_and_the_others_are_named() {
-    let mut documents = stepped();
-    documents.extend((20..26).map(|number| document(number, "elsewhere", "6.1", 500.0)));
-    let here = history("os.syscall", "here", &documents, &all);
-    assert_eq!(here.series[0].points.len(), 20);
-    assert_eq!(here.other_hosts, ["elsewhere"]);
-    let there = history("os.syscall", "elsewhere", &documents, &all);
-    assert!(there.series[0].changes.is_empty() && there.series[0].points.len() == 6);
-}
-
-#[test]
-fn what_must_not_be_believed_is_in_no_stretch_and_an_imposed_run_in_none_at_all() {
-    let mut documents = stepped();
-    for document in &mut documents[3..5] {
-        document.records[0].verdict.state = State::Invalid;
-        document.records[0].summary.as_mut().expect("a summary").median = 9000.0;
-    }
-    documents[7].run.notes.push("FATHOM_SPIN=os.syscall=40% was imposed".to_owned());
-    let history = history("os.syscall", "here", &documents, &all);
-    assert_eq!(history.imposed, [documents[7].run.id.clone()]);
-    let series = &history.series[0];
-    assert_eq!(series.points.iter().filter(|point| point.value.is_none()).count(), 2);
-    assert_eq!(series.changes.len(), 1);
-    assert_eq!(series.changes[0].run, format!("{:016x}", 10));
-}
-
-#[test]
 fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
     let stat = |params: &Params| params.text("call") == Some("stat");
-    let history = history("os.syscall", "here", &stepped(), &stat);
+    let history = history(&stepped(), &stat);
     for width in [60, 80, 100, 140] {
         let text = render(std::slice::from_ref(&history), &Layout { width, ..Layout::default() });
         let text = plain(&text);
@@ -106,39 +67,37 @@ fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
 
 #[test]
 fn without_a_run_it_says_how_to_get_one() {
-    let history = history("os.syscall", "here", &[], &all);
+    let history = history(&[], &all);
     assert!(render(&[history], &Layout::default()).contains("`fathom run` makes one"));
 }
 
 /// The text of the history of one case of runs, each changed by its number.
 fn told(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String) {
     let mut documents: Vec<Document> =
-        (0..runs).map(|number| document(number, "here", "6.1", 100.0)).collect();
+        (0..runs).map(|number| document(number, "6.1", 100.0)).collect();
     for (number, document) in documents.iter_mut().enumerate() {
         document.records.truncate(1);
         change(number, document);
     }
-    let history = history("os.syscall", "here", &documents, &all);
+    let history = history(&documents, &all);
     let layout = Layout { width: 140, ..Layout::default() };
     let text = plain(&render(std::slice::from_ref(&history), &layout));
     (history, text)
 }
 
 #[test]
-fn a_bound_is_shown_as_one_and_makes_no_change() {
-    let (history, text) = told(12, |number, document| {
+fn a_bound_is_shown_as_one() {
+    let (_, text) = told(12, |number, document| {
         let summary = document.records[0].summary.as_mut().expect("a summary");
         (summary.median, summary.bound) = (if number < 6 { -0.5 } else { 2600.0 }, Some(2600.0));
     });
-    let series = &history.series[0];
-    assert!(series.changes.is_empty() && series.points.iter().all(|it| it.value.is_none()));
     assert_eq!(text.matches("≤ 2.6 µs").count(), 13, "{text}");
     assert!(text.contains("12 values are bounds") && !text.contains("missing"), "{text}");
 }
 
 #[test]
 fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
-    let (history, text) = told(7, |number, document| {
+    let (_, text) = told(7, |number, document| {
         let verdict = &mut document.records[0].verdict;
         match number {
             5 => verdict.state = State::Noisy,
@@ -146,7 +105,6 @@ fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
             _ => {}
         }
     });
-    assert_eq!(history.series[0].points[6].value, None);
     assert_eq!(text.matches("~100.0 ns").count(), 2, "the newest and its own line: {text}");
     assert!(text.contains("cut short  noisy") && text.contains("1 value was cut short"), "{text}");
     assert!(text.contains("6 runs") && text.contains("No change that lasted"), "{text}");
@@ -172,7 +130,7 @@ fn what_makes_a_change_is_said_once_for_all_metrics() {
 
 #[test]
 fn runs_with_other_cases_are_not_denied() {
-    let history = history("os.syscall", "here", &stepped(), &|_| false);
+    let history = history(&stepped(), &|_| false);
     let text = render(&[history], &Layout::default());
     assert!(text.contains("has these cases; others are kept"), "{text}");
 }

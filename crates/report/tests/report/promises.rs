@@ -1,8 +1,9 @@
 //! What every view keeps to, whatever is in the records.
 
 use crate::fixture::{Build, document, forbidden, measured, plain};
+use fathom_analysis::compare::{Noise, compare};
 use fathom_record::{Cause, Document, Params, Protocol, Reason, Record, State, Unit};
-use fathom_report::compare::{Noise, compare, render};
+use fathom_report::compare::render;
 use fathom_report::{Layout, Table, closing, document_json, opening, record_line, show};
 use unicode_width::UnicodeWidthStr;
 

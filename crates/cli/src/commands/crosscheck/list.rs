@@ -18,7 +18,7 @@ pub(super) fn list(
     if arguments.json {
         let peers: Vec<Value> =
             peers().map(|(chosen, missing)| as_json(chosen, *missing)).collect();
-        output.write(&format!("{}\n", serde_json::to_string_pretty(&peers)?));
+        output.write(&fathom_report::json(&peers));
     } else {
         let width = terminal::width();
         peers().for_each(|(chosen, missing)| output.write(&lines(chosen, *missing, width)));

@@ -82,7 +82,7 @@ impl View {
             bar.finish_and_clear();
         }
         let text = match self.json {
-            true => fathom_report::crosscheck_json(document),
+            true => fathom_report::json(document),
             false => "\n".to_owned() + &table::foot(document, self.width),
         };
         self.print(&text);

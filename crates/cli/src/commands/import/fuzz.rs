@@ -6,8 +6,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use fathom_analysis::compare::{Noise, compare};
 use fathom_record::{Document, Record};
-use fathom_report::compare::{Noise, compare, render};
+use fathom_report::compare::render;
 use fathom_report::{Layout, export};
 use fathom_store::Store;
 use rand_xoshiro::Xoshiro256PlusPlus;

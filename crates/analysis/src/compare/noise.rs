@@ -7,19 +7,19 @@
 
 use std::collections::BTreeMap;
 
-use fathom_analysis::statistics::change_points;
 use fathom_record::{Document, MetricId, Outline, Params};
 use serde::Serialize;
 
-use super::differences;
+use crate::differences::differences;
 use crate::history::STRICTNESS;
+use crate::statistics::change_points;
 
-/// Fewer pairs tell nothing.
+/// Fewer pairs show nothing.
 const PAIRS_MIN: usize = 4;
 /// The share of pairs that may lie beyond the noise.
 const BEYOND: f64 = 0.05;
 
-/// Which runs tell how far runs lie apart.
+/// Which runs show how far runs lie apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoiseBy {
@@ -29,7 +29,7 @@ pub enum NoiseBy {
     A,
 }
 
-/// The noise of each case, where enough runs tell it.
+/// The noise of each case, where enough runs show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noise {
     by_case: BTreeMap<(MetricId, Params), f64>,

@@ -3,8 +3,7 @@
 use fathom_record::{Document, MetricId, Params, Unit};
 use serde::Serialize;
 
-use super::data::{Figure, Published, Reference};
-use super::is_like;
+use super::study::{Figure, Published, Reference};
 
 /// A study under runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,7 +59,7 @@ fn laid<'a>(published: &'a Published, documents: &[Document]) -> Laid<'a> {
     let like = |document: &Document| -> Vec<usize> {
         let records = document.records.iter().enumerate();
         let like = records.filter(|(_, record)| {
-            record.unit == published.unit && is_like(published, &record.metric, &record.params)
+            record.unit == published.unit && published.is_like(&record.metric, &record.params)
         });
         like.map(|(at, _)| at).collect()
     };

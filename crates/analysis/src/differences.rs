@@ -1,11 +1,11 @@
-//! In what two runs differ before anything is measured: the first thing to know about a change.
+//! In what two runs differ before anything is measured: the first thing to know about a change, in
+//! a comparison and in a history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_record::Document;
+use fathom_record::quantity::binary_size;
+use fathom_record::{Document, Protocol, RunState};
 use serde::Serialize;
-
-use crate::quantity::binary_size;
 
 /// One fact that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
 }
 
 /// Whether both runs were taken on one machine that was set up in one way.
-pub(super) fn have_one_machine(a: &Document, b: &Document) -> bool {
+pub(crate) fn have_one_machine(a: &Document, b: &Document) -> bool {
     machine(a) == machine(b)
 }
 
@@ -117,13 +117,13 @@ fn run(document: &Document) -> Vec<Fact> {
     let run = &document.run;
     let tool = &document.tool;
     let protocol = match run.protocol {
-        fathom_record::Protocol::Median => "median",
-        fathom_record::Protocol::Trimmed => "trimmed",
+        Protocol::Median => "median",
+        Protocol::Trimmed => "trimmed",
     };
     let state = match run.state {
-        fathom_record::RunState::Running => "running",
-        fathom_record::RunState::Complete => "complete",
-        fathom_record::RunState::Interrupted => "interrupted",
+        RunState::Running => "running",
+        RunState::Complete => "complete",
+        RunState::Interrupted => "interrupted",
     };
     vec![
         ("imposed", Some(imposed(&document.run.notes))),
@@ -150,9 +150,9 @@ fn caches(document: &Document) -> String {
 /// `2 MiB: 64`, where any are.
 fn reserved(document: &Document) -> String {
     let reserved = document.host.memory.huge_pages.iter().filter(|(_, count)| **count > 0);
-    let told = reserved
+    let pages = reserved
         .map(|(bytes, count)| format!("{}: {count}", size(Some(*bytes)).unwrap_or_default()));
-    told.collect::<Vec<String>>().join(", ")
+    pages.collect::<Vec<String>>().join(", ")
 }
 
 /// `sda (Model), vda`.

@@ -39,7 +39,7 @@ pub struct Reference {
 pub struct Published {
     /// The metric.
     pub metric: MetricId,
-    /// The parameters that the study tells: a case of ours that has them is the same work.
+    /// The parameters that the study states: a case of ours that has them is the same work.
     #[serde(default)]
     pub params: Params,
     /// The unit of all numbers.
@@ -84,6 +84,14 @@ pub enum Figure {
     Range([f64; 2]),
     /// Words, where the study gives no number.
     Words(String),
+}
+
+impl Published {
+    /// Whether a case is the work that was published: it has all the parameters of the figure.
+    pub(super) fn is_like(&self, metric: &MetricId, params: &Params) -> bool {
+        let mut published = self.params.0.iter();
+        self.metric == *metric && published.all(|(name, value)| params.0.get(name) == Some(value))
+    }
 }
 
 impl Figure {

@@ -1,15 +1,16 @@
 //! How fast the core itself was while each process measured, by the reference spin between its
-//! rounds (METHOD 27): processes that met a slow core are held against none that did not.
+//! rounds (METHOD 27): processes that met a slow core are not compared
+//! with those that did not.
 //!
 //! A neighbour on the same core comes and goes within seconds. What it does to a few processes of
-//! one run and not of the other is no change of what was measured, and the spin tells of it without
+//! one run and not of the other is no change of what was measured, and the spin shows it without
 //! looking at the values.
 
-use fathom_analysis::judge::SLOW_CORE_MIN;
 use fathom_record::{Document, Record};
 use serde::Serialize;
 
-use super::differences::have_one_machine;
+use crate::differences::have_one_machine;
+use crate::judge::SLOW_CORE_MIN;
 
 /// Of a side of which some processes are left out, at least so many must remain, and half of it:
 /// what most of a side met is how it was.
@@ -79,7 +80,7 @@ fn quickest_spin(run: &Document) -> Option<f64> {
 }
 
 /// The median of one process, and how many times slower its core was than at full speed, where a
-/// spin tells that.
+/// spin shows that.
 #[derive(Clone, Copy)]
 pub(super) struct Process {
     pub(super) median: f64,

@@ -1,23 +1,21 @@
 //! A run beside figures that somebody published.
 //!
 //! A published figure has no processes, and so no interval: at most a deviation stands beside it.
-//! What is told is both predictions, both measurements, and the ratio of ours to theirs; never a
+//! What is given is both predictions, both measurements, and the ratio of ours to theirs; never a
 //! word of significance, since another machine, another time and another protocol lie between.
 
 mod beneath;
-mod data;
-mod render;
+mod study;
 
 pub use beneath::Beneath;
-pub use data::{Figure, Published, Reference, all, find};
-pub use render::{known, render};
+pub use study::{Figure, Published, Reference, all, find};
 
-use fathom_record::{Document, MetricId, Params, Record, State};
+use fathom_record::{Document, Params, Record, State};
 use serde::Serialize;
 
-use crate::cells::Shown;
+use crate::shown::Shown;
 
-/// A run held beside a study.
+/// A run beside a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
     /// The study's name.
@@ -66,7 +64,7 @@ pub struct Here {
     pub measured: f64,
     /// Its interval.
     pub interval: Option<[f64; 2]>,
-    /// Whether it can be believed.
+    /// Its verdict.
     pub state: State,
 }
 
@@ -86,7 +84,7 @@ pub enum Missing {
     OtherUnit(String),
 }
 
-/// Holds a run beside a study.
+/// Lays a run beside a study.
 pub fn beside(reference: &Reference, document: &Document) -> Beside {
     let row = |published: &Published| rows(published, reference, document);
     let Reference { name, title, machine, protocol, note, .. } = reference.clone();
@@ -106,40 +104,24 @@ pub fn beside(reference: &Reference, document: &Document) -> Beside {
 
 /// The rows of one figure: one at least.
 fn rows(published: &Published, reference: &Reference, document: &Document) -> Vec<Row> {
-    let alone = |why: Missing| {
-        vec![Row { published: published.clone(), here: None, missing: Some(why), ratio: None }]
+    let row = |here: Result<Here, Missing>| {
+        let (here, missing) = match here {
+            Ok(here) => (Some(here), None),
+            Err(why) => (None, Some(why)),
+        };
+        let ratio = here.as_ref().zip(published.measured.number());
+        let ratio = ratio.map(|(here, theirs)| here.measured / theirs);
+        Row { published: published.clone(), here, missing, ratio }
     };
     if let Some(why) = &published.unlike {
-        return alone(Missing::Unlike(why.clone()));
+        return vec![row(Err(Missing::Unlike(why.clone())))];
     }
     if reference.not_measured.contains(&published.metric) {
-        return alone(Missing::NotMeasured);
+        return vec![row(Err(Missing::NotMeasured))];
     }
-    let like = |record: &&Record| is_like(published, &record.metric, &record.params);
-    let rows: Vec<Row> = document
-        .records
-        .iter()
-        .filter(like)
-        .map(|record| match here(published, record, document) {
-            Ok(here) => Row {
-                ratio: published.measured.number().map(|theirs| here.measured / theirs),
-                published: published.clone(),
-                here: Some(here),
-                missing: None,
-            },
-            Err(why) => {
-                Row { published: published.clone(), here: None, missing: Some(why), ratio: None }
-            }
-        })
-        .collect();
-    if rows.is_empty() { alone(Missing::NotInRun) } else { rows }
-}
-
-/// Whether a case is the work that was published: it has all the parameters that were told.
-fn is_like(published: &Published, metric: &MetricId, params: &Params) -> bool {
-    let told = &published.params.0;
-    published.metric == *metric
-        && told.iter().all(|(name, value)| params.0.get(name) == Some(value))
+    let like = document.records.iter().filter(|it| published.is_like(&it.metric, &it.params));
+    let rows: Vec<Row> = like.map(|record| row(here(published, record, document))).collect();
+    if rows.is_empty() { vec![row(Err(Missing::NotInRun))] } else { rows }
 }
 
 fn here(published: &Published, record: &Record, document: &Document) -> Result<Here, Missing> {

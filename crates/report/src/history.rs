@@ -1,15 +1,15 @@
 //! A history as text: a line of bars for each case, its changes beneath, and the single values of
 //! a case that stands alone.
 
+use fathom_analysis::history::{Change, History, Point, RUNS_MIN, Series};
+use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use fathom_record::{State, Unit};
 
-use super::{Change, History, Point, RUNS_MIN, Series};
+use crate::case::case;
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
-use crate::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use crate::spark;
-use crate::table::case;
 use crate::wrap::{NARROWEST, cut, width_of, wrapped};
 
 /// The newest values of a case that stands alone.

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use fathom_analysis::reference::{Beside, Figure, Missing, Reference, Row};
+use fathom_record::quantity::{NOTHING, quantity_within, range_within};
 use fathom_record::{State, Unit};
 
-use super::{Beside, Figure, Here, Missing, Reference, Row};
+use crate::case::{case, named};
 use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
-use crate::quantity::{NOTHING, quantity_within, range_within};
-use crate::table::case;
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
 /// Widths of what stands beside a name: predicted and measured there, its deviation, predicted and
@@ -78,7 +78,7 @@ fn header(line: usize) -> String {
 fn row_lines(row: &Row, line: usize) -> String {
     let Some(here) = &row.here else { return String::new() };
     let mark = if here.state == State::Noisy { "~" } else { "" };
-    let mut name = clean(&format!("{mark}{}", name_of(row, here)));
+    let mut name = clean(&format!("{mark}{}", named(&row.published.metric, &here.params)));
     let mut text = String::new();
     if line < WIDE || width_of(&name) > name_width(line) {
         text = wrapped(&name, line, "", "    ");
@@ -104,15 +104,6 @@ fn row_lines(row: &Row, line: usize) -> String {
         Cell::right(if fits { text } else { "in words".to_owned() }, width, PLAIN)
     }));
     text + &line_of(&cells, 1)
-}
-
-fn name_of(row: &Row, here: &Here) -> String {
-    let metric = &row.published.metric;
-    if here.params.is_empty() {
-        metric.to_string()
-    } else {
-        format!("{metric} {}", case(&here.params))
-    }
 }
 
 fn nothing() -> String {

@@ -1,15 +1,12 @@
 //! What a change of one case amounts to.
 
-use fathom_analysis::statistics::{
-    benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
-};
-use fathom_record::{Better, Record, State, Unit};
+use fathom_record::{Record, State, Unit};
 
+use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{Process, leave_out_slow, processes};
-use super::{Compared, FALSE_DISCOVERY_RATE as LIMIT, NoiseBy, Word};
+use super::noise::NoiseBy;
+use crate::statistics::{benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs};
 
-/// Processes on either side from which on a change may be called one.
-pub(super) const PROCESSES_MIN: usize = 8;
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
 
@@ -43,7 +40,7 @@ pub(super) fn weigh(
         (None, None) => (None, None),
     };
     let spoiled = slow_core.filter(|slow| !slow.left_out);
-    // What is left of several runs may be one, which does not tell how far they lie apart.
+    // What is left of several runs may be one, which does not show how far they lie apart.
     let is_alone = a.len() > 1 && runs.len() == 1 && kept.is_none();
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN || is_alone || spoiled.is_some();
     let word = match &ratio {
@@ -89,7 +86,7 @@ pub(super) fn weigh(
 }
 
 /// How far one more run may lie from these by chance alone, as a share: with Student's t, which is
-/// large where there are few, since two runs tell little of a third.
+/// large where there are few, since two runs show little of a third.
 fn between(runs: &[Vec<f64>]) -> Option<f64> {
     let headlines = runs.iter().filter_map(|run| median(run)).filter(|headline| *headline > 0.0);
     let logarithms: Vec<f64> = headlines.map(f64::ln).collect();
@@ -101,16 +98,11 @@ fn medians(processes: &[Process]) -> Vec<f64> {
 }
 
 fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
-    let improved = match record.better {
-        Better::Lower => Some(!grew),
-        Better::Higher => Some(grew),
-        Better::Neither => None,
-    };
     let speed = match record.unit {
         Unit::Nanoseconds | Unit::BytesPerSecond | Unit::PerSecond | Unit::Hertz => true,
         Unit::Bytes | Unit::Ratio => false,
     };
-    match (improved, few, speed) {
+    match (record.better.improves(grew), few, speed) {
         (Some(true), false, _) => Word::Better,
         (Some(false), false, _) => Word::Worse,
         (None, false, _) => Word::Changed,

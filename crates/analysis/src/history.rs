@@ -4,26 +4,22 @@
 //! Hosts are never pooled: a series is one case on one host. What else changed between two runs, a
 //! kernel or a setting, does not part a series; it is said beside the change that came with it.
 
-mod render;
-
-pub use render::render;
-
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::thread;
 
-use fathom_analysis::statistics::{Strictness, change_points};
 use fathom_record::{Better, Document, Headline, Outline, Params, State, Unit};
 use serde::Serialize;
 
-use crate::compare::{Difference, differences};
+use crate::differences::{Difference, differences};
+use crate::statistics::{ChangePoint, Strictness, change_points};
 
 /// What makes a change: as sure as one false alarm in a hundred series, and one per cent large, as
 /// in a comparison; on each side three runs at least.
 pub(crate) const STRICTNESS: Strictness =
     Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
-/// Fewer runs with a value cannot tell a change.
-const RUNS_MIN: usize = 2 * STRICTNESS.stretch_min;
+/// Fewer runs with a value cannot show a change.
+pub const RUNS_MIN: usize = 2 * STRICTNESS.stretch_min;
 
 /// A metric over time on one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -171,9 +167,8 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     let numbered: Vec<(usize, f64)> =
         points.iter().enumerate().filter_map(|(at, point)| Some((at, point.value?))).collect();
     let values: Vec<f64> = numbered.iter().map(|(_, value)| *value).collect();
-    let change = |found: fathom_analysis::statistics::ChangePoint| {
+    let change = |found: ChangePoint| {
         let (before, at) = (numbered[found.index - 1].0, numbered[found.index].0);
-        let grew = found.after > found.before;
         Change {
             run: points[at].run.clone(),
             started: points[at].started.clone(),
@@ -182,11 +177,7 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
             after: found.after,
             ratio: found.after / found.before,
             p: found.p,
-            worse: match first.better {
-                Better::Lower => Some(grew),
-                Better::Higher => Some(!grew),
-                Better::Neither => None,
-            },
+            worse: first.better.improves(found.after > found.before).map(|better| !better),
             differences: differences(case[before].0, case[at].0),
         }
     };

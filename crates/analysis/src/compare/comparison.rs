@@ -1,0 +1,240 @@
+//! What a comparison of two runs comes to, as it is serialised.
+
+use fathom_record::{Better, MetricId, Params, RunState, Unit};
+use serde::Serialize;
+
+use super::core_speed::SlowCore;
+use super::noise::NoiseBy;
+use crate::differences::Difference;
+
+/// The share of false findings among those reported by [`Comparison::regressions`].
+pub const FALSE_DISCOVERY_RATE: f64 = 0.05;
+/// Processes on either side from which on a change may be called one.
+pub(super) const PROCESSES_MIN: usize = 8;
+
+/// Two runs side by side.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The run compared against; the newest of them where several together are A.
+    pub a: Side,
+    /// The other runs of A.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_a: Vec<Side>,
+    /// In what the other runs of A differ from the newest of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub within_a: Vec<Difference>,
+    /// The run compared.
+    pub b: Side,
+    /// Seed of every bootstrap.
+    pub seed: u64,
+    /// Kept runs like the second one, from which the noise between runs was learnt.
+    pub noise_runs: usize,
+    /// In what the machines and the runs themselves differ.
+    pub differences: Vec<Difference>,
+    /// How many times slower one and the same core was throughout B than in A, by the quickest
+    /// reference spin of each; absent where it was as fast.
+    pub core: Option<f64>,
+    /// What could be compared: by weight of the word, then by size of the change.
+    pub rows: Vec<Compared>,
+    /// What is in both and could not be compared.
+    pub not_comparable: Vec<NotComparable>,
+    /// Cases only the first run has.
+    pub only_a: Vec<Case>,
+    /// Cases only the second run has.
+    pub only_b: Vec<Case>,
+}
+
+impl Comparison {
+    /// Changes for the worse above a share (0.05 for 5 %) that remain when the number of cases
+    /// compared is allowed for.
+    pub fn regressions(&self, above: f64) -> impl Iterator<Item = &Compared> {
+        self.rows.iter().filter(move |row| {
+            let q = row.p_adjusted;
+            row.word == Word::Worse
+                && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
+                && row.loss() > above
+        })
+    }
+
+    /// Cases that look worse by more than a share, and cannot be decided: by few processes, since a
+    /// run is noisy as a whole, or for a slow core. What enough processes of valid runs show, and
+    /// the number of cases makes likely by chance, is not among them.
+    pub fn suspects(&self, above: f64) -> impl Iterator<Item = &Compared> {
+        let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
+        let looks = move |row: &&Compared| match row.word {
+            Word::LooksSlower | Word::LooksWorse => noisy || !row.is_by_chance(),
+            Word::CannotTell => row.is_spoiled(),
+            _ => false,
+        };
+        self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
+    }
+
+    /// Whether nothing regressed by more than a share, nor may have done so undetected: a gate that
+    /// cannot close is none, so some cases must be decided.
+    pub fn passes(&self, above: f64) -> bool {
+        let is_sound = self.regressions(above).next().or(self.suspects(above).next()).is_none();
+        is_sound && self.undecided() < self.rows.len()
+    }
+
+    /// Cases of which nobody can say that they are worse, however much they are: by too few
+    /// processes, or since a run as a whole is noisy.
+    pub fn undecided(&self) -> usize {
+        let words = [Word::Better, Word::Worse, Word::Changed, Word::WithinNoise, Word::NoChange];
+        self.rows.iter().filter(|row| !words.contains(&row.word)).count()
+    }
+}
+
+/// One of the two runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// Its run's id.
+    pub id: String,
+    /// When it began.
+    pub started: String,
+    /// The host's name.
+    pub host: String,
+    /// How far it came.
+    pub state: RunState,
+    /// Records it has.
+    pub records: usize,
+    /// Records it was to have; 0 where that is not known.
+    pub planned: u64,
+    /// Cases that are valid.
+    pub valid: usize,
+    /// Cases that the run was stopped in the middle of.
+    pub in_part: usize,
+    /// Why the run as a whole is noisy, or worse, where it is.
+    pub noisy: Option<String>,
+}
+
+/// A metric with its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Case {
+    /// The metric.
+    pub metric: MetricId,
+    /// Its parameters.
+    pub params: Params,
+}
+
+/// A case of both runs that could be compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Compared {
+    /// The metric.
+    pub metric: MetricId,
+    /// Its parameters.
+    pub params: Params,
+    /// The unit of both medians.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// Median of the process medians in A.
+    pub a: f64,
+    /// Median of the process medians in B.
+    pub b: f64,
+    /// Runs of A that have it.
+    pub runs_a: usize,
+    /// Processes in A, of all its runs, without those left out.
+    pub processes_a: usize,
+    /// Processes in B, likewise.
+    pub processes_b: usize,
+    /// Whether A's record is noisy.
+    pub noisy_a: bool,
+    /// Whether B's record is noisy.
+    pub noisy_b: bool,
+    /// b ÷ a; absent where there are too few processes for it.
+    pub ratio: Option<f64>,
+    /// Its 95 % interval by a seeded bootstrap over processes.
+    pub interval: Option<[f64; 2]>,
+    /// Two-sided p of Mann and Whitney's test.
+    pub p: Option<f64>,
+    /// The same, allowing for the number of cases compared (Benjamini and Hochberg).
+    pub p_adjusted: Option<f64>,
+    /// How far runs of this case lie apart where nothing was changed, as a share; a smaller change
+    /// is none. Absent where too few runs show it.
+    pub noise: Option<f64>,
+    /// The runs it was learnt from.
+    pub noise_by: Option<NoiseBy>,
+    /// Processes that met a slow core, where some did.
+    pub slow_core: Option<SlowCore>,
+    /// What it amounts to.
+    pub word: Word,
+}
+
+impl Compared {
+    /// Whether too few of its processes met a core at full speed.
+    pub fn is_spoiled(&self) -> bool {
+        self.slow_core.is_some_and(|slow| !slow.left_out)
+    }
+
+    /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is
+    /// worse by 50 %, as `history` has it.
+    fn loss(&self) -> f64 {
+        match (self.ratio, self.better) {
+            (Some(ratio), Better::Higher) => 1.0 - ratio,
+            (Some(ratio), Better::Lower) => ratio - 1.0,
+            (_, Better::Neither) | (None, _) => 0.0,
+        }
+    }
+
+    /// Whether it has the processes that a word needs, and lost it to the number of cases.
+    fn is_by_chance(&self) -> bool {
+        let enough = self.processes_a.min(self.processes_b) >= PROCESSES_MIN;
+        enough && self.p_adjusted.is_some_and(|q| q >= FALSE_DISCOVERY_RATE)
+    }
+
+    /// |ln ratio|: the size of a change in either direction.
+    pub(super) fn size(&self) -> f64 {
+        self.ratio.filter(|ratio| *ratio > 0.0).map_or(0.0, |ratio| ratio.ln().abs())
+    }
+}
+
+/// A case of both runs that could not be compared.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NotComparable {
+    /// The metric.
+    pub metric: MetricId,
+    /// Its parameters.
+    pub params: Params,
+    /// Why not, such as `invalid in B`.
+    pub reason: String,
+}
+
+/// What a comparison of one case amounts to, the weightiest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// Worse, by enough processes to say so.
+    Worse,
+    /// Better, by enough processes to say so.
+    Better,
+    /// Changed, where neither direction is better.
+    Changed,
+    /// A time that grew or a rate that fell, by few processes.
+    LooksSlower,
+    /// A time that fell or a rate that grew, by few processes.
+    LooksFaster,
+    /// Another quantity that got worse, by few processes.
+    LooksWorse,
+    /// Another quantity that got better, by few processes.
+    LooksBetter,
+    /// Changed, by few processes, where neither direction is better.
+    LooksChanged,
+    /// The interval bears a change out, but runs lie as far apart where nothing was changed.
+    WithinNoise,
+    /// Enough processes, and no change above 1 % that the interval bears out.
+    NoChange,
+    /// Too few processes to tell, or too few that met a core at full speed.
+    CannotTell,
+}
+
+impl Word {
+    /// The same where intervals are too narrow to be sure.
+    pub(super) fn doubted(self) -> Self {
+        match self {
+            Self::Worse => Self::LooksWorse,
+            Self::Better => Self::LooksBetter,
+            Self::Changed => Self::LooksChanged,
+            word => word,
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Two runs side by side, case by case (METHOD 27 and 28).
+//!
+//! A comparison rests on the medians of independent processes and never on pooled rounds. It says
+//! what changed and how sure that is; what follows from it, such as an exit status, is for the
+//! caller, who has [`Comparison::regressions`] and [`Comparison::passes`].
+
+mod comparison;
+mod core_speed;
+mod noise;
+mod obstacle;
+mod weigh;
+
+pub use comparison::{Case, Compared, Comparison, FALSE_DISCOVERY_RATE, NotComparable, Side, Word};
+pub use core_speed::SlowCore;
+pub use noise::{Noise, NoiseBy};
+
+use std::collections::BTreeMap;
+
+use fathom_record::{Document, MetricId, Params, State};
+
+use self::core_speed::Runs;
+use self::obstacle::{obstacle, other_parameters};
+use self::weigh::Taken;
+use crate::differences::{Difference, differences};
+
+/// Compares run `b` with run `a`. The same documents, noise and seed give the same comparison.
+pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparison {
+    compare_to_all(&[a], b, noise, seed)
+}
+
+/// Compares run `b` with several runs of one host together. Their processes are pooled; how far the
+/// runs themselves lie apart is in the interval, and in the noise where no kept runs show that.
+///
+/// # Panics
+/// Without a run to compare against.
+pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
+    let (newest, others) = newest_of(a);
+    let runs = Runs::of(a, b);
+    let (in_a, in_b) = (by_case(a, &runs), by_case(&[b], &runs));
+    let mut rows = Vec::new();
+    let mut not_comparable = Vec::new();
+    for (key @ (metric, params), records_a) in &in_a {
+        let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
+        let obstacles = records_a.iter().map(|taken| obstacle(taken.record, record_b.record));
+        let (fit, unfit): (Vec<_>, Vec<_>) =
+            records_a.iter().zip(obstacles).partition(|(_, why)| why.is_none());
+        let fit: Vec<Taken<'_>> = fit.into_iter().map(|(taken, _)| *taken).collect();
+        match unfit.into_iter().last() {
+            Some((_, Some(reason))) if fit.is_empty() => not_comparable.push(NotComparable {
+                metric: (*metric).clone(),
+                params: (*params).clone(),
+                reason,
+            }),
+            _ => rows.extend(weigh::weigh(&fit, *record_b, noise.of(metric, params), seed)),
+        }
+    }
+    not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));
+    weigh::adjust(&mut rows);
+    // Intervals over processes are too narrow where the machine itself came and went.
+    if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
+        rows.iter_mut().for_each(|row| row.word = row.word.doubted());
+    }
+    rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
+    let mut within_a: Vec<Difference> = Vec::new();
+    for difference in others.iter().flat_map(|other| differences(other, newest)) {
+        if !within_a.contains(&difference) {
+            within_a.push(difference);
+        }
+    }
+    Comparison {
+        a: side(newest),
+        more_a: others.into_iter().map(side).collect(),
+        within_a,
+        b: side(b),
+        seed,
+        noise_runs: noise.runs(),
+        differences: differences(newest, b),
+        core: core_speed::change(a, b),
+        rows,
+        not_comparable,
+        only_a: only(&in_a, &in_b),
+        only_b: only(&in_b, &in_a),
+    }
+}
+
+/// The newest run by its id, which sorts by time, and the others from the newest to the oldest.
+fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
+    let mut runs = runs.to_vec();
+    runs.sort_by(|a, b| b.run.id.cmp(&a.run.id));
+    let newest = runs.remove(0);
+    (newest, runs)
+}
+
+/// The records of each case, one of each run that has it.
+type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<Taken<'a>>>;
+
+fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
+    let mut cases = ByCase::new();
+    for document in documents {
+        let full_speed = runs.full_speed(document);
+        for record in &document.records {
+            let taken = Taken { record, full_speed };
+            cases.entry((&record.metric, &record.params)).or_default().push(taken);
+        }
+    }
+    cases
+}
+
+fn side(document: &Document) -> Side {
+    Side {
+        id: document.run.id.clone(),
+        started: document.run.started.clone(),
+        host: document.host.name.clone(),
+        state: document.run.state,
+        records: document.records.len(),
+        planned: document.run.planned,
+        valid: document.records.iter().filter(|it| it.verdict.state == State::Valid).count(),
+        in_part: document.records.iter().filter(|it| it.verdict.is_cut_short()).count(),
+        noisy: match document.run.verdict.state {
+            State::Valid => None,
+            _ => document.run.verdict.reasons.first().map(|reason| reason.text.clone()),
+        },
+    }
+}
+
+fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<Case> {
+    these
+        .keys()
+        .filter(|key| !those.contains_key(*key))
+        .map(|(metric, params)| Case { metric: (*metric).clone(), params: (*params).clone() })
+        .collect()
+}

@@ -1,0 +1,77 @@
+//! Why cases that both runs have cannot be compared, in the words that are serialised.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_record::quantity::at_most;
+use fathom_record::{MetricId, Params, Protocol, Record};
+
+use super::comparison::NotComparable;
+use crate::shown::Shown;
+
+/// Why two records of one case cannot be compared; nothing where they can.
+pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
+    let no_number = both_sides(a, b, |record| {
+        let verdict = &record.verdict;
+        (!verdict.shows_number()).then(|| verdict.state.word().to_owned())
+    });
+    let units = || {
+        let (of_a, of_b) = (a.unit.symbol(), b.unit.symbol());
+        (a.unit != b.unit).then(|| format!("{of_a} in A, {of_b} in B"))
+    };
+    let no_quantity = || {
+        both_sides(a, b, |record| match Shown::of(record, Protocol::Median) {
+            Shown::Number(_) => None,
+            Shown::Bound(bound) => Some(format!("only {}", at_most(bound, record.unit))),
+            Shown::Text(text) => Some(format!("no quantity, {text},")),
+            Shown::Nothing => Some("no value".to_owned()),
+        })
+    };
+    no_number.or_else(units).or_else(no_quantity)
+}
+
+/// `invalid in A, failed in B`, from what is wrong with one record.
+fn both_sides(a: &Record, b: &Record, wrong: impl Fn(&Record) -> Option<String>) -> Option<String> {
+    match (wrong(a), wrong(b)) {
+        (None, None) => None,
+        (Some(a), None) => Some(format!("{a} in A")),
+        (None, Some(b)) => Some(format!("{b} in B")),
+        (Some(a), Some(b)) if a == b => Some(format!("{a} in both")),
+        (Some(a), Some(b)) => Some(format!("{a} in A, {b} in B")),
+    }
+}
+
+/// A case of one side.
+type Key<'a> = (&'a MetricId, &'a Params);
+
+/// Metrics of both sides whose cases have parameters of other names on each: what the parameters
+/// mean has changed, and no case of one side is one of the other.
+pub(super) fn other_parameters<'a>(
+    in_a: impl Iterator<Item = &'a Key<'a>>,
+    in_b: impl Iterator<Item = &'a Key<'a>>,
+) -> Vec<NotComparable> {
+    let (a, b) = (parameter_names(in_a), parameter_names(in_b));
+    let differ = |(metric, in_a): (&&MetricId, &BTreeSet<String>)| {
+        let in_b = b.get(metric).filter(|in_b| in_a.is_disjoint(in_b))?;
+        let listed = |names: &BTreeSet<String>| {
+            names.iter().map(String::as_str).collect::<Vec<&str>>().join(" or ")
+        };
+        Some(NotComparable {
+            metric: (**metric).clone(),
+            params: Params::none(),
+            reason: format!("its parameters are {} in A, {} in B", listed(in_a), listed(in_b)),
+        })
+    };
+    a.iter().filter_map(differ).collect()
+}
+
+/// The names of parameters that the cases of each metric have, `{page, set_bytes}`.
+fn parameter_names<'a>(
+    cases: impl Iterator<Item = &'a Key<'a>>,
+) -> BTreeMap<&'a MetricId, BTreeSet<String>> {
+    let mut names: BTreeMap<&MetricId, BTreeSet<String>> = BTreeMap::new();
+    for (metric, params) in cases {
+        let of_case: Vec<&str> = params.0.keys().map(String::as_str).collect();
+        names.entry(metric).or_default().insert(format!("{{{}}}", of_case.join(", ")));
+    }
+    names
+}

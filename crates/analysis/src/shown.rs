@@ -1,0 +1,77 @@
+//! What a record may show as its value: the only way to a number, so that none is read of a record
+//! that is not valid or noisy.
+
+use fathom_record::{Protocol, Record};
+
+/// What a record may show as its value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shown<'a> {
+    /// A number in the record's unit.
+    Number(f64),
+    /// An upper limit in the record's unit.
+    Bound(f64),
+    /// A value that is no quantity.
+    Text(&'a str),
+    /// None: the record is neither valid nor noisy, or holds nothing to show.
+    Nothing,
+}
+
+impl<'a> Shown<'a> {
+    /// What this record may show as the headline of a protocol.
+    pub fn of(record: &'a Record, protocol: Protocol) -> Self {
+        if !record.verdict.shows_number() {
+            return Self::Nothing;
+        }
+        if let Some(text) = record.value.as_deref() {
+            return Self::Text(text);
+        }
+        let Some(summary) = &record.summary else {
+            return Self::Nothing;
+        };
+        if let Some(bound) = summary.bound {
+            return Self::Bound(bound);
+        }
+        let value = match (protocol, &summary.trimmed) {
+            (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
+            _ => summary.median,
+        };
+        if record.unit.takes(value) { Self::Number(value) } else { Self::Nothing }
+    }
+
+    /// The number, where it is one.
+    pub fn number(self) -> Option<f64> {
+        match self {
+            Self::Number(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::{Better, Cause, MetricId, Params, State, Summary, Unit, Verdict};
+
+    use super::*;
+
+    #[test]
+    fn only_valid_and_noisy_records_have_something_to_show() {
+        for (state, shows) in [
+            (State::Valid, true),
+            (State::Noisy, true),
+            (State::Invalid, false),
+            (State::Unavailable, false),
+            (State::Failed, false),
+        ] {
+            let (metric, unit) = (MetricId::new("os.x"), Unit::Nanoseconds);
+            let mut record = Record::new(metric, Params::none(), "", unit, Better::Lower);
+            record.verdict = Verdict::because(state, Cause::Clock, "why");
+            for protocol in [Protocol::Median, Protocol::Trimmed] {
+                record.value = Some("7".to_owned());
+                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
+                record.value = None;
+                record.summary = Some(Summary { median: 7.0, ..Summary::default() });
+                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! One metric over time.
+
+use fathom_analysis::history::{History, history};
+use fathom_record::{Cause, Document, Outline, Params, Record, State, Unit, Verdict};
+
+use crate::runs::{bare, record, summary};
+
+/// A run of two cases, on this host and with this kernel.
+fn document(number: usize, host: &str, kernel: &str, value: f64) -> Document {
+    let mut document = bare(number);
+    (document.host.name, document.host.kernel) = (host.to_owned(), kernel.to_owned());
+    let call = |name: &str, times: f64| Record {
+        params: Params::one("call", name),
+        ..record("os.syscall", Unit::Nanoseconds, value * times, 5)
+    };
+    document.records = vec![call("getppid", 1.0), call("stat", 4.0)];
+    document
+}
+
+/// Ten runs with one kernel, and ten that are a tenth slower with the next.
+fn stepped() -> Vec<Document> {
+    let wobble = |number: usize| ((number * 7) % 5) as f64 * 0.2;
+    let one = |number: usize| match number {
+        0..10 => document(number, "here", "6.1", 100.0 + wobble(number)),
+        _ => document(number, "here", "6.18", 110.0 + wobble(number)),
+    };
+    (0..20).map(one).collect()
+}
+
+fn of(host: &str, documents: &[Document]) -> History {
+    let runs: Vec<Outline> = documents.iter().map(Outline::from).collect();
+    history("os.syscall", host, &runs, &|_| true)
+}
+
+#[test]
+fn change_has_its_run_its_size_and_what_came_with_it() {
+    let history = of("here", &stepped());
+    assert_eq!(history.series.len(), 2);
+    for series in &history.series {
+        let [change] = series.changes.as_slice() else { panic!("{:?}", series.changes) };
+        assert_eq!(change.run, format!("{:016x}", 10));
+        assert!((change.ratio - 1.1).abs() < 0.01 && change.worse == Some(true));
+        let [kernel] = change.differences.as_slice() else { panic!("{:?}", change.differences) };
+        assert_eq!((kernel.what.as_str(), kernel.b.as_str()), ("kernel", "6.18"));
+    }
+}
+
+#[test]
+fn hosts_are_never_pooled_and_the_others_are_named() {
+    let mut documents = stepped();
+    documents.extend((20..26).map(|number| document(number, "elsewhere", "6.1", 500.0)));
+    let here = of("here", &documents);
+    assert_eq!(here.series[0].points.len(), 20);
+    assert_eq!(here.other_hosts, ["elsewhere"]);
+    let there = of("elsewhere", &documents);
+    assert!(there.series[0].changes.is_empty() && there.series[0].points.len() == 6);
+}
+
+#[test]
+fn invalid_values_and_imposed_runs_make_no_change() {
+    let mut documents = stepped();
+    for document in &mut documents[3..5] {
+        document.records[0].verdict.state = State::Invalid;
+        summary(document).median = 9000.0;
+    }
+    documents[7].run.notes.push("FATHOM_SPIN=os.syscall=40% was imposed".to_owned());
+    let history = of("here", &documents);
+    assert_eq!(history.imposed, [documents[7].run.id.clone()]);
+    let series = &history.series[0];
+    assert_eq!(series.points.iter().filter(|point| point.value.is_none()).count(), 2);
+    assert_eq!(series.changes.len(), 1);
+    assert_eq!(series.changes[0].run, format!("{:016x}", 10));
+}
+
+#[test]
+fn bounds_make_no_change() {
+    let mut documents = stepped();
+    for (number, document) in documents.iter_mut().enumerate() {
+        let median = if number < 10 { -0.5 } else { 2600.0 };
+        (summary(document).median, summary(document).bound) = (median, Some(2600.0));
+    }
+    let series = &of("here", &documents).series[0];
+    assert!(series.changes.is_empty());
+    assert!(series.points.iter().all(|it| (it.value, it.bound) == (None, Some(2600.0))));
+}
+
+#[test]
+fn value_of_an_interrupted_case_is_left_out() {
+    let mut documents = stepped();
+    documents[6].records[0].verdict = Verdict::because(State::Noisy, Cause::Interrupted, "2 of 5");
+    let points = &of("here", &documents).series[0].points;
+    assert!(points[6].cut_short && points[6].value.is_none() && points[5].value.is_some());
+}
