@@ -1,6 +1,6 @@
 //! What a procedure prints is made from its records, and from nothing else.
 
-use fathom_record::{Fact, Params, Record, State, Unit, Verdict};
+use fathom_record::{Fact, NoModel, Params, Record, State, Unit, Verdict};
 use fathom_report::by_hand::{findings, group};
 
 use crate::fixture;
@@ -35,7 +35,7 @@ fn each_fact_of_a_record_is_a_line_that_goes_with_it() {
     for spoilt in [
         Record { summary: None, ..record.clone() },
         Record { verdict: Verdict { state: State::Noisy, ..Verdict::default() }, ..record.clone() },
-        Record { no_model: None, prediction: None, agreement: None, ..record.clone() },
+        Record { no_model: Some(NoModel("no figure".to_owned())), ..record.clone() },
     ] {
         assert_ne!(group(&[spoilt], None, 100), whole);
     }
