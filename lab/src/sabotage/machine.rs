@@ -6,8 +6,9 @@ use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 use fathom_record::{Cause, Record, State};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
-use super::imposed::{Imposed, Nothing, Sabotage, all_in, root};
+use super::imposed::{Imposed, Nothing};
 use super::program::{Launch, Seen};
+use super::scenario::{Sabotage, all_in, root};
 
 /// When the wall clock is stepped, and when put back: others live on this machine.
 const STEP_AT_NS: u64 = 300_000_000;

@@ -9,10 +9,11 @@ use fathom_lab::group::{self, Group};
 use fathom_lab::strace;
 use fathom_record::{Cause, Record, State};
 
-use super::imposed::{GROUP, Imposed, Sabotage, all_in, around, root};
+use super::imposed::{GROUP, Imposed};
 use super::machine::injected;
 use super::processor::worker_of;
 use super::program::{Launch, Seen};
+use super::scenario::{Sabotage, all_in, around, root};
 
 /// The kernel's setting of huge pages.
 pub(super) const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";

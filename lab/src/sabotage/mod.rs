@@ -12,6 +12,7 @@ mod outside;
 mod page;
 mod processor;
 mod program;
+mod scenario;
 mod slope;
 mod state;
 mod table;
@@ -23,10 +24,11 @@ use anyhow::{Context as _, Result, bail};
 use fathom_lab::seeded::Seeded;
 use fathom_record::{Cause, Record};
 
-use imposed::{Imposed, Nothing, Sabotage};
+use imposed::{Imposed, Nothing};
 use page::Kept;
 pub(crate) use processor::{NEIGHBOUR, neighbour};
 use program::{Bench, Launch, Seen};
+use scenario::Sabotage;
 use state::State;
 use table::{ACCOUNT, Count, Right, Row};
 

@@ -2,9 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use fathom_record::{Cause, Record};
-
-use super::program::Seen;
+use fathom_record::Record;
 
 /// Counters of a CPU, in ticks of 10 ms, and of the children that were reaped: the program with its
 /// workers.
@@ -19,8 +17,8 @@ pub(super) struct Outside {
     /// The program ran.
     pub(super) program_ticks: f64,
     /// The program's processes were preempted, and waited for a device in a page fault.
-    preempted: f64,
-    major_faults: f64,
+    pub(super) preempted: f64,
+    pub(super) major_faults: f64,
 }
 
 impl Outside {
@@ -68,36 +66,9 @@ fn children() -> libc::rusage {
     }
 }
 
-impl Seen {
-    /// The share of the run in which others than the workers held the measured CPU.
-    pub(super) fn others(&self) -> f64 {
-        1e7 * (self.outside.busy_ticks - self.outside.program_ticks) / self.elapsed_ns as f64
-    }
-
-    /// Whether the counter of a cause that a record names has moved, by the machine's own account;
-    /// none where the cause is a shape of the values, which nothing counts.
-    pub(super) fn moved(&self, cause: Cause, record: &Record) -> Option<bool> {
-        let (told, outside) = (&record.disturbance, &self.outside);
-        let counted = |told: u64, counted: f64| told > 0 && told as f64 <= counted;
-        match cause {
-            Cause::Contention => {
-                Some(self.others() > 0.05 || counted(told.involuntary_switches, outside.preempted))
-            }
-            Cause::NotRunning => Some(self.others() > 0.05),
-            Cause::MajorFaults => Some(counted(told.major_faults, outside.major_faults)),
-            Cause::Steal => Some(outside.stolen_ticks >= 3.0),
-            Cause::Interrupts => Some(outside.interrupt_ticks >= 3.0),
-            Cause::SlowCore => Some(spins_differ(record)),
-            Cause::Spread | Cause::Drift | Cause::TwoClusters | Cause::SeveralModes => None,
-            // A quota, a wrong count, a missing limit: nothing of it is imposed by itself.
-            _ => Some(false),
-        }
-    }
-}
-
 /// Whether a fixed piece of work took some rounds, or some processes, longer than others: the only
 /// counter of a core's speed, taken again from the raw samples.
-fn spins_differ(record: &Record) -> bool {
+pub(super) fn spins_differ(record: &Record) -> bool {
     let spins = record.samples.iter().flatten().filter_map(|sample| sample.spin_ns);
     let (least, most) =
         spins.fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));

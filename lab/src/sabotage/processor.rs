@@ -12,9 +12,9 @@ use fathom_measure::process::Running;
 use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::imposed::{GROUP, Imposed, Sabotage, around, tool};
+use super::imposed::{GROUP, Imposed, MARK};
 use super::program::{Launch, Seen};
-use super::state::MARK;
+use super::scenario::{Sabotage, around, tool};
 
 /// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
 /// holds many: the first and the last are cut.

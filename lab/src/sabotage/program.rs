@@ -10,10 +10,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
-use fathom_record::{Document, Record};
+use fathom_record::{Cause, Document, Record};
 
-use super::imposed::Imposed;
-use super::outside::Outside;
+use super::imposed::{Imposed, MARK};
+use super::outside::{Outside, spins_differ};
 
 /// No run of one metric takes this long.
 const RUN_NS_MAX: u64 = 300_000_000_000;
@@ -85,7 +85,7 @@ impl Bench {
         let words: Vec<&str> = before.chain(own).chain(kept).collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
-        command.env(super::state::MARK, std::process::id().to_string());
+        command.env(MARK, std::process::id().to_string());
         command.envs(launch.environment.iter().map(|(name, value)| (name, value)));
         command.stdout(File::create(&written)?).stderr(File::create(&errors)?);
         let (before, begun_ns) = (Outside::of(self.cpu), monotonic_raw_ns());
@@ -120,6 +120,33 @@ impl Bench {
             if busy_ticks < 3.0 || self.stop.load(Ordering::Relaxed) {
                 return;
             }
+        }
+    }
+}
+
+impl Seen {
+    /// The share of the run in which others than the workers held the measured CPU.
+    pub(super) fn others(&self) -> f64 {
+        1e7 * (self.outside.busy_ticks - self.outside.program_ticks) / self.elapsed_ns as f64
+    }
+
+    /// Whether the counter of a cause that a record names has moved, by the machine's own account;
+    /// none where the cause is a shape of the values, which nothing counts.
+    pub(super) fn moved(&self, cause: Cause, record: &Record) -> Option<bool> {
+        let (told, outside) = (&record.disturbance, &self.outside);
+        let counted = |told: u64, counted: f64| told > 0 && told as f64 <= counted;
+        match cause {
+            Cause::Contention => {
+                Some(self.others() > 0.05 || counted(told.involuntary_switches, outside.preempted))
+            }
+            Cause::NotRunning => Some(self.others() > 0.05),
+            Cause::MajorFaults => Some(counted(told.major_faults, outside.major_faults)),
+            Cause::Steal => Some(outside.stolen_ticks >= 3.0),
+            Cause::Interrupts => Some(outside.interrupt_ticks >= 3.0),
+            Cause::SlowCore => Some(spins_differ(record)),
+            Cause::Spread | Cause::Drift | Cause::TwoClusters | Cause::SeveralModes => None,
+            // A quota, a wrong count, a missing limit: nothing of it is imposed by itself.
+            _ => Some(false),
         }
     }
 }

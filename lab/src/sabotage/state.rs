@@ -5,11 +5,9 @@ use std::time::Duration;
 use fathom_lab::{group, processes};
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 
-use super::imposed::GROUP;
+use super::imposed::{GROUP, MARK};
 use super::memory::{HUGE, swap_name};
 
-/// The name in the environment of all that the laboratory starts.
-pub(super) const MARK: &str = "FATHOM_LABORATORY";
 /// What setting a clock back to where it was may cost.
 const WALL_MAX_NS: i64 = 20_000_000;
 /// The kernel takes a moment to end what was killed.
