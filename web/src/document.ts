@@ -9,6 +9,38 @@ export type Agreement = "agrees" | "differs" | "undecided";
  */
 export type MetricId = string;
 /**
+ * One fact. Facts of a record have an order, and a name may occur more than once.
+ */
+export type Fact = Fact1 & {
+  /**
+   * What it is; empty where it goes on with the one before.
+   */
+  name: string;
+};
+export type Fact1 =
+  | {
+      /**
+       * Its unit.
+       */
+      unit: "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
+      /**
+       * In base units.
+       */
+      value: number;
+    }
+  | {
+      /**
+       * The words.
+       */
+      text: string;
+    }
+  | {
+      /**
+       * The line.
+       */
+      line: string;
+    };
+/**
  * Why there is no prediction. An honest answer, and never an empty cell.
  */
 export type NoModel = string;
@@ -453,6 +485,10 @@ export interface Record {
   derived_from: MetricId[];
   disturbance: Disturbance;
   /**
+   * Facts beside a number taken by hand, in the order in which they are read.
+   */
+  facts?: Fact[];
+  /**
    * The stable, dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
    */
   metric: string;
@@ -461,8 +497,7 @@ export interface Record {
    */
   no_model?: NoModel | null;
   /**
-   * Facts a reader needs beside the number, such as the clock's floor or what was
-   * subtracted.
+   * Notes a reader needs beside the number, such as the clock's floor or what was subtracted.
    */
   notes?: string[];
   params: Params;
@@ -1033,6 +1068,10 @@ export interface Run {
    * Records the run gives if nothing stops it.
    */
   planned?: number;
+  /**
+   * The command that measured by hand, such as `file read`; absent for a battery of workers.
+   */
+  procedure?: string | null;
   /**
    * Which sampling protocol.
    */

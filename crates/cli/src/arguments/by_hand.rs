@@ -61,11 +61,17 @@ fn commands() -> impl Iterator<Item = &'static Command> {
     REGISTRY.commands().iter().filter(|command| command.group_and_name().0 == GROUP)
 }
 
+/// A command with the common options, and still with its own description.
+fn with_common(options: clap::Command) -> clap::Command {
+    let (about, long) = (options.get_about().cloned(), options.get_long_about().cloned());
+    Common::augment_args(options).about(about).long_about(long)
+}
+
 impl Args for FileArguments {
     fn augment_args(command: clap::Command) -> clap::Command {
         let whole = command.after_help(EXAMPLES).subcommand_required(true);
         let whole = whole.arg_required_else_help(true);
-        commands().fold(whole, |all, one| all.subcommand(Common::augment_args(one.options())))
+        commands().fold(whole, |all, one| all.subcommand(with_common(one.options())))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {

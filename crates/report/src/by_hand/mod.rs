@@ -37,7 +37,7 @@ pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String
     let mut text = String::new();
     for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
         text += &match of_metric {
-            [one] if records.len() == 1 => single(one, width),
+            [one] if records.len() == 1 && above.is_none() => single(one, width),
             [one] => format!("\n{}\n{}", one.name(), single(one, width)),
             many => table::table(many, above, width),
         };
@@ -53,6 +53,8 @@ pub fn show(document: &Document, width: usize) -> String {
         text += &group(records, above, width);
         above = records.last();
     }
+    // The opening has left a blank line.
+    text = text.trim_start_matches('\n').to_owned();
     text += &findings(&document.records, &document.host, width);
     text + &closing(document, width)
 }
