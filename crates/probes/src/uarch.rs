@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use fathom_record::Host;
 use fathom_record::host::Cpu;
+use fathom_record::{Host, NoModel};
 use serde::Deserialize;
 
 /// Imposes a row by its name, so that a wrong one can be seen to turn predictions to *differs*.
@@ -66,6 +66,15 @@ impl Row {
     /// A constant, if it has a public source.
     pub fn constant(&self, name: &str) -> Option<&Constant> {
         self.constants.get(name)
+    }
+
+    /// A constant that a prediction needs.
+    ///
+    /// # Errors
+    /// That it has no public source.
+    pub fn sourced(&self, name: &str) -> Result<&Constant, NoModel> {
+        let missing = || NoModel(format!("no sourced {name} for {}", self.name));
+        self.constant(name).ok_or_else(missing)
     }
 
     /// All constants by name.

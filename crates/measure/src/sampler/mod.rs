@@ -68,11 +68,16 @@ pub enum Work<'k> {
 impl<'k> Work<'k> {
     /// A batched kernel in nanoseconds, one operation an iteration, nothing subtracted.
     pub fn batched(case: usize, kernel: impl FnMut(u64) -> u64 + 'k) -> Self {
+        Self::unrolled(case, 1.0, kernel)
+    }
+
+    /// The same with so many operations an iteration.
+    pub fn unrolled(case: usize, per_iteration: f64, kernel: impl FnMut(u64) -> u64 + 'k) -> Self {
         Self::Batched {
             case,
             kernel: Box::new(kernel),
             twin: None,
-            per_iteration: 1.0,
+            per_iteration,
             to_unit: |ns| ns,
         }
     }

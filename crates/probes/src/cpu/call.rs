@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
@@ -19,8 +19,6 @@ pub const IN_REGISTERS: i64 = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 static ABOUT: About = About {
     id: "cpu.call",
     title: "procedure call and return",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "placing n integer arguments, CALL, one addition to a running count in the callee \
             (which also loads its stack arguments), and RET; the next call begins when the front \
             end is through with this one",
@@ -46,7 +44,6 @@ static ABOUT: About = About {
     }],
     needs: &["cpu.frequency"],
     published: "10.7 … 12.3 ns with the clock's 30 cycles in it (2016, i5-5257U)",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -61,18 +58,15 @@ impl Probe for Call {
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host).map_err(NoModel)?;
-        let constant = |name: &str| {
-            row.constant(name).ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
-        };
         let frequency =
             known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let args = case.params.integer("args").unwrap_or(0);
         let (in_registers, on_stack) = (args.min(IN_REGISTERS), (args - IN_REGISTERS).max(0));
-        let call = constant("call_ret_cycles")?;
-        let width = constant("moves_per_cycle")?;
+        let call = row.sourced("call_ret_cycles")?;
+        let width = row.sourced("moves_per_cycle")?;
         let stack = match on_stack {
             0 => 0.0,
-            args => args as f64 * constant("stack_argument_cycles")?.value,
+            args => args as f64 * row.sourced("stack_argument_cycles")?.value,
         };
         let instructions = (INSTRUCTIONS + in_registers) as f64;
         let issue = instructions / width.value + stack;
@@ -103,13 +97,7 @@ impl Probe for Call {
             let Some(kernel) = kernel else {
                 return Err(Fault::Failed(format!("no call kernel for {}", case.params)));
             };
-            works.push(Work::Batched {
-                case: index,
-                kernel: Box::new(kernel),
-                twin: None,
-                per_iteration: UNROLLED as f64,
-                to_unit: |ns| ns,
-            });
+            works.push(Work::unrolled(index, UNROLLED as f64, kernel));
         }
         sampler.run(works);
         Ok(())
@@ -141,7 +129,7 @@ mod kernels {
     use super::UNROLLED;
 
     macro_rules! kernel {
-        ($name:ident, [$($place:literal),*], [$($take:literal),*]) => {
+        ($name:ident, [$($place:literal)*], [$($take:literal)*]) => {
             pub(super) fn $name(iterations: u64) -> u64 {
                 let calls: u64;
                 // SAFETY: the block makes its own room on the stack and gives it back; the label
@@ -156,7 +144,7 @@ mod kernels {
                         "ret",
                         ".p2align 6", "4:",
                         ".rept 8",
-                        $($place,)*
+                        $(concat!("mov ", $place, ", r11"),)*
                         "call 3b",
                         ".endr",
                         "dec {count}",
@@ -173,41 +161,15 @@ mod kernels {
         };
     }
 
+    // The places of the arguments, and what loads one from the stack.
     kernel!(args0, [], []);
-    kernel!(args1, ["mov rdi, r11"], []);
-    kernel!(args2, ["mov rdi, r11", "mov rsi, r11"], []);
-    kernel!(args3, ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11"], []);
-    kernel!(args4, ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11", "mov rcx, r11"], []);
-    kernel!(
-        args5,
-        ["mov rdi, r11", "mov rsi, r11", "mov rdx, r11", "mov rcx, r11", "mov r8, r11"],
-        []
-    );
-    kernel!(
-        args6,
-        [
-            "mov rdi, r11",
-            "mov rsi, r11",
-            "mov rdx, r11",
-            "mov rcx, r11",
-            "mov r8, r11",
-            "mov r9, r11"
-        ],
-        []
-    );
-    kernel!(
-        args7,
-        [
-            "mov rdi, r11",
-            "mov rsi, r11",
-            "mov rdx, r11",
-            "mov rcx, r11",
-            "mov r8, r11",
-            "mov r9, r11",
-            "mov [rsp], r11"
-        ],
-        ["mov r10, [rsp + 8]"]
-    );
+    kernel!(args1, ["rdi"], []);
+    kernel!(args2, ["rdi" "rsi"], []);
+    kernel!(args3, ["rdi" "rsi" "rdx"], []);
+    kernel!(args4, ["rdi" "rsi" "rdx" "rcx"], []);
+    kernel!(args5, ["rdi" "rsi" "rdx" "rcx" "r8"], []);
+    kernel!(args6, ["rdi" "rsi" "rdx" "rcx" "r8" "r9"], []);
+    kernel!(args7, ["rdi" "rsi" "rdx" "rcx" "r8" "r9" "[rsp]"], ["mov r10, [rsp + 8]"]);
 }
 
 /// Caller and callee. The callee counts its calls in the return register; the count comes back.
@@ -218,7 +180,7 @@ mod kernels {
     use super::UNROLLED;
 
     macro_rules! kernel {
-        ($name:ident, [$($place:literal),*]) => {
+        ($name:ident, [$($place:literal)*]) => {
             pub(super) fn $name(iterations: u64) -> u64 {
                 let calls: u64;
                 // SAFETY: the label that is called returns to its caller and changes only
@@ -231,7 +193,7 @@ mod kernels {
                         "ret",
                         ".p2align 6", "4:",
                         ".rept 8",
-                        $($place,)*
+                        $(concat!("mov ", $place, ", x11"),)*
                         "bl 3b",
                         ".endr",
                         "subs {count}, {count}, #1",
@@ -249,27 +211,13 @@ mod kernels {
     }
 
     kernel!(args0, []);
-    kernel!(args1, ["mov x0, x11"]);
-    kernel!(args2, ["mov x0, x11", "mov x1, x11"]);
-    kernel!(args3, ["mov x0, x11", "mov x1, x11", "mov x2, x11"]);
-    kernel!(args4, ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11"]);
-    kernel!(args5, ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11", "mov x4, x11"]);
-    kernel!(
-        args6,
-        ["mov x0, x11", "mov x1, x11", "mov x2, x11", "mov x3, x11", "mov x4, x11", "mov x5, x11"]
-    );
-    kernel!(
-        args7,
-        [
-            "mov x0, x11",
-            "mov x1, x11",
-            "mov x2, x11",
-            "mov x3, x11",
-            "mov x4, x11",
-            "mov x5, x11",
-            "mov x6, x11"
-        ]
-    );
+    kernel!(args1, ["x0"]);
+    kernel!(args2, ["x0" "x1"]);
+    kernel!(args3, ["x0" "x1" "x2"]);
+    kernel!(args4, ["x0" "x1" "x2" "x3"]);
+    kernel!(args5, ["x0" "x1" "x2" "x3" "x4"]);
+    kernel!(args6, ["x0" "x1" "x2" "x3" "x4" "x5"]);
+    kernel!(args7, ["x0" "x1" "x2" "x3" "x4" "x5" "x6"]);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
 
 use fathom_analysis::statistics;
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::uarch;
@@ -13,8 +13,6 @@ pub struct CallPerArgument;
 static ABOUT: About = About {
     id: "cpu.call.per_argument",
     title: "one more argument of a call",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "nothing: it is the slope of a least-squares line through cpu.call against the number \
             of arguments, for each process, with the median and interval over processes",
     not_timed: "the call itself, which is the line's intercept",
@@ -91,18 +89,15 @@ impl Derived for CallPerArgument {
         known: &Known<'_>,
     ) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host).map_err(NoModel)?;
-        let constant = |name: &str| {
-            row.constant(name).ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
-        };
         let frequency =
             known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let cycle_ns = 1e9 / frequency.value;
-        let width = constant("moves_per_cycle")?;
+        let width = row.sourced("moves_per_cycle")?;
         let (from, to) = range(params);
         let on_stack = if to > IN_REGISTERS { (to - from.max(IN_REGISTERS)) as f64 } else { 0.0 };
         let share = on_stack / (to - from).max(1) as f64;
         let mut cycles = (1.0 - share) / width.value;
-        let stack = (share > 0.0).then(|| constant("stack_argument_cycles")).transpose()?;
+        let stack = (share > 0.0).then(|| row.sourced("stack_argument_cycles")).transpose()?;
         cycles += stack.map_or(0.0, |stack| share * stack.value);
         let formula =
             "≤ (1 ÷ moves a cycle, by register; cycles of a stack argument, by stack) ÷ frequency";

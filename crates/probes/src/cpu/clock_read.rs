@@ -3,7 +3,7 @@
 use fathom_measure::clock::Source;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Probe, Sizes};
@@ -14,8 +14,6 @@ pub struct ClockRead;
 static ABOUT: About = About {
     id: "cpu.clock.read",
     title: "read the clock (start + stop)",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one pair of stamps as every other metric takes them: lfence; rdtsc; lfence and \
             rdtscp; lfence (or the kernel's clock where the counter is refused)",
     not_timed: "the conversion of ticks to nanoseconds, which happens after the measurement",
@@ -27,7 +25,6 @@ static ABOUT: About = About {
     ],
     needs: &["cpu.frequency"],
     published: "11.9 ns ± 9 % (2016, i5-5257U)",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -45,9 +42,7 @@ impl Probe for ClockRead {
             return Err(NoModel("the clock is not the time stamp counter here".to_owned()));
         }
         let row = uarch::row_for(host).map_err(NoModel)?;
-        let Some(pair) = row.constant("stamp_pair_cycles") else {
-            return Err(NoModel(format!("no sourced stamp_pair_cycles for {}", row.name)));
-        };
+        let pair = row.sourced("stamp_pair_cycles")?;
         let frequency =
             known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let cycle_ns = 1e9 / frequency.value;

@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
 use fathom_metric::{About, Case, Known, Probe, Sizes};
 
@@ -12,8 +12,6 @@ pub struct ClockResolution;
 static ABOUT: About = About {
     id: "cpu.clock.resolution",
     title: "smallest step of the clock",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "the greatest common divisor of the differences between 2,000 stamps taken irregularly \
             apart, fenced as all stamps are: the smallest step that they can show",
     not_timed: "the cost of a read: two reads in a row differ by that cost, not by one step",
@@ -23,7 +21,6 @@ static ABOUT: About = About {
         "some counters advance by several ticks at once (a 100 MHz reference scaled up to the \
          rate it is counted in): their rate promises more than they show",
     ],
-    noise_limit: 0.05,
     ..About::BASE
 };
 

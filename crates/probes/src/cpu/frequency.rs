@@ -31,7 +31,6 @@ static ABOUT: About = About {
         "one busy core boosts higher than all of them: this is the figure for one",
     ],
     published: "2.7 GHz (2016, i5-5257U)",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -88,27 +87,18 @@ impl Probe for Frequency {
 
 /// `iterations` times 64 dependent additions of `step` = 1; the sum proves their number. The
 /// loop's own counter and branch run beside the chain and cost no cycle of it.
-#[cfg(target_arch = "x86_64")]
 fn additions(iterations: u64) -> u64 {
     let mut sum: u64 = 0;
     // SAFETY: register arithmetic only.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             ".p2align 6", "2:",
             ".rept 64", "add {sum}, {step}", ".endr",
             "dec {count}", "jnz 2b",
             sum = inout(reg) sum, step = in(reg) 1u64, count = inout(reg) iterations => _,
             options(nomem, nostack));
-    }
-    sum / CHAIN as u64
-}
-
-/// `iterations` times 64 dependent additions of `step` = 1; the sum proves their number.
-#[cfg(target_arch = "aarch64")]
-fn additions(iterations: u64) -> u64 {
-    let mut sum: u64 = 0;
-    // SAFETY: register arithmetic only.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             ".p2align 6", "2:",
             ".rept 64", "add {sum}, {sum}, {step}", ".endr",

@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
@@ -15,8 +15,6 @@ pub struct LoopIteration;
 static ABOUT: About = About {
     id: "cpu.loop.iteration",
     title: "one iteration of an empty loop",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "decrement, compare and jump back, with the counter in a register or in memory on the \
             stack, as compilers place it without optimisation",
     not_timed: "a loop body: there is none",
@@ -36,7 +34,6 @@ static ABOUT: About = About {
     }],
     needs: &["cpu.frequency"],
     published: "2.58 ns, memory form (2016, i5-5257U)",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -51,47 +48,31 @@ impl Probe for LoopIteration {
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host).map_err(NoModel)?;
-        let constant = |name: &str| {
-            row.constant(name).ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.name)))
-        };
         let frequency =
             known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let cycle_ns = 1e9 / frequency.value;
-        let prediction = if case.params.text("form") == Some("register") {
-            let branch = constant("taken_branch_cycles")?;
-            Prediction::sum(
-                branch.value * cycle_ns,
-                0.0,
-                0.1,
-                "taken branch cycles ÷ frequency",
-                &branch.source,
-            )
-            .with_input("taken branch cycles", branch.value, &row.origin())
-        } else {
-            memory_form(
-                constant("store_forward_cycles")?,
-                constant("add_latency_cycles")?,
-                cycle_ns,
-            )
-            .with_input("add cycles", constant("add_latency_cycles")?.value, &row.origin())
-            .with_input(
-                "store-forward cycles",
-                constant("store_forward_cycles")?.value,
-                &row.origin(),
-            )
+        let prediction = match case.params.text("form") {
+            Some("register") => {
+                let branch = row.sourced("taken_branch_cycles")?;
+                let formula = "taken branch cycles ÷ frequency";
+                Prediction::sum(branch.value * cycle_ns, 0.0, 0.1, formula, &branch.source)
+                    .with_input("taken branch cycles", branch.value, &row.origin())
+            }
+            _ => {
+                let forward = row.sourced("store_forward_cycles")?;
+                let add = row.sourced("add_latency_cycles")?;
+                memory_form(forward, add, cycle_ns)
+                    .with_input("add cycles", add.value, &row.origin())
+                    .with_input("store-forward cycles", forward.value, &row.origin())
+            }
         };
-        let prediction = prediction
+        Ok(prediction
             .if_above(
                 "another thread shares the core, the loop lies across a boundary that costs a \
                  bubble, or the core is not the table's",
             )
-            .if_below("the core is not the table's, or renames the counter's memory");
-        Ok(prediction.with_quantity(
-            "frequency",
-            frequency.value,
-            Unit::Hertz,
-            "this run: cpu.frequency",
-        ))
+            .if_below("the core is not the table's, or renames the counter's memory")
+            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -120,24 +101,27 @@ fn memory_form(forward: &uarch::Constant, add: &uarch::Constant, cycle_ns: f64) 
 }
 
 /// Counts up in a register while the loop counts down: the two run side by side.
-#[cfg(target_arch = "x86_64")]
 fn in_register(iterations: u64) -> u64 {
     let mut left = iterations;
     // SAFETY: register arithmetic only.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(".p2align 6", "2:", "dec {left}", "jnz 2b", left = inout(reg) left,
+            options(nomem, nostack));
+        #[cfg(target_arch = "aarch64")]
+        asm!(".p2align 6", "2:", "subs {left}, {left}, #1", "b.ne 2b", left = inout(reg) left,
             options(nomem, nostack));
     }
     iterations - left
 }
 
 /// The loop of unoptimised code: the counter is loaded, decremented and stored each time.
-#[cfg(target_arch = "x86_64")]
 fn in_memory(iterations: u64) -> u64 {
     let left: u64;
-    // SAFETY: the block makes its own room on the stack (the red zone is left alone, because it
-    // is not declared `nostack`) and gives it back.
+    // SAFETY: the block makes its own room on the stack (the red zone of x86-64 is left alone,
+    // because it is not declared `nostack`) and gives it back.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             "sub rsp, 16",
             "mov [rsp], {count}",
@@ -147,28 +131,7 @@ fn in_memory(iterations: u64) -> u64 {
             "mov {count}, [rsp]",
             "add rsp, 16",
             count = inout(reg) iterations => left);
-    }
-    iterations - left
-}
-
-/// Counts down in a register.
-#[cfg(target_arch = "aarch64")]
-fn in_register(iterations: u64) -> u64 {
-    let mut left = iterations;
-    // SAFETY: register arithmetic only.
-    unsafe {
-        asm!(".p2align 6", "2:", "subs {left}, {left}, #1", "b.ne 2b", left = inout(reg) left,
-            options(nomem, nostack));
-    }
-    iterations - left
-}
-
-/// The loop of unoptimised code: the counter is loaded, decremented and stored each time.
-#[cfg(target_arch = "aarch64")]
-fn in_memory(iterations: u64) -> u64 {
-    let left: u64;
-    // SAFETY: the block makes its own room on the stack and gives it back.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             "sub sp, sp, #16", "str {count}, [sp]",
             ".p2align 6", "2:",

@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::named::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
@@ -14,8 +14,6 @@ pub struct Create;
 static ABOUT: About = About {
     id: "file.create",
     title: "file creation",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "64 new files in an empty folder, one after another, each with all its bytes by one \
             call, and closed; divided by 64",
     not_timed: "making the names and the data; taking the files away again",
@@ -31,9 +29,9 @@ static ABOUT: About = About {
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
-    published: "",
     expects: Counters::DEVICE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Files of a pass.

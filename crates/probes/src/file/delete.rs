@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::create::FILES;
 use super::named::{cases_of_small, disk_of_small, visit_small};
@@ -15,8 +15,6 @@ pub struct Delete;
 static ABOUT: About = About {
     id: "file.delete",
     title: "file deletion",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "the names of 64 files removed one after another, in the order in which they were \
             made, which frees the files; divided by 64",
     not_timed: "making the files, which is done just before",
@@ -32,9 +30,9 @@ static ABOUT: About = About {
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
-    published: "",
     expects: Counters::DEVICE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 impl Probe for Delete {

@@ -5,7 +5,7 @@ use std::fs::File;
 use fathom_fileio::residency::{self, Witness};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::failed;
 use super::named::{Named, cases_of_small, disk_of_small, visit_small};
@@ -18,8 +18,6 @@ pub struct Fsync;
 static ABOUT: About = About {
     id: "file.fsync",
     title: "small file to its device",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "all bytes of a new file by one call, where it has any, and fsync of it",
     not_timed: "making the file, closing it and taking it away, and the fsync of its folder, \
                 without which its name may be lost",
@@ -38,9 +36,9 @@ static ABOUT: About = About {
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of the file" }],
     needs: &["os.syscall"],
     requires: "a folder on a device (--folder)",
-    published: "",
     expects: Counters::DEVICE,
     noise_limit: 0.30,
+    ..About::BASE
 };
 
 impl Probe for Fsync {

@@ -208,12 +208,12 @@ impl<'b> Chain<'b> {
 ///
 /// # Safety
 /// Every link that can be reached must lead to an element that may be read.
-#[cfg(target_arch = "x86_64")]
 unsafe fn chase(mut at: *const Element, iterations: u64) -> (*const Element, u64) {
     let mut done = 0_u64;
     if iterations > 0 {
         // SAFETY: reads along the links only, by the promise of the caller.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
             asm!(
                 ".p2align 5",
                 "2:",
@@ -229,21 +229,7 @@ unsafe fn chase(mut at: *const Element, iterations: u64) -> (*const Element, u64
                 iterations = in(reg) iterations,
                 options(nostack, readonly),
             );
-        }
-    }
-    (at, done)
-}
-
-/// As on x86-64.
-///
-/// # Safety
-/// Every link that can be reached must lead to an element that may be read.
-#[cfg(target_arch = "aarch64")]
-unsafe fn chase(mut at: *const Element, iterations: u64) -> (*const Element, u64) {
-    let mut done = 0_u64;
-    if iterations > 0 {
-        // SAFETY: reads along the links only, by the promise of the caller.
-        unsafe {
+            #[cfg(target_arch = "aarch64")]
             asm!(
                 ".p2align 5",
                 "2:",

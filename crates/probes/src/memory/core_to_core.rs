@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Unit};
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
@@ -19,8 +19,6 @@ pub struct CoreToCore;
 static ABOUT: About = About {
     id: "memory.core_to_core",
     title: "line from core to core",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one way of a cache line between two cores: half of a round trip in which each end, in \
             its turn, adds one to a number by compare-and-swap, which must have the line for \
             itself",
@@ -159,14 +157,8 @@ fn take(
     let maker = |cpu: u32| line.maker(u64::from(cpu == b), cpu == a);
     let caller = (others.len() == 1).then(|| maker(own));
     let mut mustered = crew.muster(caller, others.iter().map(|cpu| maker(*cpu)).collect())?;
-    sampler.run(vec![Work::Batched {
-        case: index,
-        kernel: Box::new(|iterations| mustered.work(iterations)),
-        twin: None,
-        // A round trip is two ways.
-        per_iteration: 2.0,
-        to_unit: |ns| ns,
-    }]);
+    // A round trip is two ways.
+    sampler.run(vec![Work::unrolled(index, 2.0, |iterations| mustered.work(iterations))]);
     sampler.works_in_step_with(&[]);
     for finding in mustered.dismiss() {
         let (passed, text) = finding?;

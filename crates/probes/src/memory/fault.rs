@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, host};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction, Unit};
 use rustix::param::page_size;
 
 use super::bandwidth;
@@ -29,8 +29,6 @@ pub struct PageFault;
 static ABOUT: About = About {
     id: "memory.fault",
     title: "page fault",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "touching pages in a row that are not mapped, divided by their number, each of which \
             faulted once as the kernel's count proves (file_minor: by the faults counted): the \
             exception, the kernel's work and the touch itself",
@@ -72,8 +70,8 @@ static ABOUT: About = About {
     needs: &["memory.bandwidth", "os.syscall"],
     requires: "huge: huge pages on advice. major: a folder on a disk ($TMPDIR or /var/tmp)",
     published: "230 µs (major, SSD; 2016, i5-5257U)",
-    expects: Counters::NONE,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Pages of a pass: 4 MiB of them where they have 4 KiB.

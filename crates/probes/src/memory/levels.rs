@@ -69,10 +69,6 @@ enum Asks {
 }
 
 const PLATEAU: About = About {
-    id: "",
-    title: "",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "nothing: it is the median of the points of one plateau of memory.latency by random \
             order, found in each process's own curve, with the median and interval over \
             processes; dram: \
@@ -96,7 +92,6 @@ const PLATEAU: About = About {
     ],
     needs: &["cpu.frequency", "memory.latency"],
     published: "l1 3.7 ns, l2 5.55 ns, l3 18.5 ns, dram 37 ns (2016, i5-5257U)",
-    noise_limit: 0.05,
     ..About::BASE
 };
 

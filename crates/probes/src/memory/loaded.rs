@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Unit};
 
 use self::load::{Load, Order as Told};
 use super::chain::{Chain, LOADS, Pattern, Shape};
@@ -26,8 +26,6 @@ pub struct Loaded;
 static ABOUT: About = About {
     id: "memory.latency.loaded",
     title: "load beside other cores' reads",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one load whose address is what the load before it brought, as memory.latency by random \
             order in its largest set, while a thread on each other core reads memory for a share \
             of the time",
@@ -179,7 +177,8 @@ fn take(group: &[(Kind, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
     }
     let (alone, loaded): (Vec<_>, Vec<_>) = group.iter().partition(|(kind, _)| kind.percent == 0);
     for (_, index) in alone {
-        sampler.run(vec![work(index, |iterations| chain.chase(iterations))]);
+        let chase = |iterations| chain.chase(iterations);
+        sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);
         sampler.check(index, "load", true, "nobody reads beside it");
     }
     if !loaded.is_empty() {
@@ -191,11 +190,6 @@ fn take(group: &[(Kind, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
         sampler.check(*index, "pages", passed, detail);
     }
     Ok(())
-}
-
-fn work<'k>(case: usize, kernel: impl FnMut(u64) -> u64 + 'k) -> Work<'k> {
-    let (kernel, per_iteration) = (Box::new(kernel), LOADS as f64);
-    Work::Batched { case, kernel, twin: None, per_iteration, to_unit: |ns| ns }
 }
 
 /// Takes the loads above 0; what keeps them from being taken is told of each of them.
@@ -242,7 +236,7 @@ fn take_one(
     sampler: &mut Sampler,
 ) {
     told.begin(kind.percent);
-    sampler.run(vec![work(index, |iterations| {
+    sampler.run(vec![Work::unrolled(index, LOADS as f64, |iterations| {
         mustered.beside(|| {
             let did = chain.chase(iterations);
             told.end_batch();

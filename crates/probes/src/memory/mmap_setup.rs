@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::buffer::in_words;
@@ -19,8 +19,6 @@ pub struct MmapSetup;
 static ABOUT: About = About {
     id: "memory.mmap.setup",
     title: "mapping memory",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "mmap of private anonymous memory, 16 in a row",
     not_timed: "unmapping, and any page: nothing is touched",
     model: "an order for one page: ≥ os.syscall{call=getppid}. For the other sizes its \

@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::{Fault, Operation};
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
@@ -22,8 +22,6 @@ pub struct Munmap;
 static ABOUT: About = About {
     id: "memory.munmap",
     title: "unmapping memory",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "munmap of private anonymous memory: of 16 untouched mappings in a row, or of one whose \
             every page was written",
     not_timed: "mapping, and making the pages resident, which is done before",

@@ -1,7 +1,7 @@
 //! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
 //! fetched too.
 
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Record, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
 use super::latency::ladder;
@@ -16,8 +16,6 @@ pub struct TlbMiss;
 static ABOUT: About = About {
     id: "memory.latency.tlb_miss",
     title: "miss of a translation buffer",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "nothing: it is memory.latency by random order at the largest set by small pages, less \
             the same by huge ones, for each process, with the median and interval over processes",
     not_timed: "misses of the first translation buffer that the second one answers: the set has \

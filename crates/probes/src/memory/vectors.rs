@@ -67,13 +67,33 @@ impl Op {
     }
 }
 
+/// Vectors in one turn of a loop.
+const VECTORS: usize = 8;
+
+/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are. A read is
+/// proved by its sums; the others return the bytes that they walked over in all passes.
+struct Kernels {
+    // SAFETY: a type; each caller says why it may call.
+    read: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
+    read_far: unsafe fn(*const u8, usize, u64, *mut u64),
+    // SAFETY: a type; each caller says why it may call.
+    write: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
+    // SAFETY: a type; each caller says why it may call.
+    write_nt: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
+    // SAFETY: a type; each caller says why it may call.
+    copy: unsafe fn(*mut u8, *const u8, usize, u64) -> u64,
+    // SAFETY: a type; each caller says why it may call.
+    triad: unsafe fn([*mut u8; 3], usize, u64, *const u64) -> u64,
+}
+
 /// One instruction set's kernels.
 pub(crate) struct Vectors {
     /// Width of a vector in bytes.
     pub(crate) bytes: usize,
     /// Its name for people.
     pub(crate) name: &'static str,
-    kernels: here::Kernels,
+    kernels: Kernels,
 }
 
 impl Vectors {
@@ -100,7 +120,7 @@ impl Vectors {
         far: bool,
     ) -> u64 {
         assert!(start.addr().is_multiple_of(ALIGNMENT) && passes > 0);
-        let whole = bytes - bytes % (here::VECTORS * self.bytes);
+        let whole = bytes - bytes % (VECTORS * self.bytes);
         let mut sums = Sums([0; 64]);
         let kernel = if far { self.kernels.read_far } else { self.kernels.read };
         if whole > 0 {
@@ -128,7 +148,7 @@ impl Vectors {
     ) -> u64 {
         let mut walked = 0;
         assert!(start.addr().is_multiple_of(ALIGNMENT) && passes > 0);
-        let whole = bytes - bytes % (here::VECTORS * self.bytes);
+        let whole = bytes - bytes % (VECTORS * self.bytes);
         let words = Line([word; 8]);
         let kernel = if stay { self.kernels.write } else { self.kernels.write_nt };
         if whole > 0 {
@@ -156,7 +176,7 @@ impl Vectors {
     ) -> u64 {
         let mut walked = 0;
         assert!((target.addr() | source.addr()).is_multiple_of(ALIGNMENT) && passes > 0);
-        let whole = bytes - bytes % (here::VECTORS * self.bytes);
+        let whole = bytes - bytes % (VECTORS * self.bytes);
         // SAFETY: as the caller vouches.
         unsafe {
             if whole > 0 {
@@ -180,7 +200,7 @@ impl Vectors {
     ) -> u64 {
         let mut walked = 0;
         assert!((a.addr() | b.addr() | c.addr()).is_multiple_of(ALIGNMENT) && passes > 0);
-        let whole = doubles - doubles % (here::VECTORS * self.bytes / size_of::<f64>());
+        let whole = doubles - doubles % (VECTORS * self.bytes / size_of::<f64>());
         let scale = Line([SCALE.to_bits(); 8]);
         // SAFETY: as the caller vouches.
         unsafe {

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use super::raw_call::system_call;
@@ -19,8 +19,6 @@ pub struct FileLock;
 static ABOUT: About = About {
     id: "os.file_lock",
     title: "file lock and unlock",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "two system calls by the bare instruction: an exclusive lock of a whole file that \
             nobody else has open, and its release",
     not_timed: "making the file; waiting for another: there is none; what a C library does around \
@@ -50,7 +48,6 @@ static ABOUT: About = About {
         meaning: "fcntl F_SETLK · fcntl F_OFD_SETLK · flock",
     }],
     needs: &["os.syscall"],
-    noise_limit: 0.05,
     ..About::BASE
 };
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::raw_call::RawCall;
 use super::syscall::tried;
@@ -19,8 +19,6 @@ pub struct FutexUncontended;
 static ABOUT: About = About {
     id: "os.futex.uncontended",
     title: "futex nobody else wants",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "op=lock_unlock: a compare-exchange that takes a free lock word and the exchange that \
             gives it back, with the two comparisons that decide that no system call is needed. \
             op=wake: one FUTEX_WAKE by the bare instruction, of a private futex on which nobody \
@@ -49,7 +47,6 @@ static ABOUT: About = About {
         meaning: "lock and unlock, no system call · FUTEX_WAKE with nobody asleep: one",
     }],
     needs: &["cpu.frequency", "os.syscall"],
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -98,9 +95,7 @@ impl Probe for FutexUncontended {
 
 fn by_two_instructions(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host).map_err(NoModel)?;
-    let missing = |name: &str| NoModel(format!("no sourced {name} for {}", row.name));
-    let constant = |name: &str| row.constant(name).ok_or_else(|| missing(name));
-    let (lock, unlock) = (constant("lock_cmpxchg_cycles")?, constant("xchg_memory_cycles")?);
+    let (lock, unlock) = (row.sourced("lock_cmpxchg_cycles")?, row.sourced("xchg_memory_cycles")?);
     let hz = earlier("cpu.frequency", &Params::none(), known)?.value;
     let hardware = (lock.value + unlock.value) * 1e9 / hz;
     let formula = "(LOCK CMPXCHG + XCHG with memory) ÷ frequency";

@@ -212,26 +212,26 @@ extern "C" fn step_over(
 }
 
 /// Goes on where [`write_to`] says.
-#[cfg(target_arch = "x86_64")]
 fn resume(context: &mut libc::ucontext_t) {
-    let registers = &mut context.uc_mcontext.gregs;
-    registers[libc::REG_RIP as usize] = registers[libc::REG_R8 as usize];
-}
-
-/// Goes on where [`write_to`] says.
-#[cfg(target_arch = "aarch64")]
-fn resume(context: &mut libc::ucontext_t) {
-    context.uc_mcontext.pc = context.uc_mcontext.regs[9];
+    let machine = &mut context.uc_mcontext;
+    #[cfg(target_arch = "x86_64")]
+    {
+        machine.gregs[libc::REG_RIP as usize] = machine.gregs[libc::REG_R8 as usize];
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        machine.pc = machine.regs[9];
+    }
 }
 
 /// Writes `times` times, and keeps in a register where to go on after a write.
 ///
 /// # Safety
 /// The page must be writable, or [`step_over`] in place for it; `times` must not be 0.
-#[cfg(target_arch = "x86_64")]
 unsafe fn write_to(page: *mut c_void, times: u64) {
     // SAFETY: the caller answers for the page.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             "lea r8, [rip + 4f]",
             ".p2align 4", "3:",
@@ -242,17 +242,7 @@ unsafe fn write_to(page: *mut c_void, times: u64) {
             page = in(reg) page,
             left = inout(reg) times => _,
             out("r8") _);
-    }
-}
-
-/// Writes `times` times, and keeps in a register where to go on after a write.
-///
-/// # Safety
-/// The page must be writable, or [`step_over`] in place for it; `times` must not be 0.
-#[cfg(target_arch = "aarch64")]
-unsafe fn write_to(page: *mut c_void, times: u64) {
-    // SAFETY: the caller answers for the page.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             "adr x9, 4f",
             ".p2align 4", "3:",

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -52,8 +52,6 @@ const REQUIRES: &str = "as many descriptors within the hard limit of RLIMIT_NOFI
 static SELECT_ABOUT: About = About {
     id: "os.select",
     title: "select on many descriptors",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "copying the set, which the call overwrites, and one pselect6, as the C library's \
             select makes it, by the bare instruction: n eventfds watched for reading, the last \
             one ready, time limit 0",
@@ -70,15 +68,12 @@ static SELECT_ABOUT: About = About {
     parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
-    noise_limit: 0.05,
     ..About::BASE
 };
 
 static POLL_ABOUT: About = About {
     id: "os.poll",
     title: "poll on many descriptors",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one poll (ppoll on aarch64, which has no other) by the bare instruction: n eventfds \
             watched for reading, the last one ready, time limit 0",
     not_timed: NOT_TIMED,
@@ -89,15 +84,12 @@ static POLL_ABOUT: About = About {
     parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
-    noise_limit: 0.05,
     ..About::BASE
 };
 
 static EPOLL_ABOUT: About = About {
     id: "os.epoll",
     title: "epoll_wait on many descriptors",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one epoll_wait (epoll_pwait on aarch64, which has no other) by the bare instruction: \
             n eventfds watched for reading, level-triggered, the last one ready, time limit 0, \
             room for 16 events",
@@ -115,7 +107,6 @@ static EPOLL_ABOUT: About = About {
     parameters: &[Parameter { name: "fds", values: "10, 100, 500", meaning: FDS }],
     needs: &["os.syscall"],
     requires: REQUIRES,
-    noise_limit: 0.05,
     ..About::BASE
 };
 

@@ -7,7 +7,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::child::{Child, refused};
 use super::program::{EXIT_STATUS, Program, Strings};
@@ -61,8 +61,6 @@ const SMALL: &str = "what the starter has in memory does not matter, since it is
 static BARE: About = About {
     id: "os.process.vfork_exec",
     title: "vfork and exec of a program",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "a bare vfork (clone with CLONE_VM and CLONE_VFORK) whose child calls execve at once, \
             of a tiny program of our own, which ends at once; no C library in between",
     not_timed: NOT_TIMED,
@@ -80,13 +78,12 @@ static BARE: About = About {
                 AM62x Linux 12.01 Performance Guide)",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static SPAWNED: About = About {
     id: "os.process.spawn",
     title: "posix_spawn of a program",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "the C library's posix_spawn without attributes or file actions, of the same tiny \
             program as os.process.vfork_exec starts",
     not_timed: NOT_TIMED,
@@ -105,16 +102,14 @@ static SPAWNED: About = About {
     parameters: PARTS,
     needs: &["os.process.vfork_exec", "os.syscall", "os.signal.install"],
     requires: "memory that may be executed (vm.memfd_noexec below 2) and a /proc",
-    published: "",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static SHELLED: About = About {
     id: "os.process.shell",
     title: "a program through /bin/sh -c",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "/bin/sh -c PROGRAM, the shell started as os.process.vfork_exec starts a program: its \
             loading with its dynamic libraries, its start-up, and its own starting of our program, \
             in its own place or by a fork, as the shell does it; part=total with the shell's end",
@@ -140,6 +135,7 @@ static SHELLED: About = About {
     published: "44.3 ms (lmbench's manual, lat_proc(8), 1994)",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 const SH: &CStr = c"/bin/sh";

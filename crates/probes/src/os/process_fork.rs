@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::child::{fork, refused};
 use crate::buffer::{Buffer, Page};
@@ -19,8 +19,6 @@ pub struct ProcessFork;
 static ABOUT: About = About {
     id: "os.process.fork",
     title: "forking a process",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "part=fork: the C library's fork until it returns in the parent. part=total: until the \
             child, which does nothing but _exit, has been reaped by wait4",
     not_timed: "making the memory resident, which is done before; copying pages on write: neither \
@@ -62,6 +60,7 @@ static ABOUT: About = About {
     published: "1.325 ms ± 80 % (2016, i5-5257U)",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 const MIB: u64 = 1 << 20;

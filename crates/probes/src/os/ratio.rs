@@ -2,7 +2,7 @@
 //! which change less from machine to machine than its times do.
 
 use fathom_analysis::statistics;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Record, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction, Record, Unit};
 
 use fathom_metric::order::earlier;
 use fathom_metric::{About, Derived, Estimate, Known, Parameter};
@@ -14,7 +14,6 @@ static ABOUT: About = About {
     id: "os.ratio",
     title: "in system calls",
     unit: Unit::Ratio,
-    better: Better::Lower,
     timed: "nothing: os.process.fork{part=fork, rss_bytes=1 MiB}, or os.switch.process of no set, \
             ÷ os.syscall{call=getppid}, headline by headline, with the interval of a bootstrap \
             over the processes of both",
@@ -37,10 +36,10 @@ static ABOUT: About = About {
         meaning: "what is counted in system calls",
     }],
     needs: &["os.syscall", "os.process.fork", "os.switch.process"],
-    requires: "",
     published: "fork 200, switch 6.5 (as published for a course's machine)",
     expects: Counters::TURNS,
     noise_limit: 0.15,
+    ..About::BASE
 };
 
 const MIB: i64 = 1 << 20;

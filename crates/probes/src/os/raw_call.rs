@@ -14,30 +14,18 @@ use std::arch::asm;
 ///
 /// # Safety
 /// The arguments must be what the call expects: pointers to live memory of the right size.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes rax, rcx and r11, and the memory the caller answers for.
+    // SAFETY: the kernel changes rax, rcx and r11, on aarch64 x0, and the memory the caller answers
+    // for.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!("syscall", inlateout("rax") number => result,
             in("rdi") arguments[0], in("rsi") arguments[1],
             in("rdx") arguments[2], in("r10") arguments[3],
             out("rcx") _, out("r11") _, options(nostack));
-    }
-    result
-}
-
-/// One system call with up to four arguments; a negative result is an errno.
-///
-/// # Safety
-/// The arguments must be what the call expects: pointers to live memory of the right size.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-pub(crate) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
-    let result: isize;
-    // SAFETY: the kernel changes x0, and the memory the caller answers for.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!("svc 0", in("x8") number, inlateout("x0") arguments[0] => result,
             in("x1") arguments[1], in("x2") arguments[2], in("x3") arguments[3],
             options(nostack));
@@ -49,31 +37,19 @@ pub(crate) unsafe fn system_call(number: i64, arguments: [usize; 4]) -> isize {
 ///
 /// # Safety
 /// The arguments must be what the call expects: pointers to live memory of the right size.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn system_call_of_six(number: i64, arguments: [usize; 6]) -> isize {
     let result: isize;
-    // SAFETY: the kernel changes rax, rcx and r11, and the memory the caller answers for.
+    // SAFETY: the kernel changes rax, rcx and r11, on aarch64 x0, and the memory the caller answers
+    // for.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!("syscall", inlateout("rax") number => result,
             in("rdi") arguments[0], in("rsi") arguments[1],
             in("rdx") arguments[2], in("r10") arguments[3],
             in("r8") arguments[4], in("r9") arguments[5],
             out("rcx") _, out("r11") _, options(nostack));
-    }
-    result
-}
-
-/// One system call with six arguments; a negative result is an errno.
-///
-/// # Safety
-/// The arguments must be what the call expects: pointers to live memory of the right size.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-pub(super) unsafe fn system_call_of_six(number: i64, arguments: [usize; 6]) -> isize {
-    let result: isize;
-    // SAFETY: the kernel changes x0, and the memory the caller answers for.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!("svc 0", in("x8") number, inlateout("x0") arguments[0] => result,
             in("x1") arguments[1], in("x2") arguments[2], in("x3") arguments[3],
             in("x4") arguments[4], in("x5") arguments[5], options(nostack));
@@ -136,12 +112,12 @@ impl RawCall {
         }
     }
 
-    #[cfg(target_arch = "x86_64")]
     fn repeat_called(&self, iterations: u64) -> u64 {
         let mut matched = 0_u64;
-        // SAFETY: the kernel keeps all registers but rax, rcx and r11; whoever made this value
-        // answered for the arguments; the procedure returns to its caller.
+        // SAFETY: the kernel keeps all registers but rax, rcx and r11, on aarch64 all but x0;
+        // whoever made this value answered for the arguments; the procedure returns to its caller.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
             asm!(
                 "jmp 3f",
                 ".p2align 4", "2:", "syscall", "ret",
@@ -160,71 +136,7 @@ impl RawCall {
                 in("rdi") self.arguments[0], in("rsi") self.arguments[1],
                 in("rdx") self.arguments[2], in("r10") self.arguments[3],
                 out("rax") _, out("rcx") _, out("r11") _);
-        }
-        matched
-    }
-
-    #[cfg(target_arch = "x86_64")]
-    fn repeat_inline(&self, iterations: u64) -> u64 {
-        let mut matched = 0_u64;
-        // SAFETY: as above.
-        unsafe {
-            asm!(
-                ".p2align 4", "3:",
-                "mov rax, {number}",
-                "syscall",
-                "sub rax, {expected}",
-                "cmp rax, 1",
-                "adc {matched}, 0",
-                "dec {left}",
-                "jnz 3b",
-                number = in(reg) self.number,
-                expected = in(reg) self.expected,
-                matched = inout(reg) matched,
-                left = inout(reg) iterations => _,
-                in("rdi") self.arguments[0], in("rsi") self.arguments[1],
-                in("rdx") self.arguments[2], in("r10") self.arguments[3],
-                out("rax") _, out("rcx") _, out("r11") _, options(nostack));
-        }
-        matched
-    }
-
-    /// Closing fails unless opening worked, so only its result is compared.
-    #[cfg(target_arch = "x86_64")]
-    fn repeat_pair(&self, iterations: u64) -> u64 {
-        let mut matched = 0_u64;
-        // SAFETY: as above; the descriptor that is closed is the one just opened.
-        unsafe {
-            asm!(
-                ".p2align 4", "3:",
-                "mov rax, {number}",
-                "mov rdi, {first}",
-                "syscall",
-                "mov rdi, rax",
-                "mov eax, {close}",
-                "syscall",
-                "cmp rax, 1",
-                "adc {matched}, 0",
-                "dec {left}",
-                "jnz 3b",
-                number = in(reg) self.number,
-                first = in(reg) self.arguments[0],
-                close = const libc::SYS_close,
-                matched = inout(reg) matched,
-                left = inout(reg) iterations => _,
-                in("rsi") self.arguments[1], in("rdx") self.arguments[2],
-                in("r10") self.arguments[3],
-                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
-        }
-        matched
-    }
-
-    #[cfg(target_arch = "aarch64")]
-    fn repeat_called(&self, iterations: u64) -> u64 {
-        let mut matched = 0_u64;
-        // SAFETY: the kernel keeps all registers but x0; whoever made this value answered for the
-        // arguments.
-        unsafe {
+            #[cfg(target_arch = "aarch64")]
             asm!(
                 "b 3f",
                 ".p2align 4", "2:", "svc 0", "ret",
@@ -246,11 +158,28 @@ impl RawCall {
         matched
     }
 
-    #[cfg(target_arch = "aarch64")]
     fn repeat_inline(&self, iterations: u64) -> u64 {
         let mut matched = 0_u64;
         // SAFETY: as above.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            asm!(
+                ".p2align 4", "3:",
+                "mov rax, {number}",
+                "syscall",
+                "sub rax, {expected}",
+                "cmp rax, 1",
+                "adc {matched}, 0",
+                "dec {left}",
+                "jnz 3b",
+                number = in(reg) self.number,
+                expected = in(reg) self.expected,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("rdi") self.arguments[0], in("rsi") self.arguments[1],
+                in("rdx") self.arguments[2], in("r10") self.arguments[3],
+                out("rax") _, out("rcx") _, out("r11") _, options(nostack));
+            #[cfg(target_arch = "aarch64")]
             asm!(
                 ".p2align 4", "2:",
                 "mov x0, {first}",
@@ -271,11 +200,32 @@ impl RawCall {
     }
 
     /// Closing fails unless opening worked, so only its result is compared.
-    #[cfg(target_arch = "aarch64")]
     fn repeat_pair(&self, iterations: u64) -> u64 {
         let mut matched = 0_u64;
         // SAFETY: as above; the descriptor that is closed is the one just opened.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
+            asm!(
+                ".p2align 4", "3:",
+                "mov rax, {number}",
+                "mov rdi, {first}",
+                "syscall",
+                "mov rdi, rax",
+                "mov eax, {close}",
+                "syscall",
+                "cmp rax, 1",
+                "adc {matched}, 0",
+                "dec {left}",
+                "jnz 3b",
+                number = in(reg) self.number,
+                first = in(reg) self.arguments[0],
+                close = const libc::SYS_close,
+                matched = inout(reg) matched,
+                left = inout(reg) iterations => _,
+                in("rsi") self.arguments[1], in("rdx") self.arguments[2],
+                in("r10") self.arguments[3],
+                out("rdi") _, out("rax") _, out("rcx") _, out("r11") _, options(nostack));
+            #[cfg(target_arch = "aarch64")]
             asm!(
                 ".p2align 4", "3:",
                 "mov x8, {number}",

@@ -3,7 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use rustix::net::SocketType;
 
 use super::link::{Link, pipe, posix, socket, sysv};
@@ -52,8 +52,6 @@ const PREEMPTED: &str = "a sleeper that is woken may run at once, in place of it
 static PIPE: About = About {
     id: "os.pipe.rtt",
     title: "round trip by pipes",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: TIMED,
     not_timed: NOT_TIMED,
     model: "a value: what os.switch.process leaves and what it takes away, 2 × \
@@ -85,8 +83,6 @@ static PIPE: About = About {
 static FIFO: About = About {
     id: "os.fifo.rtt",
     title: "round trip by FIFOs",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: TIMED,
     not_timed: BARE_ONLY,
     model: "a value: os.pipe.rtt{calls=bare}, since a FIFO that is open is a pipe",
@@ -111,8 +107,6 @@ static FIFO: About = About {
 static UNIX: About = About {
     id: "os.unix.rtt",
     title: "round trip by Unix sockets",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: TIMED,
     not_timed: BARE_ONLY,
     model: "an order: a socket allocates and frees a buffer for each message, where a pipe keeps \
@@ -145,8 +139,6 @@ static UNIX: About = About {
 static SEMAPHORE: About = About {
     id: "os.semaphore.rtt",
     title: "round trip by semaphores",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "posting another process's semaphore and waiting for one's own, which it posts in turn, \
             both on the worker's CPU: two posts, two waits, two switches. A round trip, not half \
             of one. kind=sysv by the bare system calls, kind=posix by the C library",
@@ -179,9 +171,9 @@ static SEMAPHORE: About = About {
     }],
     needs: &["os.syscall", "os.switch.process"],
     requires: "System V IPC for kind=sysv",
-    published: "",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 impl Probe for RoundTrip {

@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::handler::{Guarded, Handler, KernelAction, runs};
 use super::raw_call::RawCall;
@@ -18,8 +18,6 @@ pub struct SignalDeliver;
 static INSTALL: About = About {
     id: "os.signal.install",
     title: "installing a signal handler",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one rt_sigaction by the bare instruction: the handler that is in place already is \
             installed again, for a signal that is not pending",
     not_timed: "what a C library does around it: it copies the action into the kernel's form and \
@@ -34,15 +32,12 @@ static INSTALL: About = About {
         "a handler that ignores a pending signal makes the kernel flush it: here none is pending",
     ],
     needs: &["os.syscall"],
-    noise_limit: 0.05,
     ..About::BASE
 };
 
 static DELIVER: About = About {
     id: "os.signal.deliver",
     title: "signal to oneself, and back",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "by=kill: a tgkill of the own thread by the bare instruction, the handler, which only \
             counts, and its return by rt_sigreturn. by=fault: a write to a page that may only be \
             read, until the handler has stepped over it and the program goes on behind the write",
@@ -75,7 +70,6 @@ static DELIVER: About = About {
         meaning: "SIGUSR1 sent to the own thread · SIGSEGV for a write to a read-only page",
     }],
     needs: &["os.syscall"],
-    noise_limit: 0.05,
     ..About::BASE
 };
 

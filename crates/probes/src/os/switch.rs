@@ -3,7 +3,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::ping_pong::{Kind, Pair};
 use super::turns::{self, Part};
@@ -52,8 +52,6 @@ const SETS: &[Parameter] = &[Parameter {
 static THREAD: About = About {
     id: "os.switch.thread",
     title: "switch between threads",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: TIMED,
     not_timed: NOT_TIMED,
     model: "an order: waking a sleeper, choosing the next, and changing registers and stacks, \
@@ -64,17 +62,15 @@ static THREAD: About = About {
     pitfalls: PITFALLS,
     parameters: SETS,
     needs: &["os.syscall"],
-    requires: "",
     published: "1.20 µs (2016, i5-5257U)",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 static PROCESS: About = About {
     id: "os.switch.process",
     title: "switch between processes",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: TIMED,
     not_timed: NOT_TIMED,
     model: "an order: what a switch between threads does, and the change of address space with the \
@@ -84,10 +80,10 @@ static PROCESS: About = About {
     pitfalls: PITFALLS,
     parameters: SETS,
     needs: &["os.switch.thread"],
-    requires: "",
     published: "3.87 µs (2016, i5-5257U)",
     expects: Counters::TURNS,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 /// Sizes of the sets, the one that others are held against first.

@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
@@ -15,8 +15,6 @@ pub struct SwitchRing;
 static ABOUT: About = About {
     id: "os.switch.ring",
     title: "hop in a ring of processes",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "a byte's way round a ring of processes on one CPU, joined by pipes, less the same \
             calls and touches through one pipe to oneself, divided by the number of processes: the \
             hop from one to the next. At each turn a process reads and writes every cache line of \

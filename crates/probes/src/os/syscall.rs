@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 use rustix::fs::{Mode, OFlags};
 
 use super::raw_call::{RawCall, system_call};
@@ -20,8 +20,6 @@ pub struct Syscall;
 static ABOUT: About = About {
     id: "os.syscall",
     title: "system call",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one system call by the bare instruction: entry into the kernel, the call's own work on \
             cached data, and return; for open_close the pair of both calls; for getppid_called \
             also the procedure around the instruction",
@@ -60,7 +58,6 @@ static ABOUT: About = About {
                   /dev/null",
     }],
     needs: &["cpu.call"],
-    noise_limit: 0.05,
     ..About::BASE
 };
 

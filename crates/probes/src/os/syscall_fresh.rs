@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use super::child::{Child, bare_fork, leave, refused};
@@ -19,8 +19,6 @@ pub struct SyscallFresh;
 static ABOUT: About = About {
     id: "os.syscall.fresh",
     title: "first system call of a process",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one getppid by the bare instruction, as the first thing a newly forked process does \
             (the classic protocol), between two stamps taken in that process",
     not_timed: "the fork itself; handing the stamps over, through shared memory after the second; \

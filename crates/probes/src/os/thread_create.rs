@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::child::refused;
 use fathom_metric::order::Order;
@@ -35,8 +35,6 @@ const ONE_CPU: &str = "creator and thread share one CPU: no migration and no idl
 static CREATE: About = About {
     id: "os.thread.create",
     title: "creating a thread",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "pthread_create with default attributes until it returns in the creator",
     not_timed: "the thread's own work, an addition by which it is seen to have run, and joining \
                 it, which is done before the next; mapping a stack, which warm creations are \
@@ -58,8 +56,6 @@ static CREATE: About = About {
 static CREATE_JOIN: About = About {
     id: "os.thread.create_join",
     title: "creating and joining a thread",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "pthread_create with default attributes, the thread's life of one addition, and \
             pthread_join until it returns in the creator: with two switches on one CPU",
     not_timed: "mapping a stack, which warm creations are spared",

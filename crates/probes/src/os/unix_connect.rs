@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::child::refused;
 use super::raw_call::system_call;
@@ -19,8 +19,6 @@ pub struct UnixConnect;
 static ABOUT: About = About {
     id: "os.unix.connect",
     title: "connection of Unix sockets",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "socket, connect to a listening stream socket of the same process, accept, and the \
             closing of both ends: five system calls by the bare instruction",
     not_timed: "a server of its own: connect does not wait for accept, so both sides are made by \

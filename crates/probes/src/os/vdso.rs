@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::child::{fork, refused};
 use super::raw_call::system_call;
@@ -23,8 +23,6 @@ pub struct ClockGettime;
 static ABOUT: About = About {
     id: "os.vdso.clock_gettime",
     title: "asking for the time (vDSO)",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one clock_gettime of the C library, as a program calls it: the procedure, the vDSO's \
             code behind it, the counter it reads and the conversion to seconds and nanoseconds",
     not_timed: "a system call: none is made, which is checked; looking the vDSO up, which the C \
@@ -57,7 +55,6 @@ static ABOUT: About = About {
     }],
     needs: &["cpu.frequency", "cpu.call"],
     requires: "a kernel with seccomp filters, for the check",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -128,10 +125,8 @@ fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         }
     }
     let row = uarch::row_for(host).map_err(NoModel)?;
-    let missing = |name: &str| NoModel(format!("no sourced {name} for {}", row.name));
-    let constant = |name: &str| row.constant(name).ok_or_else(|| missing(name));
-    let counter = constant("rdtscp_cycles")?;
-    let conversion = constant("time_conversion_cycles")?;
+    let counter = row.sourced("rdtscp_cycles")?;
+    let conversion = row.sourced("time_conversion_cycles")?;
     let hz = earlier("cpu.frequency", &Params::none(), known)?.value;
     let call = earlier("cpu.call", &Params::one("args", 0), known)?.value;
     let hardware = (counter.value + conversion.value) * 1e9 / hz;

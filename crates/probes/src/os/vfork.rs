@@ -37,7 +37,6 @@ pub(super) fn vfork_exec(
 ///
 /// # Safety
 /// The lists must end with a null, as those of [`Strings`] do.
-#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn bare(
     path: &CStr,
@@ -48,8 +47,9 @@ unsafe fn bare(
     let made: isize;
     // SAFETY: the child runs on this stack and in this memory while the caller sleeps, but uses no
     // stack, and of the memory only `failure`; it has registers of its own. The kernel changes rax,
-    // rcx and r11.
+    // rcx and r11, on aarch64 x0.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             "syscall",
             "test rax, rax",
@@ -75,26 +75,7 @@ unsafe fn bare(
             in("rdi") FLAGS, in("rsi") 0_usize, in("rdx") 0_usize, in("r10") 0_usize,
             in("r8") 0_usize,
             out("rcx") _, out("r11") _, options(nostack));
-    }
-    made
-}
-
-/// Makes the child, which writes to `failure` what execve returned, if it did.
-///
-/// # Safety
-/// The lists must end with a null, as those of [`Strings`] do.
-#[cfg(target_arch = "aarch64")]
-#[inline(always)]
-unsafe fn bare(
-    path: &CStr,
-    arguments: &Strings,
-    environment: &Strings,
-    failure: &mut isize,
-) -> isize {
-    let made: isize;
-    // SAFETY: the child runs on this stack and in this memory while the caller sleeps, but uses no
-    // stack, and of the memory only `failure`; it has registers of its own. The kernel changes x0.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             "svc #0",
             "cbnz x0, 2f",

@@ -4,7 +4,7 @@ use std::fs;
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::link::Link;
 use super::link::futex::futexes;
@@ -21,8 +21,6 @@ pub struct Wake;
 static ABOUT: About = About {
     id: "os.wake.cross_cpu",
     title: "waking a sleeper on another CPU",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "half of a token's round trip between the worker and a process on another CPU, both of \
             which sleep while the other has it: from the end that wakes, through its system call, \
             the interrupt to the other CPU or the flag that it polls, its way out of idleness, and \
@@ -55,9 +53,9 @@ static ABOUT: About = About {
     }],
     needs: &["os.syscall"],
     requires: "two CPUs",
-    published: "",
     expects: Counters::SLEEP,
     noise_limit: 0.10,
+    ..About::BASE
 };
 
 const VIA: [&str; 2] = ["futex", "pipe"];

@@ -53,11 +53,12 @@ fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let formula = format!("≥ 64 B ÷ {LATENCY}");
     let source = "Little's law: under way = rate × time, and a stream has one line under way at \
                   least; how many a core keeps at most no source tells";
+    let origin = format!("this run: {LATENCY}");
     let claim = Prediction::at_least(value, &formula, source).within(low, high).with_quantity(
         LATENCY,
         latency.value,
         Unit::Nanoseconds,
-        &format!("this run: {LATENCY}"),
+        &origin,
     );
     Ok(claim.if_below("the reader waits for each line: a quota, or one of the two was spoilt"))
 }

@@ -6,7 +6,7 @@ pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Host, NoModel, Prediction, Unit};
+use fathom_record::{Host, NoModel, Prediction};
 
 use self::ladder::Step;
 use super::chain::{Chain, LOADS, Shape};
@@ -20,8 +20,6 @@ pub struct Latency;
 static ABOUT: About = About {
     id: "memory.latency",
     title: "load that waits for another",
-    unit: Unit::Nanoseconds,
-    better: Better::Lower,
     timed: "one load whose address is what the load before it brought: 16 of them in a row, then \
             the count of the loop, which waits for nothing",
     not_timed: "linking and warming the set, which is done before; loads that overlap, as most of \
@@ -86,7 +84,6 @@ static ABOUT: About = About {
     needs: &["cpu.frequency"],
     requires: "four times the largest set of available memory, and of the cgroup's limit; else \
                the ladder ends earlier",
-    noise_limit: 0.05,
     ..About::BASE
 };
 
@@ -166,13 +163,8 @@ fn take_step(
     if !chain.settle() {
         return Err(Fault::WrongWork("the chain is not the one cycle that was linked".to_owned()));
     }
-    sampler.run(vec![Work::Batched {
-        case: index,
-        kernel: Box::new(|iterations| chain.chase(iterations)),
-        twin: None,
-        per_iteration: LOADS as f64,
-        to_unit: |ns| ns,
-    }]);
+    let chase = |iterations| chain.chase(iterations);
+    sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);
     let (passed, detail) = buffer.check()?;
     let taken = in_words(step.memory_bytes() as u64);
     sampler.check(

@@ -20,7 +20,7 @@ macro_rules! one_pass {
 pub(in crate::memory) static ONE_PASS: Vectors = Vectors {
     bytes: 16,
     name: "one pass",
-    kernels: here::Kernels {
+    kernels: Kernels {
         read: one_pass!(read: start bytes, _, sums),
         read_far: one_pass!(read_far: start bytes, _, sums),
         write: one_pass!(write: start bytes, _, words),
@@ -52,7 +52,7 @@ fn for_each(test: impl Fn(&Vectors, usize)) {
 
 /// Bytes of whole turns of two passes.
 fn twice(width: &Vectors, size: usize) -> u64 {
-    2 * (size - size % (here::VECTORS * width.bytes)) as u64
+    2 * (size - size % (VECTORS * width.bytes)) as u64
 }
 
 #[test]

@@ -5,27 +5,7 @@
 
 use std::arch::asm;
 
-use super::Vectors;
-
-/// Vectors in one turn of a loop.
-pub(super) const VECTORS: usize = 8;
-
-/// Pointers, bytes (a multiple of a turn), passes, and where the words of a vector are. A read is
-/// proved by its sums; the others return the bytes that they walked over in all passes.
-pub(super) struct Kernels {
-    // SAFETY: a type; each caller says why it may call.
-    pub(super) read: unsafe fn(*const u8, usize, u64, *mut u64),
-    // SAFETY: a type; each caller says why it may call.
-    pub(super) read_far: unsafe fn(*const u8, usize, u64, *mut u64),
-    // SAFETY: a type; each caller says why it may call.
-    pub(super) write: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
-    // SAFETY: a type; each caller says why it may call.
-    pub(super) write_nt: unsafe fn(*mut u8, usize, u64, *const u64) -> u64,
-    // SAFETY: a type; each caller says why it may call.
-    pub(super) copy: unsafe fn(*mut u8, *const u8, usize, u64) -> u64,
-    // SAFETY: a type; each caller says why it may call.
-    pub(super) triad: unsafe fn([*mut u8; 3], usize, u64, *const u64) -> u64,
-}
+use super::{Kernels, Vectors};
 
 /// The widest first.
 pub(super) static ALL: [Vectors; 3] = [
