@@ -11,14 +11,8 @@ use std::sync::atomic::AtomicBool;
 use fathom_fileio::fast::{Fast, From, Options, fast};
 use fathom_fileio::read::{NEVER, Way};
 use fathom_fileio::{Generator, Source, Sum, residency};
-use fathom_measure::Clock;
-use fathom_measure::clock::{Source as Counter, Specification};
+use fathom_lab::clock;
 use rustix::fs::{Advice, fadvise};
-
-fn clock() -> Clock {
-    let source = Counter::MonotonicRaw;
-    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
-}
 
 fn options(stop: &AtomicBool) -> Options<'_> {
     let (way, threads, block, keep_going) = (None, None, None, false);

@@ -12,19 +12,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::read::{Fault, Outcome, ReadError, Request, Way};
 use fathom_fileio::{Generator, Source, Sum, read};
+use fathom_lab::clock;
 use fathom_lab::disk::{Disk, Faults};
 use fathom_lab::fuse::Mount;
 use fathom_lab::mounts;
-use fathom_measure::Clock;
-use fathom_measure::clock::{Source as Counter, Specification};
 
 /// Tells a test that it is the child which may be killed.
 const CHILD: &str = "FATHOM_FILEIO_CHILD";
-
-fn clock() -> Clock {
-    let source = Counter::MonotonicRaw;
-    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
-}
 
 fn tried(path: &Path, request: &Request<'_>) -> Result<Outcome, ReadError> {
     read(&Source::open(path).unwrap(), request, &clock())

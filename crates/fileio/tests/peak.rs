@@ -4,8 +4,7 @@
 
 use fathom_fileio::read::{BLOCK, BLOCK_MAX, Request, Way};
 use fathom_fileio::{Source, read};
-use fathom_measure::Clock;
-use fathom_measure::clock::{Source as Counter, Specification};
+use fathom_lab::clock;
 
 /// The most memory that this process has had, with the mapped pages of files.
 fn peak() -> u64 {
@@ -16,9 +15,6 @@ fn peak() -> u64 {
 
 #[test]
 fn a_large_file_takes_no_more_memory_than_a_small_one() {
-    let source = Counter::MonotonicRaw;
-    let raw = Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
-    let clock = Clock::from_specification(raw);
     let file = tempfile::NamedTempFile::new().unwrap();
     // Mapped holes are pages of zeroes, which count as any others.
     file.as_file().set_len(700 << 20).unwrap();
@@ -26,7 +22,7 @@ fn a_large_file_takes_no_more_memory_than_a_small_one() {
     let cases = [(Way::Pread, BLOCK, 4), (Way::Map, BLOCK, 4), (Way::Map, BLOCK_MAX, 1)];
     for (way, block, threads) in cases {
         let request = Request { block, threads, ..Request::whole(way) };
-        let outcome = read(&source, &request, &clock).unwrap();
+        let outcome = read(&source, &request, &clock()).unwrap();
         assert_eq!((outcome.sum.bytes, outcome.sum.position), (700 << 20, 0));
         assert!(peak() <= 256 << 20, "{request:?}: {} bytes", peak());
     }

@@ -9,14 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fathom_fileio::read::{BLOCK, Bypass, Change, Outcome, ReadError, Request, Way};
 use fathom_fileio::{Generator, Source, Sum, read, residency};
-use fathom_measure::Clock;
-use fathom_measure::clock::{Source as Counter, Specification};
+use fathom_lab::clock;
 use tempfile::NamedTempFile;
-
-fn clock() -> Clock {
-    let source = Counter::MonotonicRaw;
-    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
-}
 
 fn file_of(length: usize) -> (NamedTempFile, Vec<u8>) {
     let mut bytes = vec![0; length];

@@ -10,17 +10,11 @@ use fathom_fileio::read::{Request as Read, Way};
 use fathom_fileio::scratch::Scratch;
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_fileio::{Generator, Source, Sum, read, write};
+use fathom_lab::clock;
 use fathom_lab::disk::Disk;
 use fathom_lab::fuse::Mount;
 use fathom_lab::mounts;
-use fathom_measure::Clock;
-use fathom_measure::clock::{Source as Counter, Specification};
 use rustix::io::Errno;
-
-fn clock() -> Clock {
-    let source = Counter::MonotonicRaw;
-    Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 })
-}
 
 fn written(path: &Path, request: &Request<'_>) -> Result<Written, WriteError> {
     write(path, request, &clock())

@@ -1,9 +1,8 @@
 //! `fathom compare` for scripts: what fails, what is noise, and which run a name means.
 
-use std::path::PathBuf;
-
 use fathom_record::{Document, Verdict};
 
+use crate::place::{ends_with, json, says};
 use crate::{Place, is_refused, text};
 
 /// A run of one metric on ten processes around a headline, with the spread of a quiet machine; the
@@ -22,21 +21,17 @@ fn run(place: &Place, number: usize, headline: f64) -> Document {
     summary.process_spins.clear();
     summary.process_medians =
         (0..10).map(|at| headline * (1.0 + 0.001 * (f64::from(at) - 4.5))).collect();
-    document.records = document.records.into_iter().map(fathom_record::Record::sealed).collect();
     document
 }
 
 fn written(place: &Place, document: &Document) -> String {
-    let path: PathBuf = place.path().join(format!("{}.json", document.run.id));
-    std::fs::write(&path, serde_json::to_vec(document).expect("JSON")).expect("a file");
-    path.to_str().expect("a name").to_owned()
+    place.keep(&format!("{}.json", document.run.id), document)
 }
 
 /// A place with one metric whose smaller value is better.
 fn place() -> Place {
     let place = Place::new();
-    let output = place.run(&["run", "--quick", "--only", "cpu.clock.read"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    place.said("run --quick --only cpu.clock.read");
     place
 }
 
@@ -64,18 +59,13 @@ fn a_gate_that_cannot_close_says_so() {
         let mut document = run(&place, number, headline);
         let summary = document.records[0].summary.as_mut().expect("a summary");
         summary.process_medians.truncate(5);
-        document.records =
-            document.records.into_iter().map(fathom_record::Record::sealed).collect();
         written(&place, &document)
     };
     let (before, after) = (few(1, 100.0), few(2, 1000.0));
     let output = place.run(&["compare", &before, &after, "--fail-on", "5%"]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(
-        said.contains("1 of 1 cases cannot be decided, 1 of which look worse by more than 5"),
-        "{said}"
-    );
+    ends_with(&output, 3);
+    let why = "1 of 1 cases cannot be decided, 1 of which look worse by more than 5";
+    says(&text(&output.stderr), &[why]);
 }
 
 /// One case that is decided does not open a gate for another that looks worse and is not.
@@ -106,7 +96,7 @@ fn a_change_that_runs_show_without_any_is_none() {
     let names = [written(&place, &before), written(&place, &after)];
     let compared = || {
         let output = keeper.run(&["compare", &names[0], &names[1], "--fail-on", "1%", "--json"]);
-        let comparison: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let comparison: serde_json::Value = json(&output);
         (output.status.code(), comparison["rows"][0].clone())
     };
     let (status, row) = compared();
@@ -114,9 +104,7 @@ fn a_change_that_runs_show_without_any_is_none() {
     // Runs of this host that go up and down by 6 % while nothing changes.
     for number in 0..8 {
         let like = run(&place, 10 + number, if number % 2 == 0 { 100.0 } else { 106.0 });
-        let path = written(&place, &like);
-        let output = keeper.run(&["import", &path]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        keeper.said(&format!("import {}", written(&place, &like)));
     }
     let (status, row) = compared();
     assert_eq!((status, row["word"].as_str()), (Some(0), Some("within_noise")), "{row}");

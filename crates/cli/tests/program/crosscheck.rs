@@ -1,15 +1,16 @@
 //! `fathom crosscheck` with programs that are not there, talk rubbish, hang, or do their work.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output};
 
 use fathom_record::{CrossOutcome, Crosscheck, State};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::endings::eventually;
+use crate::children::{eventually, piped, send};
 use crate::group::skipped;
-use crate::{Place, is_refused, text};
+use crate::place::{ends_with, fits_schema, json, left, text_of};
+use crate::{Place, text};
 
 /// What a child's environment holds, so that it is found again.
 const MARK: &str = "CROSSCHECK_TEST";
@@ -39,22 +40,15 @@ fn files(place: &Place) -> PathBuf {
     folder
 }
 
-fn left(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    entries.map(|entry| entry.expect("an entry").path()).collect()
-}
-
 fn document(output: &Output) -> Crosscheck {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
-    })
+    json(output)
 }
 
 #[test]
 fn a_program_that_is_not_installed_is_one_line_with_its_package() {
     let place = Place::new();
     let folder = files(&place);
-    let words = ["--folder", folder.to_str().expect("UTF-8")];
+    let words = ["--folder", text_of(&folder)];
     let output = fathom(&place, &[], &words).output().expect("it starts");
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
@@ -130,15 +124,14 @@ fn a_program_that_hangs_is_killed_when_its_time_is_over() {
 /// Starts a crosscheck, waits until something is so, and stops it as a person does.
 fn stopped(mut command: Command, mark: &str, what: &str, is_so: impl Fn() -> bool) -> Output {
     let (name, value) = mark.split_once('=').expect("both");
-    command.env(name, value).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("it starts");
+    command.env(name, value);
+    let child = piped(command);
     // Generous: the data of a slow disk is written first.
     let is_so = std::panic::AssertUnwindSafe(is_so);
     let came = std::panic::catch_unwind(move || {
         (0..6).any(|_| std::panic::catch_unwind(|| eventually("", &*is_so)).is_ok())
     });
-    let pid = Pid::from_raw(child.id() as i32).expect("a process");
-    kill_process(pid, Signal::INT).expect("it is there");
+    send(&child, Signal::INT);
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(came.ok(), Some(true), "{what}: {}", text(&output.stdout));
     output
@@ -151,22 +144,22 @@ fn ctrl_c_leaves_no_process_and_no_file_whoever_is_at_work() {
     let started = place.path().join("started");
     let hang = format!("echo 1 > {}; /bin/sleep 1000", started.display());
     let script = format!("case \"$1\" in --version) echo 1.2;; *) {hang};; esac");
-    let words = ["xxhsum", "--json", "--folder", folder.to_str().expect("UTF-8"), "--allow-memory"];
+    let words = ["xxhsum", "--json", "--folder", text_of(&folder), "--allow-memory"];
     let command = fathom(&place, &[("xxhsum", &script)], &words);
     let mark = format!("{MARK}={}-theirs", std::process::id());
     let output = stopped(command, &mark, "it never began", || started.exists());
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    ends_with(&output, 130);
     let document = document(&output);
     assert!(document.interrupted && document.rows[0].outcome == CrossOutcome::Interrupted);
     assert_eq!(fathom_lab::processes::left_after(&mark, 10), Vec::<u32>::new());
     assert!(left(&folder).is_empty(), "{:?}", left(&folder));
 
     // Our own side has a folder of its own beside that of the crosscheck.
-    let words = ["fio", "--json", "--folder", folder.to_str().expect("UTF-8"), "--allow-memory"];
+    let words = ["fio", "--json", "--folder", text_of(&folder), "--allow-memory"];
     let command = fathom(&place, &[("fio", "echo fio-1.2")], &words);
     let mark = format!("{MARK}={}-ours", std::process::id());
     let output = stopped(command, &mark, "no run", || left(&folder).len() == 2);
-    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    ends_with(&output, 130);
     assert_eq!(fathom_lab::processes::left_after(&mark, 10), Vec::<u32>::new());
     assert!(left(&folder).is_empty(), "{:?}", left(&folder));
 }
@@ -201,14 +194,8 @@ fn a_document_has_every_turn_and_fits_its_schema() {
     assert_eq!(told.rows[1].outcome, CrossOutcome::Missing);
     assert!(!place.store().exists(), "nothing of it is kept");
 
-    let schema = include_str!("../../../../docs/crosscheck.schema.json");
-    let schema = serde_json::from_str(schema).expect("a schema");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let errors: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
     let broken = serde_json::json!({"schema": 1, "rows": [{"peer": 7}]});
-    assert!(!validator.is_valid(&broken), "a schema that everything fits is none");
+    fits_schema(&output, include_str!("../../../../docs/crosscheck.schema.json"), &broken);
 }
 
 #[test]
@@ -218,17 +205,9 @@ fn a_real_program_writes_the_same_file_and_nothing_stays() {
         return skipped("dd is missing; install with: sudo apt-get install coreutils");
     }
     let folder = files(&place);
-    let words = [
-        "crosscheck",
-        "file.write.throughput{file_bytes=128MiB}",
-        "--pairs",
-        "2",
-        "--json",
-        "--allow-memory",
-        "--folder",
-        folder.to_str().expect("UTF-8"),
-    ];
-    let output = place.run(&words);
+    let written = "file.write.throughput{file_bytes=128MiB}";
+    let line = format!("crosscheck {written} --pairs 2 --json --allow-memory --folder");
+    let output = place.ask(&format!("{line} {}", folder.display()));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let announced = text(&output.stderr);
     assert!(announced.contains("384 MiB once") && announced.contains("about "), "{announced}");
@@ -246,13 +225,11 @@ fn a_real_program_writes_the_same_file_and_nothing_stays() {
 #[test]
 fn words_that_name_nothing_are_refused_with_the_nearest() {
     let place = Place::new();
-    let refused = |words: &[&str], parts: &[&str]| {
-        is_refused(&place.run(&[&["crosscheck"], words].concat()), parts);
-    };
-    refused(&["sysbnch"], &["`sysbnch`", "did you mean `sysbench`", "crosscheck --list"]);
-    refused(&["memry"], &["did you mean `memory`"]);
-    refused(&["os.syscall{call=stat}"], &["no such case", "{call=getppid_called}"]);
-    refused(&["--pairs", "0"], &["--pairs"]);
-    refused(&["--cpu", "9999", "perf"], &["--cpu 9999", "may use CPU"]);
-    refused(&["dd", "--folder", "/proc"], &["proc keeps no files"]);
+    let table = "sysbnch | `sysbnch` | did you mean `sysbench` | crosscheck --list
+        memry | did you mean `memory`
+        os.syscall{call=stat} | no such case | {call=getppid_called}
+        --pairs 0 | --pairs
+        --cpu 9999 perf | --cpu 9999 | may use CPU
+        dd --folder /proc | proc keeps no files";
+    place.refuses("crosscheck", table);
 }

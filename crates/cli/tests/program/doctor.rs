@@ -5,18 +5,19 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use fathom_record::{Diagnosis, Finding, Severity};
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::Resource;
 
-use crate::group::{Group, skipped};
-use crate::{Place, is_refused, text};
+use crate::group::{group, skipped};
+use crate::limits::{at_most, under};
+use crate::place::{fits_schema, json, left, says};
+use crate::{Place, text};
 
 fn diagnosis(output: &Output) -> Diagnosis {
     assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("a diagnosis")
+    json(output)
 }
 
 fn finding(output: &Output, id: &str) -> Finding {
@@ -26,15 +27,7 @@ fn finding(output: &Output, id: &str) -> Finding {
 
 /// The program under a limit of its own.
 fn limited(place: &Place, resource: Resource, most: u64) -> Output {
-    let mut command = place.fathom(&["doctor", "--json"]);
-    // SAFETY: between fork and exec only a system call is made.
-    unsafe {
-        command.pre_exec(move || {
-            let limit = Rlimit { current: Some(most), maximum: Some(most) };
-            Ok(setrlimit(resource, limit)?)
-        });
-    }
-    command.output().expect("it starts")
+    under(place.asked("doctor --json"), at_most(resource, most))
 }
 
 #[test]
@@ -52,14 +45,8 @@ fn the_exit_status_is_that_of_the_weightiest_finding_and_the_json_fits_its_schem
     assert_eq!(told.findings.len(), fathom_analysis::diagnosis::rules().count());
     assert!(told.condition.look.is_some_and(|look| look.length_ns >= 200e6));
     assert!(told.clock.facts.is_some() && !told.host.kernel.is_empty());
-    let schema = include_str!("../../../../docs/doctor.schema.json");
-    let schema = serde_json::from_str(schema).expect("a schema");
-    let document = serde_json::from_slice(&output.stdout).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors: Vec<String> = validator.iter_errors(&document).map(|e| e.to_string()).collect();
-    assert!(errors.is_empty(), "{errors:?}");
     let broken = serde_json::json!({"schema": 1, "findings": [{"id": 7}]});
-    assert!(!validator.is_valid(&broken), "a schema that everything fits is none");
+    fits_schema(&output, include_str!("../../../../docs/doctor.schema.json"), &broken);
 }
 
 #[test]
@@ -84,24 +71,22 @@ fn the_text_fits_its_terminal_and_ends_with_what_to_do_next() {
 fn nothing_is_made_or_changed() {
     let place = Place::new();
     let _ = place.run(&["doctor"]);
-    assert_eq!(std::fs::read_dir(place.path()).expect("a folder").count(), 0);
-    let below = place.path().join("a/b/fathom.db");
-    let output = place.run(&["doctor", "--json", "--store", below.to_str().expect("a path")]);
+    assert!(left(place.path()).is_empty());
+    let output = place.ask(&format!("doctor --json --store {}", place.name("a/b/fathom.db")));
     assert_eq!(finding(&output, "store").severity, Severity::Good);
-    assert_eq!(std::fs::read_dir(place.path()).expect("a folder").count(), 0);
+    assert!(left(place.path()).is_empty());
 }
 
 #[test]
 fn a_store_that_cannot_be_written_is_a_warning() {
     let place = Place::new();
     std::fs::write(place.path().join("file"), "not a folder").expect("a file");
-    let store = place.path().join("file/fathom.db");
-    let name = store.to_str().expect("a path");
-    let output = place.run(&["doctor", "--json", "--store", name]);
+    let name = place.name("file/fathom.db");
+    let output = place.run(&["doctor", "--json", "--store", &name]);
     assert!(matches!(output.status.code(), Some(3 | 4)));
     let found = finding(&output, "store");
     assert_eq!(found.severity, Severity::Warning);
-    assert!(found.found.contains(name), "{found:?}");
+    assert!(found.found.contains(&name), "{found:?}");
     let precious = "somebody's text ".repeat(100);
     std::fs::write(place.store(), &precious).expect("a file");
     let output = place.run(&["doctor", "--json"]);
@@ -187,30 +172,22 @@ fn a_counter_that_was_refused_is_said_with_what_stands_in_for_it() {
 #[test]
 fn a_mistake_is_refused_and_help_has_the_statuses() {
     let place = Place::new();
-    is_refused(&place.run(&["doctor", "--jsn"]), &["--jsn", "--json"]);
-    is_refused(&place.run(&["doctor", "cpu"]), &["cpu"]);
-    let help = text(&place.run(&["doctor", "--help"]).stdout);
-    for part in ["Examples:", "fathom doctor --all", "Exit status: 0", "3 a warning", "4 something"]
-    {
-        assert!(help.contains(part), "`{part}` is missing: {help}");
-    }
+    place.refuses("doctor", "--jsn | --jsn | --json\n cpu | cpu");
+    let statuses = ["Exit status: 0", "3 a warning", "4 something"];
+    let parts = [&["Examples:", "fathom doctor --all"], &statuses[..]].concat();
+    says(&text(&place.ask("doctor --help").stdout), &parts);
 }
 
 #[test]
 fn a_quota_is_severe_or_a_warning_by_its_figure_which_is_told() {
     let place = Place::new();
-    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
     for (name, quota_us, severity, figure) in [
         ("low", 40_000, Severity::Severe, "0.40 CPU"),
         ("high", 80_000, Severity::Warning, "0.80 CPU"),
     ] {
         let quota = [("cpu.cfs_period_us", 100_000), ("cpu.cfs_quota_us", quota_us)];
-        let group = match Group::new("cpu", name, &quota) {
-            Ok(group) => group,
-            Err(reason) => return skipped(&reason),
-        };
-        let mut inside = group.enter(program, &["doctor", "--json"]);
-        let output = inside.env("FATHOM_STORE", place.store()).output().expect("it starts");
+        let Some(group) = group("cpu", name, &quota) else { return };
+        let output = place.ask_within(&group, "doctor --json");
         let found = finding(&output, "cgroup-cpu-quota");
         assert_eq!(found.severity, severity, "{found:?}");
         assert!(found.found.contains(figure), "{found:?}");

@@ -5,20 +5,16 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_fileio::{Generator, Sum};
+use fathom_fileio::Sum;
 use fathom_record::{Document, State};
 
+use crate::place::{ends_with, generated, json, says, text_of};
 use crate::{Place, is_refused, text};
 
 fn write(path: &Path, seed: u64, length: usize) -> Sum {
-    let mut bytes = vec![0; length];
-    Generator::new(seed).fill(0, &mut bytes);
+    let bytes = generated(seed, length);
     fs::write(path, &bytes).expect("a file");
     Sum::of(&bytes)
-}
-
-fn name(path: &Path) -> &str {
-    path.to_str().expect("a name in UTF-8")
 }
 
 #[test]
@@ -26,20 +22,19 @@ fn a_file_has_the_sums_that_reading_it_gives_by_every_path() {
     let place = Place::new();
     let path = place.path().join("data");
     let sum = write(&path, 3, 5_000_003);
-    let ways: [&[&str]; 5] = [
-        &[],
-        &["--path", "pread"],
-        &["--path", "mmap", "--threads", "3"],
-        &["--path", "direct"],
-        &["--path", "pread", "--block", "1000", "--repeat", "3"],
-    ];
-    for more in ways {
-        let output = place.run(&[&["file", "fast", name(&path), "--json"], more].concat());
-        if more.contains(&"direct") && output.status.code() == Some(2) {
+    for more in [
+        "",
+        "--path pread",
+        "--path mmap --threads 3",
+        "--path direct",
+        "--path pread --block 1000 --repeat 3",
+    ] {
+        let output = place.ask(&format!("file fast {} --json {more}", path.display()));
+        if more.contains("direct") && output.status.code() == Some(2) {
             crate::group::skipped(text(&output.stderr).trim());
             continue;
         }
-        let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+        let document: Document = json(&output);
         let record = &document.records[0];
         assert_eq!(record.metric.as_str(), "file.fast");
         assert_eq!(record.checks["XOR-32"], format!("{:08x}", sum.xor), "{more:?}");
@@ -57,12 +52,10 @@ fn a_folder_gives_a_line_for_each_file_and_leaves_out_what_is_none() {
     for number in 0..40_u64 {
         let deep = if number % 2 == 0 { "" } else { "deep/" };
         let path = folder.join(format!("{deep}{number:02}"));
-        sums.push((name(&path).to_owned(), write(&path, number, 1000 * number as usize)));
+        sums.push((text_of(&path).to_owned(), write(&path, number, 1000 * number as usize)));
     }
     rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("fifo"), 0o600.into()).expect("a fifo");
-    let output = place.run(&["file", "fast", name(&folder)]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said} {}", text(&output.stderr));
+    let said = place.said(&format!("file fast {}", folder.display()));
     for (path, sum) in &sums {
         let line = said.lines().find(|line| line.ends_with(path.as_str())).expect("a line");
         let start = format!("{:08x} {:016x}", sum.xor, sum.position);
@@ -71,9 +64,8 @@ fn a_folder_gives_a_line_for_each_file_and_leaves_out_what_is_none() {
     assert!(said.contains("40 read") && said.contains("no regular file"), "{said}");
     let total: u64 = sums.iter().map(|(_, sum)| sum.bytes).sum();
     assert!(said.contains(&format!("{total} bytes")), "{said}");
-    let pattern = format!("{}/*2", name(&folder));
-    let said = text(&place.run(&["file", "fast", &pattern]).stdout);
-    assert!(said.contains("4 read"), "{said}");
+    let pattern = place.ask(&format!("file fast {}/*2", folder.display()));
+    says(&text(&pattern.stdout), &["4 read"]);
 }
 
 #[test]
@@ -81,8 +73,7 @@ fn an_empty_file_has_no_number_and_a_known_sum() {
     let place = Place::new();
     let path = place.path().join("empty");
     write(&path, 1, 0);
-    let output = place.run(&["file", "fast", name(&path), "--json"]);
-    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let document: Document = json(&place.run(&["file", "fast", text_of(&path), "--json"]));
     assert_eq!(document.records[0].verdict.state, State::Unavailable);
     assert_eq!(document.records[0].checks["XOR-32"], "00000000");
 }
@@ -92,10 +83,10 @@ fn the_share_of_the_ceiling_is_told_or_how_to_get_one() {
     let place = Place::new();
     let path = place.path().join("data");
     write(&path, 1, 1 << 20);
-    let said = text(&place.run(&["file", "fast", name(&path)]).stdout);
-    assert!(said.contains("fathom run memory.bandwidth"), "{said}");
-    let said = text(&place.run(&["file", "fast", name(&path), "--ceiling", "50GB"]).stdout);
-    assert!(said.contains("% of") && said.contains("--ceiling"), "{said}");
+    let fast = format!("file fast {}", path.display());
+    says(&text(&place.ask(&fast).stdout), &["fathom run memory.bandwidth"]);
+    let share = place.ask(&format!("{fast} --ceiling 50GB"));
+    says(&text(&share.stdout), &["% of", "--ceiling"]);
 }
 
 #[test]
@@ -103,7 +94,7 @@ fn holes_and_devices_without_an_end_are_told() {
     let place = Place::new();
     let path = place.path().join("holes");
     fs::File::create(&path).expect("a file").set_len(64 << 20).expect("a length");
-    let said = text(&place.run(&["file", "fast", name(&path)]).stdout);
+    let said = text(&place.run(&["file", "fast", text_of(&path)]).stdout);
     assert!(said.contains("only 0 % of a file is data") && said.contains("noisy"), "{said}");
     assert!(!said.contains("from the device by"), "{said}");
     is_refused(&place.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
@@ -114,8 +105,7 @@ fn a_file_that_changes_between_passes_is_told() {
     let place = Place::new();
     let path = place.path().join("data");
     write(&path, 1, 64 << 20);
-    let arguments = ["file", "fast", name(&path), "--repeat", "40", "--json"];
-    let mut command = place.fathom(&arguments);
+    let mut command = place.asked(&format!("file fast {} --repeat 40 --json", path.display()));
     let file = fs::File::options().write(true).open(&path).expect("it is there");
     let has_ended = AtomicBool::new(false);
     let output = std::thread::scope(|scope| {
@@ -130,7 +120,7 @@ fn a_file_that_changes_between_passes_is_told() {
         has_ended.store(true, Ordering::Relaxed);
         output.expect("it starts")
     });
-    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let document: Document = json(&output);
     let record = &document.records[0];
     assert_eq!(record.verdict.state, State::Noisy);
     let told = |text: &str| record.verdict.reasons.iter().any(|one| one.text.contains(text));
@@ -140,20 +130,17 @@ fn a_file_that_changes_between_passes_is_told() {
 #[test]
 fn mistakes_are_one_line_with_what_helps() {
     let place = Place::new();
-    let folder = place.path().join("nothing");
-    fs::create_dir(&folder).expect("a folder");
-    let folder = name(&folder);
-    let cases: [(&[&str], &[&str]); 6] = [
-        (&["missing"], &["missing", "No such file"]),
-        (&["*.missing"], &["no file has a name like"]),
-        (&[folder], &["no regular file in"]),
-        (&[], &["FILE"]),
-        (&["/dev/null", "--path", "fast"], &["pread", "mmap", "direct"]),
-        (&["/dev/null", "--threads", "0"], &["1..=1024"]),
-    ];
-    for (arguments, parts) in cases {
-        is_refused(&place.run(&[&["file", "fast"], arguments].concat()), parts);
-    }
+    fs::create_dir(place.file("nothing")).expect("a folder");
+    let table = format!(
+        "missing | missing | No such file
+        *.missing | no file has a name like
+        {} | no regular file in
+        | FILE
+        /dev/null --path fast | pread | mmap | direct
+        /dev/null --threads 0 | 1..=1024",
+        place.name("nothing")
+    );
+    place.refuses("file fast", &table);
 }
 
 #[test]
@@ -162,10 +149,9 @@ fn one_file_that_cannot_be_read_ends_it_unless_told_to_go_on() {
     let good = place.path().join("good");
     let sum = write(&good, 1, 1000);
     let bad = "/proc/self/mem";
-    let output = place.run(&["file", "fast", name(&good), bad, "missing", "--keep-going"]);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(1), "{said} {}", text(&output.stderr));
-    assert!(said.contains(&format!("{:08x}", sum.xor)), "{said}");
-    assert!(said.contains("not read"), "{said}");
-    assert!(text(&output.stderr).contains("missing: No such file"), "{}", text(&output.stderr));
+    let fast = format!("file fast {} {bad} missing --keep-going", good.display());
+    let output = place.ask(&fast);
+    ends_with(&output, 1);
+    says(&text(&output.stdout), &[&format!("{:08x}", sum.xor), "not read"]);
+    says(&text(&output.stderr), &["missing: No such file"]);
 }

@@ -1,14 +1,15 @@
 //! The file group of `fathom run`: where it writes, what it refuses, and that nothing stays.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 
-use fathom_record::{Cause, Document, State};
-use rustix::process::{Pid, Signal, kill_process};
+use fathom_record::{Cause, State};
+use rustix::process::Signal;
 
-use crate::endings::{children, eventually, exists};
+use crate::children::{all_end, children, eventually, piped, signal};
 use crate::forbidden::{has_number, within, without_number};
 use crate::group::skipped;
+use crate::place::{document, json, left, unwrapped};
 use crate::{Place, is_refused, text};
 
 /// A folder for files in the place, which must lie on a device.
@@ -23,28 +24,16 @@ fn folder(place: &Place) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// Arguments of a run with this folder, and more.
-fn asked<'a>(folder: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-    let folder = folder.to_str().expect("a name in UTF-8");
-    [&["run", "--only", "--folder", folder], more].concat()
-}
-
-fn left(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    entries.map(|entry| entry.expect("an entry").path()).collect()
-}
-
-fn document(stdout: &[u8]) -> Document {
-    serde_json::from_slice(stdout).expect("a document")
+/// The line of a run with this folder, and more.
+fn asked(folder: &Path, more: &str) -> String {
+    format!("run --only --folder {} {more}", folder.display())
 }
 
 #[test]
 fn every_metric_of_files_has_a_number_and_the_folder_is_as_it_was() {
     let place = Place::new();
     let Some(folder) = folder(&place) else { return };
-    let output = place.run(&asked(&folder, &["file", "--quick", "--json"]));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let document = document(&output.stdout);
+    let document = document(&place.ask(&asked(&folder, "file --quick --json")));
     let refused = |text: &str| text.contains("direct") || text.contains("larger than what is free");
     for record in without_number(&document) {
         let text = &record.verdict.reasons[0].text;
@@ -66,13 +55,12 @@ fn every_metric_of_files_has_a_number_and_the_folder_is_as_it_was() {
 fn it_says_beforehand_where_it_writes_and_how_much() {
     let place = Place::new();
     let Some(folder) = folder(&place) else { return };
-    let output = place.run(&asked(&folder, &["file.delete", "--quick"]));
     // A long name is broken over lines.
-    let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = unwrapped(&place.ask(&asked(&folder, "file.delete --quick")));
     let at = said.find("Files are written to").expect("an announcement");
     assert!(at < said.find("file.delete file deletion").expect("a row"), "{said}");
     assert!(said.contains("1.250 MiB at a time"), "{said}");
-    let none = place.run(&["run", "--only", "--quick", "cpu.clock.resolution"]);
+    let none = place.ask("run --only --quick cpu.clock.resolution");
     assert!(!text(&none.stdout).contains("Files"), "{}", text(&none.stdout));
 }
 
@@ -85,18 +73,14 @@ fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
         return skipped("/dev/shm is not in memory here");
     }
     let wanted = ["file.call{call=read1}", "file.read.latency{state=cold,file_bytes=4K}"];
-    let refused = place.run(&asked(memory, &[wanted[0]]));
-    is_refused(
-        &refused,
-        &["/dev/shm", "tmpfs keeps files in memory", "--folder", "--allow-memory"],
-    );
+    let refused = place.ask(&asked(memory, wanted[0]));
+    let why = "tmpfs keeps files in memory";
+    is_refused(&refused, &["/dev/shm", why, "--folder", "--allow-memory"]);
     let by_environment = place.fathom(&["run", wanted[0]]).env("FATHOM_FOLDER", memory).output();
     is_refused(&by_environment.expect("it starts"), &["/dev/shm", "--folder"]);
     is_refused(&place.run(&["run", "--allow-memory", wanted[0]]), &["--folder"]);
-    let more = [wanted[0], wanted[1], "--allow-memory", "--quick", "--json"];
-    let output = place.run(&asked(memory, &more));
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let document = document(&output.stdout);
+    let more = format!("{} --allow-memory --quick --json", wanted.join(" "));
+    let document = document(&place.ask(&asked(memory, &more)));
     assert!(has_number(&document, wanted[0]));
     let cold = document.records.last().expect("a record");
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
@@ -107,8 +91,8 @@ fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
 fn a_folder_that_is_not_there_is_refused() {
     let place = Place::new();
     let nowhere = place.path().join("nowhere");
-    is_refused(&place.run(&asked(&nowhere, &["file.call"])), &["nowhere", "No such file"]);
-    is_refused(&place.run(&asked(&place.store(), &["file.call"])), &["fathom.db"]);
+    is_refused(&place.ask(&asked(&nowhere, "file.call")), &["nowhere", "No such file"]);
+    is_refused(&place.ask(&asked(&place.store(), "file.call")), &["fathom.db"]);
 }
 
 #[test]
@@ -117,10 +101,9 @@ fn a_disk_without_room_is_not_filled() {
     let folder = place.path().join("files");
     std::fs::create_dir(&folder).expect("a folder");
     let mount = format!("mount -t tmpfs -o size=8m none {}", folder.display());
-    let more =
-        ["file.read.latency{state=warm,file_bytes=64M}", "--allow-memory", "--quick", "--json"];
-    let Some(output) = within(&place, &mount, &asked(&folder, &more)) else { return };
-    let document = document(&output.stdout);
+    let more = "file.read.latency{state=warm,file_bytes=64M} --allow-memory --quick --json";
+    let Some(output) = within(&place, &mount, &asked(&folder, more)) else { return };
+    let document: fathom_record::Document = json(&output);
     for record in &document.records {
         let reason = &record.verdict.reasons[0];
         assert_eq!((record.verdict.state, reason.cause), (State::Unavailable, Cause::Missing));
@@ -133,14 +116,7 @@ fn a_disk_without_room_is_not_filled() {
 
 /// A run that makes and syncs small files for a long time.
 fn long_run(place: &Place, folder: &Path) -> Child {
-    let mut command = place.fathom(&asked(folder, &["file.create", "--thorough", "--json"]));
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
-}
-
-fn kill(pid: u32) {
-    let pid = Pid::from_raw(pid as i32).expect("a process");
-    // One that has just ended cannot be killed.
-    let _ = kill_process(pid, Signal::KILL);
+    piped(place.asked(&asked(folder, "file.create --thorough --json")))
 }
 
 /// The files in a run's own folder.
@@ -155,9 +131,10 @@ fn a_killed_worker_leaves_no_file() {
     let Some(folder) = folder(&place) else { return };
     let child = long_run(&place, &folder);
     eventually("no worker makes files", || files_under_way(&folder) > 0);
-    children(child.id()).into_iter().for_each(kill);
-    let output = child.wait_with_output().expect("it ends");
-    let document = document(&output.stdout);
+    for worker in children(child.id()) {
+        signal(worker, Signal::KILL);
+    }
+    let document: fathom_record::Document = json(&child.wait_with_output().expect("it ends"));
     let killed = |reason: &fathom_record::Reason| reason.cause == Cause::Crashed;
     assert!(document.records.iter().any(|one| one.verdict.reasons.iter().any(killed)));
     assert!(left(&folder).is_empty(), "{:?}", left(&folder));
@@ -176,11 +153,10 @@ fn what_a_killed_run_leaves_the_next_one_takes_away() {
             && !children(child.id()).is_empty()
     });
     let workers = children(child.id());
-    kill(child.id());
+    signal(child.id(), Signal::KILL);
     child.wait().expect("it was killed");
-    eventually("a worker is left", || !workers.iter().any(|worker| exists(*worker)));
+    all_end(&workers);
     assert_eq!(left(&folder).len(), 2, "the letter, and the folder of the run");
-    let next = place.run(&asked(&folder, &["file.delete{bytes=0}", "--quick"]));
-    assert!(next.status.success(), "{}", text(&next.stderr));
+    place.said(&asked(&folder, "file.delete{bytes=0} --quick"));
     assert_eq!(left(&folder), [folder.join("letter")]);
 }

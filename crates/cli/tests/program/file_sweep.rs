@@ -1,70 +1,30 @@
 //! `fathom file size`, `sweep` and `cache`: what they print and keep, what they refuse, and that
 //! nothing is left of their files, however they end.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::io::Write;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 
 use fathom_record::{Document, Record, RunState, State};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::children::{is_interrupted, piped, signalled, started};
 use crate::forbidden::within;
 use crate::group::skipped;
+use crate::place::{Folder, ends_with, json, median, of_metric, says, unwrapped};
 use crate::{Place, is_refused, text};
-
-/// A folder that lies on a device, for temporary files.
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/var/tmp").expect("a folder")
-}
-
-fn name(path: &Path) -> &str {
-    path.to_str().expect("a plain name")
-}
-
-fn is_empty(folder: &Path) -> bool {
-    std::fs::read_dir(folder).expect("a folder").next().is_none()
-}
-
-/// A file of so many bytes, none of them alike.
-fn file(folder: &Path, called: &str, bytes: u64) -> PathBuf {
-    let path = folder.join(called);
-    let content: Vec<u8> =
-        (0..bytes).map(|at| (at.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
-    std::fs::write(&path, content).expect("a file");
-    path
-}
-
-/// What was printed, without its breaks of lines.
-fn unwrapped(output: &Output) -> String {
-    text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn document(output: &Output) -> Document {
-    serde_json::from_slice(&output.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
-}
-
-fn of_metric<'d>(document: &'d Document, metric: &str) -> Vec<&'d Record> {
-    document.records.iter().filter(|record| record.metric.as_str() == metric).collect()
-}
 
 fn reads(document: &Document) -> Vec<&Record> {
     of_metric(document, "file.read.throughput")
 }
 
-fn median(record: &Record) -> f64 {
-    record.summary.as_ref().expect("a summary").median
-}
-
 #[test]
 fn a_size_is_found_recorded_and_held_against_what_was_foretold() {
-    let (place, folder) = (Place::new(), folder());
-    let arguments = ["file", "size", "--block", "256", "--between", "20ms..400ms", "--json"];
-    let mut command = place.fathom(&arguments);
-    let output = command.args(["--folder", name(folder.path())]).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document = document(&output);
+    let (place, folder) = (Place::new(), Folder::new());
+    let size = "file size --block 256 --between 20ms..400ms --json";
+    let output = place.ask(&format!("{size} --folder {}", folder.name()));
+    ends_with(&output, 0);
+    let document = json(&output);
     let [found] = of_metric(&document, "file.reasonable_size")[..] else {
         panic!("{:?}", document.records)
     };
@@ -77,14 +37,14 @@ fn a_size_is_found_recorded_and_held_against_what_was_foretold() {
     let wanted = median(calibration) * (0.02 * 0.4_f64).sqrt();
     assert!((prediction.value.expect("a value") / wanted - 1.0).abs() < 1e-9, "{prediction:?}");
     assert!(found.checks["tried"].contains("iB/s"), "{:?}", found.checks);
-    assert!(is_empty(folder.path()));
+    assert!(folder.is_empty());
     let history = place.run(&["history", "file.reasonable_size"]);
     assert!(text(&history.stdout).contains("file.reasonable_size"), "{}", text(&history.stderr));
 }
 
 #[test]
 fn on_a_terminal_much_is_written_only_after_a_yes() {
-    let (place, folder) = (Place::new(), folder());
+    let (place, folder) = (Place::new(), Folder::new());
     let asked = |answer: &str, more: &str| {
         let size = "file size --block 64K --max 2GiB --between 1ms..1000s";
         let line = format!("{} {size} {more}", env!("CARGO_BIN_EXE_fathom"));
@@ -111,72 +71,44 @@ fn on_a_terminal_much_is_written_only_after_a_yes() {
 
 #[test]
 fn that_no_size_fits_is_an_answer_with_its_figures() {
-    let (place, folder) = (Place::new(), folder());
-    let arguments = ["file", "size", "--block", "64K", "--max", "300K", "--between", "5s..15s"];
-    let mut command = place.fathom(&arguments);
-    let output = command.args(["--folder", name(folder.path())]).output().expect("it starts");
+    let (place, folder) = (Place::new(), Folder::new());
+    let size = "file size --block 64K --max 300K --between 5s..15s --folder";
+    let output = place.ask(&format!("{size} {}", folder.name()));
     let said = unwrapped(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
-    for part in ["writes 300 KiB at most", "no size fits: 256 KiB, what --max allows", "would need"]
-    {
-        assert!(said.contains(part), "`{part}` is missing: {said}");
-    }
+    ends_with(&output, 3);
+    let why = "no size fits: 256 KiB, what --max allows";
+    says(&said, &["writes 300 KiB at most", why, "would need"]);
     let document = place.latest();
     let [none] = of_metric(&document, "file.reasonable_size")[..] else { panic!("{said}") };
     assert_eq!(none.verdict.state, State::Unavailable);
     // Even a block takes too long.
-    let slow = ["file", "size", "--block", "64M", "--between", "1ms..2ms", "--max", "64M"];
-    let output = place.run(&slow);
-    let said = unwrapped(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
-    assert!(said.contains("even one block of 64 MiB"), "{said}");
+    let output = place.ask("file size --block 64M --between 1ms..2ms --max 64M");
+    ends_with(&output, 3);
+    says(&unwrapped(&output), &["even one block of 64 MiB"]);
 }
 
 #[test]
 fn the_file_that_is_found_may_be_kept_and_replaces_none() {
-    let (place, folder) = (Place::new(), folder());
-    let run = || {
-        let arguments =
-            ["file", "size", "--block", "4K", "--between", "1ms..10s", "--keep", "kept"];
-        place
-            .fathom(&arguments)
-            .args(["--folder", name(folder.path())])
-            .output()
-            .expect("it starts")
-    };
-    let output = run();
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let (place, folder) = (Place::new(), Folder::new());
+    let size = "file size --block 4K --between 1ms..10s --keep kept --folder";
+    let run = || place.ask(&format!("{size} {}", folder.name()));
+    ends_with(&run(), 0);
     let kept = std::fs::metadata(folder.path().join("kept")).expect("the file").len();
     let document = place.latest();
     assert_eq!(kept as f64, median(of_metric(&document, "file.reasonable_size")[0]));
     is_refused(&run(), &["kept exists"]);
-    let elsewhere = place.run(&["file", "size", "--block", "4K", "--keep", "a/b"]);
-    is_refused(&elsewhere, &["--keep a/b", "--folder"]);
+    place.refuses("file size --block 4K", "--keep a/b | --keep a/b | --folder");
 }
 
 #[test]
 fn a_sweep_reads_each_point_in_its_state_and_keeps_all_of_them() {
-    let (place, folder) = (Place::new(), folder());
-    let path = file(folder.path(), "data", 3_000_000);
-    let output = place.run(&[
-        "file",
-        "sweep",
-        name(&path),
-        "--blocks",
-        "512,4K,64K,8M",
-        "--threads",
-        "1,2",
-        "--state",
-        "warm,cold",
-        "--each",
-        "10ms",
-        "--passes",
-        "6",
-        "--json",
-        "--samples",
-    ]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document = document(&output);
+    let (place, folder) = (Place::new(), Folder::new());
+    let path = folder.file("data", 3_000_000);
+    let points = "--blocks 512,4K,64K,8M --threads 1,2 --state warm,cold";
+    let sweep = format!("file sweep {path} {points} --each 10ms --passes 6 --json --samples");
+    let output = place.ask(&sweep);
+    ends_with(&output, 0);
+    let document = json(&output);
     let reads = reads(&document);
     assert_eq!(reads.len(), 4 * 2 * 2, "blocks, threads and states");
     for record in &reads {
@@ -202,49 +134,31 @@ fn a_sweep_reads_each_point_in_its_state_and_keeps_all_of_them() {
 
 #[test]
 fn files_of_one_size_and_temporary_files_of_many_are_all_kept() {
-    let (place, folder) = (Place::new(), folder());
-    let [a, b] = ["a", "b"].map(|called| file(folder.path(), called, 100_000));
-    let quick = ["--blocks", "4K", "--threads", "1", "--state", "warm", "--each", "1ms", "--json"];
-    let output = place.fathom(&["file", "sweep", name(&a), name(&b)]).args(quick).output();
-    let output = output.expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert_eq!(reads(&document(&output)).len(), 2);
-    let emptied = tempfile::tempdir_in("/var/tmp").expect("a folder");
-    let sizes = ["file", "sweep", "--sizes", "100K..400K", "--folder", name(emptied.path())];
-    let output = place.fathom(&sizes).args(quick).output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document = document(&output);
+    let (place, folder) = (Place::new(), Folder::new());
+    let [a, b] = ["a", "b"].map(|name| folder.file(name, 100_000));
+    let quick = "file sweep --blocks 4K --threads 1 --state warm --each 1ms --json";
+    let output = place.ask(&format!("{quick} {a} {b}"));
+    ends_with(&output, 0);
+    assert_eq!(reads(&json(&output)).len(), 2);
+    let emptied = Folder::new();
+    let sizes = format!("{quick} --sizes 100K..400K --folder {}", emptied.name());
+    let output = place.ask(&sizes);
+    ends_with(&output, 0);
+    let document = json(&output);
     let sizes =
         reads(&document).into_iter().map(|one| one.params.integer("file_bytes").unwrap_or(0));
     assert_eq!(sizes.collect::<Vec<i64>>(), [100 << 10, 200 << 10, 400 << 10]);
-    assert!(is_empty(emptied.path()));
+    assert!(emptied.is_empty());
 }
 
 #[test]
 fn a_sized_sweep_finds_its_file_first() {
-    let (place, folder) = (Place::new(), folder());
-    let output = place.run(&[
-        "file",
-        "sweep",
-        "--sized",
-        "--block",
-        "1000",
-        "--between",
-        "10ms..500ms",
-        "--blocks",
-        "100,4K",
-        "--state",
-        "warm",
-        "--threads",
-        "1",
-        "--each",
-        "1ms",
-        "--json",
-        "--folder",
-        name(folder.path()),
-    ]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let document = document(&output);
+    let (place, folder) = (Place::new(), Folder::new());
+    let sized = "file sweep --sized --block 1000 --between 10ms..500ms --blocks 100,4K";
+    let each = "--state warm --threads 1 --each 1ms --json --folder";
+    let output = place.ask(&format!("{sized} {each} {}", folder.name()));
+    ends_with(&output, 0);
+    let document = json(&output);
     let found = median(of_metric(&document, "file.reasonable_size")[0]) as i64;
     let of_file = |record: &&&Record| record.params.integer("file_bytes") == Some(found);
     let blocks = reads(&document);
@@ -255,24 +169,12 @@ fn a_sized_sweep_finds_its_file_first() {
 
 #[test]
 fn curves_are_tables_and_drawn_where_there_is_room() {
-    let (place, folder) = (Place::new(), folder());
-    let path = file(folder.path(), "data", 1 << 20);
+    let (place, folder) = (Place::new(), Folder::new());
+    let path = folder.file("data", 1 << 20);
+    let line = format!("file sweep {path} --blocks 512..64K --threads 1 --state warm --each 1ms");
     let sweep = |columns: &str| {
-        let arguments = [
-            "file",
-            "sweep",
-            name(&path),
-            "--blocks",
-            "512..64K",
-            "--threads",
-            "1",
-            "--state",
-            "warm",
-            "--each",
-            "1ms",
-        ];
-        let output = place.fathom(&arguments).env("COLUMNS", columns).output().expect("it starts");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let output = place.asked(&line).env("COLUMNS", columns).output().expect("it starts");
+        ends_with(&output, 0);
         text(&output.stdout)
     };
     let (narrow, wide) = (sweep("80"), sweep("120"));
@@ -280,10 +182,7 @@ fn curves_are_tables_and_drawn_where_there_is_room() {
         let is_row =
             |line: &&str| line.trim_start().split(' ').nth(1).is_some_and(|it| it.ends_with('B'));
         assert!(said.lines().filter(is_row).count() >= 6, "{said}");
-        assert!(
-            said.contains("state=warm threads=1 way=read") && said.contains("t = calls × "),
-            "{said}"
-        );
+        says(said, &["state=warm threads=1 way=read", "t = calls × "]);
     }
     assert!(!narrow.contains("both by powers of two"), "{narrow}");
     assert!(wide.contains("file.read.throughput in ") && wide.contains(" over block"), "{wide}");
@@ -291,42 +190,27 @@ fn curves_are_tables_and_drawn_where_there_is_room() {
 
 #[test]
 fn dd_is_run_on_the_same_points_and_named_with_its_package_where_it_is_not() {
-    let (place, folder) = (Place::new(), folder());
-    let path = file(folder.path(), "data", 32 << 20);
-    let arguments = [
-        "file",
-        "sweep",
-        name(&path),
-        "--blocks",
-        "4K,64K",
-        "--threads",
-        "1",
-        "--state",
-        "warm",
-        "--each",
-        "20ms",
-        "--with-dd",
-    ];
-    let output = place.run(&arguments);
+    let (place, folder) = (Place::new(), Folder::new());
+    let path = folder.file("data", 32 << 20);
+    let points = "--blocks 4K,64K --threads 1 --state warm --each 20ms";
+    let sweep = format!("file sweep {path} {points} --with-dd");
+    let output = place.ask(&sweep);
     let said = text(&output.stdout);
     assert!(said.contains("ours ÷ dd"), "{said}{}", text(&output.stderr));
     let row = said.lines().find(|line| line.trim_start().starts_with("64 KiB")).expect("a row");
     let ratio: f64 = row.split_whitespace().last().and_then(|it| it.parse().ok()).expect("a ratio");
     assert!(ratio > 0.01 && ratio < 100.0, "{row}");
-    let output = place.fathom(&arguments).env("PATH", "/nowhere").output().expect("it starts");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = place.asked(&sweep).env("PATH", "/nowhere").output().expect("it starts");
+    ends_with(&output, 0);
     assert!(text(&output.stderr).contains("coreutils"), "{}", text(&output.stderr));
     assert!(!text(&output.stdout).contains("ours ÷ dd"));
 }
 
 #[test]
 fn the_cache_is_told_by_reads_one_after_the_other_each_with_its_proof() {
-    let (place, folder) = (Place::new(), folder());
-    let path = file(folder.path(), "data", 4 << 20);
-    let arguments = ["file", "cache", name(&path), "--blocks", "4K,1M", "--rounds", "6"];
-    let output = place.run(&arguments);
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let (place, folder) = (Place::new(), Folder::new());
+    let path = folder.file("data", 4 << 20);
+    let said = place.said(&format!("file cache {path} --blocks 4K,1M --rounds 6"));
     let proofs = |word: &str| said.lines().filter(|line| line.contains(word)).count();
     assert_eq!(proofs(" COLD: 0 B of 4 MiB"), 2, "{said}");
     assert_eq!(proofs(" WARM: 4 MiB of 4 MiB"), 4, "{said}");
@@ -343,33 +227,29 @@ fn the_cache_is_told_by_reads_one_after_the_other_each_with_its_proof() {
 
 #[test]
 fn what_lies_in_memory_is_never_cold() {
-    let Ok(memory) = tempfile::tempdir_in("/dev/shm") else {
-        return skipped("there is no /dev/shm");
-    };
-    let path = file(memory.path(), "data", 100_000);
+    let Some(memory) = Folder::in_memory() else { return };
+    let path = memory.file("data", 100_000);
     let place = Place::new();
-    let output = place.run(&["file", "cache", name(&path), "--blocks", "4K", "--json"]);
-    let document = document(&output);
+    let document = json(&place.ask(&format!("file cache {path} --blocks 4K --json")));
     let cold = reads(&document)[0];
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
     assert!(cold.verdict.reasons[0].text.contains("on no device"), "{:?}", cold.verdict);
-    let mut sweep = place.fathom(&["file", "sweep", name(&path), "--state", "cold"]);
-    let output = sweep.args(["--blocks", "4K", "--threads", "1", "--each", "1ms"]).output();
-    let said = text(&output.expect("it starts").stdout);
-    assert!(said.contains("invalid") && said.contains("asked for cold"), "{said}");
+    let sweep = format!("file sweep {path} --state cold --blocks 4K --threads 1 --each 1ms");
+    let said = text(&place.ask(&sweep).stdout);
+    says(&said, &["invalid", "asked for cold"]);
     assert!(!said.contains("iB/s"), "a number all the same: {said}");
 }
 
 #[test]
 fn a_file_that_no_memory_holds_is_not_warmed() {
-    let (place, folder) = (Place::new(), folder());
+    let (place, folder) = (Place::new(), Folder::new());
     let path = folder.path().join("large");
     let large = std::fs::File::create(&path).expect("a file");
     if large.set_len(1 << 43).is_err() {
         return skipped("no file of 8 TiB can be had here");
     }
-    let sweep = ["file", "sweep", name(&path), "--state", "warm", "--blocks", "64K"];
-    let mut child = place.fathom(&sweep).stderr(Stdio::piped()).spawn().expect("it starts");
+    let sweep = format!("file sweep {}/large --state warm --blocks 64K", folder.name());
+    let mut child = piped(place.asked(&sweep));
     // To read it all would take the better part of an hour.
     let status = fathom_lab::processes::ended_within(&mut child, 30).expect("it ends at once");
     let output = child.wait_with_output().expect("it has ended");
@@ -380,51 +260,47 @@ fn a_file_that_no_memory_holds_is_not_warmed() {
 
 #[test]
 fn what_cannot_be_is_refused_in_one_line() {
-    let (place, folder) = (Place::new(), folder());
-    let empty = file(folder.path(), "empty", 0);
-    let data = file(folder.path(), "data", 1000);
-    let (data, empty, here) = (name(&data), name(&empty), name(folder.path()));
-    let gone = format!("{here}/gone");
-    for (arguments, parts) in [
-        (vec!["sweep", gone.as_str()], vec!["gone", "No such file"]),
-        (vec!["sweep", here], vec!["a directory has no bytes"]),
-        (vec!["sweep", empty], vec!["is empty"]),
-        (vec!["sweep", "/dev/zero"], vec!["/dev/zero", "no end"]),
-        (vec!["sweep", data, "--blocks", "4K..1K"], vec!["`4K..1K` is no range"]),
-        (vec!["sweep", data, "--blocks", "4K,,8K"], vec!["no size"]),
-        (vec!["sweep", data, "--blocks", "0,4K"], vec!["a block of 0 bytes"]),
-        (vec!["sweep", data, "--blocks", "2GiB"], vec!["too large"]),
-        (vec!["sweep", data, "--state", "wram"], vec!["wram", "warm"]),
-        (vec!["sweep", data, "--threads", "0"], vec!["0 is not in 1..=1024"]),
-        (vec!["sweep", data, "--sizes", "1M"], vec!["cannot be used with"]),
-        (vec!["sweep", "--sizes", "0,1M"], vec!["a file of 0 bytes"]),
-        (vec!["sweep", "--sizes", "1000TiB"], vec!["half of what is free", "--folder"]),
-        (vec!["sweep", "--folder", data], vec!["--folder", "it is no folder"]),
-        (vec!["sweep", "--folder", gone.as_str()], vec!["gone", "No such file"]),
-        (vec!["cache"], vec!["required"]),
-        (vec!["cache", empty], vec!["empty", "none above 0"]),
-        (vec!["cache", gone.as_str()], vec!["No such file"]),
-        (vec!["cache", here], vec!["a directory has no bytes"]),
-        (vec!["cache", data, "--rounds", "0"], vec!["0 is not in"]),
-        (vec!["size"], vec!["--block"]),
-        (vec!["size", "--block", "4K", "--between", "5s..6s"], vec!["at least twice"]),
-        (vec!["size", "--block", "4K", "--between", "0.1ms..2ms"], vec!["below 1ms"]),
-        (vec!["size", "--block", "4K", "--max", "1K"], vec!["a block of 4 KiB", "--max allows"]),
-        (vec!["size", "--block", "4K", "--state", "as-is"], vec!["as-is of a new file"]),
-    ] {
-        let output = place.fathom(&["file"]).args(&arguments).output().expect("it starts");
-        is_refused(&output, &parts);
-    }
+    let (place, folder) = (Place::new(), Folder::new());
+    let (empty, data) = (folder.file("empty", 0), folder.file("data", 1000));
+    let here = folder.name();
+    let table = format!(
+        "sweep {here}/gone | gone | No such file
+        sweep {here} | a directory has no bytes
+        sweep {empty} | is empty
+        sweep /dev/zero | /dev/zero | no end
+        sweep {data} --blocks 4K..1K | `4K..1K` is no range
+        sweep {data} --blocks 4K,,8K | no size
+        sweep {data} --blocks 0,4K | a block of 0 bytes
+        sweep {data} --blocks 2GiB | too large
+        sweep {data} --state wram | wram | warm
+        sweep {data} --threads 0 | 0 is not in 1..=1024
+        sweep {data} --sizes 1M | cannot be used with
+        sweep --sizes 0,1M | a file of 0 bytes
+        sweep --sizes 1000TiB | half of what is free | --folder
+        sweep --folder {data} | --folder | it is no folder
+        sweep --folder {here}/gone | gone | No such file
+        cache | required
+        cache {empty} | empty | none above 0
+        cache {here}/gone | No such file
+        cache {here} | a directory has no bytes
+        cache {data} --rounds 0 | 0 is not in
+        size | --block
+        size --block 4K --between 5s..6s | at least twice
+        size --block 4K --between 0.1ms..2ms | below 1ms
+        size --block 4K --max 1K | a block of 4 KiB | --max allows
+        size --block 4K --state as-is | as-is of a new file"
+    );
+    place.refuses("file", &table);
 }
 
 #[test]
 fn what_may_not_be_read_is_refused() {
     let place = Place::new();
-    let folder = folder();
-    let path = file(folder.path(), "data", 1000);
+    let folder = Folder::new();
+    let path = folder.file("data", 1000);
     let shut = std::os::unix::fs::PermissionsExt::from_mode(0o000);
     std::fs::set_permissions(&path, shut).expect("it is ours");
-    let mut command = place.fathom(&["file", "sweep", name(&path)]);
+    let mut command = place.asked(&format!("file sweep {path}"));
     if rustix::process::geteuid().is_root() {
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(folder.path(), open).expect("it is ours");
@@ -436,39 +312,18 @@ fn what_may_not_be_read_is_refused() {
     }
 }
 
-/// A command that works on a temporary file by now.
-fn begun(place: &Place, folder: &Path, arguments: &[&str]) -> Child {
-    let mut command = place.fathom(arguments);
-    command.args(["--folder", name(folder)]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let stdout = child.stdout.as_mut().expect("a pipe");
-    let mut said = String::new();
-    let mut lines = BufReader::new(stdout);
-    while !said.contains("temporary") {
-        assert_ne!(lines.read_line(&mut said).expect("text"), 0, "it ended: {said}");
-    }
-    child
-}
-
-const LONG: [&str; 12] = [
-    "file", "sweep", "--sizes", "8MiB", "--blocks", "64..64K", "--state", "cold", "--each",
-    "200ms", "--passes", "1000",
-];
-
-fn signalled(mut child: Child, signal: Signal) -> std::process::ExitStatus {
-    kill_process(Pid::from_child(&child), signal).expect("it is there");
-    fathom_lab::processes::ended_within(&mut child, 20).expect("it ends")
-}
+/// A sweep that takes minutes, but for the folder.
+const LONG: &str = "file sweep --sizes 8MiB --blocks 64..64K --state cold --each 200ms \
+    --passes 1000 --folder";
 
 #[test]
 fn ctrl_c_ends_a_sweep_keeps_what_was_read_and_leaves_no_file() {
-    let (place, folder) = (Place::new(), folder());
-    let child = begun(&place, folder.path(), &LONG);
+    let (place, folder) = (Place::new(), Folder::new());
+    let child = started(&place, &format!("{LONG} {}", folder.name()), "temporary");
     // Until some points were read; all of them take minutes.
     std::thread::sleep(std::time::Duration::from_secs(2));
-    let status = signalled(child, Signal::INT);
-    assert_eq!(status.code(), Some(130));
-    assert!(is_empty(folder.path()));
+    is_interrupted(child, Signal::INT);
+    assert!(folder.is_empty());
     let document = place.latest();
     assert_eq!(document.run.state, RunState::Interrupted);
     let kept = reads(&document);
@@ -478,56 +333,44 @@ fn ctrl_c_ends_a_sweep_keeps_what_was_read_and_leaves_no_file() {
 
 #[test]
 fn ctrl_c_ends_a_search_for_a_size_and_leaves_no_file() {
-    let (place, folder) = (Place::new(), folder());
-    let arguments = ["file", "size", "--block", "1", "--between", "100s..300s", "--folder"];
-    let mut command = place.fathom(&arguments);
-    command.arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().expect("it starts");
-    let mut said = String::new();
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe"));
-    while !said.contains("temporary") {
-        assert_ne!(lines.read_line(&mut said).expect("text"), 0, "it ended: {said}");
-    }
-    assert_eq!(signalled(child, Signal::INT).code(), Some(130));
-    assert!(is_empty(folder.path()));
+    let (place, folder) = (Place::new(), Folder::new());
+    let size = format!("file size --block 1 --between 100s..300s --folder {}", folder.name());
+    is_interrupted(started(&place, &size, "temporary"), Signal::INT);
+    assert!(folder.is_empty());
 }
 
 #[test]
 fn kill_leaves_no_file() {
-    let (place, folder) = (Place::new(), folder());
-    let child = begun(&place, folder.path(), &LONG);
+    let (place, folder) = (Place::new(), Folder::new());
+    let child = started(&place, &format!("{LONG} {}", folder.name()), "temporary");
     let status = signalled(child, Signal::KILL);
     assert_eq!(status.code(), None);
-    assert!(is_empty(folder.path()));
+    assert!(folder.is_empty());
 }
 
 #[test]
 fn a_device_that_takes_no_more_is_told_and_nothing_is_left() {
-    let (place, folder) = (Place::new(), folder());
-    let plain =
-        place.fathom(&["file", "sweep", "--sizes", "8MiB", "--folder", name(folder.path())]);
+    let (place, folder) = (Place::new(), Folder::new());
+    let plain = place.asked(&format!("file sweep --sizes 8MiB --folder {}", folder.name()));
     let mut limited = Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 4096; exec \"$@\"", "sh"]);
     limited.arg(plain.get_program()).args(plain.get_args()).env("FATHOM_STORE", place.store());
     let output = limited.output().expect("a shell");
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("write 8 MiB") && said.contains("nothing is left"), "{said}");
-    assert!(is_empty(folder.path()));
+    ends_with(&output, 1);
+    says(&text(&output.stderr), &["write 8 MiB", "nothing is left"]);
+    assert!(folder.is_empty());
 }
 
 #[test]
 fn a_small_disk_is_never_filled() {
-    let (place, folder) = (Place::new(), folder());
-    let at = name(folder.path());
+    let (place, folder) = (Place::new(), Folder::new());
+    let at = folder.name();
     let mount = format!("mount -t tmpfs -o size=16m none {at}");
-    let size = ["file", "size", "--block", "64K", "--folder", at];
-    let Some(output) = within(&place, &mount, &size) else { return };
-    let said = unwrapped(&output);
-    assert_eq!(output.status.code(), Some(3), "{said}{}", text(&output.stderr));
-    assert!(said.contains("no size fits: 8 MiB, half of what is free in"), "{said}");
-    let sweep = ["file", "sweep", "--sizes", "9MiB", "--folder", at];
-    let Some(output) = within(&place, &mount, &sweep) else { return };
+    let within = |line: &str| within(&place, &mount, &format!("{line} --folder {at}"));
+    let Some(output) = within("file size --block 64K") else { return };
+    ends_with(&output, 3);
+    says(&unwrapped(&output), &["no size fits: 8 MiB, half of what is free in"]);
+    let Some(output) = within("file sweep --sizes 9MiB") else { return };
     is_refused(&output, &["a file of 9 MiB", "half of what is free", "8 MiB"]);
 }
 
@@ -535,6 +378,6 @@ fn a_small_disk_is_never_filled() {
 fn where_all_usual_folders_lie_in_memory_one_must_be_named() {
     let place = Place::new();
     let mounts = "mount -t tmpfs none /var/tmp && cd /var/tmp";
-    let Some(output) = within(&place, mounts, &["file", "sweep"]) else { return };
+    let Some(output) = within(&place, mounts, "file sweep") else { return };
     is_refused(&output, &["/var/tmp is tmpfs", "--folder"]);
 }

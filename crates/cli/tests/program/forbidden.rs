@@ -1,19 +1,20 @@
 //! Kernels and containers that lack or forbid something: what cannot be measured says why, and the
 //! rest is measured.
 
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 
 use fathom_record::{Document, Record, State};
 
-use crate::group::{Group, skipped};
+use crate::group::{group, skipped};
+use crate::limits::under;
+use crate::place::{document, ends_with, words};
 use crate::{Place, text};
 
 /// The whole battery of the processor and the kernel.
-const ALL: [&str; 5] = ["run", "--quick", "--json", "cpu", "os"];
+const ALL: &str = "run --quick --json cpu os";
 
 /// Runs the program in a mount namespace of its own, after `before`; none where that is forbidden.
-pub(crate) fn within(place: &Place, before: &str, arguments: &[&str]) -> Option<Output> {
+pub(crate) fn within(place: &Place, before: &str, line: &str) -> Option<Output> {
     let may = Command::new("unshare").args(["--mount", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
         skipped("a mount namespace needs root, and unshare of util-linux");
@@ -24,7 +25,7 @@ pub(crate) fn within(place: &Place, before: &str, arguments: &[&str]) -> Option<
     let program = command.get_program().to_owned();
     let mut within = Command::new("unshare");
     within.args(["--mount", "--propagation", "private", "sh", "-c", &script, "sh"]);
-    within.arg(program).args(arguments);
+    within.arg(program).args(words(line));
     for (name, value) in command.env("HOME", "/").get_envs() {
         match value {
             Some(value) => within.env(name, value),
@@ -32,11 +33,6 @@ pub(crate) fn within(place: &Place, before: &str, arguments: &[&str]) -> Option<
         };
     }
     Some(within.output().expect("unshare starts"))
-}
-
-pub(crate) fn document(output: &Output) -> Document {
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("a document")
 }
 
 /// Asserts that every record has a number or a reason for having none, and none failed; returns
@@ -65,7 +61,7 @@ pub(crate) fn has_number(document: &Document, name: &str) -> bool {
 #[test]
 fn without_proc_the_machine_is_measured_all_the_same() {
     let place = Place::new();
-    let Some(output) = within(&place, "umount -l /proc", &ALL) else { return };
+    let Some(output) = within(&place, "umount -l /proc", ALL) else { return };
     let document = document(&output);
     let missing = without_number(&document);
     for name in ["os.syscall{call=getppid}", "os.switch.process{set_bytes=0}", "cpu.frequency"] {
@@ -77,8 +73,8 @@ fn without_proc_the_machine_is_measured_all_the_same() {
 #[test]
 fn without_sys_nothing_is_missing_but_facts() {
     let place = Place::new();
-    let arguments = ["run", "--quick", "--json", "cpu", "os.syscall", "os.switch.thread"];
-    let Some(output) = within(&place, "umount -R -l /sys", &arguments) else { return };
+    let line = "run --quick --json cpu os.syscall os.switch.thread";
+    let Some(output) = within(&place, "umount -R -l /sys", line) else { return };
     assert_eq!(without_number(&document(&output)).len(), 0);
 }
 
@@ -87,16 +83,16 @@ fn what_nobody_named_and_cannot_be_written_is_not_kept_and_measured() {
     let place = Place::new();
     let before = "mount --bind -o ro / / && mount -o remount,bind,ro / && cd / && \
                   unset FATHOM_STORE XDG_DATA_HOME";
-    let Some(output) = within(&place, before, &["run", "--quick", "cpu.frequency"]) else { return };
+    let Some(output) = within(&place, before, "run --quick cpu.frequency") else { return };
     let (said, printed) = (text(&output.stderr), text(&output.stdout));
     if said.contains("mount:") {
         return skipped("the root cannot be made read-only here");
     }
-    assert_eq!(output.status.code(), Some(0), "{said}");
+    ends_with(&output, 0);
     assert!(said.contains("not kept: ") && said.contains("read-only"), "{said}");
     assert!(printed.contains("cpu.frequency") && printed.contains("This run is not kept"));
     let named = format!("{before} && export FATHOM_STORE=/store.db");
-    let Some(output) = within(&place, &named, &["run", "--quick", "cpu.frequency"]) else { return };
+    let Some(output) = within(&place, &named, "run --quick cpu.frequency") else { return };
     assert_eq!(output.status.code(), Some(2), "a store that was named must be writable");
 }
 
@@ -111,7 +107,7 @@ const CREATIONS: [(&str, libc::c_long); 6] = [
 ];
 
 /// The program under a filter by which these system calls fail with EPERM.
-fn filtered(place: &Place, forbidden: &[libc::c_long], arguments: &[&str]) -> Output {
+fn filtered(place: &Place, forbidden: &[libc::c_long], line: &str) -> Output {
     let statement =
         |code: u32, jt: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     let load_number = statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0);
@@ -125,7 +121,6 @@ fn filtered(place: &Place, forbidden: &[libc::c_long], arguments: &[&str]) -> Ou
     }
     filter.push(answer(libc::SECCOMP_RET_ALLOW));
     filter.push(answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32));
-    let mut command = place.fathom(arguments);
     let install = move || {
         let program =
             libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
@@ -137,16 +132,14 @@ fn filtered(place: &Place, forbidden: &[libc::c_long], arguments: &[&str]) -> Ou
         };
         if refused { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };
-    // SAFETY: only system calls between fork and exec.
-    unsafe { command.pre_exec(install) };
-    command.output().expect("the program starts under a filter")
+    under(place.asked(line), install)
 }
 
 #[test]
 fn calls_that_a_filter_forbids_are_unavailable_with_their_name_and_no_others() {
     let place = Place::new();
     let numbers = CREATIONS.map(|(_, number)| number);
-    let document = document(&filtered(&place, &numbers, &ALL));
+    let document = document(&filtered(&place, &numbers, ALL));
     let missing = without_number(&document);
     for record in &missing {
         let reason = &record.verdict.reasons[0].text;
@@ -165,9 +158,8 @@ fn calls_that_a_filter_forbids_are_unavailable_with_their_name_and_no_others() {
 #[test]
 fn where_a_worker_cannot_be_pinned_nothing_is_measured_and_the_reason_told() {
     let place = Place::new();
-    let arguments = ["run", "--quick", "--json", "cpu.frequency"];
-    let output = filtered(&place, &[libc::SYS_sched_setaffinity], &arguments);
-    let document = document(&output);
+    let line = "run --quick --json cpu.frequency";
+    let document = document(&filtered(&place, &[libc::SYS_sched_setaffinity], line));
     let missing = without_number(&document);
     assert_eq!(missing.len(), 1);
     let reason = &missing[0].verdict.reasons[0].text;
@@ -177,14 +169,9 @@ fn where_a_worker_cannot_be_pinned_nothing_is_measured_and_the_reason_told() {
 #[test]
 fn a_small_memory_limit_is_kept_told_and_kills_nobody() {
     let place = Place::new();
-    let group = match Group::new("memory", "memory", &[("memory.limit_in_bytes", 64 << 20)]) {
-        Ok(group) => group,
-        Err(reason) => return skipped(&reason),
-    };
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_fathom"));
-    let mut inside = group.enter(program, &ALL);
-    let output = inside.env("FATHOM_STORE", place.store()).output().expect("it starts");
-    let document = document(&output);
+    let limits = [("memory.limit_in_bytes", 64 << 20)];
+    let Some(group) = group("memory", "memory", &limits) else { return };
+    let document = document(&place.ask_within(&group, ALL));
     assert_eq!(document.host.cgroup.memory_limit_bytes, Some(64 << 20));
     let missing = without_number(&document);
     let large = missing.iter().filter(|one| one.metric.as_str() == "os.process.fork");

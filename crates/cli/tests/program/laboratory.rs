@@ -1,7 +1,6 @@
 //! What a laboratory imposes is seen: in the numbers, in their verdicts, and in what a run says of
 //! itself.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,25 +12,19 @@ use fathom_measure::{affinity, clock};
 use fathom_record::{Agreement, Cause, Document, Record, State};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
-use super::group::{Group, skipped};
+use super::group::{group, skipped};
+use super::place::{document, json, median, of_metric};
 use super::{Place, is_refused, text};
 
 /// A quick run of one metric with this imposed.
 fn imposed(metric: &str, name: &str, value: &str) -> Document {
     let place = Place::new();
     let arguments = ["run", "--quick", "--json", metric];
-    let output = place.fathom(&arguments).env(name, value).output().expect("the program starts");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("a document")
-}
-
-fn of_metric<'d>(document: &'d Document, metric: &str) -> Vec<&'d Record> {
-    document.records.iter().filter(|record| record.metric.as_str() == metric).collect()
+    document(&place.fathom(&arguments).env(name, value).output().expect("the program starts"))
 }
 
 /// The median of a case over that of the undisturbed loop, so that a slow machine cancels out.
 fn relative(document: &Document) -> f64 {
-    let median = |record: &Record| record.summary.as_ref().expect("a summary").median;
     let frequency = of_metric(document, "cpu.frequency")[0];
     of_metric(document, "cpu.call").iter().map(|record| median(record)).sum::<f64>()
         * median(frequency)
@@ -67,11 +60,9 @@ fn a_hidden_spin_is_measured_told_and_makes_predictions_differ() {
 #[test]
 fn with_a_wrong_row_of_the_table_what_depends_on_it_differs() {
     let place = Place::new();
-    let json = ["run", "--quick", "--json", "cpu.loop.iteration"];
     let run = |row: &str| -> Document {
-        let output =
-            place.fathom(&json).env("FATHOM_UARCH", row).output().expect("the program starts");
-        serde_json::from_slice(&output.stdout).expect("a document")
+        let mut run = place.asked("run --quick --json cpu.loop.iteration");
+        json(&run.env("FATHOM_UARCH", row).output().expect("the program starts"))
     };
     // One of the two is wrong on any core: a counter in memory costs 5 cycles, or at most 2.
     let differing = |row: &str| {
@@ -87,9 +78,8 @@ fn with_a_wrong_row_of_the_table_what_depends_on_it_differs() {
 fn a_dose_that_cannot_be_is_refused() {
     let place = Place::new();
     for (dose, part) in [("cpu.cal=1%", "no such metric"), ("cpu.call=x", "no percentage")] {
-        let arguments = ["run", "--quick", "cpu.call"];
-        let output =
-            place.fathom(&arguments).env("FATHOM_SPIN", dose).output().expect("the program starts");
+        let mut run = place.asked("run --quick cpu.call");
+        let output = run.env("FATHOM_SPIN", dose).output().expect("the program starts");
         is_refused(&output, &["FATHOM_SPIN", dose, part]);
     }
 }
@@ -109,15 +99,9 @@ fn work_that_grows_over_a_visit_is_called_drift() {
 #[test]
 fn a_quota_is_named_with_the_time_that_it_took() {
     let limits = [("cpu.cfs_period_us", 10_000), ("cpu.cfs_quota_us", 3_000)];
-    let group = match Group::new("cpu", "lab-quota", &limits) {
-        Ok(group) => group,
-        Err(why) => return skipped(&why),
-    };
+    let Some(group) = group("cpu", "lab-quota", &limits) else { return };
     let place = Place::new();
-    let program = Path::new(env!("CARGO_BIN_EXE_fathom"));
-    let mut inside = group.enter(program, &["run", "--quick", "--json", "cpu.call"]);
-    let output = inside.env("FATHOM_STORE", place.store()).output().expect("the program starts");
-    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let document: Document = json(&place.ask_within(&group, "run --quick --json cpu.call"));
     for record in of_metric(&document, "cpu.call") {
         assert!(names(record, Cause::Throttled), "{}: {:?}", record.name(), record.verdict);
         assert!(record.disturbance.throttled_ns.is_some_and(|ns| ns > 0));
@@ -153,8 +137,8 @@ fn a_neighbour_on_the_same_cpu_is_named_with_the_time_that_it_took() {
     let place = Place::new();
     let cpu = affinity::allowed()[0];
     let _busy = Busy::on(cpu);
-    let output = place.run(&["run", "--quick", "--json", "cpu.call", "--cpu", &cpu.to_string()]);
-    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let run = format!("run --quick --json cpu.call --cpu {cpu}");
+    let document: Document = json(&place.ask(&run));
     for record in of_metric(&document, "cpu.call") {
         assert!(names(record, Cause::Contention), "{}: {:?}", record.name(), record.verdict);
         assert!(record.disturbance.run_queue_ns.is_some_and(|ns| ns > 0));
@@ -223,8 +207,7 @@ fn a_digit_that_changed_in_the_store_is_noticed_and_no_table_is_printed() {
 #[test]
 fn a_wall_clock_that_was_set_is_told_and_spoils_nothing() {
     let place = Place::new();
-    let arguments = ["run", "--quick", "--json", "cpu.call"];
-    let mut command = place.fathom(&arguments);
+    let mut command = place.asked("run --quick --json cpu.call");
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut set = Ok(());
     // Again and again, to what it is: some of it falls into the run.
@@ -238,7 +221,7 @@ fn a_wall_clock_that_was_set_is_told_and_spoils_nothing() {
     if let Err(error) = set {
         return skipped(&format!("setting the wall clock: {error}"));
     }
-    let document: Document = serde_json::from_slice(&output.stdout).expect("a document");
+    let document: Document = json(&output);
     let told = document.run.notes.iter().any(|note| note.contains("wall clock was stepped"));
     assert!(told, "{:?}", document.run.notes);
     assert_ne!(document.run.verdict.state, State::Invalid, "{:?}", document.run.verdict);

@@ -1,33 +1,29 @@
 //! The memory group where memory is short, forbidden or in other pieces: what does not fit says
 //! what it needs, what the limit is and what helps, and the rest is measured.
 
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, Output};
+use std::io::{Error, Result};
 
 use fathom_record::{Document, Record};
+use rustix::process::Resource;
 
 use crate::Place;
-use crate::forbidden::{document, has_number, within, without_number};
-use crate::group::{Group, skipped};
+use crate::forbidden::{has_number, within, without_number};
+use crate::group::group;
+use crate::limits::{at_most, one_cpu, under};
+use crate::place::document;
 
 /// A quick run of these alone, as a document.
-fn asked<'a>(metrics: &[&'a str]) -> Vec<&'a str> {
-    [&["run", "--quick", "--only", "--json"], metrics].concat()
+fn asked(metrics: &str) -> String {
+    format!("run --quick --only --json {metrics}")
 }
 
-/// A plain C function that takes numbers.
-type Limit = fn() -> libc::c_int;
-
 /// A run of some metrics in a process that was limited between fork and exec.
-fn limited(place: &Place, limit: Limit, metrics: &[&str]) -> Output {
-    let mut command: Command = place.fathom(&asked(metrics));
-    let impose = move || match limit() {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    };
-    // SAFETY: one system call between fork and exec, and no heap.
-    unsafe { command.pre_exec(impose) };
-    command.output().expect("the program starts under a limit")
+fn limited(
+    place: &Place,
+    limit: impl FnMut() -> Result<()> + Send + Sync + 'static,
+    metrics: &str,
+) -> Document {
+    document(&under(place.asked(&asked(metrics)), limit))
 }
 
 /// Why a case has no number; nothing where it has one.
@@ -46,14 +42,9 @@ fn have_numbers(document: &Document, names: &[&str]) {
 #[test]
 fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
     let place = Place::new();
-    let group = match Group::new("memory", "group", &[("memory.limit_in_bytes", 64 << 20)]) {
-        Ok(group) => group,
-        Err(reason) => return skipped(&reason),
-    };
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_fathom"));
-    let mut inside = group.enter(program, &asked(&["memory"]));
-    let output = inside.env("FATHOM_STORE", place.store()).output().expect("it starts");
-    let document = document(&output);
+    let limits = [("memory.limit_in_bytes", 64 << 20)];
+    let Some(group) = group("memory", "group", &limits) else { return };
+    let document = document(&place.ask_within(&group, &asked("memory")));
     let missing = without_number(&document);
     let large = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
     let told = ["needs 64 MiB", "cgroup's limit is 16 MiB", "raise the cgroup's limit"];
@@ -66,17 +57,20 @@ fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
 }
 
 /// Forbids huge pages to this process and its children, advice or not.
-fn forbid_huge_pages() -> libc::c_int {
+fn forbid_huge_pages() -> Result<()> {
     let (yes, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: takes plain numbers.
-    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, yes, none, none, none) }
+    match unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, yes, none, none, none) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
 }
 
 #[test]
 fn without_huge_pages_what_asks_for_them_is_unavailable_and_nothing_else() {
     let place = Place::new();
-    let metrics = ["memory.fault", "memory.latency{set_bytes=1MiB}"];
-    let document = document(&limited(&place, forbid_huge_pages, &metrics));
+    let metrics = "memory.fault memory.latency{set_bytes=1MiB}";
+    let document = limited(&place, forbid_huge_pages, metrics);
     let missing = without_number(&document);
     let huge = reason(&missing, "memory.fault{kind=huge}");
     assert!(huge.contains("huge pages"), "{huge}");
@@ -90,18 +84,12 @@ fn without_huge_pages_what_asks_for_them_is_unavailable_and_nothing_else() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// `ulimit -v` of 2 GiB.
-fn limit_address_space() -> libc::c_int {
-    let limit = libc::rlimit { rlim_cur: 2 << 30, rlim_max: 2 << 30 };
-    // SAFETY: the pointer is to a value of the type the call reads.
-    unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }
-}
-
 #[test]
 fn under_a_limit_of_address_space_large_mappings_are_unavailable_and_say_ulimit() {
     let place = Place::new();
-    let metrics = ["memory.mmap.setup", "memory.munmap", "memory.fault{kind=anonymous}"];
-    let document = document(&limited(&place, limit_address_space, &metrics));
+    let metrics = "memory.mmap.setup memory.munmap memory.fault{kind=anonymous}";
+    // `ulimit -v` of 2 GiB.
+    let document = limited(&place, at_most(Resource::As, 2 << 30), metrics);
     let missing = without_number(&document);
     for name in ["memory.mmap.setup{bytes=1073741824}", "memory.mmap.setup{bytes=268435456}"] {
         assert!(reason(&missing, name).contains("ulimit -v"), "{name}");
@@ -110,19 +98,12 @@ fn under_a_limit_of_address_space_large_mappings_are_unavailable_and_say_ulimit(
     have_numbers(&document, &["memory.munmap{bytes=67108864,touched=yes}"]);
 }
 
-/// `ulimit -l` of nothing.
-fn limit_locked_memory() -> libc::c_int {
-    let limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a value of the type the call reads.
-    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }
-}
-
 #[test]
 fn nothing_needs_locked_memory() {
     let place = Place::new();
-    let metrics =
-        ["memory.mmap.setup", "memory.fault{kind=anonymous}", "memory.latency{set_bytes=1MiB}"];
-    let document = document(&limited(&place, limit_locked_memory, &metrics));
+    let metrics = "memory.mmap.setup memory.fault{kind=anonymous} memory.latency{set_bytes=1MiB}";
+    // `ulimit -l` of nothing.
+    let document = limited(&place, at_most(Resource::Memlock, 0), metrics);
     for record in without_number(&document) {
         let text = &record.verdict.reasons[0].text;
         assert!(!text.contains("lock") && !text.contains("ulimit -l"), "{}: {text}", record.name());
@@ -130,27 +111,11 @@ fn nothing_needs_locked_memory() {
     have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.mmap.setup{bytes=4096}"]);
 }
 
-/// One CPU of those that this process may use.
-fn limit_to_one_cpu() -> libc::c_int {
-    // SAFETY: a set is plain bits, and both calls get its size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        let bytes = size_of::<libc::cpu_set_t>();
-        if libc::sched_getaffinity(0, bytes, &raw mut set) != 0 {
-            return -1;
-        }
-        let first = (0..bytes * 8).find(|cpu| libc::CPU_ISSET(*cpu, &set)).unwrap_or(0);
-        libc::CPU_ZERO(&mut set);
-        libc::CPU_SET(first, &mut set);
-        libc::sched_setaffinity(0, bytes, &raw const set)
-    }
-}
-
 #[test]
 fn on_one_cpu_what_needs_no_second_is_measured() {
     let place = Place::new();
-    let metrics = ["memory.munmap", "memory.fault", "memory.core_to_core"];
-    let document = document(&limited(&place, limit_to_one_cpu, &metrics));
+    let metrics = "memory.munmap memory.fault memory.core_to_core";
+    let document = limited(&place, one_cpu, metrics);
     let missing = without_number(&document);
     let fault = missing.iter().find(|one| one.metric.as_str() == "memory.munmap");
     assert!(fault.is_none(), "{fault:?}");
@@ -160,8 +125,8 @@ fn on_one_cpu_what_needs_no_second_is_measured() {
 #[test]
 fn without_proc_what_needs_no_memory_is_measured_and_the_rest_says_why_not() {
     let place = Place::new();
-    let metrics = ["memory.mmap.setup", "memory.munmap", "memory.fault{kind=anonymous}"];
-    let Some(output) = within(&place, "umount -l /proc", &asked(&metrics)) else { return };
+    let metrics = "memory.mmap.setup memory.munmap memory.fault{kind=anonymous}";
+    let Some(output) = within(&place, "umount -l /proc", &asked(metrics)) else { return };
     let document = document(&output);
     let missing = without_number(&document);
     have_numbers(&document, &["memory.mmap.setup{bytes=1073741824}"]);

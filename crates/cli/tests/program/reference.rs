@@ -4,6 +4,7 @@ use fathom_analysis::reference::all;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, MetricId, ParamValue, Record, Unit};
 
+use crate::place::{json, says};
 use crate::{Place, is_refused, text};
 
 #[test]
@@ -63,7 +64,7 @@ fn run(place: &Place) -> String {
         record.metric = MetricId::new(metric);
         record.verdict = fathom_record::Verdict::default();
         record.summary.as_mut().expect("a summary").median = median;
-        record.sealed()
+        record
     };
     let one = |name: &str, value: i64| fathom_record::Params::one(name, value);
     let of_memory = one("threads", 1).and("op", "read").and("level", "dram").and("page", "4K");
@@ -73,9 +74,7 @@ fn run(place: &Place) -> String {
         record("os.switch.process", one("set_bytes", 65_536), Unit::Nanoseconds, 9999.0),
         record("memory.bandwidth", of_memory, Unit::PerSecond, 1e9),
     ];
-    let path = place.path().join("run.json");
-    std::fs::write(&path, serde_json::to_vec(&document).expect("JSON")).expect("a file");
-    path.to_str().expect("a name").to_owned()
+    place.keep("run.json", &document)
 }
 
 #[test]
@@ -83,8 +82,7 @@ fn a_run_stands_beside_a_study_with_both_predictions_and_no_word_of_significance
     let place = Place::new();
     let file = run(&place);
     let words = ["compare", &file, "--reference", "2016-i5-5257u", "--json"];
-    let beside: serde_json::Value =
-        serde_json::from_slice(&place.run(&words).stdout).expect("JSON");
+    let beside: serde_json::Value = json(&place.run(&words));
     let rows = beside["rows"].as_array().expect("rows");
     let of = |metric: &str| -> Vec<&serde_json::Value> {
         rows.iter().filter(|row| row["published"]["metric"] == metric).collect()
@@ -103,9 +101,8 @@ fn a_run_stands_beside_a_study_with_both_predictions_and_no_word_of_significance
         let said = text(&command.env("COLUMNS", width).output().expect("a view").stdout);
         let widest = said.lines().map(|line| line.chars().count()).max();
         assert!(widest <= width.parse().ok(), "{widest:?} of {width}\n{said}");
-        for part in ["11.10 ns", "10.66 ns", "± 28 %", "2.500 ns", "0.235", "2 of 37 published"] {
-            assert!(said.contains(part), "`{part}` is missing:\n{said}");
-        }
+        let figures = ["11.10 ns", "10.66 ns", "± 28 %", "2.500 ns", "0.235"];
+        says(&said, &[&figures[..], &["2 of 37 published"]].concat());
         for word in ["worse", "better", "slower", "faster"] {
             assert!(!said.contains(word), "`{word}` says too much:\n{said}");
         }

@@ -28,16 +28,15 @@ fn without_a_name_of_a_study_those_there_are_are_listed() {
 mod page {
     use std::fs;
     use std::os::unix::fs::MetadataExt as _;
-    use std::path::Path;
+    use std::path::{Path, PathBuf};
     use std::process::{Command, Output};
 
     use fathom_analysis::reference::all;
-    use fathom_record::{
-        Cause, Document, MetricId, Params, Record, RunState, State, Unit, Verdict,
-    };
+    use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
     use serde_json::{Value, json};
 
     use super::{Place, is_refused, text};
+    use crate::place::left;
 
     /// What a page of these runs may take.
     const PAGE_BYTES: u64 = 1_500_000;
@@ -59,18 +58,8 @@ mod page {
         contents(&fs::read_to_string(path).expect("a page"))
     }
 
-    fn written(place: &Place, name: &str, document: &Document) -> String {
-        let mut document = document.clone();
-        document.records = document.records.into_iter().map(Record::sealed).collect();
-        let path = place.path().join(name);
-        fs::write(&path, serde_json::to_vec(&document).expect("JSON")).expect("a file");
-        path.to_str().expect("a name").to_owned()
-    }
-
-    fn names(place: &Place) -> Vec<String> {
-        let entries = fs::read_dir(place.path()).expect("a folder").flatten();
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    fn names(place: &Place) -> Vec<PathBuf> {
+        let mut names = left(place.path());
         names.sort();
         names
     }
@@ -116,7 +105,7 @@ mod page {
             record("memory.latency.l1", Params::default(), Unit::Bytes),
             record("file.call", Params::one("call", "lseek"), Unit::Nanoseconds),
         ];
-        let file = written(&place, "run.json", &document);
+        let file = place.keep("run.json", &document);
         let under = |name: &str| {
             let output = report(&place, &[&file, "--reference", name, "-o", "-"]);
             assert!(output.status.success(), "{}", text(&output.stderr));
@@ -171,7 +160,7 @@ mod page {
         let evil = "</script><img src=x onerror=alert(1)><!--\u{2028}";
         document.host.name = evil.to_owned();
         document.records[0].title = evil.to_owned();
-        let file = written(&place, "evil.json", &document);
+        let file = place.keep("evil.json", &document);
         let output = report(&place, &[&file, "-o", "-"]);
         let page = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
@@ -249,7 +238,7 @@ mod page {
         place.short_run();
         let mut other = place.latest();
         other.run.id = "0123456789abcdef".to_owned();
-        let same = written(&place, "same.json", &other);
+        let same = place.keep("same.json", &other);
         let output = report(&place, &["latest", &same]);
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
         let page = of_file(&place.path().join("report.html"));
@@ -258,7 +247,7 @@ mod page {
         for record in &mut other.records {
             record.metric = fathom_record::MetricId::new(format!("{}.other", record.metric));
         }
-        let foreign = written(&place, "foreign.json", &other);
+        let foreign = place.keep("foreign.json", &other);
         let output = report(&place, &["latest", &foreign]);
         assert!(text(&output.stderr).contains("no metric in common"));
         assert!(output.status.success());
@@ -278,7 +267,7 @@ mod page {
         for record in &mut document.records {
             record.verdict = Verdict::because(State::Invalid, Cause::Clock, "it ran backwards");
         }
-        let file = written(&place, "cut.json", &document);
+        let file = place.keep("cut.json", &document);
         let output = report(&place, &[&file]);
         let said = text(&output.stderr);
         assert!(output.status.success(), "{said}");
@@ -307,7 +296,7 @@ mod page {
                 sample
             })
             .collect();
-        let file = written(&place, "many.json", &document);
+        let file = place.keep("many.json", &document);
         assert!(fs::metadata(&file).expect("a file").len() > 2 * PAGE_BYTES);
         assert!(report(&place, &[&file]).status.success());
         let path = place.path().join("report.html");
@@ -335,7 +324,7 @@ mod page {
         other.host.name = "elsewhere".to_owned();
         other.run.id = "fffffffffffffff0".to_owned();
         other.run.started = "2999-01-01T00:00:00Z".to_owned();
-        let file = written(&place, "other.json", &other);
+        let file = place.keep("other.json", &other);
         assert!(place.run(&["import", &file]).status.success());
         assert!(report(&place, &[]).status.success());
         let path = place.path().join("report.html");

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
-use fathom_record::{Cause, Document, Record, RunState, State, Verdict};
+use fathom_record::{Cause, Document, RunState, State, Verdict};
 
+use crate::place::{json, unwrapped};
 use crate::{Place, is_refused, text};
 
 /// A run of the first schema as that version printed it. It is never changed.
@@ -24,26 +25,20 @@ fn file(place: &Place, name: &str, change: impl FnOnce(&mut Document)) -> String
     let mut document = document();
     document.run.id = format!("{name:0<16}");
     change(&mut document);
-    document.records = document.records.into_iter().map(Record::sealed).collect();
-    let path = place.path().join(format!("{name}.json"));
-    std::fs::write(&path, serde_json::to_vec(&document).expect("JSON")).expect("a file");
-    path.to_str().expect("a name").to_owned()
+    place.keep(&format!("{name}.json"), &document)
 }
 
 /// A place whose store has the run of the first schema.
 fn with_first() -> Place {
     let place = Place::new();
-    let output = place.run(&["import", first().to_str().expect("a name")]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    place.said(&format!("import {}", first().display()));
     place
 }
 
 #[test]
 fn a_document_of_the_first_schema_is_imported_shown_exported_and_compared() {
     let place = with_first();
-    let shown = place.run(&["show", "--json", "--samples"]);
-    let again: Document = serde_json::from_slice(&shown.stdout).expect("a document");
-    assert_eq!(again, document());
+    assert_eq!(place.latest(), document());
     let by_file = place.run(&["show", first().to_str().expect("a name")]);
     assert_eq!(by_file.stdout, place.run(&["show"]).stdout, "{}", text(&by_file.stderr));
     let other = file(&place, "b", |_| ());
@@ -108,7 +103,7 @@ fn a_run_that_was_cut_off_is_compared_as_far_as_it_goes_and_it_is_said() {
     let output = place.run(&["compare", "latest", &cut_off]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let one_line = said.split_whitespace().collect::<Vec<&str>>().join(" ");
+    let one_line = unwrapped(&output);
     let words = "interrupted after 1 of 3 cases: compared as far as it goes";
     assert!(one_line.contains(words) && one_line.contains("Only in A"), "{said}");
 }
@@ -118,8 +113,7 @@ fn several_runs_are_one_side_and_those_of_two_hosts_are_not() {
     let place = with_first();
     let like = ["b", "c"].map(|name| file(&place, name, |_| ()));
     let words = ["compare", "latest", &like[0], &like[1], "--json"];
-    let comparison: serde_json::Value =
-        serde_json::from_slice(&place.run(&words).stdout).expect("JSON");
+    let comparison: serde_json::Value = json(&place.run(&words));
     assert_eq!(comparison["rows"][0]["runs_a"], 2, "{comparison}");
     assert_eq!(comparison["b"]["id"], format!("{:0<16}", "c"));
     let elsewhere = file(&place, "d", |document| document.host.name = "elsewhere".to_owned());

@@ -2,6 +2,7 @@
 
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 
+use crate::place::{json, says};
 use crate::{Place, SHORT, is_refused, text};
 
 #[test]
@@ -30,10 +31,7 @@ fn eighty_columns_are_enough_and_no_colour_goes_into_a_pipe() {
 fn json_is_one_document_and_jsonl_a_record_a_line() {
     let place = Place::new();
     let run = |form: &str, more: &[&str]| {
-        let arguments = [&["run", "--quick", form], more, &SHORT[..]].concat();
-        let output = place.run(&arguments);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
+        place.said(&[&["run", "--quick", form], more, &SHORT[..]].concat().join(" "))
     };
     let document: Document = serde_json::from_str(&run("--json", &[])).expect("a document");
     assert_eq!((document.schema, document.run.state), (SCHEMA_VERSION, RunState::Complete));
@@ -63,9 +61,7 @@ fn two_runs_are_compared_and_five_processes_cannot_tell() {
     let place = Place::new();
     place.short_run();
     place.short_run();
-    let output = place.run(&["compare", "latest~1", "latest"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let said = text(&output.stdout);
+    let said = place.said("compare latest~1 latest");
     assert!(said.contains("cpu.frequency"), "{said}");
     assert!(!said.contains("worse") && !said.contains("better"), "{said}");
     let output = place.run(&["compare", "latest~1", "latest", "--json"]);
@@ -76,16 +72,14 @@ fn two_runs_are_compared_and_five_processes_cannot_tell() {
 #[test]
 fn the_same_seed_is_kept_with_the_run() {
     let place = Place::new();
-    let output = place.run(&["run", "--quick", "--seed", "42", "cpu.clock.resolution"]);
-    assert!(output.status.success());
+    place.said("run --quick --seed 42 cpu.clock.resolution");
     assert_eq!(place.latest().run.seed, 42);
 }
 
 #[test]
 fn the_trimmed_protocol_keeps_500_of_800_trials() {
     let place = Place::new();
-    let output = place.run(&["run", "--quick", "--protocol", "trimmed", "cpu.frequency"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    place.said("run --quick --protocol trimmed cpu.frequency");
     let document = place.latest();
     let summary = document.records[0].summary.as_ref().expect("a summary");
     let trimmed = summary.trimmed.as_ref().expect("trimmed");
@@ -96,15 +90,12 @@ fn the_trimmed_protocol_keeps_500_of_800_trials() {
 fn every_metric_is_listed_explained_and_documented() {
     let place = Place::new();
     let listed = text(&place.run(&["list"]).stdout);
-    let json: serde_json::Value =
-        serde_json::from_slice(&place.run(&["list", "--json"]).stdout).expect("JSON");
+    let json: serde_json::Value = json(&place.ask("list --json"));
     for metric in json.as_array().expect("a list") {
         let id = metric["id"].as_str().expect("an id");
         assert!(listed.contains(id), "{id} is not listed");
         let explained = text(&place.run(&["explain", id]).stdout);
-        for part in ["timed", "model", "source", "pitfall", "no result is kept"] {
-            assert!(explained.contains(part), "explain {id} says nothing of {part}: {explained}");
-        }
+        says(&explained, &["timed", "model", "source", "pitfall", "no result is kept"]);
     }
 }
 
@@ -116,8 +107,7 @@ fn completions_and_man_pages_come_from_the_same_definition() {
         assert!(script.contains("thorough"), "{shell}");
     }
     let folder = place.path().join("man");
-    let output = place.run(&["man", folder.to_str().expect("a path")]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    place.said(&format!("man {}", folder.display()));
     let page = std::fs::read_to_string(folder.join("fathom-run.1")).expect("a page");
     assert!(page.contains("thorough"));
     assert!(!folder.join("fathom-worker.1").exists(), "the worker is nobody's command");

@@ -21,12 +21,31 @@ pub(crate) fn new_place() -> (TempDir, PathBuf) {
 /// A store with one run of `records` records in it.
 pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store) {
     let (folder, path) = new_place();
-    let mut store = Store::open(&path).unwrap();
+    let store = store_at(&path, run_id, records);
+    (folder, path, store)
+}
+
+/// The same at a path.
+pub(crate) fn store_at(path: &Path, run_id: &str, records: u64) -> Store {
+    let mut store = Store::open(path).unwrap();
     store.begin(&tool(), &run(run_id), &host()).unwrap();
     for number in 0..records {
         store.add(run_id, &record(number)).unwrap();
     }
-    (folder, path, store)
+    store
+}
+
+/// The first records of these tests.
+pub(crate) fn records(count: u64) -> Vec<Record> {
+    (0..count).map(record).collect()
+}
+
+/// Asserts that SQLite finds nothing wrong with a file.
+pub(crate) fn is_whole(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    let answer: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(answer, "ok", "{}", path.display());
 }
 
 /// Makes of a store what version 1 would have left.

@@ -49,7 +49,7 @@ fn what_was_acknowledged_before_a_kill_is_there_exactly_once() {
     for told in &journal {
         check(&store, told);
     }
-    check_integrity(&path);
+    example::is_whole(&path);
     let added: usize = journal.iter().map(|told| told.added.len()).sum();
     let page = format!(
         "## The store alone: kills of a writer\n\n\
@@ -79,7 +79,7 @@ fn killed_migration_loses_nothing() {
         sleep(moment);
         child.kill().unwrap();
         child.wait().unwrap();
-        check_integrity(&path);
+        example::is_whole(&path);
         let is_older = example::version(&path) == 1;
         left_older += u32::from(is_older);
         moment = if is_older { moment * 3 / 2 } else { moment / 2 };
@@ -143,7 +143,7 @@ fn check_young(path: &Path, told: &Told) {
         Err(error) => panic!("after {told:?}: {error}"),
     }
     check(&Store::open(path).unwrap(), told);
-    check_integrity(path);
+    example::is_whole(path);
 }
 
 fn check(store: &Store, told: &Told) {
@@ -164,11 +164,4 @@ fn check(store: &Store, told: &Told) {
     // The kill can fall between a commit and its acknowledgement.
     let unasked = found.difference(&told.added).count();
     assert!(unasked <= 1, "{unasked} records nobody was told of");
-}
-
-fn check_integrity(path: &Path) {
-    let connection = rusqlite::Connection::open(path).unwrap();
-    let answer: String =
-        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(answer, "ok");
 }

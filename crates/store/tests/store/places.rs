@@ -57,18 +57,10 @@ pub(crate) fn fill(path: &Path) {
     let rested = path.with_file_name("rested.db");
     drop(Store::open(&rested).unwrap());
     let older = path.with_file_name("older.db");
-    let mut store = Store::open(&older).unwrap();
-    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
-    store.add(RUN, &example::record(0)).unwrap();
-    drop(store);
+    drop(example::store_at(&older, RUN, 1));
     example::make_older(&older);
-    let mut store = Store::open(path).unwrap();
-    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
-    let mut stored = 0;
-    while stored < 3 {
-        store.add(RUN, &example::record(stored)).unwrap();
-        stored += 1;
-    }
+    let mut stored = 3;
+    let mut store = example::store_at(path, RUN, stored);
     // What a writer leaves that is killed now: a log without its index.
     let killed = path.with_file_name("killed.db");
     for suffix in ["", "-wal"] {
@@ -105,7 +97,7 @@ pub(crate) fn fill(path: &Path) {
     has_history(&Store::open_existing(&older).unwrap());
     for (path, stored) in [(path, stored), (&killed, 3)] {
         let document = Store::open_existing(path).unwrap().document(RUN, true).unwrap();
-        let expected: Vec<_> = (0..stored).map(example::record).collect();
+        let expected = example::records(stored);
         assert!(document.records == expected, "{}: not what was stored", path.display());
     }
 
@@ -126,13 +118,9 @@ fn has_history(store: &Store) {
 }
 
 fn is_intact(path: &Path, document: &Document, records: u64) {
-    let expected: Vec<_> = (0..records).map(example::record).collect();
+    let expected = example::records(records);
     assert!(document.records == expected, "the records are not those acknowledged");
-    let answer: String = Connection::open(path)
-        .unwrap()
-        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(answer, "ok");
+    example::is_whole(path);
 }
 
 /// Stores in a folder that is then mounted read-only: at rest; of an older version; with a log a
@@ -143,11 +131,7 @@ fn a_store_in_a_read_only_place_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let store_in = |name: &str| {
         let path = folder.path().join(name).join("fathom.db");
-        let mut store = Store::open(&path).unwrap();
-        store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
-        for number in 0..3 {
-            store.add(RUN, &example::record(number)).unwrap();
-        }
+        let store = example::store_at(&path, RUN, 3);
         (path, store)
     };
     drop(store_in(REST));
@@ -189,9 +173,8 @@ pub(crate) fn read_only(folder: &Path) {
         let path = folder.join(name).join("fathom.db");
         let store = Store::open_existing(&path).unwrap();
         has_history(&store);
-        let document = store.document(RUN, true);
-        let expected: Vec<_> = (0..3).map(example::record).collect();
-        assert!(document.unwrap().records == expected, "{name}: not what was stored");
+        let document = store.document(RUN, true).unwrap();
+        assert!(document.records == example::records(3), "{name}: not what was stored");
         is_refused(&path, "it is read-only here");
     }
     let error = Store::open_existing(&folder.join("half/fathom.db")).unwrap_err();

@@ -162,8 +162,7 @@ fn a_run_that_never_began_takes_no_records() {
 fn the_store_is_for_its_owner_alone() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("share/fathom/fathom.db");
-    let mut store = Store::open(&path).unwrap();
-    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
+    let _store = example::store_at(&path, RUN, 0);
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(path.parent().unwrap()), 0o700);
     assert_eq!(mode(&path), 0o600);
@@ -186,9 +185,7 @@ fn a_reader_writes_nothing() {
 fn a_path_may_hold_any_character() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b?mode=memory#%41é:x.db");
-    let mut store = Store::open(&path).unwrap();
-    store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap();
-    drop(store);
+    drop(example::store_at(&path, RUN, 0));
     assert!(path.metadata().unwrap().len() > 0);
     assert_eq!(Store::open_existing(&path).unwrap().runs().unwrap().len(), 1);
 }

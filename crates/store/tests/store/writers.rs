@@ -40,7 +40,7 @@ fn two_processes_that_write_at_once_lose_nothing() {
     let store = Store::open_existing(&path).unwrap();
     for run_id in runs {
         let document = store.document(run_id, true).unwrap();
-        let expected: Vec<_> = (0..RECORDS as u64).map(example::record).collect();
+        let expected = example::records(RECORDS as u64);
         assert!(document.records == expected, "run {run_id} differs from what was written");
     }
 }
@@ -52,11 +52,7 @@ fn many_can_make_the_same_store_at_once() {
         let ids: Vec<String> = (0..6).map(|n| format!("{n:016x}")).collect();
         std::thread::scope(|scope| {
             for id in &ids {
-                scope.spawn(|| {
-                    let mut store = Store::open(&path).unwrap();
-                    let begun = store.begin(&example::tool(), &example::run(id), &example::host());
-                    begun.unwrap();
-                });
+                scope.spawn(|| drop(example::store_at(&path, id, 0)));
             }
         });
         assert_eq!(Store::open_existing(&path).unwrap().runs().unwrap().len(), ids.len());
