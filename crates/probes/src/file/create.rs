@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 
 use super::named::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
@@ -29,11 +29,7 @@ static ABOUT: About = About {
         "sizes that were not written: each file is looked at after the pass",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
-    needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
-    published: "",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
+    ..super::OF_RUNS
 };
 
 /// Files of a pass.

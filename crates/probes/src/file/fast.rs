@@ -20,9 +20,7 @@ use fathom_metric::{
     observed,
 };
 use fathom_record::quantity::percent;
-use fathom_record::{
-    Better, Cause, Counters, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit,
-};
+use fathom_record::{Better, Cause, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit};
 
 use self::found::Found;
 use self::pass::{One, Pass};
@@ -63,9 +61,7 @@ static ABOUT: About = About {
         Parameter { name: "files", values: "1, 2, …", meaning: "how many" },
         Parameter { name: "file_bytes", values: "bytes", meaning: "of all files" },
     ],
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::BASE
 };
 
 impl ByHand for Fast {
@@ -163,26 +159,20 @@ impl Procedure for ReadFast {
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let found = Found::of(&self.files, self.keep_going)?;
-        let mut passes: Vec<Pass> = Vec::new();
-        let mut disturbance: Option<Disturbance> = None;
-        for number in 0..self.repeat {
-            if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
-                break;
-            }
-            let (done, all) = (number.into(), self.repeat.into());
-            let what = format!("reading {}", size(found.bytes()));
-            recorder.event(Event::Progress { done, all, what: &what });
+        let what = format!("reading {}", size(found.bytes()));
+        let pass = |recorder: &mut dyn Recorder, _| {
             let (pass, counted) = observed(recorder.cpu(), || pass(recorder, self, &found));
             let pass = pass?;
             let counted = by_hand::without_own_waits(counted, pass.threads());
-            disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
-            passes.push(pass);
-        }
+            Ok(Some((pass, counted)))
+        };
+        let (passes, disturbance) =
+            by_hand::repeated(recorder, (self.repeat, &what), pass, |_| false)?;
         let last = &passes[passes.len() - 1];
         let not_read = || found.missing.iter().chain(&last.failed);
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
-        let measured = measured(self, &found, &passes, disturbance.unwrap_or_default());
+        let measured = measured(self, &found, &passes, disturbance);
         let (is_fixed, is_shown) = (self.path.is_some(), measured.verdict.is_none());
         let why = Why { is_fixed, is_shown, ceiling: self.ceiling };
         let facts = facts(recorder, &why, &found, &passes);
@@ -227,8 +217,7 @@ fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass,
     }
     side_by_side(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
-    pass.device_bytes =
-        before.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
+    pass.device_bytes = traffic::since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
         return Err(refuse(first));
     }

@@ -19,7 +19,7 @@ pub(super) struct One {
 impl One {
     pub(super) fn new(number: usize, source: &Source, fast: Outcome) -> Self {
         let proof = fast.before.as_ref().map_or_else(String::new, conditions::proof);
-        let state = fast.before.map_or("unknown", |before| conditions::word(before.state));
+        let state = fast.before.map_or("unknown", |before| before.state.word());
         let data = extents::of(source.file()).ok().filter(|_| state != "warm");
         Self { number, state, proof, data: data.map(|found| found.share()), fast }
     }
