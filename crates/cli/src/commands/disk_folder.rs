@@ -31,14 +31,6 @@ const ROOM: u64 = 2;
 const STEP: usize = 1 << 20;
 const SEED: u64 = 1;
 
-/// Why there is no place.
-enum Obstacle {
-    /// The folder is none that files can be measured in.
-    Unfit(String),
-    /// It has no room, or cannot be written.
-    Without(String),
-}
-
 /// What is asked of a place for files.
 pub(super) struct Wanted<'w> {
     /// The folder that was named.
@@ -77,53 +69,52 @@ impl<T> Place<T> {
         amount: &str,
         make: impl FnOnce(&Path) -> io::Result<(Folder, T)>,
     ) -> anyhow::Result<Self> {
-        let made = chosen(wanted).and_then(|parent| {
+        let parent = match chosen(wanted) {
+            Err(text) if wanted.must => refuse!("{text}"),
+            found => found,
+        };
+        let made = parent.and_then(|parent| {
             let shown = parent.path.display();
             has_room(&parent.path, wanted.disk)?;
             let (folder, files) = make(&parent.path).map_err(|error| {
-                let remedy = "name another folder by --folder";
-                Obstacle::Without(format!("write to {shown}: {error}; {remedy}"))
+                format!("write to {shown}: {error}; name another folder by --folder")
             })?;
             let name = parent.file_system.name;
             let said = Some(format!("Files are written to {shown} ({name}){amount}."));
             Ok(Self { files: Ok(files), said, _folder: Some(folder) })
         });
-        made.or_else(|obstacle| match obstacle {
-            Obstacle::Unfit(text) if wanted.must => refuse!("{text}"),
-            Obstacle::Unfit(text) | Obstacle::Without(text) => {
-                let said = format!("No files are {}: {text}.", wanted.done);
-                Ok(Self::none(&text, Some(said)))
-            }
-        })
+        Ok(made.unwrap_or_else(|text| {
+            Self::none(&text, Some(format!("No files are {}: {text}.", wanted.done)))
+        }))
     }
 }
 
 /// The folder that was named, or the first usual one that lies on a device.
-fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, Obstacle> {
+fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, String> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
     let named = wanted.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
-    let Some(path) = named else { return folder::Folder::usual().map_err(Obstacle::Unfit) };
+    let Some(path) = named else { return folder::Folder::usual() };
     let may_be_memory = wanted.folder.is_some() && wanted.allow_memory;
     let memory = if may_be_memory { None } else { Some(" (--allow-memory)") };
     folder::Folder::at(&path).and_then(|folder| folder.keeping_files(memory)).map_err(|why| {
         let path = path.display();
-        Obstacle::Unfit(format!("{path}: {why}; name another folder by --folder"))
+        format!("{path}: {why}; name another folder by --folder")
     })
 }
 
-fn has_room(folder: &Path, disk: Disk) -> Result<(), Obstacle> {
+fn has_room(folder: &Path, disk: Disk) -> Result<(), String> {
     // What cannot tell how much is free will tell when it is full.
     let Ok(Space { free, .. }) = folder::space(folder) else { return Ok(()) };
     let needed = ROOM * (disk.large + disk.own);
     if free >= needed {
         return Ok(());
     }
-    Err(Obstacle::Without(format!(
+    Err(format!(
         "needs {} free in {}, and there are {}; free space, or name another folder by --folder",
         size(needed),
         folder.display(),
         size(free)
-    )))
+    ))
 }
 
 /// The folder of this run's own, with the large file.
@@ -308,7 +299,7 @@ mod tests {
         let asked = |large| has_room(place.path(), Disk { large, own: 0 });
         // Others write to the same disk meanwhile.
         assert!(asked(free / 4).is_ok());
-        let Err(Obstacle::Without(text)) = asked(free / 4 * 3) else { panic!("it has no room") };
+        let text = asked(free / 4 * 3).expect_err("it has no room");
         assert!(text.contains("needs") && text.contains("--folder"), "{text}");
     }
 }

@@ -41,9 +41,7 @@ pub(super) struct Pass {
 impl Pass {
     pub(super) fn sum(&self) -> Sum {
         self.ones.iter().fold(Sum::default(), |mut sum, one| {
-            sum.xor ^= one.fast.sum.xor;
-            sum.position = sum.position.wrapping_add(one.fast.sum.position);
-            sum.bytes += one.fast.sum.bytes;
+            sum.merge(&one.fast.sum);
             sum
         })
     }
