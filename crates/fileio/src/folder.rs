@@ -52,26 +52,32 @@ impl Folder {
     pub fn usual() -> Result<Self, String> {
         let mut reasons = Vec::new();
         for path in USUAL {
-            match Self::at(Path::new(path)).and_then(|folder| folder.keeping_files(Some(""))) {
-                Ok(folder) => return Ok(folder),
-                Err(why) => reasons.push(format!("{path}: {why}")),
-            }
+            reasons.push(match Self::at(Path::new(path)) {
+                Ok(folder) if folder.file_system.class == Class::Memory => {
+                    format!("{path} is {}", folder.file_system.name)
+                }
+                found => match found.and_then(|folder| folder.keeping_files(false)) {
+                    Ok(folder) => return Ok(folder),
+                    Err(why) => format!("{path}: {why}"),
+                },
+            });
         }
         let reasons = reasons.join(", ");
         Err(format!("no folder on a device ({reasons}); name one by --folder"))
     }
 
-    /// The same, if files can be made there. Where memory is refused, `memory` is said beside.
+    /// The same, if files can be made there, on a device or in memory where that is allowed.
     ///
     /// # Errors
     /// In a few words without the path, why not.
-    pub fn keeping_files(self, memory: Option<&str>) -> Result<Self, String> {
+    pub fn keeping_files(self, allow_memory: bool) -> Result<Self, String> {
         let name = self.file_system.name;
-        match (self.file_system.class, memory) {
-            (Class::Memory, Some(remedy)) => {
-                return Err(format!("{name} keeps files in memory and on no device{remedy}"));
+        match self.file_system.class {
+            Class::Memory if !allow_memory => {
+                let remedy = "(--allow-memory)";
+                return Err(format!("{name} keeps files in memory and on no device {remedy}"));
             }
-            (Class::Kernel, _) => return Err(format!("{name} keeps no files")),
+            Class::Kernel => return Err(format!("{name} keeps no files")),
             _ => {}
         }
         let wanted = Access::WRITE_OK | Access::EXEC_OK;

@@ -95,11 +95,9 @@ fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, String> {
     let named = wanted.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
     let Some(path) = named else { return folder::Folder::usual() };
     let may_be_memory = wanted.folder.is_some() && wanted.allow_memory;
-    let memory = if may_be_memory { None } else { Some(" (--allow-memory)") };
-    folder::Folder::at(&path).and_then(|folder| folder.keeping_files(memory)).map_err(|why| {
-        let path = path.display();
-        format!("{path}: {why}; name another folder by --folder")
-    })
+    folder::Folder::at(&path)
+        .and_then(|folder| folder.keeping_files(may_be_memory))
+        .map_err(|why| format!("{}: {why}; name another folder by --folder", path.display()))
 }
 
 fn has_room(folder: &Path, disk: Disk) -> Result<(), String> {
