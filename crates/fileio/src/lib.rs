@@ -3,8 +3,8 @@
 //!
 //! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
 //!   write.
-//! - [`caps`]: how fast this process may be with it.
-//! - [`folder`]: where files may lie; [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
+//! - [`caps`]: how fast this process may be with it; [`folder`]: where files may lie.
+//! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
 //!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it;
 //!   [`traffic`]: what devices were asked for.
 //! - [`read`]: the ways of reading; [`fast`]: the quickest of them for each part of a file;

@@ -17,6 +17,9 @@ pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.ba
 /// Passes that are shorter are mostly their beginning: threads, buffers, the first call.
 const SHORT_NS: f64 = 200_000.0;
 
+/// A pass with what disturbed it; none where it gave nothing.
+type Passed<P> = Result<Option<(P, Disturbance)>, ProcedureError>;
+
 /// Makes passes, as often as asked, until a person stops it, one gives nothing or one `ends` them;
 /// with what disturbed them all together.
 ///
@@ -25,7 +28,7 @@ const SHORT_NS: f64 = 200_000.0;
 pub(super) fn repeated<P>(
     recorder: &mut dyn Recorder,
     (times, what): (u32, &str),
-    mut pass: impl FnMut(&mut dyn Recorder, u32) -> Result<Option<(P, Disturbance)>, ProcedureError>,
+    mut pass: impl FnMut(&mut dyn Recorder, u32) -> Passed<P>,
     ends: impl Fn(&P) -> bool,
 ) -> Result<(Vec<P>, Disturbance), ProcedureError> {
     let mut passes = Vec::new();
