@@ -49,3 +49,26 @@ impl fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// For errors that say what was asked for wrongly.
+pub trait OrUsage<T> {
+    /// The value, or the error as a [`Usage`].
+    ///
+    /// # Errors
+    /// The same, in the same words.
+    fn or_usage(self) -> Result<T, Usage>;
+}
+
+impl<T, E: fmt::Display> OrUsage<T> for Result<T, E> {
+    fn or_usage(self) -> Result<T, Usage> {
+        self.map_err(|error| Usage(error.to_string()))
+    }
+}
+
+/// Returns a [`Usage`] with a formatted text.
+macro_rules! refuse {
+    ($($words:tt)*) => {
+        return Err($crate::exit::Usage(format!($($words)*)).into())
+    };
+}
+pub(crate) use refuse;

@@ -3,24 +3,56 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 /// Width where there is no terminal to ask.
 const WIDTH: usize = 80;
 
-/// Standard output.
+/// A progress bar with its share in percent, and what is being done.
+pub const SHARE: &str = "{bar:24} {percent:>3} %  {msg}";
+
+/// Standard output, and the progress bar beside it.
 pub struct Output {
     stream: anstream::AutoStream<io::Stdout>,
     closed: bool,
     failure: Option<io::Error>,
+    bar: Option<ProgressBar>,
 }
 
 impl Output {
     /// Standard output. Colour is kept for a terminal, unless NO_COLOR says otherwise.
     pub fn new() -> Self {
-        Self { stream: anstream::AutoStream::auto(io::stdout()), closed: false, failure: None }
+        let stream = anstream::AutoStream::auto(io::stdout());
+        Self { stream, closed: false, failure: None, bar: None }
     }
 
-    /// Writes a text. A closed or broken output is remembered and does not stop the program here.
+    /// The progress bar, where one can be drawn: on a terminal. Whoever changes it ticks it too, so
+    /// that nothing is drawn by a thread while something is timed.
+    pub fn bar(&mut self, template: &str) -> Option<&ProgressBar> {
+        if self.bar.is_none() && shows_progress() {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template(template);
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            self.bar = Some(bar);
+        }
+        self.bar.as_ref()
+    }
+
+    /// Takes the bar away, until it is asked for again.
+    pub fn clear_bar(&mut self) {
+        self.bar.take().iter().for_each(ProgressBar::finish_and_clear);
+    }
+
+    /// Writes a text above the bar. A closed or broken output is remembered and does not stop the
+    /// program here.
     pub fn write(&mut self, text: &str) {
+        match self.bar.clone() {
+            Some(bar) => bar.suspend(|| self.write_alone(text)),
+            None => self.write_alone(text),
+        }
+    }
+
+    fn write_alone(&mut self, text: &str) {
         if self.closed || self.failure.is_some() {
             return;
         }
@@ -56,8 +88,7 @@ pub fn warn(text: &str) {
     let _ = anstream::stderr().write_all(format!("fathom: {text}\n").as_bytes());
 }
 
-/// Whether a progress bar can be drawn: on a terminal, and not between the rows of a table that
-/// goes to the same one.
+/// Whether a progress bar can be drawn: on a terminal.
 pub fn shows_progress() -> bool {
     io::stderr().is_terminal()
 }

@@ -90,6 +90,16 @@ impl FileSystem {
         let (name, class) = known.map_or(("unknown", Class::Unknown), |&(_, n, c)| (n, c));
         Self { magic, name, class }
     }
+
+    /// Whether its bytes are on a device of this machine; none where that cannot be told, as on an
+    /// overlay or where a program is the file system.
+    pub fn is_on_device(&self) -> Option<bool> {
+        match self.class {
+            Class::Disk => Some(true),
+            Class::Memory | Class::Kernel | Class::Network => Some(false),
+            Class::Overlay | Class::Program | Class::Unknown => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
 //!   write.
-//! - [`caps`]: how fast this process may be with it.
+//! - [`caps`]: how fast this process may be with it; [`folder`]: where files may lie.
 //! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
 //!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it;
 //!   [`traffic`]: what devices were asked for.
@@ -19,6 +19,7 @@ pub mod caps;
 pub mod extents;
 pub mod fast;
 pub mod filesystem;
+pub mod folder;
 pub mod generate;
 mod kernel;
 pub mod loops;

@@ -54,6 +54,18 @@ pub enum State {
     },
 }
 
+impl State {
+    /// In one word, as records have it.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Mixed { .. } => "mixed",
+            Self::Warm => "warm",
+            Self::Unknown { .. } => "unknown",
+        }
+    }
+}
+
 /// Why nothing can be told of a file's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blind {
@@ -103,6 +115,17 @@ pub enum Witness {
     Mincore,
     /// Neither.
     Nobody,
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Both => "cachestat and mincore agree",
+            Self::Cachestat => "by cachestat",
+            Self::Mincore => "by mincore",
+            Self::Nobody => "by nobody",
+        })
+    }
 }
 
 /// What of a file is in memory.

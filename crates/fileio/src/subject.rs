@@ -83,15 +83,11 @@ pub struct Subject {
 
 impl Subject {
     /// Whether reads that miss the cache go to a device of this machine; none where that cannot be
-    /// told, as on an overlay or where a program is the file system.
+    /// told.
     pub fn is_on_device(&self) -> Option<bool> {
         match self.kind {
             Kind::Block => Some(true),
-            Kind::Regular | Kind::Directory => match self.file_system.class {
-                Class::Disk => Some(true),
-                Class::Memory | Class::Kernel | Class::Network => Some(false),
-                Class::Overlay | Class::Program | Class::Unknown => None,
-            },
+            Kind::Regular | Kind::Directory => self.file_system.is_on_device(),
             _ => Some(false),
         }
     }

@@ -7,3 +7,8 @@ pub fn fetched() -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("read_bytes:"))?;
     line.trim().parse().ok()
 }
+
+/// Bytes that it has had fetched since [`fetched`] gave this.
+pub fn since(then: Option<u64>) -> Option<u64> {
+    then.zip(fetched()).map(|(then, now)| now.saturating_sub(then))
+}

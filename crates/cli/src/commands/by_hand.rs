@@ -13,7 +13,6 @@ use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, Record};
 use fathom_report::by_hand;
 use fathom_store::Store;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::start;
@@ -21,7 +20,7 @@ use crate::arguments::by_hand::{Common, FileArguments};
 use crate::exit::{Status, Usage};
 use crate::interrupt;
 use crate::live::timestamp;
-use crate::terminal::{self, Output};
+use crate::terminal::{self, Output, SHARE};
 
 pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
     let FileArguments { command, procedure, common } = arguments;
@@ -83,7 +82,6 @@ struct Follower {
     samples: bool,
     output: Output,
     width: usize,
-    bar: Option<ProgressBar>,
     /// The record that was shown last.
     above: Option<Record>,
     store: Result<Store, String>,
@@ -97,7 +95,6 @@ impl Follower {
             samples: common.samples,
             output: Output::new(),
             width: terminal::width(),
-            bar: None,
             above: None,
             store,
             store_failed: false,
@@ -106,31 +103,23 @@ impl Follower {
 
     /// Prints a text for people; nothing under `--json`.
     fn print(&mut self, text: &str) {
-        self.clear_bar();
+        self.output.clear_bar();
         if !self.json {
             self.output.write(text);
         }
     }
 
-    fn clear_bar(&mut self) {
-        self.bar.take().iter().for_each(ProgressBar::finish_and_clear);
-    }
-
     /// Keeps the run. A command that measured nothing leaves none behind.
     fn keep(&mut self, document: &Document) {
-        let kept = match &mut self.store {
+        match &mut self.store {
             Ok(store) if !document.records.is_empty() => {
-                store.import(document).map(|_| ()).map_err(|error| error.to_string())
+                if let Err(error) = store.import(document) {
+                    terminal::warn(&format!("not kept: {error}"));
+                    self.store_failed = true;
+                }
             }
-            Ok(_) => Ok(()),
-            Err(why) => {
-                terminal::warn(&format!("not kept: {why}"));
-                Ok(())
-            }
-        };
-        if let Err(error) = kept {
-            terminal::warn(&format!("not kept: {error}"));
-            self.store_failed = true;
+            Ok(_) => {}
+            Err(why) => terminal::warn(&format!("not kept: {why}")),
         }
     }
 
@@ -159,18 +148,16 @@ impl Audience for Follower {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Warning(text) => {
-                self.clear_bar();
+                self.output.clear_bar();
                 terminal::warn(text);
             }
-            Event::Progress { done, all, what } if terminal::shows_progress() => {
-                let bar = self.bar.get_or_insert_with(bar);
+            Event::Progress { done, all, what } => {
+                let Some(bar) = self.output.bar(SHARE) else { return };
                 bar.set_length(all);
                 bar.set_position(done);
                 bar.set_message(what.to_owned());
-                // Drawn here and not from a thread, so that nothing is drawn during a pass.
                 bar.tick();
             }
-            Event::Progress { .. } => {}
         }
     }
 
@@ -184,7 +171,7 @@ impl Audience for Follower {
     }
 
     fn ends(&mut self, document: &Document) {
-        self.clear_bar();
+        self.output.clear_bar();
         self.keep(document);
         if !self.json {
             let found = by_hand::findings(&document.records, &document.host, self.width);
@@ -200,13 +187,6 @@ impl Audience for Follower {
     fn has_left(&self) -> bool {
         self.output.is_closed()
     }
-}
-
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar
 }
 
 /// Whether a person, asked on the terminal, lets this go on; without a terminal nobody is asked.

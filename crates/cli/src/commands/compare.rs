@@ -2,13 +2,12 @@
 
 use fathom_analysis::compare::{Compared, Comparison, Noise, compare_to_all};
 use fathom_record::Document;
-use fathom_report::Layout;
 use fathom_report::compare::render;
 
 use super::{reference, stored};
 use crate::arguments::{CompareArguments, StoreArguments};
-use crate::exit::{Status, Usage};
-use crate::terminal::{self, Output};
+use crate::exit::{Status, Usage, refuse};
+use crate::terminal;
 
 /// So many runs of a host teach how far its runs lie apart: the newest.
 const TEACHING: u32 = 40;
@@ -21,15 +20,9 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     let noise = noise(&a, &b, &arguments.store);
     let comparison = compare_to_all(&refs(&a), &b, &noise, arguments.seed);
     something_compared(&comparison)?;
-    let mut output = Output::new();
-    if arguments.json {
-        output.write(&fathom_report::json(&comparison));
-    } else {
-        let layout = Layout { width: terminal::width(), ..Layout::default() };
-        output.write(&render(&comparison, &layout));
-    }
-    let Some(limit) = arguments.fail_on else { return super::printed(&output) };
-    let status = super::printed(&output)?;
+    let printed = super::print(arguments.json, &comparison, |layout| render(&comparison, layout));
+    let Some(limit) = arguments.fail_on else { return printed };
+    let status = printed?;
     explain_gate(&comparison, limit);
     Ok(if comparison.passes(limit) { status } else { Status::Incomplete })
 }
@@ -65,11 +58,10 @@ fn explain_gate(comparison: &Comparison, limit: f64) {
 fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Document)> {
     let Some((b, a)) = arguments.runs.split_last().filter(|(_, a)| !a.is_empty()) else {
         let named = arguments.runs.len();
-        let text = format!(
+        refuse!(
             "compare: two runs or more are needed, {named} named; name those to compare against \
              and last the one to compare, such as `fathom compare latest~1 latest`"
         );
-        return Err(Usage(text).into());
     };
     let read = |name: &String| stored::document(name, false, &arguments.store);
     let a: Vec<Document> = a.iter().map(read).collect::<anyhow::Result<_>>()?;
@@ -77,17 +69,15 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
     for (at, run) in a.iter().enumerate() {
         let id = &run.run.id;
         if a[..at].iter().any(|other| other.run.id == *id) {
-            let text = format!("compare: run {id} is named twice; a run counts once");
-            return Err(Usage(text).into());
+            refuse!("compare: run {id} is named twice; a run counts once");
         }
         let (host, other) = (&a[0].host.name, &run.host.name);
         if host != other {
-            let text = format!(
+            refuse!(
                 "compare: run {} is of {host} and run {id} of {other}; hosts are never pooled: \
                  name runs of one host before the last",
                 a[0].run.id
             );
-            return Err(Usage(text).into());
         }
     }
     if a.iter().any(|run| run.run.id == b.run.id) {

@@ -5,19 +5,20 @@
 //! tell a folder that a killed run left behind from one in use, and take it away.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use fathom_fileio::filesystem::{Class, FileSystem};
+use fathom_fileio::Generator;
+use fathom_fileio::folder::{self, Space};
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, look};
 use fathom_measure::sampler::Files;
 use fathom_metric::Disk;
-use rustix::fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, flock, statvfs};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
+use crate::exit::refuse;
 use crate::interrupt::Interrupt;
 
 /// How the folder of a run is called; the rest is its process and a number.
@@ -29,79 +30,89 @@ const ROOM: u64 = 2;
 /// Bytes written at a time.
 const STEP: usize = 1 << 20;
 const SEED: u64 = 1;
-/// Where files lie unless told.
-const USUAL: [&str; 2] = ["/var/tmp", "."];
 
-/// Why there is no place.
-pub(super) enum Obstacle {
-    /// The folder is none that files can be measured in.
-    Unfit(String),
-    /// It has no room, or cannot be written.
-    Without(String),
+/// What is asked of a place for files.
+pub(super) struct Wanted<'w> {
+    /// The folder that was named.
+    pub(super) folder: Option<&'w Path>,
+    /// That one may lie in memory.
+    pub(super) allow_memory: bool,
+    /// What is to have room.
+    pub(super) disk: Disk,
+    /// A folder that does not do is wrong usage.
+    pub(super) must: bool,
+    /// What is not done without files: measured, compared.
+    pub(super) done: &'static str,
+}
+
+/// A place for files, which goes with this.
+pub(super) struct Place<T> {
+    /// The files, or why there are none.
+    pub(super) files: Result<T, String>,
+    /// What is written where, for people.
+    pub(super) said: Option<String>,
+    _folder: Option<Folder>,
+}
+
+impl<T> Place<T> {
+    /// No place.
+    pub(super) fn none(why: &str, said: Option<String>) -> Self {
+        Self { files: Err(why.to_owned()), said, _folder: None }
+    }
+
+    /// Makes a place ready. `amount` says what is written there, and `make` gets it a folder.
+    ///
+    /// # Errors
+    /// Wrong usage, where the folder does not do and must.
+    pub(super) fn prepare(
+        wanted: &Wanted<'_>,
+        amount: &str,
+        make: impl FnOnce(&Path) -> io::Result<(Folder, T)>,
+    ) -> anyhow::Result<Self> {
+        let parent = match chosen(wanted) {
+            Err(text) if wanted.must => refuse!("{text}"),
+            found => found,
+        };
+        let made = parent.and_then(|parent| {
+            let shown = parent.path.display();
+            has_room(&parent.path, wanted.disk)?;
+            let (folder, files) = make(&parent.path).map_err(|error| {
+                format!("write to {shown}: {error}; name another folder by --folder")
+            })?;
+            let name = parent.file_system.name;
+            let said = Some(format!("Files are written to {shown} ({name}){amount}."));
+            Ok(Self { files: Ok(files), said, _folder: Some(folder) })
+        });
+        Ok(made.unwrap_or_else(|text| {
+            Self::none(&text, Some(format!("No files are {}: {text}.", wanted.done)))
+        }))
+    }
 }
 
 /// The folder that was named, or the first usual one that lies on a device.
-pub(super) fn chosen(
-    asked: Option<&Path>,
-    allow_memory: bool,
-) -> Result<(PathBuf, &'static str), Obstacle> {
+fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, String> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
-    let named = asked.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
-    if let Some(folder) = named {
-        let may_be_memory = asked.is_some() && allow_memory;
-        let remedy = "name another folder by --folder";
-        return match is_fit(&folder, may_be_memory) {
-            Ok(file_system) => Ok((folder, file_system)),
-            Err(why) => Err(Obstacle::Unfit(format!("{}: {why}; {remedy}", folder.display()))),
-        };
-    }
-    let mut reasons = Vec::new();
-    for folder in USUAL.map(PathBuf::from) {
-        match is_fit(&folder, false) {
-            Ok(file_system) => return Ok((folder, file_system)),
-            Err(why) => reasons.push(format!("{}: {why}", folder.display())),
-        }
-    }
-    let reasons = reasons.join(", ");
-    Err(Obstacle::Unfit(format!("no folder on a device ({reasons}); name one by --folder")))
+    let named = wanted.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
+    let Some(path) = named else { return folder::Folder::usual() };
+    let may_be_memory = wanted.folder.is_some() && wanted.allow_memory;
+    folder::Folder::at(&path)
+        .and_then(|folder| folder.keeping_files(may_be_memory))
+        .map_err(|why| format!("{}: {why}; name another folder by --folder", path.display()))
 }
 
-/// The name of a folder's file system, if files can be measured there.
-fn is_fit(folder: &Path, may_be_memory: bool) -> Result<&'static str, String> {
-    let found = look(folder).map_err(|error| match error {
-        fathom_fileio::subject::OpenError::Failed { error, .. } => error.to_string(),
-        other => other.to_string(),
-    })?;
-    if found.kind != fathom_fileio::subject::Kind::Directory {
-        return Err("it is no folder".to_owned());
-    }
-    let FileSystem { name, class, .. } = found.file_system;
-    match class {
-        Class::Memory if !may_be_memory => {
-            return Err(format!("{name} keeps files in memory and on no device (--allow-memory)"));
-        }
-        Class::Kernel => return Err(format!("{name} keeps no files")),
-        _ => {}
-    }
-    let wanted = Access::WRITE_OK | Access::EXEC_OK;
-    accessat(CWD, folder, wanted, AtFlags::EACCESS).map_err(|error| error.to_string())?;
-    Ok(name)
-}
-
-pub(super) fn has_room(folder: &Path, disk: Disk) -> Result<(), Obstacle> {
+fn has_room(folder: &Path, disk: Disk) -> Result<(), String> {
     // What cannot tell how much is free will tell when it is full.
-    let Ok(found) = statvfs(folder) else { return Ok(()) };
-    let free = found.f_bavail.saturating_mul(found.f_frsize);
+    let Ok(Space { free, .. }) = folder::space(folder) else { return Ok(()) };
     let needed = ROOM * (disk.large + disk.own);
     if free >= needed {
         return Ok(());
     }
-    Err(Obstacle::Without(format!(
+    Err(format!(
         "needs {} free in {}, and there are {}; free space, or name another folder by --folder",
         size(needed),
         folder.display(),
         size(free)
-    )))
+    ))
 }
 
 /// The folder of this run's own, with the large file.
@@ -114,7 +125,7 @@ pub(super) struct Folder {
 
 impl Folder {
     /// A new one, with a large file where one is wanted; what killed runs left there goes first.
-    pub(super) fn new(parent: &Path, large: u64, interrupt: &Interrupt) -> std::io::Result<Self> {
+    pub(super) fn new(parent: &Path, large: u64, interrupt: &Interrupt) -> io::Result<Self> {
         sweep(parent);
         let (path, lock) = made(parent)?;
         let mut folder = Self { path, large: None, _lock: lock };
@@ -147,7 +158,7 @@ impl Drop for Folder {
 }
 
 /// A new folder under a name that nobody has, locked.
-fn made(parent: &Path) -> std::io::Result<(PathBuf, Option<File>)> {
+fn made(parent: &Path) -> io::Result<(PathBuf, Option<File>)> {
     for number in 0..TRIES {
         let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         match rustix::fs::mkdir(&path, Mode::RWXU) {
@@ -218,7 +229,7 @@ fn is_own(name: &str, prefix: &str) -> bool {
 }
 
 /// Writes the data of the large file, and brings it to its device.
-pub(super) fn fill(mut file: &File, bytes: u64, interrupt: &Interrupt) -> std::io::Result<()> {
+pub(super) fn fill(mut file: &File, bytes: u64, interrupt: &Interrupt) -> io::Result<()> {
     let generator = Generator::new(SEED);
     let mut block = vec![0; STEP];
     for at in (0..bytes).step_by(STEP) {
@@ -282,12 +293,11 @@ mod tests {
     #[test]
     fn room_is_asked_for_twice_over() {
         let place = tempfile::tempdir().unwrap();
-        let found = statvfs(place.path()).unwrap();
-        let free = found.f_bavail * found.f_frsize;
+        let free = folder::space(place.path()).unwrap().free;
         let asked = |large| has_room(place.path(), Disk { large, own: 0 });
         // Others write to the same disk meanwhile.
         assert!(asked(free / 4).is_ok());
-        let Err(Obstacle::Without(text)) = asked(free / 4 * 3) else { panic!("it has no room") };
+        let text = asked(free / 4 * 3).expect_err("it has no room");
         assert!(text.contains("needs") && text.contains("--folder"), "{text}");
     }
 }

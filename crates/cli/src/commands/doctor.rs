@@ -7,27 +7,23 @@ use fathom_measure::clock::Watch;
 use fathom_measure::{condition, host};
 use fathom_record::condition::StorePlace;
 use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
-use fathom_record::{Condition, Diagnosis, Host, Severity, Tool};
+use fathom_record::{Condition, Diagnosis, Host, Severity};
 use fathom_store::Store;
 
-use super::stored;
+use super::{start, stored};
 use crate::arguments::DoctorArguments;
 use crate::exit::Status;
 use crate::live::timestamp;
-use crate::terminal::{self, Output};
 
 /// How long the CPUs are looked at. The kernel counts in steps of 10 ms.
 const LOOK: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     let diagnosis = examine(arguments);
-    let mut output = Output::new();
-    output.write(&match arguments.json {
-        true => fathom_report::json(&diagnosis),
-        false => fathom_report::doctor(&diagnosis, terminal::width(), arguments.all),
+    let printed = super::print(arguments.json, &diagnosis, |layout| {
+        fathom_report::doctor(&diagnosis, layout.width, arguments.all)
     });
-    let printed = super::printed(&output)?;
-    Ok(match (printed, diagnosis.severity) {
+    Ok(match (printed?, diagnosis.severity) {
         (Status::Done, Severity::Warning) => Status::Warned,
         (Status::Done, Severity::Severe) => Status::Severe,
         (printed, _) => printed,
@@ -45,7 +41,7 @@ fn examine(arguments: &DoctorArguments) -> Diagnosis {
     let findings = diagnose(&subject);
     Diagnosis {
         schema: DIAGNOSIS_SCHEMA_VERSION,
-        tool: Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        tool: start::tool(),
         examined,
         severity: worst(&findings),
         findings,

@@ -14,7 +14,7 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
 };
 
-use crate::exit::Usage;
+use crate::exit::{Usage, refuse};
 
 /// The fields of a document.
 const FIELDS: [&str; 5] = ["schema", "tool", "run", "host", "records"];
@@ -49,7 +49,7 @@ fn checked(document: &Document, name: &str) -> Result<(), Usage> {
     let id = &document.run.id;
     if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     {
-        return Err(Usage(format!("{name}: `{id}` is no id of a run")));
+        refuse!("{name}: `{id}` is no id of a run");
     }
     match document.records.iter().find(|record| !record.is_intact()) {
         Some(record) => Err(Usage(format!(

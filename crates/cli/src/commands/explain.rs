@@ -8,7 +8,7 @@ use fathom_report::{Layout, accounts, paragraph};
 
 use super::stored;
 use crate::arguments::ExplainArguments;
-use crate::exit::{Status, Usage};
+use crate::exit::{OrUsage, Status};
 use crate::terminal::{self, Output};
 use fathom_engine::{Asked, Plan};
 
@@ -16,11 +16,11 @@ use fathom_engine::{Asked, Plan};
 const RUNS_LOOKED_AT: usize = 50;
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
-    let word = Asked::parse(&arguments.metric).map_err(|error| Usage(error.to_string()))?;
+    let word = Asked::parse(&arguments.metric).or_usage()?;
     // Which cases there are, the results tell: their sizes depend on the machine.
     let asked = vec![word.name.clone()];
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
-        .map_err(|error| Usage(error.to_string()))?;
+        .or_usage()?;
     let width = terminal::width();
     let mut output = Output::new();
     for entry in plan.metrics(false) {
@@ -73,9 +73,9 @@ fn last_results(
     }
     let store = stored::open(&arguments.store)?;
     let runs: Vec<String> = match &arguments.run {
-        Some(run) => vec![store.resolve(run).map_err(|error| Usage(error.to_string()))?],
+        Some(run) => vec![store.resolve(run).or_usage()?],
         None => {
-            let rows = store.runs().map_err(|error| Usage(error.to_string()))?;
+            let rows = store.runs().or_usage()?;
             rows.into_iter().take(RUNS_LOOKED_AT).map(|row| row.id).collect()
         }
     };

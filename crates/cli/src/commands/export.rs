@@ -6,16 +6,15 @@ use fathom_report::export as format;
 use super::made::{self, Own};
 use super::stored;
 use crate::arguments::{ExportArguments, FormatName};
-use crate::exit::{Status, Usage};
-use crate::terminal::{self, Output};
+use crate::exit::{OrUsage, Status, refuse};
+use crate::terminal;
 
 /// An export looks like any file of others: none is replaced without being told to.
 const OWN: Own = Own { is: |_| false, refusal: "it is there already" };
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     if arguments.samples && arguments.format != FormatName::Jsonl {
-        let text = "--samples: raw values are in JSON lines only (`--format jsonl`)";
-        return Err(Usage(text.to_owned()).into());
+        refuse!("--samples: raw values are in JSON lines only (`--format jsonl`)");
     }
     let path = arguments.output.as_deref().and_then(made::path);
     // Before the work: who must not write need not wait for it.
@@ -31,11 +30,7 @@ pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
             made::write(&place, &text)?;
             Ok(Status::Done)
         }
-        None => {
-            let mut output = Output::new();
-            output.write(&text);
-            super::printed(&output)
-        }
+        None => super::print_text(&text),
     }
 }
 
@@ -47,7 +42,7 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         return runs.iter().map(|run| stored::document(run, samples, &arguments.store)).collect();
     }
     let store = stored::open(&arguments.store)?;
-    let runs = store.runs().map_err(|error| Usage(error.to_string()))?;
+    let runs = store.runs().or_usage()?;
     let mut documents = Vec::new();
     for run in runs {
         match store.document(&run.id, samples) {

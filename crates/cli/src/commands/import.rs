@@ -11,8 +11,7 @@ use fathom_store::{Store, StoreError};
 
 use super::{documents, start};
 use crate::arguments::ImportArguments;
-use crate::exit::{Status, Usage};
-use crate::terminal::Output;
+use crate::exit::{Status, Usage, refuse};
 
 /// What became of the runs of a file.
 #[derive(Default)]
@@ -27,15 +26,11 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
     for path in &arguments.files {
         documents.extend(read(path)?);
     }
-    let mut store = match start::open_store(&arguments.store)? {
-        Ok(store) => store,
-        Err(why) => return Err(Usage(why).into()),
-    };
+    let mut store = start::open_store(&arguments.store)?.map_err(Usage)?;
     let mut counted = Counted::default();
     for document in &documents {
         keep(&mut store, document, &mut counted)?;
     }
-    let mut output = Output::new();
     let Counted { new, known } = counted;
     let runs = if new == 1 { "1 run".to_owned() } else { format!("{new} runs") };
     let beside = match known {
@@ -43,8 +38,7 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
         1 => "; 1 was there already".to_owned(),
         _ => format!("; {known} were there already"),
     };
-    output.write(&format!("Kept {runs}{beside}. `fathom show --runs` lists them.\n"));
-    super::printed(&output)
+    super::print_text(&format!("Kept {runs}{beside}. `fathom show --runs` lists them.\n"))
 }
 
 fn keep(store: &mut Store, document: &Document, counted: &mut Counted) -> anyhow::Result<()> {
@@ -74,7 +68,7 @@ fn read(path: &Path) -> Result<Vec<Document>, Usage> {
     }
     let file = File::open(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
-        return Err(Usage(format!("{shown} is a directory; name files of `fathom export`")));
+        refuse!("{shown} is a directory; name files of `fathom export`");
     }
     documents::read(file, &shown.to_string())
 }

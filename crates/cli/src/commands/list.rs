@@ -6,8 +6,7 @@ use fathom_record::{Effort, Host, Protocol};
 use serde_json::{Value, json};
 
 use crate::arguments::ListArguments;
-use crate::exit::{Status, Usage};
-use crate::terminal::{self, Output};
+use crate::exit::{OrUsage, Status};
 use fathom_engine::Plan;
 
 /// Where to go from the list.
@@ -19,23 +18,13 @@ const MORE: &str = "
 pub(super) fn list(arguments: &ListArguments) -> anyhow::Result<Status> {
     let asked = arguments.metrics.clone();
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
-        .map_err(|error| Usage(error.to_string()))?;
+        .or_usage()?;
     let chosen: Vec<&About> = plan.metrics(false).iter().map(|entry| entry.about()).collect();
-    let mut output = Output::new();
-    if arguments.json {
-        let all: Vec<Value> = chosen.iter().map(|about| as_json(about)).collect();
-        output.write(&fathom_report::json(&all));
-    } else {
-        chosen.iter().for_each(|about| output.write(&row(about, terminal::width())));
-        if asked_for_all(arguments) {
-            output.write(MORE);
-        }
-    }
-    super::printed(&output)
-}
-
-fn asked_for_all(arguments: &ListArguments) -> bool {
-    arguments.metrics.is_empty()
+    let all: Vec<Value> = chosen.iter().map(|about| as_json(about)).collect();
+    super::print(arguments.json, &all, |layout| {
+        let rows: String = chosen.iter().map(|about| row(about, layout.width)).collect();
+        rows + if arguments.metrics.is_empty() { MORE } else { "" }
+    })
 }
 
 /// Id and title on one line; parameters and needs on further ones.

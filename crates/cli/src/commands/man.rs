@@ -5,7 +5,6 @@ use clap::CommandFactory;
 
 use crate::arguments::{Arguments, ManArguments};
 use crate::exit::{Status, Usage};
-use crate::terminal::Output;
 
 pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
@@ -24,7 +23,5 @@ pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     for name in hidden {
         let _ = std::fs::remove_file(folder.join(format!("fathom-{name}.1")));
     }
-    let mut output = Output::new();
-    output.write(&format!("wrote the man pages to {}\n", folder.display()));
-    super::printed(&output)
+    super::print_text(&format!("wrote the man pages to {}\n", folder.display()))
 }

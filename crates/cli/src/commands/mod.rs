@@ -23,6 +23,8 @@ mod stored;
 
 use std::process::ExitCode;
 
+use fathom_report::Layout;
+
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Status, Usage};
 use crate::terminal;
@@ -56,6 +58,25 @@ pub fn main(arguments: Arguments) -> ExitCode {
             if error.is::<Usage>() { ExitCode::from(2) } else { Status::Failed.into() }
         }
     }
+}
+
+/// Prints what a command found, as JSON or laid out for the terminal.
+fn print(
+    json: bool,
+    found: &impl serde::Serialize,
+    text: impl FnOnce(&Layout) -> String,
+) -> anyhow::Result<Status> {
+    print_text(&match json {
+        true => fathom_report::json(found),
+        false => text(&Layout { width: terminal::width(), ..Layout::default() }),
+    })
+}
+
+/// Prints a text.
+fn print_text(text: &str) -> anyhow::Result<Status> {
+    let mut output = terminal::Output::new();
+    output.write(text);
+    printed(&output)
 }
 
 /// The status of a command that only printed.

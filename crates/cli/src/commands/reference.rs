@@ -2,19 +2,15 @@
 //! beside its figures.
 
 use fathom_analysis::reference::{self as published, Reference};
-use fathom_report::Layout;
 use fathom_report::reference::{known, render};
 
 use super::stored;
 use crate::arguments::CompareArguments;
-use crate::exit::{Status, Usage};
-use crate::terminal::{self, Output};
+use crate::exit::{Status, Usage, refuse};
 
 /// The studies there are, for who names none.
 pub(super) fn list() -> anyhow::Result<Status> {
-    let mut output = Output::new();
-    output.write(&format!("There are {}.\n", known(&published::all())));
-    super::printed(&output)
+    super::print_text(&format!("There are {}.\n", known(&published::all())))
 }
 
 /// The study that a command asks for.
@@ -33,23 +29,12 @@ pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result
     let run = match arguments.runs.as_slice() {
         [] => "latest",
         [run] => run,
-        runs => {
-            let text = format!(
-                "compare --reference {name}: one run stands beside published figures, {} were \
-                 named",
-                runs.len()
-            );
-            return Err(Usage(text).into());
-        }
+        runs => refuse!(
+            "compare --reference {name}: one run stands beside published figures, {} were named",
+            runs.len()
+        ),
     };
     let document = stored::document(run, false, &arguments.store)?;
     let beside = published::beside(&reference, &document);
-    let mut output = Output::new();
-    if arguments.json {
-        output.write(&fathom_report::json(&beside));
-    } else {
-        let layout = Layout { width: terminal::width(), ..Layout::default() };
-        output.write(&render(&beside, &layout));
-    }
-    super::printed(&output)
+    super::print(arguments.json, &beside, |layout| render(&beside, layout))
 }

@@ -11,8 +11,8 @@ use fathom_report::page::{self, MARK, MARK_WITHIN};
 use super::made::{self, Own};
 use super::{compare, reference, stored};
 use crate::arguments::report::ReportArguments;
-use crate::exit::{Status, Usage};
-use crate::terminal::{self, Output};
+use crate::exit::{Status, refuse};
+use crate::terminal;
 
 /// The page as `make web` built it; absent in a program that was built without it.
 #[cfg(feature = "page")]
@@ -38,9 +38,10 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
 /// Makes the page from the built one, where this program has it.
 fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<Status> {
     let Some(template) = template else {
-        let text = "this program was built without the page of `report`; with Node 20.19 or \
-                    newer, `make build` in the source tree makes one that has it";
-        return Err(Usage(text.to_owned()).into());
+        refuse!(
+            "this program was built without the page of `report`; with Node 20.19 or newer, `make \
+             build` in the source tree makes one that has it"
+        );
     };
     let path = made::path(&arguments.output);
     // Before the work: who must not write need not wait for it.
@@ -57,22 +58,15 @@ fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<S
         );
     }
     let text = page::page(template, &documents, comparison.as_ref(), study.as_ref());
-    let mut output = Output::new();
-    match place {
-        None => output.write(&text),
-        Some(place) => {
-            made::write(&place, &text)?;
-            output.write(&format!("{}\n", wrote(&arguments.output, text.len(), &documents)));
-        }
-    }
-    super::printed(&output)
+    let Some(place) = place else { return super::print_text(&text) };
+    made::write(&place, &text)?;
+    super::print_text(&format!("{}\n", wrote(&arguments.output, text.len(), &documents)))
 }
 
 fn documents(arguments: &ReportArguments) -> anyhow::Result<Vec<Document>> {
     let runs = &arguments.runs;
     if runs.len() > RUNS_MAX {
-        let text = format!("{} runs; a page takes {RUNS_MAX} at most: name fewer", runs.len());
-        return Err(Usage(text).into());
+        refuse!("{} runs; a page takes {RUNS_MAX} at most: name fewer", runs.len());
     }
     if runs.is_empty() {
         return Ok(vec![stored::latest_of_this_host(true, &arguments.store)?]);
@@ -145,6 +139,7 @@ mod tests {
 
     use super::*;
     use crate::arguments::{Arguments, Command};
+    use crate::exit::Usage;
 
     #[test]
     fn a_program_without_the_page_says_how_to_get_one_that_has_it() {

@@ -15,7 +15,7 @@ use fathom_store::Store;
 
 use super::{start, stored};
 use crate::arguments::RunArguments;
-use crate::exit::{Status, Usage};
+use crate::exit::{OrUsage, Status, Usage, refuse};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
 use crate::terminal;
@@ -27,7 +27,6 @@ mod follower;
 mod place;
 
 use follower::Follower;
-use place::Place;
 
 /// How long the CPUs are watched to find a quiet one. The kernel counts in steps of 10 ms.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);
@@ -46,13 +45,13 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let (metrics, protocol) = (arguments.metrics.clone(), arguments.protocol.into());
     let plan = Plan::new(&REGISTRY, metrics, arguments.effort(), protocol, seed, &host)
         .and_then(|plan| plan.without_by_hand(&REGISTRY))
-        .map_err(|error| Usage(error.to_string()))?;
+        .or_usage()?;
     let plan = if arguments.only { plan.alone() } else { plan };
     let injected = InjectedSpin::of_environment(&REGISTRY).map_err(Usage)?;
     let plan = Plan { kept: arguments.keep, injected, ..plan };
     start::check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
-    let place = Place::prepare(arguments, &plan, &interrupt)?;
+    let place = place::prepare(arguments, &plan, &interrupt)?;
     let store = start::open_store(&arguments.store)?;
     store.as_ref().err().iter().for_each(|why| terminal::warn(&format!("not kept: {why}")));
     let watch = Watch::begin(&host).context("calibrate the clock")?;
@@ -67,8 +66,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         (false, _) => None,
         (true, Some(journal)) => Some(Tuned::apply(CPUS.as_ref(), &host, cpu, journal)),
         (true, None) => {
-            let text = "--tune: no folder to note in what must be put back; set HOME, or --store";
-            return Err(Usage(text.to_owned()).into());
+            refuse!("--tune: no folder to note in what must be put back; set HOME, or --store")
         }
     };
     for refused in tuned.iter().flat_map(|tuned| &tuned.refused) {
@@ -129,8 +127,7 @@ pub(super) fn choose_cpu(asked: Option<u32>, host: &Host) -> anyhow::Result<(u32
         Some(cpu) if allowed.contains(&cpu) => Ok((cpu, "asked for with --cpu".to_owned())),
         Some(cpu) => {
             let list: Vec<String> = allowed.iter().map(u32::to_string).collect();
-            let text = format!("--cpu {cpu}: this process may use CPU {}", list.join(", "));
-            Err(Usage(text).into())
+            refuse!("--cpu {cpu}: this process may use CPU {}", list.join(", "))
         }
         None => {
             let busy = affinity::busy_shares(BUSY_WINDOW);

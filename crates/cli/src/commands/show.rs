@@ -5,32 +5,25 @@ use fathom_store::RunRow;
 
 use super::stored;
 use crate::arguments::ShowArguments;
-use crate::exit::{Status, Usage};
-use crate::terminal::{self, Output};
+use crate::exit::{OrUsage, Status};
+use crate::terminal;
 
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
-    let mut output = Output::new();
     if arguments.runs {
-        let rows =
-            stored::open(&arguments.store)?.runs().map_err(|error| Usage(error.to_string()))?;
+        let rows = stored::open(&arguments.store)?.runs().or_usage()?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
-        let layout = Layout { width: terminal::width(), ..Layout::default() };
-        output.write(&match arguments.json {
-            true => fathom_report::json(&listings),
-            false => fathom_report::runs(&listings, &layout),
+        return super::print(arguments.json, &listings, |layout| {
+            fathom_report::runs(&listings, layout)
         });
-        return super::printed(&output);
     }
     let document = stored::document(&arguments.run, arguments.samples, &arguments.store)?;
     if arguments.json {
-        output.write(&fathom_report::document_json(&document));
-    } else {
-        let protocol = document.run.protocol;
-        let (cycles, all) = (arguments.cycles, arguments.all);
-        let layout = Layout { width: terminal::width(), cycles, protocol, all };
-        output.write(&fathom_report::show(&document, &layout));
+        return super::print_text(&fathom_report::document_json(&document));
     }
-    super::printed(&output)
+    let protocol = document.run.protocol;
+    let (cycles, all) = (arguments.cycles, arguments.all);
+    let layout = Layout { width: terminal::width(), cycles, protocol, all };
+    super::print_text(&fathom_report::show(&document, &layout))
 }
 
 fn listing(row: RunRow) -> RunListing {

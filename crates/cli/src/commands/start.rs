@@ -6,7 +6,7 @@ use fathom_store::Store;
 
 use super::stored;
 use crate::arguments::StoreArguments;
-use crate::exit::Usage;
+use crate::exit::{OrUsage, Usage, refuse};
 use fathom_engine::INJECT;
 
 /// This program.
@@ -18,13 +18,13 @@ pub(super) fn tool() -> Tool {
 /// writing, the numbers are worth having all the same.
 pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Result<Store, String>> {
     let opened = match stored::named(arguments) {
-        Some(path) => return Ok(Ok(Store::open(&path).map_err(|e| Usage(e.to_string()))?)),
+        Some(path) => return Ok(Ok(Store::open(&path).or_usage()?)),
         None => Store::default_path().and_then(|path| Store::open(&path)),
     };
     match opened {
         Ok(store) => Ok(Ok(store)),
         Err(error) if error.is_of_the_place() => Ok(Err(error.to_string())),
-        Err(error) => Err(Usage(error.to_string()).into()),
+        Err(error) => refuse!("{error}"),
     }
 }
 
@@ -33,8 +33,7 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
     if let Ok(clock) = std::env::var("FATHOM_CLOCK")
         && clock != "monotonic_raw"
     {
-        let text = format!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
-        return Err(Usage(text).into());
+        refuse!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
     }
     if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
         fathom_probes::uarch::row_for(host).map_err(Usage)?;

@@ -9,13 +9,13 @@ use fathom_store::{Store, StoreError};
 
 use super::documents;
 use crate::arguments::StoreArguments;
-use crate::exit::Usage;
+use crate::exit::{OrUsage, Usage, refuse};
 
 /// Where the store lies: as asked for, or in the user's data folder.
 pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
     match named(arguments) {
         Some(path) => Ok(path),
-        None => Store::default_path().map_err(|error| Usage(error.to_string()).into()),
+        None => Ok(Store::default_path().or_usage()?),
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn named(arguments: &StoreArguments) -> Option<PathBuf> {
 /// The store, for reading.
 pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
     let path = path(arguments)?;
-    Store::open_existing(&path).map_err(|error| Usage(error.to_string()).into())
+    Ok(Store::open_existing(&path).or_usage()?)
 }
 
 /// A run by its name in the store, or a JSON document by its path: what ends with `.json`, has a
@@ -57,7 +57,7 @@ pub(super) fn latest_of_this_host(
 ) -> anyhow::Result<Document> {
     let store = open(arguments)?;
     let host = this_host();
-    let runs = store.runs().map_err(|error| Usage(error.to_string()))?;
+    let runs = store.runs().or_usage()?;
     match runs.into_iter().find(|row| row.host_name == host) {
         Some(row) => {
             store.document(&row.id, samples).with_context(|| format!("read run {}", row.id))
@@ -102,9 +102,6 @@ fn from_file(path: &Path) -> anyhow::Result<Document> {
     let document = documents.swap_remove(0);
     match documents.len() {
         0 => Ok(document),
-        more => {
-            let text = format!("{shown} holds {} runs; `fathom import` keeps them apart", more + 1);
-            Err(Usage(text).into())
-        }
+        more => refuse!("{shown} holds {} runs; `fathom import` keeps them apart", more + 1),
     }
 }

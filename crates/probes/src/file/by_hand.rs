@@ -3,10 +3,11 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
 use fathom_fileio::read::{Fault, Way};
-use fathom_metric::ProcedureError;
+use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Check, Disturbance, Fact, Reason, State, Unit, Verdict};
 
@@ -15,6 +16,37 @@ pub(super) const MODEL_INPUTS: &[&str] = &["os.syscall", "file.call", "memory.ba
 
 /// Passes that are shorter are mostly their beginning: threads, buffers, the first call.
 const SHORT_NS: f64 = 200_000.0;
+
+/// A pass with what disturbed it; none where it gave nothing.
+type Passed<P> = Result<Option<(P, Disturbance)>, ProcedureError>;
+
+/// Makes passes, as often as asked, until a person stops it, one gives nothing or one `ends` them;
+/// with what disturbed them all together.
+///
+/// # Errors
+/// Those of a pass.
+pub(super) fn repeated<P>(
+    recorder: &mut dyn Recorder,
+    (times, what): (u32, &str),
+    mut pass: impl FnMut(&mut dyn Recorder, u32) -> Passed<P>,
+    ends: impl Fn(&P) -> bool,
+) -> Result<(Vec<P>, Disturbance), ProcedureError> {
+    let mut passes = Vec::new();
+    let mut disturbance: Option<Disturbance> = None;
+    for number in 0..times {
+        if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
+            break;
+        }
+        recorder.event(Event::Progress { done: number.into(), all: times.into(), what });
+        let Some((one, counted)) = pass(recorder, number)? else { break };
+        disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+        passes.push(one);
+        if passes.last().is_some_and(&ends) {
+            break;
+        }
+    }
+    Ok((passes, disturbance.unwrap_or_default()))
+}
 
 /// A mistake in what was asked for.
 pub(super) fn refuse(text: impl Display) -> ProcedureError {

@@ -8,9 +8,7 @@ use fathom_fileio::Source;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
-use fathom_record::{
-    Better, Counters, Fact, Host, NoModel, Params, Prediction, Record, Unit, Verdict,
-};
+use fathom_record::{Better, Fact, Host, NoModel, Params, Prediction, Record, Unit, Verdict};
 
 use super::by_hand::{self, refuse, shown, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
@@ -48,9 +46,8 @@ static ABOUT: About = About {
     ],
     needs: &["os.syscall", "memory.bandwidth", "file.read.throughput"],
     requires: "a file on a device",
-    published: "",
-    expects: Counters::DEVICE,
     noise_limit: 0.20,
+    ..super::BASE
 };
 
 impl ByHand for Speedup {

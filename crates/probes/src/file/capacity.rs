@@ -8,17 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 use fathom_analysis::statistics;
 use fathom_fileio::memory::Pages;
-use fathom_fileio::residency;
 use fathom_fileio::room::{self, Room};
+use fathom_fileio::{residency, traffic};
 use fathom_measure::Clock;
 use fathom_metric::notation::bytes;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{
-    Better, Cause, Counters, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict,
-};
+use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Look, Search};
@@ -49,9 +47,7 @@ static ABOUT: About = About {
          pages for the file count too",
     ],
     published: "2016: 5.5 of 8 GB",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::BASE
 };
 
 /// Memory that is free for pages is not free to the last: watermarks, and the kernel's own pages
@@ -247,11 +243,9 @@ fn look(
         return Ok(None);
     }
     let first = resident();
-    let before = fathom_fileio::traffic::fetched();
+    let before = traffic::fetched();
     let Some(times) = pass(file, bytes, clock, stop)? else { return Ok(None) };
-    let device = before
-        .zip(fathom_fileio::traffic::fetched())
-        .map(|(before, after)| after.saturating_sub(before));
+    let device = traffic::since(before);
     let ns = statistics::mean(&times).unwrap_or(f64::NAN);
     let deviation = statistics::standard_deviation(&times).unwrap_or(0.0);
     Ok(Some(Point { bytes, ns, deviation, resident: [first, resident()], device }))

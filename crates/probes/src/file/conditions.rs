@@ -3,7 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fathom_fileio::residency::{self, Drop, Residency, State, Witness};
+use fathom_fileio::residency::{self, Drop, Residency, State};
 use fathom_fileio::{Source, extents};
 use fathom_metric::ProcedureError;
 use fathom_record::quantity::percent;
@@ -58,29 +58,14 @@ fn drop_caches(what: DropName) -> Result<(), ProcedureError> {
     })
 }
 
-/// The state in one word, as records have it.
-pub(super) fn word(state: State) -> &'static str {
-    match state {
-        State::Cold => "cold",
-        State::Mixed { .. } => "mixed",
-        State::Warm => "warm",
-        State::Unknown { .. } => "unknown",
-    }
-}
-
 /// The state with its proof.
 pub(super) fn proof(residency: &Residency) -> String {
-    let word = word(residency.state).to_uppercase();
+    let word = residency.state.word().to_uppercase();
     if let State::Unknown { why } = residency.state {
         return format!("{word}: {why}");
     }
     let (cached, all) = (size(residency.cached), size(residency.bytes));
-    let by = match residency.witness {
-        Witness::Both => "cachestat and mincore agree",
-        Witness::Cachestat => "by cachestat",
-        Witness::Mincore => "by mincore",
-        Witness::Nobody => "by nobody",
-    };
+    let by = residency.witness;
     let dirty = match residency.dirty {
         0 => String::new(),
         bytes => format!(", {} not yet written", size(bytes)),
@@ -95,7 +80,7 @@ pub(super) fn proof(residency: &Residency) -> String {
 
 /// The state with its proof, as short as a table has room for.
 pub(super) fn briefly(residency: &Residency) -> String {
-    let word = word(residency.state).to_uppercase();
+    let word = residency.state.word().to_uppercase();
     match residency.state {
         State::Unknown { why } => format!("{word}: {why}"),
         _ => format!("{word}: {} of {}", size(residency.cached), size(residency.bytes)),

@@ -27,8 +27,7 @@ use fathom_metric::{
 };
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Better, Cause, Counters, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Unit,
-    Verdict,
+    Better, Cause, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Unit, Verdict,
 };
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
@@ -86,9 +85,8 @@ static ABOUT: About = About {
         },
     ],
     published: "2016: 28.4 µs × processes + 53.1 µs",
-    expects: Counters::DEVICE,
     noise_limit: 0.20,
-    ..About::BASE
+    ..super::BASE
 };
 
 static ABOUT_PER_PROCESS: About = About {
@@ -108,10 +106,9 @@ static ABOUT_PER_PROCESS: About = About {
         meaning: "as for file.contention",
     }],
     needs: &["file.contention"],
-    requires: "",
     published: "2016: 28.4 µs",
-    expects: Counters::DEVICE,
     noise_limit: 0.20,
+    ..super::BASE
 };
 
 /// The case of one process alone in the same state.

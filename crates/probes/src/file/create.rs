@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::named::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
@@ -27,11 +27,7 @@ static ABOUT: About = About {
         "sizes that were not written: each file is looked at after the pass",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
-    needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::OF_RUNS
 };
 
 /// Files of a pass.

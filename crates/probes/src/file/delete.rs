@@ -2,7 +2,7 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::create::FILES;
 use super::named::{cases_of_small, disk_of_small, visit_small};
@@ -28,11 +28,7 @@ static ABOUT: About = About {
         "that they are gone is looked at after each pass",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of each file" }],
-    needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::OF_RUNS
 };
 
 impl Probe for Delete {

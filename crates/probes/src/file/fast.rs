@@ -4,8 +4,8 @@ mod found;
 mod pass;
 mod words;
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
@@ -13,16 +13,14 @@ use fathom_fileio::fast::{Options, fast as read_fast};
 use fathom_fileio::read::Way;
 use fathom_fileio::subject::Kind;
 use fathom_fileio::{Source, traffic};
-use fathom_measure::affinity;
+use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::bytes;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
     observed,
 };
 use fathom_record::quantity::percent;
-use fathom_record::{
-    Better, Cause, Counters, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit,
-};
+use fathom_record::{Better, Cause, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit};
 
 use self::found::Found;
 use self::pass::{One, Pass};
@@ -63,9 +61,7 @@ static ABOUT: About = About {
         Parameter { name: "files", values: "1, 2, …", meaning: "how many" },
         Parameter { name: "file_bytes", values: "bytes", meaning: "of all files" },
     ],
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
-    ..About::BASE
+    ..super::BASE
 };
 
 impl ByHand for Fast {
@@ -163,26 +159,20 @@ impl Procedure for ReadFast {
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let found = Found::of(&self.files, self.keep_going)?;
-        let mut passes: Vec<Pass> = Vec::new();
-        let mut disturbance: Option<Disturbance> = None;
-        for number in 0..self.repeat {
-            if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
-                break;
-            }
-            let (done, all) = (number.into(), self.repeat.into());
-            let what = format!("reading {}", size(found.bytes()));
-            recorder.event(Event::Progress { done, all, what: &what });
+        let what = format!("reading {}", size(found.bytes()));
+        let pass = |recorder: &mut dyn Recorder, _| {
             let (pass, counted) = observed(recorder.cpu(), || pass(recorder, self, &found));
             let pass = pass?;
             let counted = by_hand::without_own_waits(counted, pass.threads());
-            disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
-            passes.push(pass);
-        }
+            Ok(Some((pass, counted)))
+        };
+        let (passes, disturbance) =
+            by_hand::repeated(recorder, (self.repeat, &what), pass, |_| false)?;
         let last = &passes[passes.len() - 1];
         let not_read = || found.missing.iter().chain(&last.failed);
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
-        let measured = measured(self, &found, &passes, disturbance.unwrap_or_default());
+        let measured = measured(self, &found, &passes, disturbance);
         let (is_fixed, is_shown) = (self.path.is_some(), measured.verdict.is_none());
         let why = Why { is_fixed, is_shown, ceiling: self.ceiling };
         let facts = facts(recorder, &why, &found, &passes);
@@ -217,18 +207,16 @@ fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass,
     let before = traffic::fetched();
     let begin = clock.start();
     for number in large {
-        let one = one(recorder, &found.files[number].0, number, &options);
         let is_alone = found.files.len() == 1;
-        match one {
+        match one(&found.files[number].0, number, &options, clock) {
             Ok(one) => pass.ones.push(one),
-            Err(error) if read.keep_going && !is_alone => pass.failed.push(error.to_string()),
-            Err(error) => return Err(error),
+            Err(why) if read.keep_going && !is_alone => pass.failed.push(why),
+            Err(why) => return Err(refuse(why)),
         }
     }
     side_by_side(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
-    pass.device_bytes =
-        before.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
+    pass.device_bytes = traffic::since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
         return Err(refuse(first));
     }
@@ -239,20 +227,15 @@ fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass,
     Ok(pass)
 }
 
-/// One file, with what of it was in memory before.
-fn one(
-    recorder: &dyn Recorder,
-    path: &Path,
-    number: usize,
-    options: &Options<'_>,
-) -> Result<One, ProcedureError> {
-    let source = Source::open(path).map_err(refuse)?;
+/// One file, with what of it was in memory before; or why it cannot be read.
+fn one(path: &Path, number: usize, options: &Options<'_>, clock: &Clock) -> Result<One, String> {
+    let source = Source::open(path).map_err(|error| error.to_string())?;
     if source.subject().kind == Kind::Character {
         let path = shown(path);
-        return Err(refuse(format!("{path} has no end: `file read` reads so many blocks of it")));
+        return Err(format!("{path} has no end: `file read` reads so many blocks of it"));
     }
-    let fast = read_fast(&source, options, recorder.clock())
-        .map_err(|error| refuse(format!("read {}: {error}", shown(path))))?;
+    let fast = read_fast(&source, options, clock)
+        .map_err(|error| format!("read {}: {error}", shown(path)))?;
     Ok(One::new(number, &source, fast))
 }
 
@@ -268,41 +251,32 @@ fn side_by_side(
     // A file of a page or two is not worth a second thread, a ring or a trial.
     let options = Options { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
     let clock = recorder.clock().specification();
-    let (ones, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let work = || {
-        let clock = fathom_measure::Clock::from_specification(clock);
+        let clock = Clock::from_specification(clock);
+        let mut done = Vec::new();
         while let Some(number) = small.get(next.fetch_add(1, Ordering::Relaxed)) {
             if options.stop.load(Ordering::Relaxed) {
-                return;
+                break;
             }
-            let (path, _) = &found.files[*number];
-            match small_one(path, *number, &options, &clock) {
-                Ok(one) => ones.lock().unwrap_or_else(|held| held.into_inner()).push(one),
-                Err(why) => failed.lock().unwrap_or_else(|held| held.into_inner()).push(why),
-            }
+            done.push(one(&found.files[*number].0, *number, &options, &clock));
         }
+        done
     };
     pass.beside = if small.is_empty() { 0 } else { threads };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
+    let done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        let joined =
+            others.into_iter().map(|other| other.join().unwrap_or_else(|it| resume_unwind(it)));
+        done.extend(joined.flatten());
+        done
     });
-    pass.ones.extend(ones.into_inner().unwrap_or_else(|held| held.into_inner()));
-    pass.failed.extend(failed.into_inner().unwrap_or_else(|held| held.into_inner()));
-}
-
-fn small_one(
-    path: &Path,
-    number: usize,
-    options: &Options<'_>,
-    clock: &fathom_measure::Clock,
-) -> Result<One, String> {
-    let source = Source::open(path).map_err(|error| error.to_string())?;
-    let fast = read_fast(&source, options, clock)
-        .map_err(|error| format!("read {}: {error}", shown(path)))?;
-    Ok(One::new(number, &source, fast))
+    for one in done {
+        match one {
+            Ok(one) => pass.ones.push(one),
+            Err(why) => pass.failed.push(why),
+        }
+    }
 }
 
 fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Disturbance) -> Measured {

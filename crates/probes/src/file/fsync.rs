@@ -5,7 +5,7 @@ use std::fs::File;
 use fathom_fileio::residency::{self, Witness};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::failed;
 use super::named::{Named, cases_of_small, disk_of_small, visit_small};
@@ -34,11 +34,8 @@ static ABOUT: About = About {
         "that nothing is left to be written is counted by cachestat after each",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of the file" }],
-    needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
-    expects: Counters::DEVICE,
     noise_limit: 0.30,
-    ..About::BASE
+    ..super::OF_RUNS
 };
 
 impl Probe for Fsync {

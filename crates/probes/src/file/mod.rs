@@ -33,6 +33,14 @@ pub mod write;
 pub mod write_throughput;
 
 use fathom_measure::sampler::Fault;
+use fathom_metric::About;
+use fathom_record::Counters;
+
+/// What most metrics of files have in common: they wait for a device, and are as steady as it.
+const BASE: About = About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };
+/// Besides, what those have in common that `fathom run` measures.
+const OF_RUNS: About =
+    About { needs: &["os.syscall"], requires: "a folder on a device (--folder)", ..BASE };
 
 /// Bytes of the large file: more than the last-level cache of most machines, so that it is read
 /// from memory and not from a cache, and written in a tenth of a second by a disk of today. One

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use fathom_fileio::Source;
 use fathom_fileio::read::{Bypass, Outcome, Request, Way};
 use fathom_fileio::residency::Residency;
+use fathom_fileio::{Source, traffic};
 use fathom_metric::{Measured, ProcedureError, Recorder, observed};
 use fathom_record::{
     Cause, Check, Disturbance, Fact, Params, Reason, Record, State, Unit, Verdict,
@@ -27,6 +27,27 @@ pub(super) struct Pass {
 }
 
 impl Pass {
+    /// Reads a file once, of which so much was in memory before; with what disturbed it.
+    ///
+    /// # Errors
+    /// Where it cannot be read in this way at all.
+    pub(super) fn read(
+        recorder: &dyn Recorder,
+        source: &Source,
+        request: &Request<'_>,
+        before: Residency,
+    ) -> Result<(Self, Disturbance), ProcedureError> {
+        let fetched = traffic::fetched();
+        let clock = recorder.clock();
+        let (outcome, counted) =
+            observed(recorder.cpu(), || fathom_fileio::read(source, request, clock));
+        let device_bytes = traffic::since(fetched);
+        let outcome = outcome.map_err(|error| {
+            refuse(format!("read {}: {error}", source.subject().path.display()))
+        })?;
+        Ok((Self { before, outcome, device_bytes }, counted))
+    }
+
     pub(super) fn rate(&self) -> f64 {
         1e9 * self.outcome.sum.bytes as f64 / self.outcome.ns
     }
@@ -118,20 +139,11 @@ impl Series {
             stop,
         };
         let limit = recorder.stop().after(limit, false);
-        let device = fathom_fileio::traffic::fetched();
-        let clock = recorder.clock();
-        let (outcome, counted) =
-            observed(recorder.cpu(), || fathom_fileio::read(source, &request, clock));
-        let device_bytes = device
-            .zip(fathom_fileio::traffic::fetched())
-            .map(|(then, now)| now.saturating_sub(then));
+        let (pass, counted) = Pass::read(recorder, source, &request, before)?;
         drop(limit);
-        let outcome = outcome.map_err(|error| {
-            refuse(format!("read {}: {error}", source.subject().path.display()))
-        })?;
         let is_stopped = recorder.stop().is_by_person();
-        if !is_stopped || (self.passes.is_empty() && outcome.sum.bytes > 0) {
-            self.passes.push(Pass { before, outcome, device_bytes });
+        if !is_stopped || (self.passes.is_empty() && pass.bytes() > 0) {
+            self.passes.push(pass);
             self.disturbance =
                 Some(self.disturbance.as_ref().map_or(counted.clone(), |sum| sum.plus(&counted)));
         }
@@ -147,12 +159,7 @@ impl Series {
 
     /// Why none of its numbers counts, where that is so.
     pub(super) fn spoilt(&self, source: &Source) -> Option<Verdict> {
-        let state = self.manner.state;
-        let not_as_asked = || {
-            self.passes.iter().find_map(|one| conditions::not_as_asked(source, state, &one.before))
-        };
-        let faults = by_hand::unreadable(self.passes.iter().flat_map(|pass| &pass.outcome.faults));
-        faults.or_else(not_as_asked).or_else(|| bypassed(&self.passes))
+        spoilt(&self.passes, source, self.manner.state)
     }
 
     /// Keeps it as a result of file.read.throughput; `more` is what tells this case from others
@@ -179,7 +186,7 @@ impl Series {
             StateName::Warm => "warm",
             StateName::AsIs => {
                 let states: Vec<&str> =
-                    self.passes.iter().map(|pass| conditions::word(pass.before.state)).collect();
+                    self.passes.iter().map(|pass| pass.before.state.word()).collect();
                 by_hand::state_of_all(&states)
             }
         };
@@ -191,16 +198,12 @@ impl Series {
             .and("file_bytes", file_bytes as i64);
         params.0.extend(more.0.clone());
         let bytes = last.outcome.sum.bytes;
-        let values = match bytes {
-            0 => Vec::new(),
-            _ => self.passes.iter().map(Pass::rate).collect(),
-        };
         let mut doubts = conditions::doubts(source, state, &first.before);
         doubts.extend(self.passes.iter().find_map(changed));
         Measured {
             metric: "file.read.throughput",
             params,
-            values,
+            values: rates(&self.passes),
             disturbance: self.disturbance.clone().unwrap_or_default(),
             checks: checks(source, last),
             verdict: self.spoilt(source).or_else(|| by_hand::nothing_done(bytes)),
@@ -228,7 +231,7 @@ impl Series {
     /// The state before the last pass with its proof, and in how many passes it was another.
     pub(super) fn proof(&self) -> String {
         let Some(last) = self.passes.last() else { return String::new() };
-        let word = |pass: &Pass| conditions::word(pass.before.state);
+        let word = |pass: &Pass| pass.before.state.word();
         let briefly = conditions::briefly(&last.before);
         match self.passes.iter().filter(|pass| word(pass) != word(last)).count() {
             0 => briefly,
@@ -247,8 +250,22 @@ pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     checked(facts)
 }
 
+/// Why no number of some passes counts, where that is so.
+pub(super) fn spoilt(passes: &[Pass], source: &Source, state: StateName) -> Option<Verdict> {
+    let not_as_asked =
+        || passes.iter().find_map(|one| conditions::not_as_asked(source, state, &one.before));
+    let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
+    faults.or_else(not_as_asked).or_else(|| bypassed(passes))
+}
+
+/// Bytes a second in each pass; none where the last had no bytes.
+pub(super) fn rates(passes: &[Pass]) -> Vec<f64> {
+    let has_bytes = passes.last().is_some_and(|last| last.bytes() > 0);
+    passes.iter().filter(|_| has_bytes).map(Pass::rate).collect()
+}
+
 /// That direct reads went through the page cache.
-pub(super) fn bypassed(passes: &[Pass]) -> Option<Verdict> {
+fn bypassed(passes: &[Pass]) -> Option<Verdict> {
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
     let text = "the file system took direct reads, and read by way of the page cache";
     let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, text);

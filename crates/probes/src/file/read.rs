@@ -1,14 +1,13 @@
 //! `fathom file read`: block by block, as often as asked.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::read::{Outcome, Request, Way};
-use fathom_fileio::{Source, residency, traffic};
+use fathom_fileio::{Source, residency};
 use fathom_metric::notation::{count, time};
-use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
+use fathom_metric::{Ending, Measured, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::{NOTHING, quantity};
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
 
@@ -16,7 +15,7 @@ use super::by_hand::{self, amount, name_of, refuse, shown, size, sum_facts, thre
 use super::cap::Cap;
 use super::conditions;
 use super::options::{DropName, StateName, block};
-use super::passes::{Pass, bypassed, changed, checks};
+use super::passes::{Pass, changed, checks, rates, spoilt};
 
 /// So many passes have a line each.
 const LINES: usize = 10;
@@ -106,30 +105,19 @@ impl Procedure for Read {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let source = Source::open(&self.file).map_err(refuse)?;
         let (state, way) = self.state_and_way(&source)?;
-        let mut passes: Vec<Pass> = Vec::new();
-        let mut disturbance: Option<Disturbance> = None;
         let limit = recorder.stop().after(self.time_limit, source.subject().size.is_none());
-        for number in 0..self.repeat {
-            if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
-                break;
-            }
-            let what = format!("reading {}", source.subject().size.map_or_else(String::new, size));
-            let (done, all) = (number.into(), self.repeat.into());
-            recorder.event(Event::Progress { done, all, what: &what });
-            let (pass, counted) = self.pass(recorder, &source, state, way)?;
-            disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
-            let goes_on = pass.outcome.faults.is_empty() && !pass.outcome.stopped;
-            passes.push(pass);
-            if !goes_on {
-                break;
-            }
-        }
+        let what = format!("reading {}", source.subject().size.map_or_else(String::new, size));
+        let (passes, disturbance) = by_hand::repeated(
+            recorder,
+            (self.repeat, &what),
+            |recorder, _| self.pass(recorder, &source, state, way).map(Some),
+            |pass| pass.outcome.stopped || !pass.outcome.faults.is_empty(),
+        )?;
         drop(limit);
         let cap = cap(self, &source, way, &passes);
         let measured = self.measured(&source, (state, way), &passes, cap.as_ref());
         let facts = self.facts(recorder, &source, way, &passes, &measured);
         let facts = facts.into_iter().chain(cap.iter().flat_map(Cap::facts)).collect();
-        let disturbance = disturbance.unwrap_or_default();
         recorder.record(Measured { facts, disturbance, ..measured });
         let is_faulty = passes.iter().any(|pass| !pass.outcome.faults.is_empty());
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
@@ -202,17 +190,8 @@ impl Read {
             keep_going: self.keep_going,
             stop,
         };
-        let device = traffic::fetched();
-        let clock = recorder.clock();
-        let (outcome, counted) =
-            observed(recorder.cpu(), || fathom_fileio::read(source, &request, clock));
-        let counted = by_hand::without_own_waits(counted, request.threads);
-        let outcome = outcome.map_err(|error| {
-            refuse(format!("read {}: {error}", source.subject().path.display()))
-        })?;
-        let device_bytes =
-            device.zip(traffic::fetched()).map(|(before, after)| after.saturating_sub(before));
-        Ok((Pass { before, outcome, device_bytes }, counted))
+        let (pass, counted) = Pass::read(recorder, source, &request, before)?;
+        Ok((pass, by_hand::without_own_waits(counted, request.threads)))
     }
 
     fn measured(
@@ -223,8 +202,7 @@ impl Read {
         cap: Option<&Cap>,
     ) -> Measured {
         let last = &passes[passes.len() - 1];
-        let states: Vec<&str> =
-            passes.iter().map(|pass| conditions::word(pass.before.state)).collect();
+        let states: Vec<&str> = passes.iter().map(|pass| pass.before.state.word()).collect();
         let word = match state {
             StateName::Direct => "direct",
             _ => by_hand::state_of_all(&states),
@@ -238,16 +216,8 @@ impl Read {
             Way::Ring { depth } => params.and("depth", i64::from(depth)),
             _ => params,
         };
-        let verdict = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults))
-            .or_else(|| {
-                passes.iter().find_map(|one| conditions::not_as_asked(source, state, &one.before))
-            })
-            .or_else(|| bypassed(passes))
-            .or_else(|| by_hand::nothing_done(last.outcome.sum.bytes));
-        let values: Vec<f64> = match last.outcome.sum.bytes {
-            0 => Vec::new(),
-            _ => passes.iter().map(Pass::rate).collect(),
-        };
+        let verdict = spoilt(passes, source, state).or_else(|| by_hand::nothing_done(last.bytes()));
+        let values = rates(passes);
         let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
         let mut doubts = conditions::doubts(source, state, &passes[0].before);
         doubts.extend(passes.iter().find_map(changed));
@@ -339,7 +309,7 @@ fn pass_fact(number: u32, pass: &Pass, has_number: bool) -> Fact {
     };
     let word = match pass.outcome.bypass {
         Some(_) => "direct".to_owned(),
-        None => conditions::word(pass.before.state).to_uppercase(),
+        None => pass.before.state.word().to_uppercase(),
     };
     let seconds = pass.seconds();
     Fact::text("pass", format!("{number}: {word}, {seconds:.6} s, {rate}"))

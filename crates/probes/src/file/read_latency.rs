@@ -10,7 +10,7 @@ use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, residency, traffic};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -58,11 +58,9 @@ static ABOUT: About = About {
             meaning: "of the file; quick: 4K and 64M",
         },
     ],
-    needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
     published: "130 µs sequential, 128 µs random (2016, SSD)",
-    expects: Counters::DEVICE,
     noise_limit: 0.15,
+    ..super::OF_RUNS
 };
 
 const BLOCK: usize = 4096;
@@ -297,7 +295,7 @@ impl Reading {
         if good != blocks {
             return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read whole")));
         }
-        let more = since(begun);
+        let more = traffic::since(begun);
         if !self.state.has_held(self.held.file(), more) {
             let text = "the file system took direct reads, and read by way of the page cache";
             return Err(Fault::WrongWork(text.to_owned()));
@@ -331,7 +329,7 @@ impl Reading {
         sampler: &mut Sampler,
     ) -> Result<(), Fault> {
         if self.state == State::Warm {
-            let more = since(begun);
+            let more = traffic::since(begun);
             let held = self.state.has_held(self.held.file(), more);
             let more = more.map_or("untold".to_owned(), |bytes| bytes.to_string());
             let is = words(&residency::of(self.held.file()));
@@ -356,11 +354,6 @@ impl Reading {
         sampler.check(index, "bytes", true, text);
         Ok(())
     }
-}
-
-/// Bytes that this process had devices fetch since then.
-fn since(then: Option<u64>) -> Option<u64> {
-    then.zip(traffic::fetched()).map(|(then, now)| now.saturating_sub(then))
 }
 
 /// The blocks of so many passes.

@@ -7,7 +7,7 @@ use fathom_fileio::residency::Residency;
 use fathom_fileio::traffic;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit};
 
 use super::LARGE_BYTES;
 use super::held::Large;
@@ -68,10 +68,7 @@ static ABOUT: About = About {
         },
     ],
     needs: &["file.call", "memory.bandwidth"],
-    requires: "a folder on a device (--folder)",
-    published: "",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
+    ..super::OF_RUNS
 };
 
 /// Bytes of a pass.
@@ -210,7 +207,7 @@ impl<'v> Pass<'v> {
             self.before = Some(self.state.prepare(file)?);
             let fetched = traffic::fetched();
             let outcome = self.read(clock)?;
-            let more = fetched.zip(traffic::fetched()).map(|(then, now)| now.saturating_sub(then));
+            let more = traffic::since(fetched);
             self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
             self.bytes += outcome.sum.bytes;
             if self.state.has_held(file, more) {

@@ -12,9 +12,7 @@ use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::quantity::quantity;
-use fathom_record::{
-    Better, Cause, Counters, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict,
-};
+use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
 use rustix::fs::lstat;
 
 pub(super) use self::search::Found;
@@ -68,9 +66,7 @@ static ABOUT: About = About {
     ],
     needs: &[BANDWIDTH, THROUGHPUT],
     requires: "as much space, and warm as much memory, as the size found; at most half of either",
-    published: "",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
+    ..super::BASE
 };
 
 impl ByHand for ReasonableSize {

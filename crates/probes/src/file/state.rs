@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_fileio::residency::{self, Blind, Residency, State as InMemory, Witness};
+use fathom_fileio::residency::{self, Blind, Residency, State as InMemory};
 use fathom_measure::sampler::Fault;
 
 use super::failed;
@@ -121,23 +121,14 @@ fn warmed(file: &File) -> Result<Residency, Fault> {
 
 /// What of a file is in memory, and who says so.
 pub(super) fn words(is: &Residency) -> String {
-    let word = match is.state {
-        InMemory::Cold => "COLD",
-        InMemory::Mixed { .. } => "MIXED",
-        InMemory::Warm => "WARM",
-        InMemory::Unknown { .. } => "UNKNOWN",
-    };
-    let by = match is.witness {
-        Witness::Both => "cachestat and mincore agree",
-        Witness::Cachestat => "by cachestat",
-        Witness::Mincore => "by mincore",
-        Witness::Nobody => "by nobody",
-    };
-    format!("{word}: {} of {} bytes in memory ({by})", is.cached, is.bytes)
+    let word = is.state.word().to_uppercase();
+    format!("{word}: {} of {} bytes in memory ({})", is.cached, is.bytes, is.witness)
 }
 
 #[cfg(test)]
 mod tests {
+    use fathom_fileio::residency::Witness;
+
     use super::*;
 
     #[test]

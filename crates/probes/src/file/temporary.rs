@@ -7,19 +7,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use fathom_fileio::filesystem::Class;
+use fathom_fileio::filesystem::FileSystem;
+use fathom_fileio::folder::{self, Space};
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::subject::Kind;
-use fathom_fileio::{Generator, Source, look};
+use fathom_fileio::{Generator, Source};
 use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::Host;
-use rustix::fs::StatVfs;
 
 use super::by_hand::{refuse, shown, size};
 
-/// Where temporary files lie unless another folder is named.
-const USUAL: &str = "/var/tmp";
 /// Bytes that are made and written at a time.
 const PIECE: usize = 1 << 20;
 /// A twentieth of the disk is left free, or so much.
@@ -30,10 +27,7 @@ const UNWRITTEN: u64 = 16 << 20;
 const ASK: u64 = 1 << 30;
 
 /// A folder for temporary files.
-pub(super) struct Folder {
-    path: PathBuf,
-    file_system: &'static str,
-}
+pub(super) struct Folder(folder::Folder);
 
 impl Folder {
     /// The folder that was named, or one that lies on no memory.
@@ -41,27 +35,13 @@ impl Folder {
     /// # Errors
     /// Where it is no folder; where nobody named one and all lie in memory.
     pub(super) fn choose(named: Option<&Path>) -> Result<Self, ProcedureError> {
-        if let Some(path) = named {
-            let subject = look(path).map_err(refuse)?;
-            if subject.kind != Kind::Directory {
-                return Err(refuse(format!("--folder {}: it is no folder", shown(path))));
+        let found = match named {
+            Some(path) => {
+                folder::Folder::at(path).map_err(|why| format!("--folder {}: {why}", shown(path)))
             }
-            return Ok(Self { path: path.to_owned(), file_system: subject.file_system.name });
-        }
-        let mut in_memory = Vec::new();
-        for path in [Path::new(USUAL), Path::new(".")] {
-            let Ok(subject) = look(path) else { continue };
-            let name = subject.file_system.name;
-            match subject.file_system.class {
-                Class::Memory => in_memory.push(format!("{} is {name}", shown(path))),
-                _ if subject.kind == Kind::Directory => {
-                    return Ok(Self { path: path.to_owned(), file_system: name });
-                }
-                _ => {}
-            }
-        }
-        let why = in_memory.join(", ");
-        Err(refuse(format!("no folder on a device ({why}); name one by --folder")))
+            None => folder::Folder::usual(),
+        };
+        found.map(Self).map_err(refuse)
     }
 
     /// The same, but on a device or where it cannot be told, also where one was named.
@@ -70,11 +50,11 @@ impl Folder {
     /// As [`Folder::choose`], and where it lies in memory.
     pub(super) fn on_device(named: Option<&Path>) -> Result<Self, ProcedureError> {
         let folder = Self::choose(named)?;
-        match look(&folder.path).map_err(refuse)?.is_on_device() {
+        let FileSystem { name, .. } = folder.0.file_system;
+        match folder.0.file_system.is_on_device() {
             Some(false) => Err(refuse(format!(
-                "--folder {}: {} keeps files in memory or elsewhere; name one on a disk",
-                shown(&folder.path),
-                folder.file_system
+                "--folder {}: {name} keeps files in memory or elsewhere; name one on a disk",
+                shown(&folder.0.path)
             ))),
             _ => Ok(folder),
         }
@@ -85,15 +65,14 @@ impl Folder {
     /// # Errors
     /// Where the file system does not say.
     pub(super) fn free(&self) -> Result<u64, ProcedureError> {
-        let told = self.space()?;
-        let bytes = |blocks: u64| blocks.saturating_mul(told.f_frsize);
-        let reserve = (bytes(told.f_blocks) / 20).min(RESERVE);
-        Ok(bytes(told.f_bavail).saturating_sub(reserve))
+        let Space { all, free } = self.space()?;
+        Ok(free.saturating_sub((all / 20).min(RESERVE)))
     }
 
-    fn space(&self) -> Result<StatVfs, ProcedureError> {
-        rustix::fs::statvfs(&self.path).map_err(|error| {
-            ProcedureError::failed(format!("ask {} for its space: {error}", shown(&self.path)))
+    fn space(&self) -> Result<Space, ProcedureError> {
+        let path = &self.0.path;
+        folder::space(path).map_err(|error| {
+            ProcedureError::failed(format!("ask {} for its space: {error}", shown(path)))
         })
     }
 
@@ -102,9 +81,8 @@ impl Folder {
     /// # Errors
     /// Where the file system does not say.
     pub(super) fn room(&self) -> Result<Limit, ProcedureError> {
-        let free = self.space()?;
-        let bytes = free.f_bavail.saturating_mul(free.f_frsize) / 2;
-        Ok(Limit { bytes, of: format!("half of what is free in {}", shown(&self.path)) })
+        let of = format!("half of what is free in {}", shown(&self.0.path));
+        Ok(Limit { bytes: self.space()?.free / 2, of })
     }
 
     /// Refuses what there is no room for.
@@ -126,12 +104,12 @@ impl Folder {
 
     /// In words.
     pub(super) fn words(&self) -> String {
-        format!("{} ({})", shown(&self.path), self.file_system)
+        format!("{} ({})", shown(&self.0.path), self.0.file_system.name)
     }
 
     /// A path in it.
     pub(super) fn join(&self, name: &Path) -> PathBuf {
-        self.path.join(name)
+        self.0.path.join(name)
     }
 }
 
@@ -176,8 +154,8 @@ impl Temporary {
     /// # Errors
     /// Where none can be made there.
     pub(super) fn new(folder: &Folder) -> Result<Self, ProcedureError> {
-        let place = shown(&folder.path);
-        let scratch = Scratch::new(&folder.path)
+        let place = shown(&folder.0.path);
+        let scratch = Scratch::new(&folder.0.path)
             .map_err(|error| refuse(format!("make a file in {place}: {error}")))?;
         let path = folder.join(Path::new("(temporary)"));
         let source =

@@ -1,9 +1,9 @@
 //! `fathom file write`: so many blocks of generated data.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use clap::{Parser, ValueEnum};
+use fathom_fileio::folder::{Space, space};
 use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_metric::notation::{count, seed};
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
@@ -83,34 +83,32 @@ impl Procedure for Write {
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
-        let mut passes: Vec<Written> = Vec::new();
-        let mut disturbance: Option<Disturbance> = None;
-        for number in 0..self.repeat {
-            if recorder.stop().now().load(Ordering::Relaxed) && !passes.is_empty() {
-                break;
-            }
-            let (done, all) = (number.into(), self.repeat.into());
-            recorder.event(Event::Progress { done, all, what: "writing" });
+        let pass = |recorder: &mut dyn Recorder, number| {
             let (written, counted) = self.pass(recorder, number > 0);
             match written {
-                Ok(written) => passes.push(written),
-                // What earlier passes gave stands.
-                Err(WriteError::Stopped { .. }) if !passes.is_empty() => break,
+                Ok(written) => Ok(Some((written, counted))),
                 Err(WriteError::Stopped { path, after }) => {
-                    let path = shown(&path);
-                    let text = format!("stopped after {after} bytes; nothing is left of {path}");
-                    recorder.event(Event::Warning(&text));
-                    return Ok(Ending::Stopped);
+                    // What earlier passes gave stands.
+                    if number == 0 {
+                        let path = shown(&path);
+                        let text =
+                            format!("stopped after {after} bytes; nothing is left of {path}");
+                        recorder.event(Event::Warning(&text));
+                    }
+                    Ok(None)
                 }
-                Err(error) => return Err(failure(error)),
+                Err(error) => Err(failure(error)),
             }
-            disturbance = Some(disturbance.map_or(counted.clone(), |sum| sum.plus(&counted)));
+        };
+        let (passes, disturbance) =
+            by_hand::repeated(recorder, (self.repeat, "writing"), pass, |_| false)?;
+        if passes.is_empty() {
+            return Ok(Ending::Stopped);
         }
         // Without a sync it is memory that is written.
         let is_synced = self.sync != SyncName::None;
         let file = std::fs::File::open(&self.file).ok().filter(|_| is_synced);
         let cap = file.and_then(|file| Cap::on_writes(&file));
-        let disturbance = disturbance.unwrap_or_default();
         recorder.record(measured(self, &passes, cap.as_ref(), disturbance));
         Ok(Ending::Done)
     }
@@ -162,9 +160,8 @@ fn is_of_the_place(error: Errno) -> bool {
 fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
     let folder = write.file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(std::path::Path::new("."));
-    let Ok(told) = rustix::fs::statvfs(folder) else { return Ok(()) };
-    let free = told.f_bavail.saturating_mul(told.f_frsize);
-    if told.f_blocks == 0 || bytes <= u128::from(free) {
+    let Ok(Space { all, free }) = space(folder) else { return Ok(()) };
+    if all == 0 || bytes <= u128::from(free) {
         return Ok(());
     }
     let (need, free) = (size(bytes as u64), size(free));

@@ -8,7 +8,7 @@ use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_fileio::{Source, Sum, read};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::io::Errno;
 
 use super::{failed, model};
@@ -47,10 +47,7 @@ static ABOUT: About = About {
         Parameter { name: "file_bytes", values: "bytes", meaning: "written in all" },
     ],
     needs: &["os.syscall", "memory.bandwidth"],
-    requires: "a folder on a device (--folder)",
-    published: "",
-    expects: Counters::DEVICE,
-    noise_limit: 0.10,
+    ..super::OF_RUNS
 };
 
 const FILE_BYTES: i64 = 16 << 20;

@@ -2,7 +2,7 @@
 
 use fathom_peers::{Machine, PEERS, Peer, Row};
 
-use crate::exit::Usage;
+use crate::exit::{OrUsage, Usage};
 use fathom_engine::{Asked, beginnings, matches, nearest_of};
 
 /// A peer with those of its rows that are asked for.
@@ -17,7 +17,7 @@ pub(super) struct Chosen {
 /// A word that asks for none.
 pub(super) fn chosen(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Chosen>> {
     let asked: Result<Vec<Asked>, _> = words.iter().map(|word| Asked::parse(word)).collect();
-    let asked = asked.map_err(|error| Usage(error.to_string()))?;
+    let asked = asked.or_usage()?;
     let all = || PEERS.iter().map(|peer| (*peer, peer.rows(machine)));
     for word in &asked {
         let is_met = all().any(|(peer, rows)| rows.iter().any(|row| is_of(word, peer, row)));

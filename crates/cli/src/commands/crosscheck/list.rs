@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::chosen::Chosen;
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
-use crate::terminal::{self, Output};
 
 /// Prints the peers with their rows; `missing` has the package of each that is not here.
 pub(super) fn list(
@@ -13,17 +12,11 @@ pub(super) fn list(
     all: &[Chosen],
     missing: &[Option<&str>],
 ) -> anyhow::Result<Status> {
-    let mut output = Output::new();
     let peers = || all.iter().zip(missing);
-    if arguments.json {
-        let peers: Vec<Value> =
-            peers().map(|(chosen, missing)| as_json(chosen, *missing)).collect();
-        output.write(&fathom_report::json(&peers));
-    } else {
-        let width = terminal::width();
-        peers().for_each(|(chosen, missing)| output.write(&lines(chosen, *missing, width)));
-    }
-    super::super::printed(&output)
+    let found: Vec<Value> = peers().map(|(chosen, missing)| as_json(chosen, *missing)).collect();
+    super::super::print(arguments.json, &found, |layout| {
+        peers().map(|(chosen, missing)| lines(chosen, *missing, layout.width)).collect()
+    })
 }
 
 fn lines(chosen: &Chosen, missing: Option<&str>, width: usize) -> String {

@@ -21,7 +21,6 @@ use crate::interrupt::Interrupt;
 use crate::live::timestamp;
 use chosen::{Chosen, chosen};
 use fathom_engine::worker::Workers;
-use files::Files;
 use turns::Bench;
 use view::View;
 
@@ -52,9 +51,9 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
     let mut view = View::new(arguments);
     let there = || all.iter().zip(&missing).filter(|(_, missing)| missing.is_none());
     let rows: Vec<&Row> = there().flat_map(|(chosen, _)| &chosen.rows).collect();
-    let files = Files::prepare(arguments, &rows, &interrupt)?;
-    bench.place = files.place.clone();
-    view.begins(&announcement(&rows, &bench, &files), !rows.is_empty());
+    let files = files::prepare(arguments, &rows, &interrupt)?;
+    bench.place = files.files.clone();
+    view.begins(&announcement(&rows, &bench, files.said.as_deref()), !rows.is_empty());
     let mut document = begun(arguments, host, cpu);
     document.interrupted = interrupt.arrived();
     for (Chosen { peer, rows }, missing) in all.iter().zip(missing) {
@@ -174,7 +173,7 @@ fn made(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), Trouble>
 }
 
 /// What will be done, how long it takes and what is written, before any of it.
-fn announcement(rows: &[&Row], bench: &Bench<'_>, files: &Files) -> String {
+fn announcement(rows: &[&Row], bench: &Bench<'_>, files: Option<&str>) -> String {
     if rows.is_empty() {
         return "None of the programs is installed: nothing is measured.".to_owned();
     }
@@ -188,7 +187,7 @@ fn announcement(rows: &[&Row], bench: &Bench<'_>, files: &Files) -> String {
     let pairs = counted(pairs as usize, "pair");
     let mut text =
         format!("{}, {pairs} each in turn (A B, B A …): {time}.", counted(rows.len(), "row"));
-    if let Some(said) = &files.said {
+    if let Some(said) = files {
         text += &format!(" {said}");
     }
     text

@@ -3,7 +3,6 @@
 use fathom_peers::{Peer, Row};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck};
 use fathom_report::crosscheck as table;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
@@ -18,20 +17,13 @@ pub(super) struct View {
     pairs: u32,
     /// The peer whose rows are being printed.
     peer: String,
-    bar: Option<ProgressBar>,
 }
 
 impl View {
     pub(super) fn new(arguments: &CrosscheckArguments) -> Self {
         let CrosscheckArguments { json, verbose, pairs, .. } = *arguments;
-        let bar = terminal::shows_progress().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
         let (output, width) = (Output::new(), terminal::width());
-        Self { output, width, json, verbose, pairs, peer: String::new(), bar }
+        Self { output, width, json, verbose, pairs, peer: String::new() }
     }
 
     /// Whoever read it has left.
@@ -48,12 +40,12 @@ impl View {
         if has_rows {
             text += &table::header(self.width);
         }
-        self.print(&text);
+        self.output.write(&text);
     }
 
     /// Tells of the pair that is taken next.
-    pub(super) fn pair(&self, row: &Row, peer: &dyn Peer, pair: u32) {
-        let Some(bar) = &self.bar else { return };
+    pub(super) fn pair(&mut self, row: &Row, peer: &dyn Peer, pair: u32) {
+        let Some(bar) = self.output.bar("{msg}") else { return };
         let (name, pairs) = (peer.name(), self.pairs);
         bar.set_message(format!("{name} {}: pair {} of {pairs}", row.work, pair + 1));
         bar.tick();
@@ -70,7 +62,7 @@ impl View {
             text += &table::peer(row);
         }
         text += &table::row(row, self.width, self.verbose);
-        self.print(&text);
+        self.output.write(&text);
     }
 
     /// Prints what remains. That nothing was compared has a status of its own.
@@ -78,14 +70,12 @@ impl View {
     /// # Errors
     /// Where it cannot be written.
     pub(super) fn ends(mut self, document: &Crosscheck) -> anyhow::Result<Status> {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
+        self.output.clear_bar();
         let text = match self.json {
             true => fathom_report::json(document),
             false => "\n".to_owned() + &table::foot(document, self.width),
         };
-        self.print(&text);
+        self.output.write(&text);
         let printed = super::super::printed(&self.output)?;
         let stopped = document.rows.iter().any(|row| row.outcome == CrossOutcome::Interrupted);
         Ok(match printed {
@@ -93,12 +83,5 @@ impl View {
             Status::Done if !document.compares() => Status::Incomplete,
             printed => printed,
         })
-    }
-
-    fn print(&mut self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| self.output.write(text)),
-            None => self.output.write(text),
-        }
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 use fathom_record::{Document, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::Store;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::arguments::RunArguments;
-use crate::terminal::{self, Output};
+use crate::terminal::{self, Output, SHARE};
 use fathom_engine::{Audience, Plan, Progress};
 
 /// How results are printed.
@@ -26,7 +25,6 @@ pub(super) struct Follower {
     output: Output,
     table: Table,
     layout: Layout,
-    bar: Option<ProgressBar>,
     /// None where there is no place for one, or after it failed: what is on the screen is then all
     /// there is.
     store: Option<Store>,
@@ -67,7 +65,6 @@ impl Follower {
             output: Output::new(),
             table: Table::new(layout),
             layout,
-            bar: None,
             store,
             unkept,
             files,
@@ -89,22 +86,11 @@ impl Follower {
     fn keep(&mut self, what: impl FnOnce(&mut Store) -> Result<(), fathom_store::StoreError>) {
         let Some(store) = &mut self.store else { return };
         if let Err(error) = what(store) {
-            self.clear_bar();
+            self.output.clear_bar();
             terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
             self.store = None;
             self.unkept = Some(error.to_string());
             self.store_failed = true;
-        }
-    }
-
-    fn clear_bar(&self) {
-        self.bar.iter().for_each(ProgressBar::finish_and_clear);
-    }
-
-    fn print(&mut self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| self.output.write(text)),
-            None => self.output.write(text),
         }
     }
 
@@ -120,34 +106,26 @@ impl Audience for Follower {
         self.keep(|store| store.begin(&document.tool, &document.run, &document.host));
         self.begun = !self.store_failed;
         if self.format == Format::Table {
-            let text = fathom_report::opening(&document.run, &document.host, self.layout.width);
-            self.print(&text);
+            let width = self.layout.width;
+            self.output.write(&fathom_report::opening(&document.run, &document.host, width));
             if let Some((plan, estimate_ns)) = plan {
-                self.print(&announcement(plan, estimate_ns, self.layout.width));
+                self.output.write(&announcement(plan, estimate_ns, width));
             }
             if let Some(files) = &self.files {
-                let text = fathom_report::paragraph(files, self.layout.width, "", "");
-                self.print(&(text + "\n"));
+                self.output.write(&(fathom_report::paragraph(files, width, "", "") + "\n"));
             }
             self.table = Table::new(self.layout).on(&document.host);
-            let header = self.table.header();
-            self.print(&header);
-        }
-        if terminal::shows_progress() {
-            let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:24} {percent:>3} %  {msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            self.bar = Some(bar);
+            self.output.write(&self.table.header());
         }
     }
 
     fn progress(&mut self, progress: &Progress) {
-        let Some(bar) = &self.bar else { return };
+        let Some(bar) = self.output.bar(SHARE) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
+        bar.set_length(1000);
         bar.set_position((1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64);
         let left = Duration::from_nanos(progress.left_ns as u64).as_secs() + 1;
         bar.set_message(format!("{}, {left} s left", progress.metric));
-        // Drawn here and not from a thread, so that nothing is drawn during a visit.
         bar.tick();
     }
 
@@ -160,30 +138,24 @@ impl Audience for Follower {
             Format::Table => {
                 // As `show` will read them, which does without the raw values.
                 let records: Vec<Record> = records.iter().map(|one| self.as_printed(one)).collect();
-                let rows = self.table.rows(&records);
-                self.print(&rows);
+                self.output.write(&self.table.rows(&records));
             }
             Format::JsonLines => {
-                let lines: String = records
-                    .iter()
-                    .map(|record| fathom_report::record_line(&self.as_printed(record)))
-                    .collect();
-                self.print(&lines);
+                let line = |one| fathom_report::record_line(&self.as_printed(one));
+                self.output.write(&records.iter().map(line).collect::<String>());
             }
             Format::Json => {}
         }
     }
 
     fn ends(&mut self, document: &Document) {
-        self.clear_bar();
-        self.bar = None;
+        self.output.clear_bar();
         self.keep(|store| store.update_run(&document.run));
         match self.format {
             Format::Table => {
-                let foot = self.table.foot();
-                self.print(&foot);
-                let closing = fathom_report::closing(document, self.layout.width);
-                self.print(&closing);
+                let width = self.layout.width;
+                self.output.write(&self.table.foot());
+                self.output.write(&fathom_report::closing(document, width));
                 let last = match &self.unkept {
                     Some(why) => {
                         let what = match (self.store_failed, self.begun) {
@@ -191,18 +163,16 @@ impl Audience for Follower {
                             (true, false) => "None of this run is kept: ",
                             (false, _) => "This run is not kept: ",
                         };
-                        let text = format!("{what}{why}");
-                        fathom_report::paragraph(&text, self.layout.width, "", "")
+                        fathom_report::paragraph(&format!("{what}{why}"), width, "", "")
                     }
-                    None => fathom_report::kept(document, self.layout.width),
+                    None => fathom_report::kept(document, width),
                 };
-                self.print(&last);
+                self.output.write(&last);
             }
             Format::Json => {
-                let records =
-                    document.records.iter().map(|record| self.as_printed(record)).collect();
-                let text = fathom_report::document_json(&Document { records, ..document.clone() });
-                self.print(&text);
+                let records = document.records.iter().map(|one| self.as_printed(one)).collect();
+                let document = Document { records, ..document.clone() };
+                self.output.write(&fathom_report::document_json(&document));
             }
             Format::JsonLines => {}
         }

@@ -19,7 +19,7 @@ pub(super) struct One {
 impl One {
     pub(super) fn new(number: usize, source: &Source, fast: Outcome) -> Self {
         let proof = fast.before.as_ref().map_or_else(String::new, conditions::proof);
-        let state = fast.before.map_or("unknown", |before| conditions::word(before.state));
+        let state = fast.before.map_or("unknown", |before| before.state.word());
         let data = extents::of(source.file()).ok().filter(|_| state != "warm");
         Self { number, state, proof, data: data.map(|found| found.share()), fast }
     }
@@ -41,9 +41,7 @@ pub(super) struct Pass {
 impl Pass {
     pub(super) fn sum(&self) -> Sum {
         self.ones.iter().fold(Sum::default(), |mut sum, one| {
-            sum.xor ^= one.fast.sum.xor;
-            sum.position = sum.position.wrapping_add(one.fast.sum.position);
-            sum.bytes += one.fast.sum.bytes;
+            sum.merge(&one.fast.sum);
             sum
         })
     }
