@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use clap::builder::Resettable;
 use clap::{ArgMatches, Args, FromArgMatches};
 use fathom_metric::{Command, Procedure};
 use fathom_probes::REGISTRY;
@@ -63,7 +64,8 @@ fn commands() -> impl Iterator<Item = &'static Command> {
 
 /// A command with the common options, and still with its own description.
 fn with_common(options: clap::Command) -> clap::Command {
-    let (about, long) = (options.get_about().cloned(), options.get_long_about().cloned());
+    let about = Resettable::from(options.get_about().cloned());
+    let long = Resettable::from(options.get_long_about().cloned());
     Common::augment_args(options).about(about).long_about(long)
 }
 
@@ -91,5 +93,20 @@ impl FromArgMatches for FileArguments {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_keeps_its_own_description() {
+        assert!(commands().count() >= 9);
+        for command in commands() {
+            let own = command.options().get_about().map(ToString::to_string);
+            let shown = with_common(command.options()).get_about().map(ToString::to_string);
+            assert!(own.is_some() && own == shown, "{}: {shown:?}", command.path);
+        }
     }
 }
