@@ -323,15 +323,9 @@ pub struct ShowArguments {
     /// Print a row for every case of a curve or a matrix.
     #[arg(long, short)]
     pub all: bool,
-    /// Print the run as one JSON document.
-    #[arg(long)]
-    pub json: bool,
-    /// With the raw values.
-    #[arg(long, requires = "json")]
-    pub samples: bool,
-    /// Where runs are kept.
+    /// Output and store.
     #[command(flatten)]
-    pub store: StoreArguments,
+    pub common: by_hand::Common,
 }
 
 const COMPARE_EXAMPLES: &str = "\

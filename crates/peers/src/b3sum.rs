@@ -1,6 +1,5 @@
 //! b3sum: a file in memory, hashed by BLAKE3.
 
-use crate::process::Invocation;
 use crate::row::{Machine, Row};
 use crate::{Peer, xxhsum};
 
@@ -10,18 +9,6 @@ pub(crate) struct B3sum;
 impl Peer for B3sum {
     fn name(&self) -> &'static str {
         "b3sum"
-    }
-
-    fn program(&self) -> &'static str {
-        "b3sum"
-    }
-
-    fn package(&self) -> &'static str {
-        "b3sum"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("b3sum", ["--version"])
     }
 
     fn rows(&self, _: &Machine) -> Vec<Row> {

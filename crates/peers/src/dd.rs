@@ -1,9 +1,9 @@
 //! dd: a file read from memory, read past it, and written to its device.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, Tells};
 
 use crate::process::{Invocation, Output};
-use crate::row::{Commands, Machine, On, Ours, Place, Reading, Row};
+use crate::row::{Commands, Machine, Ours, Place, Reading, Row};
 use crate::text::{before, without};
 use crate::{Peer, slope};
 
@@ -21,16 +21,8 @@ impl Peer for Dd {
         "dd"
     }
 
-    fn program(&self) -> &'static str {
-        "dd"
-    }
-
     fn package(&self) -> &'static str {
         "coreutils"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("dd", ["--version"])
     }
 
     fn rows(&self, _: &Machine) -> Vec<Row> {
@@ -72,18 +64,11 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
     Row {
         metric: "file.read.throughput",
         params,
-        unit: Unit::BytesPerSecond,
         work,
         difference,
         tells: Tells::Slope,
-        ours: Ours::Run,
-        on: On::One,
-        takes_turns: false,
         reads_data: true,
-        written: 0,
-        seconds: 1.2,
-        commands,
-        parse: Box::new(|outputs| slope::rate(&points(outputs)?)),
+        ..Row::usual(commands, Box::new(|outputs| slope::rate(&points(outputs)?)))
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Ours, Place, Reading, Row};
+use crate::row::{Machine, Place, Reading, Row};
 use crate::text::{first, without};
 
 /// fio.
@@ -18,18 +18,6 @@ const WRITES: u64 = 13;
 impl Peer for Fio {
     fn name(&self) -> &'static str {
         "fio"
-    }
-
-    fn program(&self) -> &'static str {
-        "fio"
-    }
-
-    fn package(&self) -> &'static str {
-        "fio"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("fio", ["--version"])
     }
 
     fn rows(&self, _: &Machine) -> Vec<Row> {
@@ -65,22 +53,7 @@ fn row(
     commands: crate::row::Commands,
     parse: crate::row::Parse,
 ) -> Row {
-    Row {
-        metric,
-        params,
-        unit,
-        work,
-        difference,
-        tells: Tells::Median,
-        ours: Ours::Run,
-        on: On::One,
-        takes_turns: false,
-        reads_data: true,
-        written: 0,
-        seconds: 1.2,
-        commands,
-        parse,
-    }
+    Row { metric, params, unit, work, difference, reads_data: true, ..Row::usual(commands, parse) }
 }
 
 fn blocks(state: &str, way: &str) -> (&'static str, Params, Unit) {

@@ -2,12 +2,12 @@
 //! reads a file and writes one.
 
 use fathom_analysis::statistics;
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::Params;
 use serde_json::Value;
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Ours, Place, Reading, Row};
+use crate::row::{Machine, Place, Reading, Row};
 use crate::text::{first, without};
 
 /// Google Benchmark.
@@ -91,18 +91,11 @@ fn row(
     Row {
         metric,
         params,
-        unit: Unit::BytesPerSecond,
         work,
         difference,
-        tells: Tells::Median,
-        ours: Ours::Run,
-        on: On::One,
-        takes_turns: false,
         reads_data: true,
-        written: 0,
         seconds: 1.5,
-        commands: Box::new(commands),
-        parse: Box::new(rate),
+        ..Row::usual(Box::new(commands), Box::new(rate))
     }
 }
 

@@ -19,7 +19,6 @@ mod text;
 mod xxhsum;
 
 pub use process::{Invocation, Output, RunError, Runner, is_there};
-pub use process::{Output as Said, RunError as Trouble};
 pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
 
 /// A program that measures.
@@ -27,11 +26,17 @@ pub trait Peer: Sync {
     /// What it is called here.
     fn name(&self) -> &'static str;
     /// Its file, which is looked for in PATH.
-    fn program(&self) -> &'static str;
+    fn program(&self) -> &'static str {
+        self.name()
+    }
     /// The Debian package that has it.
-    fn package(&self) -> &'static str;
+    fn package(&self) -> &'static str {
+        self.name()
+    }
     /// What tells its version, if anything does.
-    fn version(&self) -> Invocation;
+    fn version(&self) -> Invocation {
+        Invocation::new(self.program(), ["--version"])
+    }
     /// The work that both do.
     fn rows(&self, machine: &Machine) -> Vec<Row>;
     /// What must be there besides its program: a command that succeeds where it is, and the
@@ -58,7 +63,8 @@ pub const PEERS: &[&dyn Peer] = &[
     &b3sum::B3sum,
 ];
 
-/// The version in what a program prints of itself: the first word with digits on both sides of a dot.
+/// The version in what a program prints of itself: the first word with digits on both sides of a
+/// dot.
 pub fn version_in(text: &str) -> Option<String> {
     let number = |word: &str| {
         let from = word.find(|c: char| c.is_ascii_digit())?;

@@ -1,10 +1,10 @@
 //! mbw: a copy of an array, word by word.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::Params;
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Ours, Reading, Row};
+use crate::row::{Machine, Reading, Row};
 use crate::text::{before, first, without};
 
 /// mbw.
@@ -12,14 +12,6 @@ pub(crate) struct Mbw;
 
 impl Peer for Mbw {
     fn name(&self) -> &'static str {
-        "mbw"
-    }
-
-    fn program(&self) -> &'static str {
-        "mbw"
-    }
-
-    fn package(&self) -> &'static str {
         "mbw"
     }
 
@@ -35,20 +27,11 @@ impl Peer for Mbw {
         vec![Row {
             metric: "memory.bandwidth",
             params: params.and("page", machine.usual_page()),
-            unit: Unit::BytesPerSecond,
             work: "DUMB (-t 1)",
             // Its MEMCPY is the C library's, which stores past the caches: less work.
             difference: "a loop of words, ours of vectors; mbw counts a copied byte once, here \
                          twice",
-            ours: Ours::Run,
-            tells: Tells::Median,
-            on: On::One,
-            takes_turns: false,
-            reads_data: false,
-            written: 0,
-            seconds: 1.2,
-            commands: Box::new(command),
-            parse: Box::new(rate),
+            ..Row::usual(Box::new(command), Box::new(rate))
         }]
     }
 }

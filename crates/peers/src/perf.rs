@@ -4,7 +4,7 @@ use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Ours, Reading, Row};
+use crate::row::{Machine, Reading, Row};
 use crate::text::{before, first, without};
 
 /// perf.
@@ -15,16 +15,8 @@ impl Peer for Perf {
         "perf"
     }
 
-    fn program(&self) -> &'static str {
-        "perf"
-    }
-
     fn package(&self) -> &'static str {
         "linux-perf"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("perf", ["--version"])
     }
 
     fn rows(&self, machine: &Machine) -> Vec<Row> {
@@ -81,14 +73,9 @@ fn time(
         work,
         difference,
         tells: Tells::Mean,
-        ours: Ours::Run,
-        on: On::One,
         takes_turns: metric == "os.pipe.rtt",
-        reads_data: false,
-        written: 0,
         seconds: 1.6,
-        commands: Box::new(bench),
-        parse: Box::new(nanoseconds),
+        ..Row::usual(Box::new(bench), Box::new(nanoseconds))
     }
 }
 
@@ -115,18 +102,10 @@ fn memory(
     Row {
         metric: "memory.bandwidth",
         params: params.and("page", machine.usual_page()),
-        unit: Unit::BytesPerSecond,
         work,
         difference,
         tells: Tells::Mean,
-        ours: Ours::Run,
-        on: On::One,
-        takes_turns: false,
-        reads_data: false,
-        written: 0,
-        seconds: 1.2,
-        commands: Box::new(bench),
-        parse: Box::new(move |outputs| rate(outputs, counted)),
+        ..Row::usual(Box::new(bench), Box::new(move |outputs| rate(outputs, counted)))
     }
 }
 

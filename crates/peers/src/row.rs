@@ -135,6 +135,27 @@ pub struct Row {
 }
 
 impl Row {
+    /// What most rows have in common: a rate, on one CPU, of a program that neither reads the data
+    /// file nor writes. It has no metric yet.
+    pub(crate) fn usual(commands: Commands, parse: Parse) -> Self {
+        Self {
+            metric: "",
+            params: Params::none(),
+            unit: Unit::BytesPerSecond,
+            work: "",
+            difference: "",
+            tells: Tells::Median,
+            ours: Ours::Run,
+            on: On::One,
+            takes_turns: false,
+            reads_data: false,
+            written: 0,
+            seconds: 1.2,
+            commands,
+            parse,
+        }
+    }
+
     /// The case as `fathom run` understands it.
     pub fn case(&self) -> String {
         format!("{}{}", self.metric, self.params)

@@ -5,7 +5,7 @@ use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Ours, Reading, Row};
+use crate::row::{Machine, Reading, Row};
 use crate::text::{before, first, without};
 
 /// stress-ng.
@@ -14,18 +14,6 @@ pub(crate) struct StressNg;
 impl Peer for StressNg {
     fn name(&self) -> &'static str {
         "stress-ng"
-    }
-
-    fn program(&self) -> &'static str {
-        "stress-ng"
-    }
-
-    fn package(&self) -> &'static str {
-        "stress-ng"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("stress-ng", ["--version"])
     }
 
     fn rows(&self, _: &Machine) -> Vec<Row> {
@@ -37,15 +25,12 @@ impl Peer for StressNg {
             work: "--vdso clock_gettime",
             difference: "both call the vDSO's function; stress-ng subtracts a loop that counts, \
                          and has every interruption of its second in the mean",
-            ours: Ours::Run,
             tells: Tells::Mean,
-            on: On::One,
-            takes_turns: false,
-            reads_data: false,
-            written: 0,
             seconds: 1.5,
-            commands: Box::new(move |_| vec![Invocation::new("stress-ng", words)]),
-            parse: Box::new(nanoseconds),
+            ..Row::usual(
+                Box::new(move |_| vec![Invocation::new("stress-ng", words)]),
+                Box::new(nanoseconds),
+            )
         }]
     }
 }

@@ -1,11 +1,11 @@
 //! sysbench memory: a block read or written word by word. Its threads and cpu tests are loops of
 //! its own that no metric does.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, Tells};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Ours, Reading, Row};
+use crate::row::{Machine, On, Reading, Row};
 use crate::text::{before, first, without};
 
 /// sysbench.
@@ -14,18 +14,6 @@ pub(crate) struct Sysbench;
 impl Peer for Sysbench {
     fn name(&self) -> &'static str {
         "sysbench"
-    }
-
-    fn program(&self) -> &'static str {
-        "sysbench"
-    }
-
-    fn package(&self) -> &'static str {
-        "sysbench"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("sysbench", ["--version"])
     }
 
     fn rows(&self, machine: &Machine) -> Vec<Row> {
@@ -61,7 +49,6 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
     Row {
         metric: "memory.bandwidth",
         params: params.and("page", machine.usual_page()),
-        unit: Unit::BytesPerSecond,
         work,
         difference: match op {
             "read" => {
@@ -71,14 +58,9 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
             _ => "a loop of words, ours of vectors; it has every interruption in its mean",
         },
         tells: Tells::Mean,
-        ours: Ours::Run,
         on: if threads == 1 { On::One } else { On::All },
-        takes_turns: false,
-        reads_data: false,
-        written: 0,
         seconds: 2.0,
-        commands: Box::new(command),
-        parse: Box::new(rate),
+        ..Row::usual(Box::new(command), Box::new(rate))
     }
 }
 

@@ -8,12 +8,9 @@ pub(crate) fn before(text: &str, mark: &str) -> Option<f64> {
     head.split_whitespace().next_back()?.trim_start_matches('(').parse().ok()
 }
 
-/// Where there is no output at all.
-static NOTHING: Output = Output::NOTHING;
-
-/// The first output of some.
+/// The first output of some; an empty one where there is none at all.
 pub(crate) fn first(outputs: &[Output]) -> &Output {
-    outputs.first().unwrap_or(&NOTHING)
+    outputs.first().unwrap_or(const { &Output::NOTHING })
 }
 
 /// That something was not found, with the line that a person looks at first.

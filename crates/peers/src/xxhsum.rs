@@ -1,6 +1,6 @@
 //! xxhsum: a file in memory, hashed.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, Tells};
 
 use crate::process::{Invocation, Output};
 use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
@@ -18,16 +18,8 @@ impl Peer for Xxhsum {
         "xxhsum"
     }
 
-    fn program(&self) -> &'static str {
-        "xxhsum"
-    }
-
     fn package(&self) -> &'static str {
         "xxhash"
-    }
-
-    fn version(&self) -> Invocation {
-        Invocation::new("xxhsum", ["--version"])
     }
 
     fn rows(&self, _: &Machine) -> Vec<Row> {
@@ -58,18 +50,14 @@ pub(crate) fn whole_file(
     Row {
         metric: "file.fast",
         params: params.and("state", "warm"),
-        unit: Unit::BytesPerSecond,
         work,
         difference,
         tells: Tells::Slope,
         ours: Ours::File(|place| vec!["fast".to_owned(), place.data.display().to_string()]),
         on: On::All,
-        takes_turns: false,
         reads_data: true,
-        written: 0,
         seconds: 0.5,
-        commands: Box::new(commands),
-        parse: Box::new(rate),
+        ..Row::usual(Box::new(commands), Box::new(rate))
     }
 }
 

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Location, spread and interval of a case, reduced from its samples by
-/// [`crate::statistics::summarise`]. All values are in the metric's unit.
+/// Location, spread and interval of a case, reduced from its samples. All values are in the
+/// metric's unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Values over all processes.

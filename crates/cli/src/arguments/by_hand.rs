@@ -28,7 +28,7 @@ bytes, or as 64KiB (64K) and 1MB.";
 /// The group of commands on files.
 const GROUP: &str = "file";
 
-/// What all of them have in common.
+/// What they have in common, with `fathom show` too.
 #[derive(Debug, Args)]
 pub struct Common {
     /// Print one JSON document instead.

@@ -9,19 +9,19 @@ use crate::exit::{OrUsage, Status};
 use crate::terminal;
 
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
+    let common = &arguments.common;
     if arguments.runs {
-        let rows = stored::open(&arguments.store)?.runs().or_usage()?;
+        let rows = stored::open(&common.store)?.runs().or_usage()?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
-        return super::print(arguments.json, &listings, |layout| {
+        return super::print(common.json, &listings, |layout| {
             fathom_report::runs(&listings, layout)
         });
     }
-    let document = stored::document(&arguments.run, arguments.samples, &arguments.store)?;
-    if arguments.json {
+    let document = stored::document(&arguments.run, common.samples, &common.store)?;
+    if common.json {
         return super::print_text(&fathom_report::document_json(&document));
     }
-    let protocol = document.run.protocol;
-    let (cycles, all) = (arguments.cycles, arguments.all);
+    let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);
     let layout = Layout { width: terminal::width(), cycles, protocol, all };
     super::print_text(&fathom_report::show(&document, &layout))
 }

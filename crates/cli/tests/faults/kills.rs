@@ -169,27 +169,34 @@ fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
     }
 }
 
-/// Counters until the run prints something, or ends.
+/// Waits until the run prints something, or ends.
 fn await_word(run: &Child) {
     let mut wait = [PollFd::new(run.stdout.as_ref().expect("a pipe"), PollFlags::IN)];
     let patience = Timespec { tv_sec: PATIENCE_S as i64, tv_nsec: 0 };
     poll(&mut wait, Some(&patience)).expect("a wait");
 }
 
-/// Counters until so many workers were seen, or the run ended.
-fn await_workers(run: &Child, count: usize) {
-    let mut seen = BTreeSet::new();
+/// Looks every 100 µs until it is there, or the run ended; about 30 s, and more on a busy machine.
+fn look_until(run: &Child, mut it_is_there: impl FnMut() -> bool) {
     for _ in 0..300_000 {
-        seen.extend(processes::children(run.id()));
-        let ended = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
-        if seen.len() >= count || !ended.is_ok_and(|stat| !stat.contains(") Z ")) {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
+        if it_is_there() || !stat.is_ok_and(|stat| !stat.contains(") Z ")) {
             return;
         }
         sleep(Duration::from_micros(100));
     }
 }
 
-/// Counters until the store and its log were seen to change so often, or the run ended.
+/// Waits until so many workers were seen, or the run ended.
+fn await_workers(run: &Child, count: usize) {
+    let mut seen = BTreeSet::new();
+    look_until(run, || {
+        seen.extend(processes::children(run.id()));
+        seen.len() >= count
+    });
+}
+
+/// Waits until the store and its log were seen to change so often, or the run ended.
 fn await_changes(store: &Path, run: &Child, changes: u64) {
     let log = store.with_extension("db-wal");
     let facts = || {
@@ -197,17 +204,12 @@ fn await_changes(store: &Path, run: &Child, changes: u64) {
             .map(|path| path.metadata().ok().map(|facts| (facts.len(), facts.modified().ok())))
     };
     let (mut seen, mut before) = (0, facts());
-    // 300,000 times 100 µs, and more on a busy machine.
-    for _ in 0..300_000 {
+    look_until(run, || {
         let now = facts();
         seen += u64::from(now != before);
         before = now;
-        let ended = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
-        if seen >= changes || !ended.is_ok_and(|stat| !stat.contains(") Z ")) {
-            return;
-        }
-        sleep(Duration::from_micros(100));
-    }
+        seen >= changes
+    });
 }
 
 /// What was found after a kill.
@@ -325,13 +327,10 @@ fn a_killed_worker_costs_its_metric_and_nothing_else() {
 
 /// The worker that runs, or the next one; none where the run ended.
 fn await_worker(run: &Child) -> Option<u32> {
-    for _ in 0..20_000 {
-        let workers = processes::children(run.id());
-        let ended = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
-        if !workers.is_empty() || !ended.is_ok_and(|stat| !stat.contains(") Z ")) {
-            return workers.first().copied();
-        }
-        sleep(Duration::from_micros(200));
-    }
-    None
+    let mut workers = Vec::new();
+    look_until(run, || {
+        workers = processes::children(run.id());
+        !workers.is_empty()
+    });
+    workers.first().copied()
 }

@@ -292,7 +292,7 @@ impl Mustered<'_> {
         }
     }
 
-    /// Counters for the others, and says what the one did that did least.
+    /// Waits for the others, and says what the one did that did least.
     fn least(&self) -> Option<u64> {
         self.members.iter().map(|member| member.post.await_batch(self.batch)).min()
     }

@@ -166,7 +166,7 @@ impl Child {
         }
     }
 
-    /// Counters until it has ended, and reaps it.
+    /// Waits until it has ended, and reaps it.
     pub(crate) fn wait(self) -> Result<Ended, Fault> {
         let ended = reap(self.pid);
         std::mem::forget(self);

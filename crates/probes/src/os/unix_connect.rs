@@ -173,7 +173,7 @@ impl Listener {
     }
 }
 
-/// Whether a byte that is written to one end is read from the other. Counters for nothing.
+/// Whether a byte that is written to one end is read from the other. Waits for nothing.
 fn passes(near: isize, far: isize) -> bool {
     let (sent, mut received) = ([0x5a_u8], [0_u8]);
     let place = received.as_mut_ptr().cast();

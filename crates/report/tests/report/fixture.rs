@@ -3,39 +3,21 @@
 use fathom_record::run::ClockFacts;
 use fathom_record::summary::{IntervalKind, Mode, Trimmed};
 use fathom_record::{
-    Better, Cause, Disturbance, Document, Effort, Host, MetricId, NoModel, Params, Prediction,
-    Protocol, Reason, Record, Run, RunState, Sample, State, Summary, Tool, Unit, Verdict,
+    Better, Cause, Document, Effort, Host, MetricId, NoModel, Params, Prediction, Protocol, Reason,
+    Record, Run, RunState, Sample, State, Summary, Tool, Unit, Verdict,
 };
 
 /// The value inside every record that must not be believed: no view may show any of it.
 pub(crate) const FORBIDDEN: f64 = 7_654_321.987;
 
 pub(crate) fn record(metric: &str, params: Params, unit: Unit) -> Record {
-    Record {
-        metric: MetricId::new(metric),
-        params,
-        title: String::new(),
-        unit,
-        better: match unit {
-            Unit::Nanoseconds => Better::Lower,
-            Unit::BytesPerSecond | Unit::PerSecond => Better::Higher,
-            Unit::Bytes | Unit::Hertz | Unit::Ratio => Better::Neither,
-        },
-        value: None,
-        visit: metric.to_owned(),
-        derived_from: Vec::new(),
-        samples: None,
-        summary: None,
-        prediction: None,
-        no_model: None,
-        agreement: None,
-        verdict: Verdict::default(),
-        checks: Default::default(),
-        disturbance: Disturbance::default(),
-        facts: Vec::new(),
-        notes: Vec::new(),
-        checksum: String::new(),
-    }
+    let better = match unit {
+        Unit::Nanoseconds => Better::Lower,
+        Unit::BytesPerSecond | Unit::PerSecond => Better::Higher,
+        Unit::Bytes | Unit::Hertz | Unit::Ratio => Better::Neither,
+    };
+    let record = Record::new(MetricId::new(metric), params, "", unit, better);
+    Record { visit: metric.to_owned(), ..record }
 }
 
 /// A measured record whose process medians lie evenly within ± `spread` of `median`.

@@ -120,15 +120,10 @@ pub(crate) fn record(number: u64) -> Record {
         .map(|process| sample(process, &mut digits, (number * 37 % 200) as usize + 1))
         .collect();
     let medians: Vec<f64> = samples.iter().map(|sample| sample.values[0]).collect();
+    let params = Params::one("block", number as i64).and("mode", "cold");
+    let metric = MetricId::new("file.read.throughput");
     Record {
-        metric: MetricId::new("file.read.throughput"),
-        params: Params::one("block", number as i64).and("mode", "cold"),
-        title: "Reading a file".to_owned(),
-        unit: Unit::Nanoseconds,
-        better: Better::Lower,
-        value: None,
         visit: format!("visit-{number}"),
-        derived_from: Vec::new(),
         summary: Some(Summary {
             n: 600,
             processes: 5,
@@ -143,14 +138,10 @@ pub(crate) fn record(number: u64) -> Record {
         }),
         samples: Some(samples),
         prediction: Some(Prediction::sum(60.0, 45.1, 0.2, "entry + work", "a table")),
-        no_model: None,
-        agreement: None,
         verdict: verdict(number),
         checks: [("bytes read".to_owned(), "4096 of 4096".to_owned())].into(),
-        disturbance: Disturbance::default(),
         facts: vec![fathom_record::Fact::text("file", "a file")],
-        notes: Vec::new(),
-        checksum: String::new(),
+        ..Record::new(metric, params, "Reading a file", Unit::Nanoseconds, Better::Lower)
     }
     .sealed()
 }

@@ -9,7 +9,7 @@ mod view;
 
 use fathom_measure::host;
 use fathom_peers::{
-    Invocation, Machine, On, Ours, Peer, Row, Runner, Trouble, is_there, version_in,
+    Invocation, Machine, On, Ours, Peer, Row, RunError, Runner, is_there, version_in,
 };
 use fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION;
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, Host, MetricId};
@@ -43,7 +43,7 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
         pairs: arguments.pairs,
         place: Err("no files are needed".to_owned()),
     };
-    let missing: Result<Vec<_>, Trouble> = all.iter().map(|it| missing(it.peer, &bench)).collect();
+    let missing: Result<Vec<_>, RunError> = all.iter().map(|it| missing(it.peer, &bench)).collect();
     let Ok(missing) = missing else { return Ok(Status::Interrupted) };
     if arguments.list {
         return list::list(arguments, &all, &missing);
@@ -128,10 +128,10 @@ fn begun_row(
     }
 }
 
-fn fail(row: &mut CrossRow, trouble: Trouble) {
+fn fail(row: &mut CrossRow, trouble: RunError) {
     match trouble {
-        Trouble::Stopped => row.outcome = CrossOutcome::Interrupted,
-        Trouble::Failed(why) => {
+        RunError::Stopped => row.outcome = CrossOutcome::Interrupted,
+        RunError::Failed(why) => {
             row.outcome = CrossOutcome::Failed;
             row.reason = Some(why);
         }
@@ -139,15 +139,15 @@ fn fail(row: &mut CrossRow, trouble: Trouble) {
 }
 
 /// The package to install for a peer that is not here.
-fn missing(peer: &dyn Peer, bench: &Bench<'_>) -> Result<Option<&'static str>, Trouble> {
+fn missing(peer: &dyn Peer, bench: &Bench<'_>) -> Result<Option<&'static str>, RunError> {
     if !is_there(peer.program()) {
         return Ok(Some(peer.package()));
     }
     let Some((look, package)) = peer.library() else { return Ok(None) };
     match bench.runs(&look, On::All) {
         Ok(_) => Ok(None),
-        Err(Trouble::Failed(_)) => Ok(Some(package)),
-        Err(Trouble::Stopped) => Err(Trouble::Stopped),
+        Err(RunError::Failed(_)) => Ok(Some(package)),
+        Err(RunError::Stopped) => Err(RunError::Stopped),
     }
 }
 
@@ -160,10 +160,10 @@ fn version(peer: &dyn Peer, bench: &Bench<'_>) -> Option<String> {
 }
 
 /// Makes what is measured, where a peer is made here.
-fn made(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), Trouble> {
+fn made(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), RunError> {
     let place = match &bench.place {
         Ok(place) => place,
-        Err(why) if rows.iter().any(Row::needs_files) => return Err(Trouble::Failed(why.clone())),
+        Err(why) if rows.iter().any(Row::needs_files) => return Err(RunError::Failed(why.clone())),
         Err(_) => return Ok(()),
     };
     match peer.made_by(place) {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_peers::{Invocation, On, Ours, Place, Row, Said};
+use fathom_peers::{Invocation, On, Ours, Output, Place, Row};
 use fathom_record::{Document, Verdict};
 
 /// The store is not for numbers that were taken to be held against others.
@@ -44,7 +44,7 @@ pub(super) fn cpus(row: &Row, cpu: u32, allowed: &[u32]) -> Vec<u32> {
 ///
 /// # Errors
 /// Where there is none that may be believed.
-pub(super) fn value(row: &Row, said: &Said) -> Result<(f64, Verdict), String> {
+pub(super) fn value(row: &Row, said: &Output) -> Result<(f64, Verdict), String> {
     let document: Document = serde_json::from_str(&said.out)
         .map_err(|error| format!("ours printed no document: {error}"))?;
     let of_case = document

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::residency;
-use fathom_peers::{Invocation, On, Place, Row, Runner, Said, Trouble};
+use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner};
 use fathom_record::{CrossOutcome, CrossRow, Turn, Verdict};
 
 use super::ours;
@@ -49,11 +49,11 @@ impl Bench<'_> {
             before(pair);
             match self.pair(row, pair) {
                 Ok(turn) => fathom_analysis::crosscheck::add(into, turn),
-                Err(Trouble::Stopped) => {
+                Err(RunError::Stopped) => {
                     into.outcome = CrossOutcome::Interrupted;
                     return;
                 }
-                Err(Trouble::Failed(why)) => {
+                Err(RunError::Failed(why)) => {
                     into.outcome = CrossOutcome::Failed;
                     into.reason = Some(why);
                     return;
@@ -63,7 +63,7 @@ impl Bench<'_> {
     }
 
     /// Runs a program of the peer's, where it belongs.
-    pub(super) fn runs(&self, invocation: &Invocation, on: On) -> Result<Said, Trouble> {
+    pub(super) fn runs(&self, invocation: &Invocation, on: On) -> Result<Output, RunError> {
         self.runner(self.cpus(on), self.limit_ns).run(invocation)
     }
 
@@ -92,11 +92,11 @@ impl Bench<'_> {
     }
 
     /// The files that a row needs, if any.
-    fn files(&self, row: &Row) -> Result<Option<&Place>, Trouble> {
+    fn files(&self, row: &Row) -> Result<Option<&Place>, RunError> {
         if !row.needs_files() {
             return Ok(None);
         }
-        let place = self.place.as_ref().map_err(|why| Trouble::Failed(why.clone()))?;
+        let place = self.place.as_ref().map_err(|why| RunError::Failed(why.clone()))?;
         Ok(Some(place))
     }
 
@@ -104,7 +104,7 @@ impl Bench<'_> {
         Runner { stop: self.interrupt.as_fd(), limit_ns, cpus }
     }
 
-    fn pair(&self, row: &Row, pair: u32) -> Result<Turn, Trouble> {
+    fn pair(&self, row: &Row, pair: u32) -> Result<Turn, RunError> {
         let (mut ours, mut theirs) = (Default::default(), Theirs::default());
         for side in sides(pair) {
             match side {
@@ -118,20 +118,20 @@ impl Bench<'_> {
         Ok(Turn { peer_preempted_hz: preempted_hz, peer_lost_share: lost_share, ..turn })
     }
 
-    fn ours(&self, row: &Row) -> Result<(f64, Verdict), Trouble> {
+    fn ours(&self, row: &Row) -> Result<(f64, Verdict), RunError> {
         let cpus = ours::cpus(row, self.cpu, &self.allowed);
         let _files = self.prepared(row)?;
         let said = self.runner(cpus, OURS_NS).run(&self.our_command(row))?;
-        ours::value(row, &said).map_err(Trouble::Failed)
+        ours::value(row, &said).map_err(RunError::Failed)
     }
 
-    fn theirs(&self, row: &Row) -> Result<Theirs, Trouble> {
+    fn theirs(&self, row: &Row) -> Result<Theirs, RunError> {
         let _files = self.prepared(row)?;
         let commands = self.peer_commands(row);
-        let said: Result<Vec<Said>, Trouble> =
+        let said: Result<Vec<Output>, RunError> =
             commands.iter().map(|command| self.runs(command, row.on)).collect();
         let said = said?;
-        let reading = (row.parse)(&said).map_err(Trouble::Failed)?;
+        let reading = (row.parse)(&said).map_err(RunError::Failed)?;
         let preempted: u64 = said.iter().map(|said| said.preempted).sum();
         let ns: f64 = said.iter().map(|said| said.ns).sum();
         let lost: Option<f64> = said.iter().map(|said| said.lost_ns).sum();
@@ -146,10 +146,10 @@ impl Bench<'_> {
     }
 
     /// The data in memory, and no file where one is to be made, nor when this is dropped.
-    fn prepared(&self, row: &Row) -> Result<Option<Unwritten>, Trouble> {
+    fn prepared(&self, row: &Row) -> Result<Option<Unwritten>, RunError> {
         let Some(place) = self.files(row)? else { return Ok(None) };
         let failed =
-            |what: &str, error: std::io::Error| Trouble::Failed(format!("{what}: {error}"));
+            |what: &str, error: std::io::Error| RunError::Failed(format!("{what}: {error}"));
         if row.reads_data {
             let data =
                 std::fs::File::open(&place.data).map_err(|error| failed("open the data", error))?;
@@ -157,7 +157,7 @@ impl Bench<'_> {
                 .map_err(|error| failed("read the data into memory", error.into()))?;
             if found.state != residency::State::Warm {
                 let text = "the data does not stay in memory: free some";
-                return Err(Trouble::Failed(text.to_owned()));
+                return Err(RunError::Failed(text.to_owned()));
             }
         }
         Ok(Some(Unwritten::at(place.own.clone())))

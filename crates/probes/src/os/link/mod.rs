@@ -25,7 +25,7 @@ pub(super) trait Link: Send + 'static {
     /// Passes the token on: whether that could be done.
     fn pass(&self, token: u8) -> bool;
 
-    /// Counters for the token; none when there will be no more.
+    /// Waits for the token; none when there will be no more.
     fn take(&self) -> Option<u8>;
 
     /// Lets the other ends know that there will be no more.
