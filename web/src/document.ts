@@ -808,8 +808,8 @@ export interface Disturbance1 {
   wall_ns: number;
 }
 /**
- * Location, spread and interval of a case, reduced from its samples by
- * [`crate::statistics::summarise`]. All values are in the metric's unit.
+ * Location, spread and interval of a case, reduced from its samples. All values are in the
+ * metric's unit.
  */
 export interface Summary {
   /**
