@@ -48,8 +48,8 @@ impl Target for Asked {
         if injection.fault == Fault::Kill {
             return Ok("killed");
         }
-        // A sweep names what was best, and cache a third read; each other gives a verdict.
-        let claims = ["verdict", "best  ", "third"].iter().any(|word| said.contains(word));
+        // A sweep names what was best, and tables have a column of what was measured.
+        let claims = ["verdict", "best  ", "measured  "].iter().any(|word| said.contains(word));
         match status.code() {
             Some(0) if claims => Ok("done all the same"),
             Some(0) => broken("it ends well without a result"),
