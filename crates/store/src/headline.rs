@@ -18,7 +18,7 @@ use crate::raw_record;
 /// The columns of a headline, after those that name its record, and where they are.
 pub(crate) const COLUMNS: &str =
     "unit, better, headline.state, value, low, high, bound, cut_short, headline.crc";
-pub(crate) const JOINED: &str = "JOIN headline ON headline.record = record.number";
+pub(crate) const JOINED: &str = "LEFT JOIN headline ON headline.record = record.number";
 
 /// Stores the headline of the record in row `number` of a run.
 pub(crate) fn insert(
