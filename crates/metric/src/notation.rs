@@ -5,11 +5,48 @@ use std::time::Duration;
 /// The longest list.
 const MANY: usize = 1000;
 
+/// Why a text is not what it was to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotationError {
+    /// It is written otherwise.
+    #[error("`{got}` is not {what}; write {example}")]
+    Unreadable {
+        /// The text.
+        got: String,
+        /// What it was to be.
+        what: &'static str,
+        /// How that is written.
+        example: &'static str,
+    },
+    /// It is written well, and its value cannot be taken.
+    #[error("`{got}` is out of range: {limits}")]
+    OutOfRange {
+        /// The text.
+        got: String,
+        /// The limits.
+        limits: String,
+    },
+}
+
+impl NotationError {
+    /// That a text is written otherwise.
+    pub fn unreadable(got: &str, what: &'static str, example: &'static str) -> Self {
+        Self::Unreadable { got: got.to_owned(), what, example }
+    }
+
+    /// That its value cannot be taken.
+    pub fn out_of_range(got: &str, limits: impl Into<String>) -> Self {
+        Self::OutOfRange { got: got.to_owned(), limits: limits.into() }
+    }
+}
+
 /// A number of bytes: `4096`, `64KiB`, `64K`, `1 MiB`; `MB` and its kin go by powers of 1000.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn bytes(text: &str) -> Result<u64, String> {
+/// What was got, and what is meant.
+pub fn bytes(text: &str) -> Result<u64, NotationError> {
+    let meant = "a whole number of bytes, or 64KiB, 1MiB or 1MB";
+    let unreadable = || NotationError::unreadable(text, "a size", meant);
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
@@ -22,24 +59,20 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
-        _ => return Err(meant(text)),
+        _ => return Err(unreadable()),
     };
     if number.is_empty() {
-        return Err(meant(text));
+        return Err(unreadable());
     }
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    size.ok_or_else(|| format!("`{text}` is above 2^64 bytes"))
-}
-
-fn meant(text: &str) -> String {
-    format!("`{text}` is no size; write a whole number of bytes, or as 64KiB, 1MiB or 1MB")
+    size.ok_or_else(|| NotationError::out_of_range(text, "a size is below 2^64 bytes"))
 }
 
 /// A count, which may be written as `1e6`, `10M` or `1_000`.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn count(text: &str) -> Result<u64, String> {
+/// What was got, and what is meant.
+pub fn count(text: &str) -> Result<u64, NotationError> {
     let plain = text.replace('_', "");
     let (digits, zeroes) = match plain.split_once(['e', 'E']) {
         Some((digits, power)) => (digits.to_owned(), power.parse::<u32>().ok()),
@@ -49,26 +82,31 @@ pub fn count(text: &str) -> Result<u64, String> {
     whole
         .zip(zeroes)
         .and_then(|(whole, zeroes)| whole.checked_mul(10u64.checked_pow(zeroes)?))
-        .ok_or_else(|| format!("`{text}` is no count; write a whole number below 2^64, or as 1e6"))
+        .ok_or_else(|| {
+            NotationError::unreadable(text, "a count", "a whole number below 2^64, or 1e6")
+        })
 }
 
 /// Sizes one by one with commas between; `1..64MiB` is the first, its doublings, and the last.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
+/// What was got, and what is meant.
+pub fn sizes(text: &str) -> Result<Vec<u64>, NotationError> {
     list(text, bytes)
 }
 
 /// Counts in the same way; `1e4..1e8` goes by tens, as does what begins with a power of ten.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn counts(text: &str) -> Result<Vec<u64>, String> {
+/// What was got, and what is meant.
+pub fn counts(text: &str) -> Result<Vec<u64>, NotationError> {
     list(text, count)
 }
 
-fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, String> {
+fn list(
+    text: &str,
+    one: fn(&str) -> Result<u64, NotationError>,
+) -> Result<Vec<u64>, NotationError> {
     let mut all = Vec::new();
     for part in text.split(',').map(str::trim) {
         let ends = part.split_once("..").or_else(|| part.split_once('…'));
@@ -78,7 +116,8 @@ fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, St
         };
         let (mut at, last) = (one(from.trim())?, one(to.trim())?);
         if at == 0 || at > last {
-            return Err(format!("`{part}` is no range; its first is above 0 and below its last"));
+            let meant = "first..last, the first above 0 and below the last";
+            return Err(NotationError::unreadable(part, "a range", meant));
         }
         let step = if from.contains(['e', 'E']) { 10 } else { 2 };
         while at < last {
@@ -87,7 +126,10 @@ fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, St
         }
         all.push(last);
         if all.len() > MANY {
-            return Err(format!("`{text}` has more than {MANY} members"));
+            return Err(NotationError::out_of_range(
+                text,
+                format!("a list has at most {MANY} values"),
+            ));
         }
     }
     Ok(all)
@@ -96,44 +138,47 @@ fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, St
 /// A time: `15s`, `500ms`, `2min`, or a number of seconds.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write as 15s, 500ms or 2min");
+/// What was got, and what is meant.
+pub fn time(text: &str) -> Result<Duration, NotationError> {
+    let unreadable = || NotationError::unreadable(text, "a time", "15s, 500ms or 2min");
     let trimmed = text.trim();
     let units = [("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1.0)];
     let (number, factor) = units
         .iter()
         .find_map(|(unit, factor)| Some((trimmed.strip_suffix(unit)?, factor)))
-        .ok_or_else(wrong)?;
-    let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
+        .ok_or_else(unreadable)?;
+    let seconds = number.trim().parse::<f64>().map_err(|_| unreadable())? * factor;
     match seconds.is_finite() && seconds > 0.0 && seconds < 1e6 {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(format!("{} and above 0, below 11 days", wrong())),
+        false => Err(NotationError::out_of_range(text, "a time is above 0 and below 11 days")),
     }
 }
 
 /// Two times, as `5s..15s`.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn between(text: &str) -> Result<(Duration, Duration), String> {
+/// What was got, and what is meant.
+pub fn between(text: &str) -> Result<(Duration, Duration), NotationError> {
     let ends = text.split_once("..").or_else(|| text.split_once('…'));
     let (from, to) =
-        ends.ok_or_else(|| format!("`{text}` is no range of times; write as 5s..15s"))?;
+        ends.ok_or_else(|| NotationError::unreadable(text, "a range of times", "5s..15s"))?;
     let (from, to) = (time(from)?, time(to)?);
     match to >= from.mul_f64(2.0) {
         true => Ok((from, to)),
         // Sizes are doubled and halved: a narrower window could be leapt over for ever.
-        false => Err(format!("`{text}`: the second time must be at least twice the first")),
+        false => {
+            Err(NotationError::out_of_range(text, "the second time is at least twice the first"))
+        }
     }
 }
 
 /// A seed.
 ///
 /// # Errors
-/// In one line: what is meant.
-pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a seed is a whole number from 0 to 2^64 − 1".to_owned())
+/// What was got, and what is meant.
+pub fn seed(text: &str) -> Result<u64, NotationError> {
+    let meant = "a whole number from 0 to 2^64 − 1";
+    text.parse().map_err(|_| NotationError::unreadable(text, "a seed", meant))
 }
 
 #[cfg(test)]
