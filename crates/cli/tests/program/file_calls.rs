@@ -67,7 +67,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         calls --calls 1e15 | hours
         calls --blocks 0 | 0 bytes
         calls --folder /no/such/folder | /no/such/folder
-        calls --folder {small} | it is no folder
+        calls --folder {small} | not a directory
         calls --folder /proc | --folder /proc | name one on a disk
         contend --processes 0 | `0` | 1 to 64
         contend --processes 3..1 | `3..1`

@@ -268,16 +268,16 @@ fn what_cannot_be_is_refused_in_one_line() {
         sweep {here} | a directory has no bytes
         sweep {empty} | is empty
         sweep /dev/zero | /dev/zero | no end
-        sweep {data} --blocks 4K..1K | `4K..1K` is no range
+        sweep {data} --blocks 4K..1K | `4K..1K` is not a range
         sweep {data} --blocks 4K,,8K | no size
         sweep {data} --blocks 0,4K | a block of 0 bytes
-        sweep {data} --blocks 2GiB | too large
+        sweep {data} --blocks 2GiB | out of range
         sweep {data} --state wram | wram | warm
         sweep {data} --threads 0 | 0 is not in 1..=1024
         sweep {data} --sizes 1M | cannot be used with
-        sweep --sizes 0,1M | a file of 0 bytes
+        sweep --sizes 0,1M | a file has at least 1 byte
         sweep --sizes 1000TiB | half of what is free | --folder
-        sweep --folder {data} | --folder | it is no folder
+        sweep --folder {data} | --folder | not a directory
         sweep --folder {here}/gone | gone | No such file
         cache | required
         cache {empty} | empty | none above 0
