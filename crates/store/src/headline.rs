@@ -114,7 +114,7 @@ pub(crate) fn read(
     Ok(match decoded(row, cases) {
         Ok((headline, crc)) if i64::from(crc) == expected => Ok(headline),
         _ => {
-            let reason = "its headline does not fit its checksum".to_owned();
+            let reason = "its headline does not fit its checksum";
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
         }
     })

@@ -62,14 +62,14 @@ fn checked(document: &Document, name: &str) -> Result<(), Usage> {
 }
 
 /// Documents of every schema so far are read: what came later has a default.
-fn check_schema(schema: u32) -> Result<(), String> {
-    match schema {
-        1..=SCHEMA_VERSION => Ok(()),
-        theirs => Err(format!(
-            "schema {theirs}, this program reads {SCHEMA_VERSION}; use the fathom that made it"
-        )),
-    }
+fn check_schema(schema: u32) -> Result<(), SchemaError> {
+    if (1..=SCHEMA_VERSION).contains(&schema) { Ok(()) } else { Err(SchemaError(schema)) }
 }
+
+/// A document of a schema that this program does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("schema {0}, this program reads {SCHEMA_VERSION}; use the fathom that made it")]
+struct SchemaError(u32);
 
 /// A reader that gives so many bytes at most.
 struct Limited<'l, R> {
