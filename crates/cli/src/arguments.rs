@@ -188,7 +188,7 @@ fn percent(text: &str) -> Result<f64, NotationError> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     match number {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent / 100.0),
-        _ => Err(NotationError::unreadable(text, "a share", "5%")),
+        _ => Err(NotationError::new(text, "a share, such as 5%")),
     }
 }
 

@@ -5,38 +5,18 @@ use std::time::Duration;
 /// The longest list.
 const MANY: usize = 1000;
 
-/// Why a text is not what it was to be.
+/// A text that is not what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotationError {
-    /// It is written otherwise.
-    #[error("`{got}` is not {what}; write {example}")]
-    Unreadable {
-        /// The text.
-        got: String,
-        /// What it was to be.
-        what: &'static str,
-        /// How that is written.
-        example: &'static str,
-    },
-    /// It is written well, and its value cannot be taken.
-    #[error("`{got}` is out of range: {limits}")]
-    OutOfRange {
-        /// The text.
-        got: String,
-        /// The limits.
-        limits: String,
-    },
+#[error("`{got}`: expected {expected}")]
+pub struct NotationError {
+    got: String,
+    expected: String,
 }
 
 impl NotationError {
-    /// That a text is written otherwise.
-    pub fn unreadable(got: &str, what: &'static str, example: &'static str) -> Self {
-        Self::Unreadable { got: got.to_owned(), what, example }
-    }
-
-    /// That its value cannot be taken.
-    pub fn out_of_range(got: &str, limits: impl Into<String>) -> Self {
-        Self::OutOfRange { got: got.to_owned(), limits: limits.into() }
+    /// The text, and what was expected, with its limits or an example.
+    pub fn new(got: &str, expected: impl Into<String>) -> Self {
+        Self { got: got.to_owned(), expected: expected.into() }
     }
 }
 
@@ -45,8 +25,8 @@ impl NotationError {
 /// # Errors
 /// What was got, and what is meant.
 pub fn bytes(text: &str) -> Result<u64, NotationError> {
-    let meant = "a whole number of bytes, or 64KiB, 1MiB or 1MB";
-    let unreadable = || NotationError::unreadable(text, "a size", meant);
+    let expected = "a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB";
+    let wrong = || NotationError::new(text, expected);
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
@@ -59,13 +39,10 @@ pub fn bytes(text: &str) -> Result<u64, NotationError> {
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
-        _ => return Err(unreadable()),
+        _ => return Err(wrong()),
     };
-    if number.is_empty() {
-        return Err(unreadable());
-    }
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    size.ok_or_else(|| NotationError::out_of_range(text, "a size is below 2^64 bytes"))
+    size.ok_or_else(wrong)
 }
 
 /// A count, which may be written as `1e6`, `10M` or `1_000`.
@@ -82,9 +59,7 @@ pub fn count(text: &str) -> Result<u64, NotationError> {
     whole
         .zip(zeroes)
         .and_then(|(whole, zeroes)| whole.checked_mul(10u64.checked_pow(zeroes)?))
-        .ok_or_else(|| {
-            NotationError::unreadable(text, "a count", "a whole number below 2^64, or 1e6")
-        })
+        .ok_or_else(|| NotationError::new(text, "a whole number below 2^64, such as 64 or 1e6"))
 }
 
 /// Sizes one by one with commas between; `1..64MiB` is the first, its doublings, and the last.
@@ -116,8 +91,7 @@ fn list(
         };
         let (mut at, last) = (one(from.trim())?, one(to.trim())?);
         if at == 0 || at > last {
-            let meant = "first..last, the first above 0 and below the last";
-            return Err(NotationError::unreadable(part, "a range", meant));
+            return Err(NotationError::new(part, "a range upwards from above 0, such as 1..8"));
         }
         let step = if from.contains(['e', 'E']) { 10 } else { 2 };
         while at < last {
@@ -126,10 +100,7 @@ fn list(
         }
         all.push(last);
         if all.len() > MANY {
-            return Err(NotationError::out_of_range(
-                text,
-                format!("a list has at most {MANY} values"),
-            ));
+            return Err(NotationError::new(text, format!("at most {MANY} values")));
         }
     }
     Ok(all)
@@ -140,17 +111,18 @@ fn list(
 /// # Errors
 /// What was got, and what is meant.
 pub fn time(text: &str) -> Result<Duration, NotationError> {
-    let unreadable = || NotationError::unreadable(text, "a time", "15s, 500ms or 2min");
+    let expected = "a time above 0 and below 11 days, such as 15s, 500ms or 2min";
+    let wrong = || NotationError::new(text, expected);
     let trimmed = text.trim();
     let units = [("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1.0)];
     let (number, factor) = units
         .iter()
         .find_map(|(unit, factor)| Some((trimmed.strip_suffix(unit)?, factor)))
-        .ok_or_else(unreadable)?;
-    let seconds = number.trim().parse::<f64>().map_err(|_| unreadable())? * factor;
+        .ok_or_else(wrong)?;
+    let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
     match seconds.is_finite() && seconds > 0.0 && seconds < 1e6 {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(NotationError::out_of_range(text, "a time is above 0 and below 11 days")),
+        false => Err(wrong()),
     }
 }
 
@@ -160,15 +132,12 @@ pub fn time(text: &str) -> Result<Duration, NotationError> {
 /// What was got, and what is meant.
 pub fn between(text: &str) -> Result<(Duration, Duration), NotationError> {
     let ends = text.split_once("..").or_else(|| text.split_once('…'));
-    let (from, to) =
-        ends.ok_or_else(|| NotationError::unreadable(text, "a range of times", "5s..15s"))?;
+    let (from, to) = ends.ok_or_else(|| NotationError::new(text, "two times, such as 5s..15s"))?;
     let (from, to) = (time(from)?, time(to)?);
     match to >= from.mul_f64(2.0) {
         true => Ok((from, to)),
         // Sizes are doubled and halved: a narrower window could be leapt over for ever.
-        false => {
-            Err(NotationError::out_of_range(text, "the second time is at least twice the first"))
-        }
+        false => Err(NotationError::new(text, "a second time of at least twice the first")),
     }
 }
 
@@ -177,8 +146,7 @@ pub fn between(text: &str) -> Result<(Duration, Duration), NotationError> {
 /// # Errors
 /// What was got, and what is meant.
 pub fn seed(text: &str) -> Result<u64, NotationError> {
-    let meant = "a whole number from 0 to 2^64 − 1";
-    text.parse().map_err(|_| NotationError::unreadable(text, "a seed", meant))
+    text.parse().map_err(|_| NotationError::new(text, "a whole number from 0 to 2^64 − 1"))
 }
 
 #[cfg(test)]
@@ -194,6 +162,16 @@ mod tests {
         assert!(
             ["", "K", "4X", "1e3", "-1", "99999999999G"].iter().all(|text| bytes(text).is_err())
         );
+    }
+
+    #[test]
+    fn an_error_names_the_text_and_what_was_expected() {
+        let error = bytes("4X").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`4X`: expected a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB"
+        );
+        assert_eq!(sizes("1,8..1").unwrap_err().got, "8..1", "the part that is wrong");
     }
 
     #[test]

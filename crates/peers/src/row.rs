@@ -83,19 +83,13 @@ pub struct Reading {
 /// Why there is no number in an output.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReadingError {
-    /// It says something else.
+    /// It says something else, or nothing.
     #[error("no {sought} in its output, which begins: {begins}")]
-    Unexpected {
+    Missing {
         /// What was sought.
         sought: &'static str,
         /// Its first line.
         begins: String,
-    },
-    /// It says nothing.
-    #[error("no {sought} in its output, which is empty")]
-    Empty {
-        /// What was sought.
-        sought: &'static str,
     },
     /// It says that its work failed.
     #[error("its work failed: {0}")]

@@ -17,8 +17,6 @@ pub(crate) fn first(outputs: &[Output]) -> &Output {
 /// That something was not found, with the line that a person looks at first.
 pub(crate) fn without(sought: &'static str, output: &Output) -> ReadingError {
     let mut lines = output.out.lines().chain(output.err.lines()).map(str::trim);
-    match lines.find(|line| !line.is_empty()) {
-        Some(line) => ReadingError::Unexpected { sought, begins: line.to_owned() },
-        None => ReadingError::Empty { sought },
-    }
+    let begins = lines.find(|line| !line.is_empty()).unwrap_or("(nothing)").to_owned();
+    ReadingError::Missing { sought, begins }
 }

@@ -140,23 +140,17 @@ impl From<NoConstants> for NoModel {
     }
 }
 
-/// What is wrong with the table.
+/// What is wrong with the table, and where.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("data/uarch.toml: {place}{problem}")]
+#[error("{place}: {problem}")]
 pub struct TableError {
-    /// The row, and its constant, each with a colon.
     place: String,
     problem: String,
 }
 
-impl TableError {
-    fn new(problem: impl Into<String>) -> Self {
-        Self { place: String::new(), problem: problem.into() }
-    }
-
-    fn within(self, place: &str) -> Self {
-        Self { place: format!("{place}: {}", self.place), ..self }
-    }
+/// That something is wrong in a row, or in the table.
+fn wrong(place: &str, problem: impl Into<String>) -> TableError {
+    TableError { place: format!("data/uarch.toml: {place}"), problem: problem.into() }
 }
 
 fn choose<'r>(rows: &'r [Row], cpu: &Cpu, imposed: Option<&str>) -> Result<&'r Row, NoConstants> {
@@ -241,26 +235,19 @@ struct FileConstant {
 }
 
 fn parse(text: &str) -> Result<Vec<Row>, TableError> {
-    let file: File = toml::from_str(text).map_err(|error| TableError::new(error.to_string()))?;
+    let file: File = toml::from_str(text).map_err(|error| wrong("TOML", error.to_string()))?;
     let mut rows: Vec<Row> = Vec::new();
     for row in file.row {
-        let place = format!("row `{}`", row.name);
-        let added = row_of(row, &file.sources).and_then(|row| added(&mut rows, row));
-        added.map_err(|error| error.within(&place))?;
+        let row = row_of(row, &file.sources)?;
+        if rows.iter().any(|other| other.name == row.name) {
+            return Err(wrong(&row.name, "the name is taken"));
+        }
+        if let Some(other) = rows.iter().find(|other| other.fits.meets(&row.fits)) {
+            return Err(wrong(&row.name, format!("row `{}` has such a CPU already", other.name)));
+        }
+        rows.push(row);
     }
     Ok(rows)
-}
-
-/// Adds a row that has a name and CPUs of its own.
-fn added(rows: &mut Vec<Row>, row: Row) -> Result<(), TableError> {
-    if rows.iter().any(|other| other.name == row.name) {
-        return Err(TableError::new("the name is taken"));
-    }
-    if let Some(other) = rows.iter().find(|other| other.fits.meets(&row.fits)) {
-        return Err(TableError::new(format!("row `{}` has such a CPU already", other.name)));
-    }
-    rows.push(row);
-    Ok(())
 }
 
 impl Fits {
@@ -280,20 +267,19 @@ fn row_of(row: FileRow, sources: &BTreeMap<String, String>) -> Result<Row, Table
         (false, Some(family)) if !row.models.is_empty() => {
             if let Some([first, last]) = row.models.iter().find(|[first, last]| first > last) {
                 let problem = format!("models {first:#x} to {last:#x} run backwards");
-                return Err(TableError::new(problem));
+                return Err(wrong(&row.name, problem));
             }
             Some(Core { vendor: row.vendor, family, models: row.models })
         }
         _ => {
             let problem = "either a family with models, or `generic = true` alone";
-            return Err(TableError::new(problem));
+            return Err(wrong(&row.name, problem));
         }
     };
     let mut constants = BTreeMap::new();
     for (name, constant) in row.constants {
-        let constant =
-            constant_of(&name, constant, sources).map_err(|error| error.within(&name))?;
-        constants.insert(name, constant);
+        let place = format!("{}.{name}", row.name);
+        constants.insert(name.clone(), constant_of(&name, &place, constant, sources)?);
     }
     let fits = Fits { architecture: row.architecture, core };
     Ok(Row { name: row.name, title: row.title, constants, fits })
@@ -301,21 +287,22 @@ fn row_of(row: FileRow, sources: &BTreeMap<String, String>) -> Result<Row, Table
 
 fn constant_of(
     name: &str,
+    place: &str,
     constant: FileConstant,
     sources: &BTreeMap<String, String>,
 ) -> Result<Constant, TableError> {
     let FileConstant { value, low, high, source, at } = constant;
     if !NAMES.contains(&name) {
-        return Err(TableError::new(format!("unknown; known are {}", NAMES.join(", "))));
+        return Err(wrong(place, format!("unknown; known are {}", NAMES.join(", "))));
     }
     let ordered = low.unwrap_or(value) <= value && value <= high.unwrap_or(value);
     if !(value.is_finite() && value >= 0.0 && low.unwrap_or(0.0) >= 0.0 && ordered) {
-        return Err(TableError::new("expected 0 <= low <= value <= high"));
+        return Err(wrong(place, "expected 0 <= low <= value <= high"));
     }
     let work = sources.get(&source).filter(|work| !work.trim().is_empty());
-    let work = work.ok_or_else(|| TableError::new(format!("no source `{source}` is listed")))?;
+    let work = work.ok_or_else(|| wrong(place, format!("no source `{source}` is listed")))?;
     if at.trim().is_empty() {
-        return Err(TableError::new("the place in the source is missing"));
+        return Err(wrong(place, "the place in the source is missing"));
     }
     Ok(Constant { value, low, high, source: format!("{work}: {at}") })
 }
@@ -436,7 +423,7 @@ mod tests {
         };
         let constant = |text: &str| fault(MODELS, &GOOD.replace("value = 4.0", text));
         assert!(constant("value = 4.0, low = 5.0").contains("low <= value"));
-        assert!(constant("value = 4.0, high = 3.0").contains("row `a`: l1_cycles: expected 0"));
+        assert!(constant("value = 4.0, high = 3.0").contains("a.l1_cycles: expected 0"));
         assert!(constant("value = -1.0").contains("low <= value"));
         assert!(fault(MODELS, &GOOD.replace("book", "hearsay")).contains("hearsay"));
         assert!(fault(MODELS, &GOOD.replace("page 1", " ")).contains("place"));

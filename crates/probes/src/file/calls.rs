@@ -66,10 +66,7 @@ fn numbers(text: &str) -> Result<Counts, NotationError> {
     all.dedup();
     match all.iter().all(|count| (1..=CALLS_MAX).contains(count)) {
         true => Ok(Counts(all)),
-        false => {
-            let limits = format!("a pass has 1 to {CALLS_MAX} calls");
-            Err(NotationError::out_of_range(text, limits))
-        }
+        false => Err(NotationError::new(text, format!("passes of 1 to {CALLS_MAX} calls"))),
     }
 }
 

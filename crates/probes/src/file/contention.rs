@@ -216,8 +216,8 @@ fn processes(text: &str) -> Result<Counts, NotationError> {
             part.split_once("..").or_else(|| part.split_once('…')).unwrap_or((part, part));
         let (from, to) = (count(from.trim())?, count(to.trim())?);
         if from == 0 || from > to || to > PROCESSES_MAX {
-            let limits = format!("processes are 1 to {PROCESSES_MAX}, as 1..10 or 1,2,4");
-            return Err(NotationError::out_of_range(part, limits));
+            let expected = format!("1 to {PROCESSES_MAX} processes, such as 1..10 or 1,2,4");
+            return Err(NotationError::new(part, expected));
         }
         all.extend(from..=to);
     }

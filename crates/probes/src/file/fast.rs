@@ -134,7 +134,7 @@ pub struct ReadFast {
 
 fn ceiling(text: &str) -> Result<u64, NotationError> {
     match bytes(text)? {
-        0 => Err(NotationError::out_of_range(text, "a ceiling is above 0, as 50GB")),
+        0 => Err(NotationError::new(text, "bytes a second above 0, such as 50GB")),
         rate => Ok(rate),
     }
 }

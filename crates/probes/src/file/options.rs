@@ -63,8 +63,8 @@ pub(super) fn block(text: &str) -> Result<usize, NotationError> {
     match usize::try_from(bytes(text)?) {
         Ok(size @ 1..=BLOCK_MAX) => Ok(size),
         _ => {
-            let limits = format!("a block has 1 to {BLOCK_MAX} bytes (1GiB)");
-            Err(NotationError::out_of_range(text, limits))
+            let expected = format!("a block of 1 to {BLOCK_MAX} bytes (1GiB)");
+            Err(NotationError::new(text, expected))
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     all.sort_unstable();
     all.dedup();
     match all.first() {
-        Some(0) => Err(NotationError::out_of_range(text, "a file has at least 1 byte")),
+        Some(0) => Err(NotationError::new(text, "files of at least 1 byte")),
         _ => Ok(Sizes(all)),
     }
 }
