@@ -64,7 +64,7 @@ pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreEr
     match decoded(row, cases) {
         Ok((headline, crc)) if row.get(13) == Ok(i64::from(crc)) => Ok(headline),
         _ => {
-            let reason = "its headline does not fit its checksum".to_owned();
+            let reason = "its headline does not fit its checksum";
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
         }
     }
