@@ -30,7 +30,7 @@ pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Input, NoModel, Prediction};
 pub use record::Record;
-pub use run::{Document, Effort, Protocol, Run, RunState, Tool};
+pub use run::{Document, Effort, LabelError, Protocol, Run, RunState, Tool, label, name};
 pub use sample::{Check, Disturbance, Sample};
 pub use summary::Summary;
 pub use verdict::{Cause, Counts, Reason, State, Verdict};
