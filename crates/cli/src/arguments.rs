@@ -302,8 +302,8 @@ pub struct ExplainArguments {
     /// The metric, or some cases of it.
     #[arg(value_name = "METRIC")]
     pub metric: String,
-    /// The run whose results are shown: an id or its beginning, a label, `latest`, or `latest~N`; the
-    /// newest that measured it where none is named.
+    /// The run whose results are shown: an id or its beginning, a label, `latest`, or `latest~N`;
+    /// the newest that measured it where none is named.
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
     /// Give an account of every case of a curve or a matrix, not of one of each kind.

@@ -65,7 +65,6 @@ impl Faulty<'_> {
             }
             (Some(1), _) if named && not_kept => Ok("not kept, and said so"),
             (Some(1), _) if named => Ok("failed, and said why"),
-            (Some(2), _) if named => Ok("refused, and said why"),
             (Some(3), _) => Ok("without a number"),
             (Some(130), _) if self.injection.fault == Fault::Interrupt => Ok("interrupted"),
             (None, Some(2)) if self.injection.fault == Fault::Interrupt => Ok("interrupted early"),

@@ -26,7 +26,7 @@ fn unknown_runs_and_missing_stores_fail() {
     let place = Place::new();
     fails(&place.run(&["show"]), &["fathom.db"]);
     place.short_run();
-    for command in ["show", "compare latest", "export", "report -o - latest", "explain cpu --run"] {
+    for command in ["show", "compare latest", "export", "explain cpu --run"] {
         place.fails(command, "latest~7 | latest~7\n ffffffff | ffffffff | show --runs");
     }
     fails(&place.run(&["compare", "latest", "nothing.json"]), &["nothing.json"]);

@@ -13,7 +13,7 @@ fn commands(place: &Place) -> [(String, &'static str); 3] {
     [
         ("run --quick cpu.frequency".to_owned(), "cpu.frequency"),
         (format!("file read {file} --block 64K"), "XOR-32"),
-        (format!("file fast {file} --json"), "file.read"),
+        (format!("file fast {file} --json"), "file.fast"),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use fathom_analysis::reference::all;
 
-use crate::{Place, fails, is_refused, text};
+use crate::{Place, fails, text};
 
 #[cfg(not(feature = "page"))]
 #[test]
@@ -35,7 +35,8 @@ mod page {
     use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
     use serde_json::{Value, json};
 
-    use super::{Place, is_refused, text};
+    use super::{Place, fails, text};
+    use crate::is_refused;
     use crate::place::left;
 
     /// What a page of these runs may take.
