@@ -98,7 +98,8 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let texts = [&row.id, &started, state, effort, &counts, &row.host, &row.kernel];
         text += &columns.line(texts, PLAIN, style);
         if let Some(label) = &row.label {
-            text += &paint_lines(FAINT, &format!("  {label}\n"));
+            let width = layout.width.max(NARROWEST);
+            text += &paint_lines(FAINT, &wrapped(label, width, "  ", "    "));
         }
     }
     let foot = "valid: valid/all cases; `fathom show RUN` shows a run, `fathom compare A B` two";

@@ -30,8 +30,9 @@ pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
     Ok(Store::open_existing(&path)?)
 }
 
-/// A run by its name in the store (an id, a label, a host for its newest), or a JSON document by its
-/// path: what ends with `.json`, has a slash, or is a file that is there. (`latest` is always a run; `./latest` may be a file.)
+/// A run by its name in the store (an id, a label, a host for its newest), or a JSON document by
+/// its path: what ends with `.json`, has a slash, or is an existing file. (`latest` is always a
+/// run; `./latest` may be a file.)
 pub(super) fn document(
     name: &str,
     samples: bool,
