@@ -55,9 +55,8 @@ impl Store {
     }
 
     /// Opens the store at `path` for writing and reading. Makes the file (mode 0600) and the tables
-    /// where they are missing, and brings an older store up to date. At [`Store::default_path`] it
-    /// makes the folder too (mode 0700); any other folder is the user's to make, since a missing
-    /// one is most often a typing error.
+    /// where they are missing. At [`Store::default_path`] it makes the folder too (mode 0700); any
+    /// other folder is the user's to make, since a missing one is most often a typing error.
     ///
     /// # Errors
     /// Where the place cannot be written, or holds anything but a store this version knows. What
