@@ -135,6 +135,7 @@ fn check(past: &Past, survivors: Survivors, told: &[&What]) {
         Err(error) => panic!("{error} {}", after()),
     }
     // It can be written again, and is then as whole as SQLite can tell.
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let store = Store::open(&path).unwrap_or_else(|error| panic!("{error} {}", after()));
     check_content(&store, told, false, &after);
     drop(store);
