@@ -1361,6 +1361,10 @@ export interface Run {
    */
   id: string;
   /**
+   * The name that `--label` gave it.
+   */
+  label?: string | null;
+  /**
    * Facts about the run that spoil nothing, such as a stepped wall clock.
    */
   notes?: string[];

@@ -195,7 +195,8 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   const [document, told, all] = [contents.documents[run], contents.told[run], contents.causes[run]];
   if (document === undefined || told === undefined || all === undefined) return [];
   const several = contents.documents.length > 1;
-  const name = `${document.host.name || 'a machine'}: ${document.host.cpu.model || 'unknown CPU'}`;
+  const described = `${document.host.name || 'a machine'}: ${document.host.cpu.model || 'unknown CPU'}`;
+  const name = document.run.label ? `${document.run.label}: ${described}` : described;
   const heading: Heading = (text) => element(several ? 'h3' : 'h2', { class: 'minor' }, text);
   const noisy = all.filter(({ state }) => state === 'noisy');
   return [

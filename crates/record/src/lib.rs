@@ -33,7 +33,9 @@ pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Input, NoModel, Prediction};
 pub use record::{Record, Value};
-pub use run::{ClockOffset, Document, Effort, FarHost, Protocol, Run, RunState, Tool};
+pub use run::{
+    ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Run, RunState, Tool, label, name,
+};
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, Quantile, Stratum, Summary};

@@ -30,6 +30,17 @@ pub enum StoreError {
         /// The file that was looked for.
         path: PathBuf,
     },
+    /// The folder of the file is missing, and not ours to make.
+    #[error(
+        "create {}: the directory {} does not exist; create it (mkdir -p), \
+         or choose another place with --store or FATHOM_STORE", .path.display(), .folder.display()
+    )]
+    NoFolder {
+        /// The file that was named.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// The path names a folder.
     #[error(
         "open {}: is a directory; name a file in it, such as --store {}",
@@ -212,10 +223,10 @@ pub enum StoreError {
         /// How many of them have no record, and are never `latest`.
         empty: u32,
     },
-    /// Several runs answer to this prefix.
-    #[error("find run {name}: it could be {}; give more digits", listed(candidates))]
+    /// Several runs have this label, or ids that begin so.
+    #[error("find run {name}: it could be {}; name one by its id", listed(candidates))]
     Ambiguous {
-        /// The prefix.
+        /// The label or the prefix.
         name: String,
         /// The runs it fits, newest first.
         candidates: Vec<String>,
@@ -230,7 +241,7 @@ pub enum StoreError {
     },
     /// Not a name of a run.
     #[error(
-        "find run {name}: not a name of a run; give its id, the first digits of it, \
+        "find run {name}: not a name of a run; give its id, the first digits of it, its label, \
          `latest`, or `latest~1` for the one before"
     )]
     BadName {
@@ -277,18 +288,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether it is the place that allows no writing, and not what lies there that is wrong.
-    pub fn is_of_the_place(&self) -> bool {
-        matches!(
-            self,
-            Self::NoHome
-                | Self::PermissionDenied { .. }
-                | Self::ReadOnly { .. }
-                | Self::ParentNotDirectory { .. }
-                | Self::Full { .. }
-        )
-    }
-
     pub(crate) fn damaged(run_id: &str, part: &str, reason: String) -> Self {
         Self::Damaged { run: run_id.to_owned(), part: part.to_owned(), reason }
     }

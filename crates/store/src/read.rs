@@ -10,6 +10,7 @@ use crate::column::{bytes, parse, parse_word};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, NAMING, NO_SAMPLES, WHOLE};
+use crate::run_name::LABEL;
 use crate::{Store, StoreError};
 
 /// One run in the list of runs.
@@ -17,6 +18,8 @@ use crate::{Store, StoreError};
 pub struct RunRow {
     /// Its id.
     pub id: String,
+    /// Its label, where it has one.
+    pub label: Option<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// When it ended, where it did.
@@ -48,8 +51,8 @@ const OF_METRIC: [&str; 2] = [
 ];
 
 impl Store {
-    /// The runs, newest first: in the order of their ids, which sort by time. No JSON is read, and
-    /// nothing is checked.
+    /// The runs, newest first: in the order of their ids, which sort by time. Nothing is
+    /// checked, and of JSON only the label is read.
     ///
     /// # Errors
     /// Where reading fails.
@@ -60,7 +63,7 @@ impl Store {
         };
         let query = format!(
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}
+                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}
              FROM run ORDER BY id DESC",
             count(State::Valid),
             count(State::Noisy),
@@ -262,6 +265,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             invalid: row.get(14)?,
             failed: row.get(15)?,
         },
+        label: row.get(16)?,
     })
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use fathom_fileio::Generator;
 use fathom_fileio::folder::{self, FolderError, Space};
 use fathom_fileio::scratch::Scratch;
@@ -18,7 +19,6 @@ use fathom_metric::Disk;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-use crate::exit::refuse;
 use crate::interrupt::Interrupt;
 
 /// How the folder of a run is called; the rest is its process and a number.
@@ -39,7 +39,7 @@ pub(super) struct Wanted<'w> {
     pub(super) allow_memory: bool,
     /// What is to have room.
     pub(super) disk: Disk,
-    /// A folder that does not do is wrong usage.
+    /// Without a folder the command fails.
     pub(super) must: bool,
     /// What is not done without files: measured, compared.
     pub(super) done: &'static str,
@@ -63,14 +63,14 @@ impl<T> Place<T> {
     /// Makes a place ready. `amount` says what is written there, and `make` gets it a folder.
     ///
     /// # Errors
-    /// Wrong usage, where the folder does not do and must.
+    /// Where the folder is not usable and must be.
     pub(super) fn prepare(
         wanted: &Wanted<'_>,
         amount: &str,
         make: impl FnOnce(&Path) -> io::Result<(Folder, T)>,
     ) -> anyhow::Result<Self> {
         let parent = match chosen(wanted) {
-            Err(text) if wanted.must => refuse!("{text}"),
+            Err(text) if wanted.must => bail!(text),
             found => found,
         };
         let made = parent.and_then(|parent| {

@@ -2,30 +2,13 @@
 
 use fathom_measure::clock::{self, Source, Watch};
 use fathom_record::{Host, Tool};
-use fathom_store::Store;
 
-use super::stored;
-use crate::arguments::StoreArguments;
 use crate::exit::{OrUsage, refuse};
 use fathom_engine::INJECT;
 
 /// This program.
 pub(super) fn tool() -> Tool {
     Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
-}
-
-/// The store, or why the run cannot be kept: where nobody named the place, and it allows no
-/// writing, the numbers are worth having all the same.
-pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Result<Store, String>> {
-    let opened = match stored::named(arguments) {
-        Some(path) => return Ok(Ok(Store::open(&path).or_usage()?)),
-        None => Store::default_path().and_then(|path| Store::open(&path)),
-    };
-    match opened {
-        Ok(store) => Ok(Ok(store)),
-        Err(error) if error.is_of_the_place() => Ok(Err(error.to_string())),
-        Err(error) => refuse!("{error}"),
-    }
 }
 
 /// What the environment imposes must be something that can be.

@@ -14,7 +14,7 @@ use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder
 use fathom_record::{Cause, Disturbance, Fact, Params, State, Unit, Verdict};
 use rustix::io::Errno;
 
-use super::by_hand::{self, checked, refuse, shown};
+use super::by_hand::{self, checked, shown};
 use super::conditions;
 use super::options::{Counts, StateName, block};
 use super::temporary::{Folder, Temporary};
@@ -162,11 +162,11 @@ impl Calls {
     /// The file that was named, which has a block of each size.
     fn named(&self) -> Result<Option<Source>, ProcedureError> {
         let Some(path) = &self.file else { return Ok(None) };
-        let source = Source::open(path).map_err(refuse)?;
+        let source = Source::open(path).map_err(ProcedureError::failed)?;
         let block = self.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
         match source.subject().size.unwrap_or(0) {
             bytes if bytes >= block => Ok(Some(source)),
-            bytes => Err(refuse(format!(
+            bytes => Err(ProcedureError::failed(format!(
                 "{} has {bytes} bytes, and blocks of {block} are read of it: name a larger file, \
                  or none for a temporary one",
                 shown(path)

@@ -32,7 +32,7 @@ use fathom_record::{
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
-use super::by_hand::{checked, refuse, size};
+use super::by_hand::{checked, size};
 use super::cap::Cap;
 use super::conditions;
 use super::options::{Counts, StateName};
@@ -270,7 +270,9 @@ impl Procedure for Contend {
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
             let got = size(self.bytes);
-            return Err(refuse(format!("--bytes {got}: a file of {least} to {most} is meant")));
+            return Err(ProcedureError::usage(format!(
+                "--bytes {got}: a file of {least} to {most} is meant"
+            )));
         }
         Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
     }

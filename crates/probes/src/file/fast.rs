@@ -26,7 +26,7 @@ use self::found::Found;
 use self::pass::{One, Pass};
 use self::words::{Why, facts};
 use super::bandwidth;
-use super::by_hand::{self, checked, refuse, shown, size};
+use super::by_hand::{self, checked, shown, size};
 use super::options::block;
 
 /// file.fast.
@@ -211,17 +211,19 @@ fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass,
         match one(&found.files[number].0, number, &options, clock) {
             Ok(one) => pass.ones.push(one),
             Err(why) if read.keep_going && !is_alone => pass.failed.push(why.to_string()),
-            Err(why) => return Err(refuse(why)),
+            Err(why) => return Err(ProcedureError::failed(why)),
         }
     }
     side_by_side(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
     pass.device_bytes = traffic::since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
-        return Err(refuse(first));
+        return Err(ProcedureError::failed(first));
     }
     if pass.ones.is_empty() {
-        return Err(refuse(pass.failed.first().map_or("nothing was read", String::as_str)));
+        return Err(ProcedureError::failed(
+            pass.failed.first().map_or("nothing was read", String::as_str),
+        ));
     }
     pass.ones.sort_by_key(|one| one.number);
     Ok(pass)

@@ -45,7 +45,7 @@ fn a_prefix_of_several_runs_lists_them() {
     let (_folder, store) = three_runs();
     assert_eq!(
         store.resolve("0195a").unwrap_err().to_string(),
-        "find run 0195a: it could be 0195aa0000000002, 0195aa0000000001; give more digits"
+        "find run 0195a: it could be 0195aa0000000002, 0195aa0000000001; name one by its id"
     );
 }
 
@@ -77,4 +77,26 @@ fn what_is_no_name_is_told_apart_from_what_is_not_there() {
     }
     let error = store.resolve("019").unwrap_err();
     assert!(matches!(error, StoreError::TooShort { .. }), "{error}");
+}
+
+#[test]
+fn a_label_names_its_run_and_two_runs_are_ambiguous() {
+    let (_folder, mut store) = three_runs();
+    let labelled = |id: &str, label: &str| {
+        let run = example::run(id);
+        fathom_record::Run { label: Some(label.to_owned()), ..run }
+    };
+    store.update_run(&labelled(IDS[0], "before upgrade")).unwrap();
+    // A label goes before the beginning of an id, and a whole id before a label.
+    store.update_run(&labelled(IDS[1], "0195bb")).unwrap();
+    assert_eq!(store.resolve("before upgrade").unwrap(), IDS[0]);
+    assert_eq!(store.resolve("0195bb").unwrap(), IDS[1]);
+    let labels: Vec<_> = store.runs().unwrap().into_iter().map(|row| row.label).collect();
+    assert_eq!(labels, [None, Some("0195bb".to_owned()), Some("before upgrade".to_owned())]);
+    store.update_run(&labelled(IDS[2], "before upgrade")).unwrap();
+    let message = store.resolve("before upgrade").unwrap_err().to_string();
+    let both = format!("it could be {}, {}; name one by its id", IDS[2], IDS[0]);
+    assert!(message.contains(&both), "{message}");
+    store.update_run(&labelled(IDS[2], IDS[0])).unwrap();
+    assert_eq!(store.resolve(IDS[0]).unwrap(), IDS[0]);
 }
