@@ -295,9 +295,10 @@ pub struct BusLink {
 /// Digits of an id that people are shown.
 const ID_SHOWN: usize = 8;
 
-/// A host by the beginning of its id, where its name alone could be another's.
-pub fn name_with_id(name: &str, id: &str) -> String {
-    format!("{name} ({})", id.get(..ID_SHOWN).unwrap_or(id))
+/// A host's name with the beginning of its id, where the name alone could be another's.
+pub fn name_with_id(name: &str, id: Option<&str>) -> String {
+    let id = id.and_then(|id| id.get(..ID_SHOWN));
+    id.map_or_else(|| name.to_owned(), |id| format!("{name} ({id})"))
 }
 
 impl Host {
@@ -311,7 +312,7 @@ impl Host {
         let collides =
             |other: &Self| other.name == self.name && other.identity() != self.identity();
         match others.into_iter().any(collides) {
-            true => name_with_id(&self.name, self.identity()),
+            true => name_with_id(&self.name, self.id.as_deref()),
             false => self.name.clone(),
         }
     }

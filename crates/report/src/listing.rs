@@ -1,5 +1,8 @@
 //! The list of kept runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_record::host::name_with_id;
 use fathom_record::{Counts, Effort, RunState};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +24,8 @@ pub struct RunListing {
     pub effort: Effort,
     /// The host's name.
     pub host: String,
+    /// Its id, where it has one.
+    pub host_id: Option<String>,
     /// The kernel's release.
     pub kernel: String,
     /// Its records by state.
@@ -83,7 +88,12 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     let columns = Columns::of(layout.width);
     let names = ["run", "started (UTC)", "state", "effort", "valid", "host", "kernel"];
     let mut text = columns.line(names, STRONG, STRONG);
+    let ids = ids_by_name(rows);
     for row in rows {
+        let host = match ids[row.host.as_str()].len() {
+            1 => row.host.clone(),
+            _ => name_with_id(&row.host, row.host_id.as_deref()),
+        };
         let (state, style) = match row.state {
             RunState::Complete => ("complete", PLAIN),
             RunState::Running => ("running", PLAIN),
@@ -92,11 +102,20 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let counts = format!("{}/{}", row.counts.valid, row.counts.total());
         let started = started(&row.started);
         let effort = row.effort.word();
-        let texts = [&row.id, &started, state, effort, &counts, &row.host, &row.kernel];
+        let texts = [&row.id, &started, state, effort, &counts, &host, &row.kernel];
         text += &columns.line(texts, PLAIN, style);
     }
     let foot = "valid: valid/all cases; `fathom show RUN` shows a run, `fathom compare A B` two";
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
+}
+
+/// The ids of the hosts of each name.
+fn ids_by_name(rows: &[RunListing]) -> BTreeMap<&str, BTreeSet<Option<&str>>> {
+    let mut ids = BTreeMap::<&str, BTreeSet<Option<&str>>>::new();
+    for row in rows {
+        ids.entry(&row.host).or_default().insert(row.host_id.as_deref());
+    }
+    ids
 }
 
 /// `2026-03-01 12:00`.

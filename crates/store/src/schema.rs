@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
         state TEXT NOT NULL,
         effort TEXT NOT NULL,
         host_name TEXT NOT NULL,
+        host_id TEXT,
         kernel TEXT NOT NULL,
         cpu_model TEXT NOT NULL,
         pid INTEGER NOT NULL,

@@ -6,6 +6,7 @@ use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::history::render;
+use fathom_store::Store;
 
 use super::stored;
 use crate::arguments::HistoryArguments;
@@ -19,7 +20,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .or_usage()?;
     let store = stored::open(&arguments.store)?;
-    let host = arguments.host.clone().unwrap_or_else(stored::this_host);
+    let hosts = hosts(&store, arguments.host.as_deref())?;
     let mut all = Vec::new();
     for entry in plan.metrics(false) {
         let id = entry.about().id;
@@ -30,9 +31,16 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         if word.is_of_some_cases() && !is_kept {
             may_be_asked(&word, entry)?;
         }
-        all.push(history::history(id, &host, &runs, &selects));
+        all.extend(hosts.iter().map(|host| history::history(id, host, &runs, &selects)));
     }
     super::print(arguments.json, &all, |layout| render(&all, layout))
+}
+
+/// What the hosts are known by whose histories are asked for: this one, or all of that name.
+fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let Some(word) = word else { return Ok(vec![host::read().identity().to_owned()]) };
+    let found = stored::hosts_of(&store.runs().or_usage()?, word);
+    Ok(if found.is_empty() { vec![word.to_owned()] } else { found.into_keys().collect() })
 }
 
 /// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.

@@ -27,6 +27,6 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
 }
 
 fn listing(row: RunRow) -> RunListing {
-    let RunRow { id, started, state, effort, host_name: host, kernel, counts, .. } = row;
-    RunListing { id, started, state, effort, host, kernel, counts }
+    let RunRow { id, started, state, effort, host_name: host, host_id, kernel, counts, .. } = row;
+    RunListing { id, started, state, effort, host, host_id, kernel, counts }
 }
