@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, wrapped};
+use crate::wrap::{NARROWEST, cut, wrapped};
 
 /// One kept run, as the list shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +32,9 @@ pub struct RunListing {
     pub counts: Counts,
 }
 
+/// The beginning of an id beside a name, as in ` (0a1b2c3d)`.
+const ID_WIDTH: usize = 11;
+
 /// Widths of the list's columns.
 struct Columns {
     gap: usize,
@@ -45,7 +48,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(width: usize) -> Self {
+    fn of(width: usize, with_ids: bool) -> Self {
         let line = width.clamp(NARROWEST, 140);
         let gap = if line < 80 { 1 } else { 2 };
         let mut columns = Self {
@@ -53,7 +56,8 @@ impl Columns {
             id: 16,
             started: 16,
             state: 11,
-            effort: (line >= 80).then_some(8),
+            // Ids need the room at 80 columns.
+            effort: (line >= if with_ids { 100 } else { 80 }).then_some(8),
             counts: 7,
             host: 0,
             kernel: (line >= 110).then_some(24),
@@ -85,14 +89,18 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     if rows.is_empty() {
         return "No run is kept here yet: `fathom run` makes one.\n".to_owned();
     }
-    let columns = Columns::of(layout.width);
+    let ids = ids_by_name(rows);
+    let collides = |row: &RunListing| ids[row.host.as_str()].len() > 1;
+    let columns = Columns::of(layout.width, rows.iter().any(collides));
     let names = ["run", "started (UTC)", "state", "effort", "valid", "host", "kernel"];
     let mut text = columns.line(names, STRONG, STRONG);
-    let ids = ids_by_name(rows);
     for row in rows {
-        let host = match ids[row.host.as_str()].len() {
-            1 => row.host.clone(),
-            _ => name_with_id(&row.host, row.host_id.as_deref()),
+        let host = match collides(row) {
+            true => {
+                let name = cut(&row.host, columns.host.saturating_sub(ID_WIDTH).max(1));
+                name_with_id(&name, row.host_id.as_deref())
+            }
+            false => row.host.clone(),
         };
         let (state, style) = match row.state {
             RunState::Complete => ("complete", PLAIN),

@@ -99,7 +99,7 @@ fn autogroup(subject: &Subject<'_>) -> Outcome {
 fn congestion(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.tcp.congestion.as_deref() {
         None => Outcome::unknown("TCP congestion control", "/proc/sys/net cannot be read"),
-        Some("bbr") => Outcome::note("bbr, which paces").mend(
+        Some(bbr) if bbr.starts_with("bbr") => Outcome::note(format!("{bbr}, which paces")).mend(
             "sudo sysctl net.ipv4.tcp_congestion_control=cubic",
             "for new connections of this network namespace, until the next boot",
         ),
