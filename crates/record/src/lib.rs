@@ -9,6 +9,7 @@ pub mod counter;
 pub mod crosscheck;
 pub mod diagnosis;
 pub mod fact;
+pub mod histogram;
 pub mod host;
 pub mod metric;
 pub mod outline;
@@ -17,6 +18,7 @@ pub mod quantity;
 pub mod record;
 pub mod run;
 pub mod sample;
+pub mod series;
 pub mod summary;
 pub mod verdict;
 
@@ -25,15 +27,17 @@ pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Tells, Turn};
 pub use diagnosis::{Diagnosis, Finding, Severity};
 pub use fact::{Fact, FactValue};
+pub use histogram::Histogram;
 pub use host::Host;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Input, NoModel, Prediction};
-pub use record::Record;
-pub use run::{Document, Effort, Protocol, Run, RunState, Tool};
-pub use sample::{Check, Disturbance, Sample};
-pub use summary::Summary;
+pub use record::{Record, Value};
+pub use run::{ClockOffset, Document, Effort, FarHost, Protocol, Run, RunState, Tool};
+pub use sample::{Check, Disturbance, FarEnd, Sample};
+pub use series::Series;
+pub use summary::{Basis, Estimate, Interval, Quantile, Stratum, Summary};
 pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;

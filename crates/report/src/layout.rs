@@ -77,7 +77,7 @@ impl Columns {
             cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
             half_width: 8,
             predicted: if narrow { 13 } else { 15 },
-            verdict: if narrow { 9 } else { 11 },
+            verdict: 12,
             wide,
         };
         columns.name = line - columns.figures();

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::quantity;
-use fathom_record::summary::IntervalKind;
-use fathom_record::{Host, MetricId, Params, Protocol, Record, State, Unit};
+use fathom_record::{Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Unit};
 
 use crate::case::case;
 use crate::cells::{self, Setting, cycle_count};
@@ -249,17 +248,17 @@ impl Table {
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
             return;
         };
-        seen.single |= summary.ci95.is_none() && summary.n == 1;
-        if let Some(level) = summary.ci_level.filter(|_| summary.ci95.is_some()) {
-            match summary.interval {
-                IntervalKind::Processes => {
+        seen.single |= summary.interval.is_none() && summary.n == 1;
+        if let Some(Interval { level, basis, .. }) = summary.interval {
+            match basis {
+                Basis::Processes => {
                     seen.levels.insert(summary.processes, level);
                 }
-                IntervalKind::WithinRun => {
+                Basis::WithinRun => {
                     let least = seen.within_run.map_or(level, |known| known.min(level));
                     seen.within_run = Some(least);
                 }
-                IntervalKind::None | IntervalKind::Derived => {}
+                Basis::Derived => {}
             }
         }
     }

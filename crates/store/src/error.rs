@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
-use crate::place;
+use crate::{VERSION, place};
 
 /// How often something is tried that fails by the device.
 const TRIES: u32 = 3;
@@ -122,18 +122,17 @@ pub enum StoreError {
         /// The application id it carries; 0 where it carries none.
         application_id: i32,
     },
-    /// The store was made by a newer version.
+    /// The store was made by another version.
     #[error(
-        "open {}: its version is {found}, and this fathom knows up to {known}; \
-         upgrade fathom, or choose another place with --store or FATHOM_STORE", .path.display()
+        "open {}: a store of version {found}, and this fathom reads {VERSION}, left untouched; use \
+         the fathom that made it, or choose another place with --store or FATHOM_STORE",
+        .path.display()
     )]
-    Newer {
+    OtherVersion {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// Ours.
-        known: u32,
     },
     /// A writer was killed in the middle of a change, and it cannot be undone where the store lies.
     #[error(

@@ -1,6 +1,6 @@
 //! Curves and matrices: a few lines for many cases, with all that speaks against any of them.
 
-use crate::fixture::{Build, FORBIDDEN, document, measured, plain};
+use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
 use fathom_record::{Cause, Document, Params, Prediction, Reason, Record, State, Unit};
@@ -46,7 +46,7 @@ fn slow() -> Reason {
 fn curves() -> Vec<Record> {
     let small = (0..18).map(|at| match at {
         7 => point("4K", at, PLATEAUS[at] * 1.4)
-            .with(|summary| summary.ci95 = Some([3.6, 5.9]))
+            .with(|summary| summary.interval = over([3.6, 5.9]))
             .judged(State::Noisy, vec![slow()]),
         9 => point("4K", at, FORBIDDEN)
             .judged(State::Invalid, vec![Reason::new(Cause::NotAsAsked, DEFECT)]),

@@ -1,6 +1,6 @@
 //! What a person sees of a run, at the widths a terminal has.
 
-use crate::fixture::{document, plain};
+use crate::fixture::{document, over, plain};
 use fathom_record::{Cause, Counts, Document, Effort, Protocol, Reason, RunState, State, Verdict};
 use fathom_report::{Layout, RunListing, Table, closing, kept, opening, runs, show};
 
@@ -113,7 +113,7 @@ fn a_wide_interval_is_no_finding() {
     let mut document = document();
     document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
     let summary = document.records[0].summary.as_mut().unwrap();
-    summary.ci95 = Some([1_000.0, 1_400.0]);
+    summary.interval = over([1_000.0, 1_400.0]);
     assert!(!plain(&closing(&document, 200)).contains("1. "));
 }
 

@@ -7,8 +7,6 @@ use rusqlite::Connection;
 
 use crate::example;
 
-const RUN: &str = "0000019514ab3c5d";
-
 /// Both ways of opening refuse `path` with the same words and leave the file as it was.
 fn refusal(path: &Path) -> String {
     let before = std::fs::read(path).ok();
@@ -26,22 +24,6 @@ fn is_one_clear_line(message: &str) {
     assert!(!message.ends_with('.'), "{message}");
     let remedy = message.contains("--store") || message.contains("FATHOM_STORE");
     assert!(remedy, "no remedy: {message}");
-}
-
-#[test]
-fn a_newer_store_is_refused_with_both_versions_and_the_remedy() {
-    let (_folder, path, store) = example::store_with(RUN, 1);
-    drop(store);
-    let newer = VERSION + 1;
-    let connection = Connection::open(&path).unwrap();
-    connection.pragma_update(None, "user_version", newer).unwrap();
-    drop(connection);
-    let expected = format!(
-        "open {}: its version is {newer}, and this fathom knows up to {VERSION}; upgrade fathom, \
-         or choose another place with --store or FATHOM_STORE",
-        path.display()
-    );
-    assert_eq!(refusal(&path), expected);
 }
 
 #[test]
