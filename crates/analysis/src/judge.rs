@@ -442,13 +442,13 @@ mod tests {
     #[test]
     fn a_slow_core_is_told_by_the_spins_where_the_interval_is_wide() {
         let of_spin = |spin: f64| Sample { reference_ns: vec![spin], ..sample(quiet()) };
-        let samples = [9.0, 9.1, 9.0, 17.1, 14.0].map(of_spin);
+        let samples = [9_000.0, 9_100.0, 9_000.0, 17_100.0, 14_000.0].map(of_spin);
         let wide = Summary { interval: over([99.0, 160.0]), ..summary() };
         let verdict = judge(&samples, &wide, QUIET);
         assert_eq!(causes(&verdict), vec![Cause::SlowCore]);
         assert!(verdict.reasons[0].text.contains("1.90 times slower in 2 of 5"), "{verdict:?}");
         assert_eq!(judge(&samples, &summary(), QUIET).state, State::Valid, "it did not matter");
-        let even = [9.0, 9.1, 9.0, 9.2, 9.3].map(of_spin);
+        let even = [9_000.0, 9_100.0, 9_000.0, 9_200.0, 9_300.0].map(of_spin);
         assert_eq!(causes(&judge(&even, &wide, QUIET)), vec![Cause::Spread]);
         let slow = Disturbance { slow_rounds: 3, ..quiet() };
         let moved = Summary { median_undisturbed: Some(97.0), ..summary() };

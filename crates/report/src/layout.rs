@@ -66,7 +66,7 @@ impl Columns {
             terms: if roomy { 17 } else { 14 },
             deviation: 7,
             spread: 6,
-            spark: if roomy { 12 } else { 9 },
+            spark: if roomy { 12 } else { 8 },
         });
         let mut columns = Self {
             line,

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::quantity;
-use fathom_record::{Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Unit};
+use fathom_record::{
+    Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Unit, Value,
+};
 
 use crate::case::case;
 use crate::cells::{self, Setting, cycle_count};
@@ -130,7 +132,7 @@ impl Table {
         let held = std::mem::take(&mut self.held);
         let cases: Vec<&Params> = held.iter().map(|record| &record.params).collect();
         // What is no quantity has no place on a curve.
-        let parts = match held.iter().any(|record| record.value.is_some()) {
+        let parts = match held.iter().any(|record| matches!(record.value, Some(Value::Text(_)))) {
             true => (0..held.len()).map(Part::Row).collect(),
             false if family::is_matrix(&cases) => return self.matrix(&held),
             false => family::parts(&cases),

@@ -237,6 +237,8 @@ impl Word {
     /// The same where intervals are too narrow to be sure.
     pub(super) fn doubted(self) -> Self {
         match self {
+            Self::Slower => Self::LooksSlower,
+            Self::Faster => Self::LooksFaster,
             Self::Worse => Self::LooksWorse,
             Self::Better => Self::LooksBetter,
             Self::Changed => Self::LooksChanged,

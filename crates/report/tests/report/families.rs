@@ -171,7 +171,7 @@ fn no_line_is_too_wide_and_no_cause_is_lost_at_any_width() {
 fn a_point_is_named_for_whatever_is_wrong_with_it() {
     let text = table(&with(curves()), layout(200));
     for words in [
-        "differs at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
+        "outside at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
         "noisy at 128 KiB: ",
         "invalid at 512 KiB: ",
         "noisy at 2 MiB, 4 MiB: a core that was slow itself, as above",
