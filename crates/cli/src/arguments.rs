@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use fathom_metric::notation::seed;
+use fathom_metric::notation::{NotationError, seed};
 use fathom_record::{Effort, Protocol};
 
 /// Measures this machine from one clock tick up, says beside every number what it should be, and
@@ -184,11 +184,11 @@ pub struct RunArguments {
 }
 
 /// `5%` as 0.05.
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> Result<f64, NotationError> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     match number {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent / 100.0),
-        _ => Err(format!("`{text}` is no share; write as 5%")),
+        _ => Err(NotationError::new(text, "a share, such as 5%")),
     }
 }
 

@@ -233,7 +233,7 @@ fn reduce_block(
             record.agreement = None;
         }
     }
-    records.into_iter().map(Record::sealed).collect()
+    records.into_iter().map(|record| record.sealed_by(plan.protocol)).collect()
 }
 
 /// Keeps how the clock stands, and what a stepped wall clock means.

@@ -65,7 +65,8 @@ pub(crate) fn derived(
         let so_far = Known::new(known).under(&document.run.clock).on(&document.host);
         match derived.reduce(&case.params, &so_far) {
             Err(missing) => {
-                record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, missing);
+                let why = missing.to_string();
+                record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, why);
             }
             Ok(estimate) => {
                 record.notes = estimate.notes;

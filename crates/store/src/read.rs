@@ -232,13 +232,13 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
-    let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
-        true => decoded(),
-        false => Err("it does not fit its checksum".to_owned()),
-    };
     let id: String = row.get(1)?;
     let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
-    Ok((row.get(0)?, document.map_err(damaged)))
+    let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
+        true => decoded().map_err(|error: serde_json::Error| damaged(error.to_string())),
+        false => Err(damaged("it does not fit its checksum".to_owned())),
+    };
+    Ok((row.get(0)?, document))
 }
 
 /// CRC-32 over the texts of a run's row, each ended by a zero byte, which JSON never holds.

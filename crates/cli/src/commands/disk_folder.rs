@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use fathom_fileio::Generator;
-use fathom_fileio::folder::{self, Space};
+use fathom_fileio::folder::{self, FolderError, Space};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Files;
 use fathom_metric::Disk;
@@ -93,11 +93,17 @@ impl<T> Place<T> {
 fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, String> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
     let named = wanted.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
-    let Some(path) = named else { return folder::Folder::usual() };
+    let Some(path) = named else {
+        return folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder"));
+    };
     let may_be_memory = wanted.folder.is_some() && wanted.allow_memory;
-    folder::Folder::at(&path)
-        .and_then(|folder| folder.keeping_files(may_be_memory))
-        .map_err(|why| format!("{}: {why}; name another folder by --folder", path.display()))
+    folder::Folder::at(&path).and_then(|folder| folder.keeping_files(may_be_memory)).map_err(
+        |why| {
+            let allow = matches!(why, FolderError::InMemory(_));
+            let allow = if allow { " (--allow-memory)" } else { "" };
+            format!("{}: {why}{allow}; name another folder by --folder", path.display())
+        },
+    )
 }
 
 fn has_room(folder: &Path, disk: Disk) -> Result<(), String> {

@@ -62,14 +62,14 @@ fn checked(document: &Document, name: &str) -> Result<(), Usage> {
 }
 
 /// Documents of this schema alone are read.
-fn check_schema(schema: u32) -> Result<(), String> {
-    match schema {
-        SCHEMA_VERSION => Ok(()),
-        theirs => Err(format!(
-            "schema {theirs}, and this fathom reads {SCHEMA_VERSION}; use the fathom that made it"
-        )),
-    }
+fn check_schema(schema: u32) -> Result<(), SchemaError> {
+    if schema == SCHEMA_VERSION { Ok(()) } else { Err(SchemaError(schema)) }
 }
+
+/// A document of a schema that this program does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("schema {0}, and this fathom reads {SCHEMA_VERSION}; use the fathom that made it")]
+struct SchemaError(u32);
 
 /// A reader that gives so many bytes at most.
 struct Limited<'l, R> {

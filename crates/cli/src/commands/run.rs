@@ -15,7 +15,7 @@ use fathom_store::Store;
 
 use super::{start, stored};
 use crate::arguments::RunArguments;
-use crate::exit::{OrUsage, Status, Usage, refuse};
+use crate::exit::{OrUsage, Status, refuse};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
 use crate::terminal;
@@ -47,7 +47,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         .and_then(|plan| plan.without_by_hand(&REGISTRY))
         .or_usage()?;
     let plan = if arguments.only { plan.alone() } else { plan };
-    let injected = InjectedSpin::of_environment(&REGISTRY).map_err(Usage)?;
+    let injected = InjectedSpin::of_environment(&REGISTRY).or_usage()?;
     let plan = Plan { kept: arguments.keep, injected, ..plan };
     start::check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;

@@ -6,7 +6,7 @@ use fathom_store::Store;
 
 use super::stored;
 use crate::arguments::StoreArguments;
-use crate::exit::{OrUsage, Usage, refuse};
+use crate::exit::{OrUsage, refuse};
 use fathom_engine::INJECT;
 
 /// This program.
@@ -36,7 +36,7 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
         refuse!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
     }
     if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
-        fathom_probes::uarch::row_for(host).map_err(Usage)?;
+        fathom_probes::uarch::row_for(host).or_usage()?;
     }
     Ok(())
 }

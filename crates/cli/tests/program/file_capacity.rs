@@ -55,7 +55,7 @@ fn a_file_that_may_not_be_large_enough_is_unavailable_with_the_reason() {
 fn what_leaves_no_room_is_refused_in_one_line() {
     let place = Place::new();
     let table = "--max 0 | 1 MiB at least | --max
-        --max many | many | no size
+        --max many | many | a size
         --folder /no/such/folder | /no/such/folder
         --folder /proc | --folder /proc | disk";
     place.refuses("file capacity --yes", table);

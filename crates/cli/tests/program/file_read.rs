@@ -244,10 +244,10 @@ fn mistakes_are_one_line_with_what_helps() {
         "missing --block 1 | missing | No such file
         {folder} --block 1 | directory | name a regular file
         {folder}/fifo --block 1 | FIFO
-        {name} --block 0 | 0 bytes | 1 to
-        {name} --block 2GiB | too large | 1GiB
+        {name} --block 0 | `0` | 1 to
+        {name} --block 2GiB | expected a block of 1 to | 1GiB
         {name} --block 99999999999G | 2^64
-        {name} --block 4X | no size | 64KiB
+        {name} --block 4X | a size | 64KiB
         {name} --block 1G --count 9000000000000000000 | 2^63 | fewer
         {name} --blok 1 | --block
         {name} | --block

@@ -268,16 +268,16 @@ fn what_cannot_be_is_refused_in_one_line() {
         sweep {here} | a directory has no bytes
         sweep {empty} | is empty
         sweep /dev/zero | /dev/zero | no end
-        sweep {data} --blocks 4K..1K | `4K..1K` is no range
-        sweep {data} --blocks 4K,,8K | no size
-        sweep {data} --blocks 0,4K | a block of 0 bytes
-        sweep {data} --blocks 2GiB | too large
+        sweep {data} --blocks 4K..1K | `4K..1K`: expected a range
+        sweep {data} --blocks 4K,,8K | ``: expected a size
+        sweep {data} --blocks 0,4K | `0`: expected a block of 1 to
+        sweep {data} --blocks 2GiB | expected a block of 1 to
         sweep {data} --state wram | wram | warm
         sweep {data} --threads 0 | 0 is not in 1..=1024
         sweep {data} --sizes 1M | cannot be used with
-        sweep --sizes 0,1M | a file of 0 bytes
+        sweep --sizes 0,1M | files of at least 1 byte
         sweep --sizes 1000TiB | half of what is free | --folder
-        sweep --folder {data} | --folder | it is no folder
+        sweep --folder {data} | --folder | not a directory
         sweep --folder {here}/gone | gone | No such file
         cache | required
         cache {empty} | empty | none above 0
@@ -379,5 +379,5 @@ fn where_all_usual_folders_lie_in_memory_one_must_be_named() {
     let place = Place::new();
     let mounts = "mount -t tmpfs none /var/tmp && cd /var/tmp";
     let Some(output) = within(&place, mounts, "file sweep") else { return };
-    is_refused(&output, &["/var/tmp is tmpfs", "--folder"]);
+    is_refused(&output, &["/var/tmp: tmpfs keeps files in memory", "--folder"]);
 }

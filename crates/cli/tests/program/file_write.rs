@@ -91,7 +91,7 @@ fn mistakes_are_one_line_and_leave_nothing() {
     let table = format!(
         "{here}/folder --block 1 --count 1 | directory
         {here}/no/where --block 1 --count 1 | No such file
-        {here}/free --block 0 --count 1 | 0 bytes
+        {here}/free --block 0 --count 1 | `0` | 1 to
         {here}/free --block 1G --count 1e12 | 2^63
         {here}/free --block 1 | --count"
     );

@@ -57,7 +57,7 @@ impl Probe for Call {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let row = uarch::row_for(host).map_err(NoModel)?;
+        let row = uarch::row_for(host)?;
         let frequency =
             known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
         let args = case.params.integer("args").unwrap_or(0);

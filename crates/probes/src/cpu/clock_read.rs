@@ -41,7 +41,7 @@ impl Probe for ClockRead {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel("the clock is not the time stamp counter here".to_owned()));
         }
-        let row = uarch::row_for(host).map_err(NoModel)?;
+        let row = uarch::row_for(host)?;
         let pair = row.sourced("stamp_pair_cycles")?;
         let frequency =
             known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;

@@ -9,7 +9,7 @@ use fathom_fileio::Source;
 use fathom_fileio::loops::{Call, Loop};
 use fathom_fileio::residency::{self, Residency};
 use fathom_measure::Clock;
-use fathom_metric::notation::counts;
+use fathom_metric::notation::{NotationError, counts};
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
 use fathom_record::{Cause, Disturbance, Fact, Params, State, Unit, Verdict};
 use rustix::io::Errno;
@@ -60,14 +60,13 @@ pub struct Calls {
     folder: Option<PathBuf>,
 }
 
-fn numbers(text: &str) -> Result<Counts, String> {
+fn numbers(text: &str) -> Result<Counts, NotationError> {
     let mut all = counts(text)?;
     all.sort_unstable();
     all.dedup();
-    match all.iter().find(|&&count| count == 0 || count > CALLS_MAX) {
-        Some(0) => Err("a pass of 0 calls times nothing; give 1 or more".to_owned()),
-        Some(count) => Err(format!("{count} calls would take hours; give {CALLS_MAX} at most")),
-        None => Ok(Counts(all)),
+    match all.iter().all(|count| (1..=CALLS_MAX).contains(count)) {
+        true => Ok(Counts(all)),
+        false => Err(NotationError::new(text, format!("passes of 1 to {CALLS_MAX} calls"))),
     }
 }
 

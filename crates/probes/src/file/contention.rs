@@ -19,7 +19,7 @@ use fathom_fileio::residency::{self, State};
 use fathom_fileio::{Source, read};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
-use fathom_metric::notation::{bytes, count, time};
+use fathom_metric::notation::{NotationError, bytes, count, time};
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
@@ -209,14 +209,15 @@ struct Reader {
 const PROCESSES_MAX: u64 = 64;
 
 /// Numbers of processes: unlike other lists, a range is all numbers in it.
-fn processes(text: &str) -> Result<Counts, String> {
+fn processes(text: &str) -> Result<Counts, NotationError> {
     let mut all = vec![1];
     for part in text.split(',').map(str::trim) {
         let (from, to) =
             part.split_once("..").or_else(|| part.split_once('…')).unwrap_or((part, part));
         let (from, to) = (count(from.trim())?, count(to.trim())?);
         if from == 0 || from > to || to > PROCESSES_MAX {
-            return Err(format!("`{part}`: processes are 1 to {PROCESSES_MAX}, as 1..10 or 1,2,4"));
+            let expected = format!("1 to {PROCESSES_MAX} processes, such as 1..10 or 1,2,4");
+            return Err(NotationError::new(part, expected));
         }
         all.extend(from..=to);
     }

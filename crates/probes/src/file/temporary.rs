@@ -39,7 +39,7 @@ impl Folder {
             Some(path) => {
                 folder::Folder::at(path).map_err(|why| format!("--folder {}: {why}", shown(path)))
             }
-            None => folder::Folder::usual(),
+            None => folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
         };
         found.map(Self).map_err(refuse)
     }

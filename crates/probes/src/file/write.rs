@@ -140,6 +140,9 @@ impl Write {
 /// Whether a write failed because of what was asked for, or because of the machine.
 fn failure(error: WriteError) -> ProcedureError {
     match error {
+        WriteError::Exists { .. } => {
+            refuse(format!("{error}; replace it by --force, or give another name"))
+        }
         WriteError::Invalid(_) | WriteError::InUse { .. } => refuse(error),
         WriteError::Failed { path, error, .. } if is_of_the_place(error) => {
             let path = shown(&path);

@@ -83,7 +83,7 @@ impl Probe for CoreToCore {
                         what two threads lose to each other there is not published";
             return Err(NoModel(text.to_owned()));
         }
-        let row = uarch::row_for(host).map_err(NoModel)?;
+        let row = uarch::row_for(host)?;
         let cycles = row
             .constant("l3_cycles")
             .ok_or_else(|| NoModel(format!("no published value of l3_cycles for {}", row.title)))?;

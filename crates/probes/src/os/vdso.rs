@@ -124,7 +124,7 @@ fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
             return Err(NoModel(format!("no sourced cost of reading the clock source {source}")));
         }
     }
-    let row = uarch::row_for(host).map_err(NoModel)?;
+    let row = uarch::row_for(host)?;
     let counter = row.sourced("rdtscp_cycles")?;
     let conversion = row.sourced("time_conversion_cycles")?;
     let hz = earlier("cpu.frequency", &Params::none(), known)?.value;

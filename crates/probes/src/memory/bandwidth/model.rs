@@ -188,7 +188,7 @@ fn published(
     host: &Host,
     known: &Known<'_>,
 ) -> Result<(Quantity, &'static Row, &'static Constant), NoModel> {
-    let row = uarch::row_for(host).map_err(NoModel)?;
+    let row = uarch::row_for(host)?;
     let per_cycle = constant(row, name)?;
     let Quantity { value, low, high } = earlier("cpu.frequency", &Params::none(), known)?;
     let [value, low, high] = [value, low, high].map(|hz| per_cycle.value * hz);

@@ -59,7 +59,7 @@ pub(crate) fn of_level(
     host: &Host,
     known: &Known<'_>,
 ) -> Result<Prediction, NoModel> {
-    let row = uarch::row_for(host).map_err(NoModel)?;
+    let row = uarch::row_for(host)?;
     let frequency =
         known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
     match level {
