@@ -21,24 +21,48 @@ pub struct Difference {
 
 /// The facts of machine and run that bear on a measurement and differ.
 pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
-    let (in_a, in_b) = (facts(a), facts(b));
-    let mut differences: Vec<Difference> = of_host(&a.host, &b.host).into_iter().collect();
-    let others = in_a.into_iter().zip(in_b).filter(|((_, a), (_, b))| a != b);
-    differences.extend(others.map(|((what, a), (_, b))| difference(what, a, b)));
-    let (in_a, in_b) = (&a.host.mitigations, &b.host.mitigations);
-    let names: BTreeSet<&String> = in_a.keys().chain(in_b.keys()).collect();
+    let mut all = between_hosts(&a.host, &b.host);
+    all.extend(between(run(a), run(b)));
+    let names: BTreeSet<&str> = a.far.iter().chain(&b.far).map(|far| far.name.as_str()).collect();
     for name in names {
-        let (a, b) = (in_a.get(name), in_b.get(name));
-        if a != b {
-            differences.push(difference(name, a.cloned(), b.cloned()));
+        let of = |run: &'_ Document| run.far.iter().position(|far| far.name == name);
+        let what = format!("far end {name}");
+        match (of(a), of(b)) {
+            (Some(in_a), Some(in_b)) => {
+                let found = between_hosts(&a.far[in_a].host, &b.far[in_b].host);
+                all.extend(found.into_iter().map(|it| {
+                    let what = format!("{what}: {}", it.what);
+                    Difference { what, ..it }
+                }));
+            }
+            (in_a, in_b) => {
+                let there = |at: Option<usize>| at.map_or_else(String::new, |_| name.to_owned());
+                all.push(difference(&what, Some(there(in_a)), Some(there(in_b))));
+            }
         }
     }
-    differences
+    all
+}
+
+/// The facts of two hosts that bear on a measurement and differ.
+fn between_hosts(a: &Host, b: &Host) -> Vec<Difference> {
+    let mut all: Vec<Difference> = of_host(a, b).into_iter().collect();
+    all.extend(between(facts(a), facts(b)));
+    let (in_a, in_b) = (&a.mitigations, &b.mitigations);
+    let names: BTreeSet<&String> = in_a.keys().chain(in_b.keys()).collect();
+    let differ = names.into_iter().filter(|name| in_a.get(*name) != in_b.get(*name));
+    all.extend(differ.map(|it| difference(it, in_a.get(it).cloned(), in_b.get(it).cloned())));
+    all
+}
+
+fn between(a: Vec<Fact>, b: Vec<Fact>) -> impl Iterator<Item = Difference> {
+    let differ = a.into_iter().zip(b).filter(|((_, a), (_, b))| a != b);
+    differ.map(|((what, a), (_, b))| difference(what, a, b))
 }
 
 /// Whether both runs were taken on one machine that was set up in one way.
 pub(crate) fn have_one_machine(a: &Document, b: &Document) -> bool {
-    a.host.identity() == b.host.identity() && machine(a) == machine(b)
+    a.host.identity() == b.host.identity() && machine(&a.host) == machine(&b.host)
 }
 
 /// Another host, though it may have the same name, or a host that was renamed.
@@ -66,23 +90,18 @@ fn imposed(notes: &[String]) -> String {
 }
 
 /// The facts compared, always the same ones in the same order.
-fn facts(document: &Document) -> Vec<Fact> {
-    let mut facts = machine(document);
-    facts.extend(system(document));
-    facts.extend(background(&document.host));
-    facts.extend(network(&document.host));
-    facts.extend(run(document));
-    facts
+fn facts(host: &Host) -> Vec<Fact> {
+    [machine(host), system(host), background(host), network(host)].concat()
 }
 
-fn machine(document: &Document) -> Vec<Fact> {
-    let (host, cpu) = (&document.host, &document.host.cpu);
+fn machine(host: &Host) -> Vec<Fact> {
+    let cpu = &host.cpu;
     vec![
         ("CPU", some(&cpu.model)),
         ("microcode", cpu.microcode.clone()),
         ("logical CPUs", Some(cpu.logical.to_string())),
         ("cores", cpu.cores.map(|cores| cores.to_string())),
-        ("caches", Some(caches(document))),
+        ("caches", Some(caches(host))),
         ("SMT", on(cpu.smt)),
         ("boost", on(cpu.boost)),
         ("governor", cpu.governor.clone()),
@@ -93,8 +112,8 @@ fn machine(document: &Document) -> Vec<Fact> {
     ]
 }
 
-fn system(document: &Document) -> Vec<Fact> {
-    let (host, memory) = (&document.host, &document.host.memory);
+fn system(host: &Host) -> Vec<Fact> {
+    let memory = &host.memory;
     let schedulers: BTreeMap<&str, &str> = host
         .disks
         .iter()
@@ -114,8 +133,8 @@ fn system(document: &Document) -> Vec<Fact> {
         ("CPU quota", quota(host.cgroup.cpu_quota)),
         ("memory limit", limit(host.cgroup.memory_limit_bytes)),
         ("CPUs allowed", Some(numbers(&host.cpu.allowed))),
-        ("huge pages reserved", Some(reserved(document))),
-        ("disks", Some(disks(document))),
+        ("huge pages reserved", Some(reserved(host))),
+        ("disks", Some(disks(host))),
         ("I/O scheduler", Some(schedulers.join(", "))),
     ]
 }
@@ -181,8 +200,8 @@ fn run(document: &Document) -> Vec<Fact> {
 }
 
 /// `L1 data 32 KiB, L2 unified 512 KiB`.
-fn caches(document: &Document) -> String {
-    let caches = document.host.cpu.caches.iter().map(|cache| {
+fn caches(host: &Host) -> String {
+    let caches = host.cpu.caches.iter().map(|cache| {
         let bytes = size(Some(cache.size_bytes)).unwrap_or_default();
         format!("L{} {} {bytes}", cache.level, cache.kind)
     });
@@ -190,16 +209,16 @@ fn caches(document: &Document) -> String {
 }
 
 /// `2 MiB: 64`, where any are.
-fn reserved(document: &Document) -> String {
-    let reserved = document.host.memory.huge_pages.iter().filter(|(_, count)| **count > 0);
+fn reserved(host: &Host) -> String {
+    let reserved = host.memory.huge_pages.iter().filter(|(_, count)| **count > 0);
     let pages = reserved
         .map(|(bytes, count)| format!("{}: {count}", size(Some(*bytes)).unwrap_or_default()));
     pages.collect::<Vec<String>>().join(", ")
 }
 
 /// `sda (Model), vda`.
-fn disks(document: &Document) -> String {
-    let disks = document.host.disks.iter().map(|disk| match &disk.model {
+fn disks(host: &Host) -> String {
+    let disks = host.disks.iter().map(|disk| match &disk.model {
         Some(model) => format!("{} ({})", disk.name, model.trim()),
         None => disk.name.clone(),
     });

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::thread;
 
+use fathom_record::host::name_with_id;
 use fathom_record::{Better, Document, Headline, Host, Outline, Params, State, Unit};
 use serde::Serialize;
 
@@ -45,6 +46,9 @@ pub struct History {
 pub struct Series {
     /// Its parameters.
     pub params: Params,
+    /// The host at its far end, with its id: there may be another of that name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far: Option<String>,
     /// Unit of all values.
     pub unit: Unit,
     /// Which direction is an improvement.
@@ -122,11 +126,13 @@ pub fn history(
     let without = of_host - ours.clone().count();
     let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
         ours.partition(|one| is_imposed(&one.document));
-    let mut numbers: BTreeMap<&Params, usize> = BTreeMap::new();
+    // Two hosts at the far end are two series, though they may have one name.
+    let mut numbers: BTreeMap<(&Params, &str), usize> = BTreeMap::new();
     let mut cases: Vec<Case<'_>> = Vec::new();
     for run in &ours {
         for headline in run.headlines.iter().filter(|one| selects(&one.params)) {
-            let number = *numbers.entry(&*headline.params).or_insert(cases.len());
+            let far = run.document.far_host(&headline.params).map_or("", Host::identity);
+            let number = *numbers.entry((&*headline.params, far)).or_insert(cases.len());
             match cases.get_mut(number) {
                 // A record in another unit is another quantity under an old name.
                 Some(case) if case[0].1.unit != headline.unit => {}
@@ -196,7 +202,8 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     };
     let changes = change_points(&values, &STRICTNESS).into_iter().map(change).collect();
     let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
-    Series { params, unit, better, points, changes }
+    let far = case[0].0.far_host(&params).map(|far| name_with_id(&far.name, far.id.as_deref()));
+    Series { params, far, unit, better, points, changes }
 }
 
 fn point(document: &Document, headline: &Headline) -> Point {

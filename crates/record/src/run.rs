@@ -26,10 +26,11 @@ pub struct Document {
 }
 
 impl Document {
-    /// The far host that a record's parameter `to` names; none where both ends are on this host.
-    pub fn far_host_of(&self, params: &Params) -> Option<&FarHost> {
+    /// The host at the far end of a case, which its parameter `to` names; none where it has no far
+    /// end, or both are on this host.
+    pub fn far_host(&self, params: &Params) -> Option<&Host> {
         let to = params.text("to")?;
-        self.far.iter().find(|far| far.name == to)
+        self.far.iter().find(|far| far.name == to).map(|far| &far.host)
     }
 }
 

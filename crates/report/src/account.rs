@@ -1,7 +1,10 @@
 //! The account of one record: how its number came about, and how its prediction did.
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
-use fathom_record::{Agreement, Cause, Host, Input, Interval, Params, Prediction, Record, Summary};
+use fathom_record::{
+    Agreement, Cause, Estimate, Host, Input, Interval, Params, Prediction, Quantile, Record,
+    Series, Summary, Unit,
+};
 
 use crate::case::case;
 use crate::counters::counters;
@@ -60,6 +63,17 @@ fn account(record: &Record, width: usize) -> String {
     let mut say = |line: String| text += &wrapped(&line, width, "    ", "      ");
     if let Some(summary) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
         say(format!("measured {}", measured(record, summary)));
+        if !summary.quantiles.is_empty() {
+            say(format!("single timings: {}", quantiles(record, summary)));
+        }
+        for (name, estimate) in [("full speed", summary.full_speed), ("as found", summary.as_found)]
+        {
+            let text = estimate.map(|it| self::estimate(record, it));
+            text.into_iter().for_each(|text| say(format!("{name}: {text}")));
+        }
+    }
+    for series in &record.series {
+        say(format!("series: {}", of_series(series)));
     }
     for reason in &record.verdict.reasons {
         say(format!("{}: {}", record.verdict.state.word(), reason.text));
@@ -112,6 +126,43 @@ fn measured(record: &Record, summary: &Summary) -> String {
         percent(summary.spread_between)
     );
     text
+}
+
+/// `p90 92.10 µs, p99.9 181.0 µs`.
+fn quantiles(record: &Record, summary: &Summary) -> String {
+    let one = |it: &Quantile| {
+        // 99.9 and not 99.90000000000001.
+        let percent = (it.q * 1e8).round() / 1e6;
+        format!("p{percent} {}", quantity(it.value, record.unit))
+    };
+    summary.quantiles.iter().map(one).collect::<Vec<String>>().join(", ")
+}
+
+/// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits`.
+fn estimate(record: &Record, estimate: Estimate) -> String {
+    let mut text = quantity(estimate.median, record.unit);
+    if let Some(Interval { low, high, level, .. }) = estimate.interval {
+        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
+        text += &format!(", interval {low} to {high} ({})", percent(level));
+    }
+    text + &format!("; {} of {} visits", estimate.visits, estimate.of)
+}
+
+/// `disk reads at bench-4: 21.80 MB/s to 43.70 MB/s, 2 values over 1.000 s`.
+fn of_series(series: &Series) -> String {
+    let at = series.at.as_ref().map_or_else(String::new, |name| format!(" at {name}"));
+    let ends = |values: &[f64]| {
+        values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), one| {
+            (low.min(*one), high.max(*one))
+        })
+    };
+    let ((low, high), (from, to)) = (ends(&series.values), ends(&series.times_ns));
+    if series.values.is_empty() {
+        return format!("{}{at}: no values", series.name);
+    }
+    let [low, high] = [low, high].map(|value| quantity(value, series.unit));
+    let (count, span) = (series.values.len(), quantity(to - from, Unit::Nanoseconds));
+    format!("{}{at}: {low} to {high}, {count} values over {span}", series.name)
 }
 
 fn predicted(record: &Record, prediction: &Prediction) -> String {

@@ -62,6 +62,10 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
         true => "all".to_owned(),
         false => case(&series.params),
     };
+    let name = match &series.far {
+        Some(far) => format!("{name}, far end {far}"),
+        None => name,
+    };
     let has_one = |point: &&Point| point.value.or(point.bound).is_some();
     let runs = match series.points.iter().filter(has_one).count() {
         1 => "1 run".to_owned(),

@@ -54,11 +54,11 @@ use fathom_record::Document;
 /// A kept run as `run` printed it: [`opening`], the table with its foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
     if document.run.procedure.is_some() {
-        let text = opening(&document.run, &document.host, layout.width);
+        let text = opening(document, layout.width);
         return text + &by_hand::show(document, layout.width) + &kept(document, layout.width);
     }
     let mut table = Table::new(*layout).on(&document.host);
-    let mut text = opening(&document.run, &document.host, layout.width);
+    let mut text = opening(document, layout.width);
     text += &table.header();
     text += &table.rows(&document.records);
     text += &table.foot();

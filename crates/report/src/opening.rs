@@ -1,7 +1,7 @@
 //! What a run says before its first number: where, with which clock, on which CPU.
 
 use fathom_record::quantity::{binary_size, quantity};
-use fathom_record::{Host, Run, Unit};
+use fathom_record::{Document, FarHost, Host, Run, Unit};
 
 use crate::paint::{FAINT, paint};
 use crate::wrap::{NARROWEST, clean, glued, wrapped};
@@ -9,15 +9,17 @@ use crate::wrap::{NARROWEST, clean, glued, wrapped};
 /// Columns of the labels.
 const LABEL: usize = 9;
 
-/// The run, the machine, the clock and the chosen CPU, a line each where they fit, and a blank
-/// line.
-pub fn opening(run: &Run, host: &Host, width: usize) -> String {
-    let lines = [
+/// The run, the machine, the clock, the chosen CPU and the hosts at far ends, a line each where
+/// they fit, and a blank line.
+pub fn opening(document: &Document, width: usize) -> String {
+    let Document { run, host, far, .. } = document;
+    let mut lines = vec![
         ("run", run_words(run)),
         ("machine", machine(host)),
         ("clock", clock(run)),
         ("cpu", cpu(run, host)),
     ];
+    lines.extend(far.iter().map(|far| ("far end", far_end(far))));
     let mut text = String::new();
     for (label, words) in lines {
         text += &labelled(label, &words, width.max(NARROWEST));
@@ -43,6 +45,19 @@ fn run_words(run: &Run) -> String {
     );
     if !run.asked.is_empty() {
         words += &format!(", asked for {}", run.asked.join(" "));
+    }
+    words
+}
+
+/// A host at the far end, by the name that records have for it, and how well its clock is known.
+fn far_end(far: &FarHost) -> String {
+    let mut words = machine(&far.host);
+    if far.host.name != far.name {
+        words = format!("{}: {words}", far.name);
+    }
+    if let Some(clock) = far.clock {
+        let error = glued(&quantity(clock.error_ns, Unit::Nanoseconds));
+        words += &format!("; its clock is known to ± {error}");
     }
     words
 }

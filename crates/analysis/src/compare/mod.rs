@@ -39,7 +39,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
     let (in_a, in_b) = (by_case(a, &runs), by_case(&[b], &runs));
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
-    for (key @ (metric, params), records_a) in &in_a {
+    for (key @ (metric, params, _), records_a) in &in_a {
         let Some(record_b) = in_b.get(key).and_then(|records| records.last()) else { continue };
         let obstacles = records_a.iter().map(|taken| obstacle(taken.record, record_b.record));
         let (fit, unfit): (Vec<_>, Vec<_>) =
@@ -55,6 +55,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         }
     }
     not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));
+    not_comparable.extend(other_far_hosts(&in_a, &in_b));
     weigh::adjust(&mut rows);
     // Intervals over processes are too narrow where the machine itself came and went.
     if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
@@ -91,8 +92,11 @@ fn newest_of<'a>(runs: &[&'a Document]) -> (&'a Document, Vec<&'a Document>) {
     (newest, runs)
 }
 
+/// A case, with what the host at its far end is known by; empty without one.
+type Key<'a> = (&'a MetricId, &'a Params, &'a str);
+
 /// The records of each case, one of each run that has it.
-type ByCase<'a> = BTreeMap<(&'a MetricId, &'a Params), Vec<Taken<'a>>>;
+type ByCase<'a> = BTreeMap<Key<'a>, Vec<Taken<'a>>>;
 
 fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
     let mut cases = ByCase::new();
@@ -100,7 +104,8 @@ fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
         let full_speed = runs.full_speed(document);
         for record in &document.records {
             let taken = Taken { record, full_speed };
-            cases.entry((&record.metric, &record.params)).or_default().push(taken);
+            let far = document.far_host(&record.params).map_or("", Host::identity);
+            cases.entry((&record.metric, &record.params, far)).or_default().push(taken);
         }
     }
     cases
@@ -126,9 +131,26 @@ fn side(document: &Document, other: &Host) -> Side {
 }
 
 fn only(these: &ByCase<'_>, those: &ByCase<'_>) -> Vec<Case> {
+    let has = |(metric, params, _): &Key<'_>| {
+        those.keys().any(|(its_metric, its_params, _)| (its_metric, its_params) == (metric, params))
+    };
     these
         .keys()
-        .filter(|key| !those.contains_key(*key))
-        .map(|(metric, params)| Case { metric: (*metric).clone(), params: (*params).clone() })
+        .filter(|key| !has(key))
+        .map(|(metric, params, _)| Case { metric: (*metric).clone(), params: (*params).clone() })
         .collect()
+}
+
+/// The cases of both whose far ends are two hosts, though they may have one name.
+fn other_far_hosts(a: &ByCase<'_>, b: &ByCase<'_>) -> Vec<NotComparable> {
+    let differ = a.keys().filter(|key| {
+        !b.contains_key(*key) && b.keys().any(|other| (other.0, other.1) == (key.0, key.1))
+    });
+    let reason = "its far end is another host in B".to_owned();
+    let made = |(metric, params, _): &Key<'_>| NotComparable {
+        metric: (*metric).clone(),
+        params: (*params).clone(),
+        reason: reason.clone(),
+    };
+    differ.map(made).collect()
 }

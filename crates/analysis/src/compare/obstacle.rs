@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fathom_record::quantity::at_most;
 use fathom_record::{MetricId, Params, Protocol, Record};
 
+use super::Key;
 use super::comparison::NotComparable;
 use crate::shown::Shown;
 
@@ -40,9 +41,6 @@ fn both_sides(a: &Record, b: &Record, wrong: impl Fn(&Record) -> Option<String>)
     }
 }
 
-/// A case of one side.
-type Key<'a> = (&'a MetricId, &'a Params);
-
 /// Metrics of both sides whose cases have parameters of other names on each: what the parameters
 /// mean has changed, and no case of one side is one of the other.
 pub(super) fn other_parameters<'a>(
@@ -69,7 +67,7 @@ fn parameter_names<'a>(
     cases: impl Iterator<Item = &'a Key<'a>>,
 ) -> BTreeMap<&'a MetricId, BTreeSet<String>> {
     let mut names: BTreeMap<&MetricId, BTreeSet<String>> = BTreeMap::new();
-    for (metric, params) in cases {
+    for (metric, params, _) in cases {
         let of_case: Vec<&str> = params.0.keys().map(String::as_str).collect();
         names.entry(metric).or_default().insert(format!("{{{}}}", of_case.join(", ")));
     }

@@ -118,3 +118,17 @@ fn value_of_an_interrupted_case_is_left_out() {
     let points = &of("here", &documents).series[0].points;
     assert!(points[6].cut_short && points[6].value.is_none() && points[5].value.is_some());
 }
+
+#[test]
+fn far_ends_of_one_name_are_two_series() {
+    let mut documents = stepped();
+    for (number, document) in documents.iter_mut().enumerate() {
+        document.records[0].params = Params::one("to", "bench-4");
+        let id = if number < 10 { "aaaaaaaa0000" } else { "bbbbbbbb0000" };
+        document.far[0].host.id = Some(id.to_owned());
+    }
+    let history = of("here", &documents);
+    let far: Vec<&str> = history.series.iter().filter_map(|it| it.far.as_deref()).collect();
+    assert_eq!(far, ["bench-4 (aaaaaaaa)", "bench-4 (bbbbbbbb)"]);
+    assert!(history.series.iter().all(|it| it.changes.is_empty()), "another host is no change");
+}

@@ -27,6 +27,7 @@ mod place;
 mod reference;
 mod report;
 mod spoilt;
+mod two_hosts;
 mod views;
 
 use place::{Place, fails, is_refused, text};

@@ -30,7 +30,7 @@ impl Screen {
 impl Audience for Screen {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
         self.promised_ns = plan.map_or(0.0, |(_, estimate_ns)| estimate_ns);
-        self.text += &fathom_report::opening(&document.run, &document.host, 80);
+        self.text += &fathom_report::opening(document, 80);
         self.text += &self.table.header();
     }
     fn progress(&mut self, _: &Progress) {}

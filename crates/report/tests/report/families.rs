@@ -244,7 +244,7 @@ fn blocks_that_part_a_curve_read_as_the_kept_run() {
     let document = with([curves(), pairs(8)].concat());
     for size in [1, 7, 10] {
         let mut table = Table::new(layout(100)).on(&document.host);
-        let mut text = opening(&document.run, &document.host, 100);
+        let mut text = opening(&document, 100);
         text += &table.header();
         document.records.chunks(size).for_each(|block| text += &table.rows(block));
         text += &table.foot();

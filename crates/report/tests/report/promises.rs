@@ -158,7 +158,7 @@ fn samples_turn_the_last_column_into_a_histogram() {
 #[test]
 fn the_parts_bring_their_own_blank_lines() {
     let document = document();
-    assert!(opening(&document.run, &document.host, 80).ends_with("\n\n"));
+    assert!(opening(&document, 80).ends_with("\n\n"));
     assert!(closing(&document, 80).starts_with('\n'));
     assert!(!plain(&show(&document, &Layout::default())).contains("\n\n\n"));
 }

@@ -79,7 +79,7 @@ fn a_run_that_was_interrupted_drifted_and_was_tuned() {
         record.verdict =
             Verdict::because(State::Failed, Cause::Interrupted, "not measured any more");
     }
-    let text = opening(&document.run, &document.host, 80) + &closing(&document, 80);
+    let text = opening(&document, 80) + &closing(&document, 80);
     insta::assert_snapshot!(plain(&text));
 }
 
@@ -163,7 +163,7 @@ fn blocks_printed_as_they_end_read_as_the_kept_run() {
         let layout = Layout { cycles, ..layout(80) };
         for size in [1, 3, 10] {
             let mut table = Table::new(layout);
-            let mut text = opening(&document.run, &document.host, layout.width);
+            let mut text = opening(&document, layout.width);
             text += &table.header();
             for block in document.records.chunks(size) {
                 text += &table.rows(block);

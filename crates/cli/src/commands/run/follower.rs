@@ -85,7 +85,7 @@ impl Audience for Follower {
         self.keep(|store| store.begin(document));
         if self.format == Format::Table {
             let width = self.layout.width;
-            self.output.write(&fathom_report::opening(&document.run, &document.host, width));
+            self.output.write(&fathom_report::opening(document, width));
             if let Some((plan, estimate_ns)) = plan {
                 self.output.write(&announcement(plan, estimate_ns, width));
             }

@@ -1,0 +1,66 @@
+//! A run with two hosts, histograms and series: through every command that keeps, shows or sends it.
+
+use std::path::PathBuf;
+
+use fathom_record::Document;
+use serde_json::Value;
+
+use crate::place::{document, json, says, unwrapped};
+use crate::{Place, text};
+
+/// A run in which every field of a document has a value.
+fn golden() -> (PathBuf, Document) {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let path = here.join("../store/tests/golden/v2.json");
+    let whole = std::fs::read(&path).expect("the golden document");
+    (path, serde_json::from_slice(&whole).expect("a document"))
+}
+
+#[test]
+fn run_with_two_hosts_comes_back_equal() {
+    let (path, expected) = golden();
+    let (here, there) = (Place::new(), Place::new());
+    here.said(&format!("import {}", path.display()));
+    assert_eq!(here.latest(), expected);
+    assert_eq!(document(&here.run(&["show", "--json"])).far, expected.far);
+    let exported = here.run(&["export", "--samples"]);
+    let line = there.file("run.json");
+    std::fs::write(&line, &exported.stdout).expect("a file");
+    there.said(&format!("import {}", line.display()));
+    assert_eq!(there.latest(), expected);
+    assert_eq!(there.run(&["show"]).stdout, here.run(&["show"]).stdout);
+    assert_eq!(there.run(&["export", "--samples"]).stdout, exported.stdout);
+}
+
+#[test]
+fn run_with_two_hosts_is_shown_and_compared() {
+    let (path, mut other) = golden();
+    let place = Place::new();
+    place.said(&format!("import {}", path.display()));
+    let shown = unwrapped(&place.run(&["show"]));
+    says(&shown, &["far end bench-4: Example 9", "its clock is known to ± 40.00 µs"]);
+    let told = unwrapped(&place.run(&["show", "--verbose"]));
+    says(
+        &told,
+        &[
+            "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
+            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits",
+            "as found: 13.50 ns",
+            "series: disk reads at bench-4: 21.80 MB/s to 43.70 MB/s, 2 values over 1.000 s",
+        ],
+    );
+    other.run.id = "000001951faaaaaa".to_owned();
+    other.far[0].host.id = Some("cccccccc000000000000000000000000".to_owned());
+    let other = place.keep("other.json", &other);
+    let compared: Value = json(&place.run(&["compare", "latest", &other, "--json"]));
+    let apart = compared["not_comparable"].to_string();
+    says(&apart, &["network.tcp.rtt", "load.throughput", "its far end is another host in B"]);
+    let differences = compared["differences"].to_string();
+    says(&differences, &["far end bench-4: host"]);
+    let csv = text(&place.run(&["export", "--format", "csv"]).stdout);
+    says(&csv, &["network.tcp.rtt,bytes=56;cpus=1;mode=block;to=bench-4,ns", "load.throughput"]);
+    let metrics = text(&place.run(&["export", "--format", "openmetrics"]).stdout);
+    says(&metrics, &["to=\"bench-4\""]);
+    let history: Value = json(&place.run(&["history", "cpu.call", "--host", "bench-3", "--json"]));
+    assert_eq!(history[0]["series"][0]["points"].as_array().map(Vec::len), Some(1), "{history}");
+}

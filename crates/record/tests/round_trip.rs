@@ -1,0 +1,126 @@
+//! What a result holds comes back from JSON as it was, whatever the numbers.
+
+use std::collections::BTreeSet;
+
+use fathom_record::{
+    Basis, Better, Disturbance, Estimate, FarEnd, Histogram, Interval, MetricId, Params, Quantile,
+    Record, Sample, Series, Stratum, Summary, Unit, Value,
+};
+use proptest::prelude::*;
+
+fn finite() -> impl Strategy<Value = f64> + Clone {
+    any::<f64>().prop_map(|value| if value.is_finite() { value } else { 0.5 })
+}
+
+fn interval() -> impl Strategy<Value = Interval> + Clone {
+    let basis = prop_oneof![Just(Basis::Processes), Just(Basis::WithinRun), Just(Basis::Derived)];
+    (finite(), finite(), 0.5..1.0, basis).prop_map(|(low, high, level, basis)| Interval {
+        low,
+        high,
+        level,
+        basis,
+    })
+}
+
+fn summary() -> impl Strategy<Value = Summary> {
+    let estimate = (finite(), proptest::option::of(interval()), any::<u32>(), any::<u32>())
+        .prop_map(|(median, interval, visits, of)| Estimate { median, interval, visits, of });
+    let quantile = (0.5..1.0, finite()).prop_map(|(q, value)| Quantile { q, value });
+    (
+        (finite(), proptest::option::of(interval())),
+        (proptest::option::of(estimate.clone()), proptest::option::of(estimate)),
+        proptest::collection::vec(quantile, 0..4),
+        prop_oneof![Just(Stratum::FullSpeed), Just(Stratum::AsFound)],
+    )
+        .prop_map(|((median, interval), (full_speed, as_found), quantiles, stratum)| Summary {
+            median,
+            interval,
+            full_speed,
+            as_found,
+            quantiles,
+            stratum,
+            ..Summary::default()
+        })
+}
+
+fn sample() -> impl Strategy<Value = Sample> {
+    let times = proptest::collection::vec(0.0..1e15, 0..200);
+    let loops = proptest::collection::vec(finite(), 0..5);
+    let far =
+        (any::<u32>(), any::<u64>(), loops.clone()).prop_map(|(cpu, wall_ns, reference_ns)| {
+            let disturbance = Disturbance { wall_ns, ..Disturbance::default() };
+            FarEnd { cpu, disturbance, reference_ns, checks: Vec::new() }
+        });
+    (proptest::option::of(times), proptest::option::of(far), loops).prop_map(
+        |(times, far, reference_ns)| Sample {
+            histogram: times.map(|times| times.into_iter().collect()),
+            far,
+            reference_ns,
+            ..Sample::default()
+        },
+    )
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let points = proptest::collection::vec((finite(), finite()), 0..6);
+    let series = ("[a-z ]{1,12}", proptest::option::of("[a-z0-9-]{1,8}"), points).prop_map(
+        |(name, at, points)| {
+            let (times_ns, values) = points.into_iter().unzip();
+            Series { name, unit: Unit::Ratio, at, times_ns, values }
+        },
+    );
+    (
+        summary(),
+        proptest::collection::vec(sample(), 0..3),
+        proptest::collection::vec(series, 0..3),
+        proptest::option::of("[a-z-]{1,12}"),
+    )
+        .prop_map(|(summary, samples, series, text)| {
+            let (id, params) = (MetricId::new("load.bottleneck"), Params::one("to", "far"));
+            let record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
+            let (summary, samples) = (Some(summary), Some(samples));
+            let value = text.map(Value::Text);
+            Record { summary, samples, series, value, ..record }.sealed()
+        })
+}
+
+proptest! {
+    #[test]
+    fn record_comes_back_from_json(record in record()) {
+        let text = serde_json::to_string(&record).unwrap();
+        let back: Record = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(&back, &record);
+        prop_assert!(back.is_intact());
+    }
+
+    #[test]
+    fn merged_histogram_counts_what_its_parts_count(
+        parts in proptest::collection::vec(proptest::collection::vec(1.0..1e12_f64, 0..100), 1..5),
+    ) {
+        let whole: Histogram = parts.iter().flatten().copied().collect();
+        let mut merged = Histogram::new();
+        for part in &parts {
+            merged.merge(&part.iter().copied().collect());
+        }
+        prop_assert_eq!(merged.len(), whole.len());
+        for q in [0.1, 0.5, 0.9, 0.99] {
+            prop_assert_eq!(merged.quantile(q), whole.quantile(q));
+        }
+    }
+
+    #[test]
+    fn quantile_of_histogram_is_within_a_thousandth(
+        times in proptest::collection::vec(1e3..1e12_f64, 1..300),
+        q in 0.0..1.0_f64,
+    ) {
+        let histogram: Histogram = times.iter().copied().collect();
+        let found = histogram.quantile(q).unwrap();
+        let mut sorted = times;
+        sorted.sort_by(f64::total_cmp);
+        let rank = ((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
+        // A rank that falls on a boundary may be rounded to either side.
+        let near: BTreeSet<usize> = [rank.saturating_sub(1).max(1), rank, (rank + 1).min(sorted.len())].into();
+        let is_near = |rank: &usize| (found / sorted[rank - 1] - 1.0).abs() < 1.1e-3;
+        prop_assert!(near.iter().any(is_near), "{found} at {q}");
+    }
+}
