@@ -10,7 +10,7 @@ use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
 use fathom_measure::sampler::{Fault, KernelCounters, Sampler};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
-use fathom_record::{Cause, Reason};
+use fathom_record::{Cause, Reason, Remedy};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -122,9 +122,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     if let Err(error) = affinity::pin(request.settings.cpu) {
         let text = format!("pin to CPU {}: {error}", request.settings.cpu);
         return all(match error {
-            Errno::PERM => {
-                Fault::Unavailable(format!("{text}; run outside the sandbox that forbids it"))
-            }
+            Errno::PERM => Fault::unavailable(text, Remedy::LeaveSandbox),
             _ => Fault::Failed(text),
         });
     }

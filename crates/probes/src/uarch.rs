@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use fathom_record::host::Cpu;
-use fathom_record::{Host, NoModel};
+use fathom_record::{Host, NoModel, Origin};
 use serde::Deserialize;
 
 /// Imposes a row by its name, so that a wrong one can be seen to turn predictions to *differs*.
@@ -73,7 +73,7 @@ impl Row {
     /// # Errors
     /// That it has no public source.
     pub fn sourced(&self, name: &str) -> Result<&Constant, NoModel> {
-        let missing = || NoModel(format!("no sourced {name} for {}", self.name));
+        let missing = || NoModel::NotPublished { figure: name.to_owned(), cpu: self.title.clone() };
         self.constant(name).ok_or_else(missing)
     }
 
@@ -88,8 +88,8 @@ impl Row {
     }
 
     /// Where a prediction says that its input comes from.
-    pub fn origin(&self) -> String {
-        format!("data/uarch.toml: {}", self.name)
+    pub fn origin(&self) -> Origin {
+        Origin::Table { row: self.name.clone() }
     }
 }
 
@@ -98,9 +98,10 @@ impl Row {
 ///
 /// # Errors
 /// An unknown name in `FATHOM_UARCH`, with the names there are, or an architecture without a row.
-pub fn row_for(host: &Host) -> Result<&'static Row, String> {
+pub fn row_for(host: &Host) -> Result<&'static Row, NoModel> {
     let imposed = std::env::var(OVERRIDE).ok().filter(|name| !name.is_empty());
-    choose(rows()?, &host.cpu, imposed.as_deref())
+    let rows = rows().map_err(|reason| NoModel::UnusableTable { reason })?;
+    choose(rows, &host.cpu, imposed.as_deref())
 }
 
 /// All rows, in the order of the table.
@@ -115,18 +116,20 @@ pub fn rows() -> Result<&'static [Row], String> {
     }
 }
 
-fn choose<'r>(rows: &'r [Row], cpu: &Cpu, imposed: Option<&str>) -> Result<&'r Row, String> {
+fn choose<'r>(rows: &'r [Row], cpu: &Cpu, imposed: Option<&str>) -> Result<&'r Row, NoModel> {
     if let Some(name) = imposed {
         return rows.iter().find(|row| row.name == name).ok_or_else(|| {
             let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-            format!("{OVERRIDE}={name}: no such row; known are {}", names.join(", "))
+            let known = names.join(", ");
+            let reason = format!("{OVERRIDE}={name}: no such row; known are {known}");
+            NoModel::UnusableTable { reason }
         });
     }
     let of_architecture = || rows.iter().filter(|row| row.fits.architecture == cpu.architecture);
     of_architecture()
         .find(|row| row.fits.core.as_ref().is_some_and(|core| core.is(cpu)))
         .or_else(|| of_architecture().find(|row| row.is_generic()))
-        .ok_or_else(|| format!("no row for the architecture `{}`", cpu.architecture))
+        .ok_or_else(|| NoModel::UnknownArchitecture { architecture: cpu.architecture.clone() })
 }
 
 /// Which CPUs a row is for; without `core`, every one of the architecture that no other row has.
@@ -336,8 +339,9 @@ mod tests {
     #[test]
     fn an_architecture_without_a_row_is_an_error_that_names_it() {
         let riscv = cpu("riscv64", "SiFive", 0, 0);
-        let error = choose(rows().unwrap(), &riscv, None).unwrap_err();
-        assert!(error.contains("riscv64"), "{error}");
+        let none = choose(rows().unwrap(), &riscv, None).unwrap_err();
+        let architecture = "riscv64".to_owned();
+        assert_eq!(none, NoModel::UnknownArchitecture { architecture });
     }
 
     #[test]
@@ -346,7 +350,8 @@ mod tests {
         let rows = rows().unwrap();
         assert_eq!(choose(rows, &genoa, Some("skylake")).unwrap().name, "skylake");
         let error = choose(rows, &genoa, Some("zen9")).unwrap_err();
-        assert!(error.contains("zen9") && error.contains("zen4, zen5"), "{error}");
+        let NoModel::UnusableTable { reason } = error else { panic!("{error:?}") };
+        assert!(reason.contains("zen9") && reason.contains("zen4, zen5"), "{reason}");
     }
 
     #[test]
@@ -357,7 +362,7 @@ mod tests {
         assert_eq!(rdtsc.value, 35.0);
         assert!(rdtsc.source.contains("uops.info"), "{}", rdtsc.source);
         assert!(rdtsc.source.contains("RDTSC, Zen 4"), "{}", rdtsc.source);
-        assert_eq!(row.origin(), "data/uarch.toml: zen4");
+        assert_eq!(row.origin(), Origin::Table { row: "zen4".to_owned() });
     }
 
     fn table(rows: &str) -> Result<Vec<Row>, String> {

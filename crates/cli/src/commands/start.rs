@@ -36,7 +36,8 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
         refuse!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
     }
     if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
-        fathom_probes::uarch::row_for(host).map_err(Usage)?;
+        fathom_probes::uarch::row_for(host)
+            .map_err(|none| Usage(fathom_report::no_model(&none)))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
 //! fetched too.
 
-use fathom_record::{Host, NoModel, Params, Prediction, Record, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
 use super::latency::ladder;
@@ -71,7 +71,7 @@ impl Derived for TlbMiss {
     }
 
     fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, String> {
-        let set_bytes = largest(known)?;
+        let set_bytes = largest(known).map_err(without_set)?;
         let of = |page| {
             let step = Step { pattern: Pattern::Random, page, set_bytes };
             let summary = known.summary("memory.latency", &step.params());
@@ -91,13 +91,9 @@ impl Derived for TlbMiss {
 
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
-            return Err(NoModel(
-                "nested paging: each step of a walk is a walk through the tables of the host, \
-                 whose pages nobody tells"
-                    .to_owned(),
-            ));
+            return Err(NoModel::NestedPaging);
         }
-        let set_bytes = largest(known).map_err(NoModel)?;
+        let set_bytes = largest(known)?;
         let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
         let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
         let level = ladder::caches(host).into_iter().find(holds);
@@ -105,14 +101,19 @@ impl Derived for TlbMiss {
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
         Ok(limit
-            .with_quantity("page table", table_bytes as f64, Unit::Bytes, "8 bytes a page")
+            .with_quantity(
+                "page table",
+                table_bytes as f64,
+                Unit::Bytes,
+                Origin::calculated("8 bytes a page"),
+            )
             .if_above("")
             .if_below("the translations were there already: the core gathers neighbouring pages"))
     }
 }
 
 /// The largest set that there is by both kinds of page, if no translation buffer holds it.
-fn largest(known: &Known<'_>) -> Result<usize, String> {
+fn largest(known: &Known<'_>) -> Result<usize, NoModel> {
     let of = |page| {
         known
             .cases_of("memory.latency")
@@ -122,17 +123,26 @@ fn largest(known: &Known<'_>) -> Result<usize, String> {
     };
     let huge: Vec<usize> = of(Page::Huge).collect();
     let largest = of(Page::Base).filter(|set| huge.contains(set)).max();
-    let largest = largest.ok_or("no set was taken by small and by huge pages")?;
+    let largest = largest.ok_or(NoModel::NoCommonSet)?;
     let least = PAGES_MIN * Page::Base.bytes();
     if largest < least {
-        return Err(format!(
-            "the largest set by both kinds of page is {}, and translation buffers may hold it: \
-             {} are needed; free memory",
-            in_words(largest as u64),
-            in_words(least as u64)
-        ));
+        let (largest_bytes, needed_bytes) = (largest as u64, least as u64);
+        return Err(NoModel::SetTooSmall { largest_bytes, needed_bytes });
     }
     Ok(largest)
+}
+
+/// Why there is no result without such a set.
+fn without_set(none: NoModel) -> String {
+    match none {
+        NoModel::SetTooSmall { largest_bytes, needed_bytes } => format!(
+            "the largest set by both kinds of page is {}, and translation buffers may hold it: \
+             {} are needed",
+            in_words(largest_bytes),
+            in_words(needed_bytes)
+        ),
+        _ => "no set was taken by small and by huge pages".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -99,7 +99,7 @@ impl Probe for Latency {
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let step = Step::of(&case.params);
-        let step = step.ok_or_else(|| NoModel("no step of the ladder".to_owned()))?;
+        let step = step.ok_or_else(|| NoModel::no_such_case(&case.params))?;
         model::predict(&step, host, known)
     }
 
