@@ -230,3 +230,35 @@ fn acceptable(why: Acceptable) -> &'static str {
         Acceptable::Nature => "it is what the machine is; compare it with its like",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_record::Cause;
+
+    #[test]
+    fn quota_command_depends_on_cgroup_version() {
+        let command = |file: &str| advice(&Fix::RaiseCpuQuota { file: Some(file.into()) }).command;
+        let v2 = "echo max | sudo tee /a/cpu.max".to_owned();
+        assert_eq!(command("/a/cpu.max"), Some(v2));
+        let v1 = "echo -1 | sudo tee /c/cpu.cfs_quota_us".to_owned();
+        assert_eq!(command("/c/cpu.cfs_quota_us"), Some(v1));
+        let unknown = advice(&Fix::RaiseCpuQuota { file: None });
+        assert_eq!(unknown.command, None);
+        assert!(unknown.words.starts_with("raise or remove the quota"), "{unknown:?}");
+    }
+
+    #[test]
+    fn first_remedy_is_of_the_weightiest_reason_that_has_one() {
+        let reason = |remedy: Option<Remedy>| Reason::new(Cause::Steal, "").with_remedy(remedy);
+        let reasons = [None, Some(Remedy::MountProc), Some(Remedy::InstallShell)].map(reason);
+        assert_eq!(first(&reasons).as_deref(), Some("mount /proc"));
+        assert_eq!(first(&reasons[..1]), None);
+    }
+
+    #[test]
+    fn limits_are_listed_in_words() {
+        let limits = Remedy::raise(&["`ulimit -v`", "vm.max_map_count"]);
+        assert_eq!(words(&limits), "raise `ulimit -v` or vm.max_map_count");
+    }
+}
