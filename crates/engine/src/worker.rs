@@ -96,7 +96,10 @@ impl Workers {
 pub fn serve(registry: &Registry) -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text)?;
-    anyhow::ensure!(!text.is_empty(), "`fathom worker` is for `fathom run` itself");
+    anyhow::ensure!(
+        !text.is_empty(),
+        "a worker is started by a run, with its request on standard input"
+    );
     let request: VisitRequest = serde_json::from_str(&text)?;
     // Once more: at exec the kernel forgets it where the program's file gives capabilities.
     let coordinator = Pid::from_raw(request.coordinator as i32);

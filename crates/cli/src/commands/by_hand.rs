@@ -20,6 +20,7 @@ use crate::arguments::by_hand::{Common, FileArguments};
 use crate::exit::{Status, Usage};
 use crate::interrupt;
 use crate::live::timestamp;
+use crate::remedy::in_full;
 use crate::terminal::{self, Output, SHARE};
 
 pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
@@ -114,7 +115,7 @@ impl Follower {
         match &mut self.store {
             Ok(store) if !document.records.is_empty() => {
                 if let Err(error) = store.import(document) {
-                    terminal::warn(&format!("not kept: {error}"));
+                    terminal::warn(&format!("not kept: {}", in_full(&error)));
                     self.store_failed = true;
                 }
             }

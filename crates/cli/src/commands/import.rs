@@ -12,6 +12,7 @@ use fathom_store::{Store, StoreError};
 use super::{documents, start};
 use crate::arguments::ImportArguments;
 use crate::exit::{Status, Usage, refuse};
+use crate::remedy::in_full;
 
 /// What became of the runs of a file.
 #[derive(Default)]
@@ -54,7 +55,7 @@ fn keep(store: &mut Store, document: &Document, counted: &mut Counted) -> anyhow
             error @ (StoreError::Duplicate { .. }
             | StoreError::NotStorable { .. }
             | StoreError::Busy { .. }),
-        ) => return Err(Usage(error.to_string()).into()),
+        ) => return Err(Usage(in_full(&error)).into()),
         Err(error) => return Err(error.into()),
     }
     Ok(())

@@ -7,6 +7,7 @@ use fathom_store::Store;
 use super::stored;
 use crate::arguments::StoreArguments;
 use crate::exit::{OrUsage, Usage, refuse};
+use crate::remedy::in_full;
 use fathom_engine::INJECT;
 
 /// This program.
@@ -23,8 +24,8 @@ pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Result<St
     };
     match opened {
         Ok(store) => Ok(Ok(store)),
-        Err(error) if error.is_of_the_place() => Ok(Err(error.to_string())),
-        Err(error) => refuse!("{error}"),
+        Err(error) if error.is_of_the_place() => Ok(Err(in_full(&error))),
+        Err(error) => refuse!("{}", in_full(&error)),
     }
 }
 

@@ -10,6 +10,7 @@ use fathom_store::{Store, StoreError};
 use super::documents;
 use crate::arguments::StoreArguments;
 use crate::exit::{OrUsage, Usage, refuse};
+use crate::remedy::in_full;
 
 /// Where the store lies: as asked for, or in the user's data folder.
 pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
@@ -82,7 +83,7 @@ fn unknown(name: &str, error: &StoreError) -> Usage {
                  and there is no such file; `fathom show --runs` lists the runs"
             ))
         }
-        error => Usage(error.to_string()),
+        error => Usage(in_full(error)),
     }
 }
 

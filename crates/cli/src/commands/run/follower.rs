@@ -7,6 +7,7 @@ use fathom_report::{Layout, Table};
 use fathom_store::Store;
 
 use crate::arguments::RunArguments;
+use crate::remedy::in_full;
 use crate::terminal::{self, Output, SHARE};
 use fathom_engine::{Audience, Plan, Progress};
 
@@ -87,9 +88,10 @@ impl Follower {
         let Some(store) = &mut self.store else { return };
         if let Err(error) = what(store) {
             self.output.clear_bar();
+            let error = in_full(&error);
             terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
             self.store = None;
-            self.unkept = Some(error.to_string());
+            self.unkept = Some(error);
             self.store_failed = true;
         }
     }
