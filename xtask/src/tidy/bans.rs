@@ -106,9 +106,10 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
 fn flags(file: &File, code: &Code) -> Vec<String> {
     let is_below =
         BELOW_REPORT.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
-    // A procedure declares its own options in the file in which it may name them.
-    let is_procedure =
-        file.path.starts_with("crates/probes/src/file/") && code.text().contains("clap::");
+    // A procedure declares its own options, and names them where it refuses them.
+    let text = code.text();
+    let is_procedure = file.path.starts_with("crates/probes/src/file/")
+        && ["clap::", "refuse("].iter().any(|name| text.contains(name));
     if !is_below || is_procedure {
         return Vec::new();
     }

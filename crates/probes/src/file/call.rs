@@ -54,11 +54,11 @@ static ABOUT: About = About {
         Parameter {
             name: "block",
             values: "bytes",
-            meaning: "of a read or a seek over a whole file, by hand (`fathom file calls`)",
+            meaning: "of a read or a seek over a whole file, by hand (`file calls`)",
         },
     ],
     needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
+    requires: "a folder on a device",
     noise_limit: 0.05,
     ..About::BASE
 };

@@ -217,11 +217,10 @@ impl<'v> Pass<'v> {
         }
         Err(Fault::WrongWork(match self.state {
             State::Direct => "the file system took direct reads, and read by way of the page \
-                              cache; name another --folder"
+                              cache"
                 .to_owned(),
             _ => format!(
-                "pages are driven out of memory while the file is read, {TRIES} times in a row; \
-                 free memory, or raise the cgroup's limit"
+                "pages are driven out of memory while the file is read, {TRIES} times in a row"
             ),
         }))
     }

@@ -123,8 +123,8 @@ fn what_is_unavailable_comes_with_what_would_help() {
     let mut document = document();
     document.records.retain(|record| record.verdict.state == State::Unavailable);
     let text = plain(&closing(&document, 200));
-    let sentence = "to have 1 of them: allow this process a second CPU (taskset, cpuset); to have 1 more: \
-         run outside";
+    let sentence = "to have 1 of them: allow this process a second CPU (taskset, cpuset); to have \
+                    1 more: run outside";
     assert!(text.contains(sentence), "{text}");
     for record in &mut document.records {
         record.verdict.reasons[0].remedy = Some(Remedy::MountProc);

@@ -69,7 +69,7 @@ static ABOUT: About = About {
         },
         Parameter {
             name: "pattern",
-            values: "random; from standard effort on random_page, stride64; with --thorough \
+            values: "random; from standard effort on random_page, stride64; at thorough effort \
                      stride32, 128, 256, 512, 1024 up to 128 MiB",
             meaning: "random: one random cycle through all lines · random_page: pages in random \
                       order, and all lines of one in random order before the next · stride: \
