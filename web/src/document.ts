@@ -1,9 +1,10 @@
 // Generated from docs/run.schema.json by `npm run schema`; change the Rust types instead.
 
 /**
- * How the measured interval stands to the predicted one.
+ * How the measured interval compares with the prediction: a value is within or outside, a bound is
+ * met or violated.
  */
-export type Agreement = "agrees" | "differs" | "undecided";
+export type Agreement = "within" | "outside" | "met" | "violated" | "inconclusive";
 /**
  * The stable, dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
  */
@@ -181,6 +182,14 @@ export type ParamValue = number | string;
  */
 export type Unit = "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
 /**
+ * Times in nanoseconds: HdrHistogram V2 of three significant digits.
+ */
+export type Histogram = string;
+/**
+ * A headline.
+ */
+export type Value = number | string;
+/**
  * What to do next. The name is stable; how it reads, with the options of the program that it
  * needs, is a matter of the views.
  */
@@ -329,7 +338,11 @@ export type Remedy =
  * One JSON document: a run, the machine it ran on, and its records.
  */
 export interface Document {
-  host: Host;
+  /**
+   * The hosts at the far ends of its measurements.
+   */
+  far?: FarHost[];
+  host: Host1;
   /**
    * The results, in the order they were done.
    */
@@ -342,7 +355,39 @@ export interface Document {
   tool: Tool;
 }
 /**
- * The machine.
+ * A host at the far end of a run's measurements.
+ */
+export interface FarHost {
+  /**
+   * How its clock relates to the near host's.
+   */
+  clock?: ClockOffset | null;
+  host: Host;
+  /**
+   * The name by which records refer to it, in their parameter `to`.
+   */
+  name: string;
+}
+/**
+ * How the clock of a far host relates to the near one, by exchanges of time stamps. It places
+ * series of two hosts on one axis; no duration is computed from two clocks.
+ */
+export interface ClockOffset {
+  /**
+   * How much faster the far clock goes, in parts per million.
+   */
+  drift_ppm: number;
+  /**
+   * Half the smallest round trip: the error of the offset, in nanoseconds.
+   */
+  error_ns: number;
+  /**
+   * Far clock minus near clock when the run began, in nanoseconds.
+   */
+  offset_ns: number;
+}
+/**
+ * Its facts.
  */
 export interface Host {
   /**
@@ -729,6 +774,79 @@ export interface NetworkLink {
   up?: boolean | null;
 }
 /**
+ * The machine; the near one, where a run has two ends.
+ */
+export interface Host1 {
+  /**
+   * Address space randomisation: the value of `kernel.randomize_va_space`.
+   */
+  aslr?: number | null;
+  cgroup: Cgroup;
+  /**
+   * The kernel's clock source, and those it could use.
+   */
+  clocksource?: string | null;
+  /**
+   * Clock sources the kernel could use.
+   */
+  clocksources_available: string[];
+  /**
+   * `docker`, `podman`, `lxc` … where there is a sign of one; a container may be in a virtual
+   * machine.
+   */
+  container?: string | null;
+  cpu: Cpu;
+  /**
+   * Block devices.
+   */
+  disks: Disk[];
+  /**
+   * The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
+   */
+  distribution?: string | null;
+  /**
+   * The kernel's release, such as `6.18.44`.
+   */
+  kernel: string;
+  /**
+   * The kernel's command line.
+   */
+  kernel_command_line?: string | null;
+  /**
+   * Links whose speed and width the kernel tells, such as PCIe.
+   */
+  links: BusLink[];
+  memory: Memory;
+  /**
+   * Mitigations in force: vulnerability → what the kernel says of it.
+   */
+  mitigations: {
+    [k: string]: string;
+  };
+  /**
+   * The host's name.
+   */
+  name: string;
+  /**
+   * Network interfaces.
+   */
+  network: NetworkLink[];
+  /**
+   * Where each fact was read: dotted path (`cpu.model`) → file, instruction or system call.
+   */
+  origins: {
+    [k: string]: string;
+  };
+  /**
+   * Seconds since boot when the facts were read.
+   */
+  uptime_s?: number | null;
+  /**
+   * `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
+   */
+  virtualization?: string | null;
+}
+/**
  * The result of one case of one metric in one run: the only result shape there is.
  */
 export interface Record {
@@ -782,6 +900,10 @@ export interface Record {
    */
   samples?: Sample[] | null;
   /**
+   * What counters showed over the run's time, for measurements that last.
+   */
+  series?: Series[];
+  /**
    * What they amount to; absent where there is no result.
    */
   summary?: Summary | null;
@@ -794,9 +916,10 @@ export interface Record {
    */
   unit: "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
   /**
-   * A result that is no quantity, such as a checksum in hexadecimal.
+   * The headline: a number in the record's unit, or text where the result is no quantity.
+   * Absent where no number may be shown, or only a bound is known.
    */
-  value?: string | null;
+  value?: Value | null;
   verdict: Verdict;
   /**
    * Name of the visits the samples came from: records of one visit name were taken together.
@@ -1033,6 +1156,14 @@ export interface Sample {
    */
   disturbed?: number[];
   /**
+   * What the far end says of itself, where the work has two ends.
+   */
+  far?: FarEnd | null;
+  /**
+   * Single timed operations, in nanoseconds, where there are too many to keep each.
+   */
+  histogram?: Histogram | null;
+  /**
    * What was subtracted from each batch, in nanoseconds, and is not the operation: the clock's
    * own cost and the kernel's entry, found by timing N and 2N iterations.
    */
@@ -1042,10 +1173,10 @@ export interface Sample {
    */
   process: number;
   /**
-   * Median time of a reference spin of fixed work, taken between the rounds, in nanoseconds: how
-   * fast the core itself was meanwhile.
+   * Each time of the reference loop, fixed work that runs before, between and after the rounds,
+   * in whole nanoseconds: how fast the core itself was meanwhile.
    */
-  spin_ns?: number | null;
+  reference_ns?: number[];
   /**
    * What a loop of the same shape without the operation took, which was subtracted from each
    * value, in nanoseconds an operation; absent where there was no such loop.
@@ -1143,10 +1274,122 @@ export interface Disturbance1 {
   wall_ns: number;
 }
 /**
+ * What the far end of a visit says of itself: a process of its own on this host or another.
+ */
+export interface FarEnd {
+  /**
+   * What it verified of its own work.
+   */
+  checks?: Check[];
+  /**
+   * The CPU it was pinned to.
+   */
+  cpu: number;
+  disturbance: Disturbance2;
+  /**
+   * Each time of its reference loop, in whole nanoseconds.
+   */
+  reference_ns?: number[];
+}
+/**
+ * Counters over the whole visit.
+ */
+export interface Disturbance2 {
+  /**
+   * CPU time of the worker and the children it reaped over the same rounds.
+   */
+  cpu_ns: number;
+  /**
+   * Time some task of the machine waited for a CPU (`/proc/pressure/cpu`).
+   */
+  cpu_pressure_ns?: number | null;
+  /**
+   * Time the pinned CPU spent in interrupts (`/proc/stat`).
+   */
+  interrupt_ns?: number | null;
+  /**
+   * Times the worker was preempted.
+   */
+  involuntary_switches: number;
+  /**
+   * Page faults that waited for a device.
+   */
+  major_faults: number;
+  /**
+   * Rounds after which the worker was found on another CPU.
+   */
+  migrations: number;
+  /**
+   * Page faults that needed no device.
+   */
+  minor_faults: number;
+  /**
+   * Periods that ran.
+   */
+  quota_periods?: number | null;
+  /**
+   * Time runnable but waiting for a CPU (`/proc/self/schedstat`).
+   */
+  run_queue_ns?: number | null;
+  /**
+   * Rounds between two reference spins that both found the core slow.
+   */
+  slow_rounds?: number;
+  /**
+   * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
+   */
+  steal_ns?: number | null;
+  /**
+   * Time the CPU cgroup was throttled (`cpu.stat`).
+   */
+  throttled_ns?: number | null;
+  /**
+   * Periods in which it was.
+   */
+  throttled_periods?: number | null;
+  /**
+   * Times the worker gave up the CPU itself.
+   */
+  voluntary_switches: number;
+  /**
+   * Wall time of the visit's rounds.
+   */
+  wall_ns: number;
+}
+/**
+ * Telemetry of one counter at one end, on the clock of its run.
+ */
+export interface Series {
+  /**
+   * The far host it was read on, by its name in the run; absent for the near one.
+   */
+  at?: string | null;
+  /**
+   * What it shows, such as `server CPU`.
+   */
+  name: string;
+  /**
+   * When each value was read, in nanoseconds since the run began, ascending.
+   */
+  times_ns: number[];
+  /**
+   * The base unit of a value. Nothing is stored in a scaled unit.
+   */
+  unit: "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
+  /**
+   * The values, as many as times.
+   */
+  values: number[];
+}
+/**
  * Location, spread and interval of a case, reduced from its samples. All values are in the
  * metric's unit.
  */
 export interface Summary {
+  /**
+   * The estimate over the first visits whatever they were, where it stands beside the headline.
+   */
+  as_found?: Estimate | null;
   /**
    * Lag-1 autocorrelation within a process, where n ≥ 100 come from one; else absent.
    */
@@ -1156,17 +1399,6 @@ export interface Summary {
    * upper limit to print as "≤ bound".
    */
   bound?: number | null;
-  /**
-   * Interval of the headline; absent where there are too few processes or blocks for one.
-   *
-   * @minItems 2
-   * @maxItems 2
-   */
-  ci95?: [number, number] | null;
-  /**
-   * The level the interval really has, such as 0.979 for 10 processes.
-   */
-  ci_level?: number | null;
   /**
    * The smallest time the clock can tell, for operations timed singly that last less than
    * 100 × its read cost.
@@ -1186,9 +1418,13 @@ export interface Summary {
    */
   drift?: number | null;
   /**
-   * Where the interval comes from.
+   * The estimate over clean visits alone, where there are enough of them.
    */
-  interval: "none" | "processes" | "within_run" | "derived";
+  full_speed?: Estimate | null;
+  /**
+   * Confidence interval of the headline; absent where there are too few processes or blocks.
+   */
+  interval?: Interval | null;
   /**
    * Largest value.
    */
@@ -1233,6 +1469,11 @@ export interface Summary {
    */
   processes: number;
   /**
+   * Quantiles of single timed operations, in ascending order; none of batches, and none with
+   * fewer than 10 operations beyond it.
+   */
+  quantiles?: Quantile[];
+  /**
    * Sample standard deviation of all values (n − 1).
    */
   sd: number;
@@ -1245,9 +1486,55 @@ export interface Summary {
    */
   spread_within: number;
   /**
+   * Which visits the headline and its interval rest on.
+   */
+  stratum?: "full_speed" | "as_found";
+  /**
    * The classic trimmed protocol's mean and deviation over the same values.
    */
   trimmed?: Trimmed | null;
+}
+/**
+ * An estimate over some of the visits.
+ */
+export interface Estimate {
+  /**
+   * Its interval.
+   */
+  interval?: Interval | null;
+  /**
+   * The median over their processes.
+   */
+  median: number;
+  /**
+   * Visits it was chosen from.
+   */
+  of: number;
+  /**
+   * Visits it rests on.
+   */
+  visits: number;
+}
+/**
+ * A confidence interval.
+ */
+export interface Interval {
+  /**
+   * What it was computed over.
+   */
+  basis: "processes" | "within_run" | "derived";
+  /**
+   * Upper end.
+   */
+  high: number;
+  /**
+   * The level that it really has, such as 0.979 for 10 processes.
+   */
+  level: number;
+  /**
+   * Lower end.
+   */
+  low: number;
 }
 /**
  * One mode of the values, or one cluster of process medians.
@@ -1282,6 +1569,19 @@ export interface Outliers {
    * Below the lower outer fence.
    */
   low_severe: number;
+}
+/**
+ * A quantile of single timed operations.
+ */
+export interface Quantile {
+  /**
+   * The share of operations at or below it, such as 0.99.
+   */
+  q: number;
+  /**
+   * In the metric's unit.
+   */
+  value: number;
 }
 /**
  * Mean and deviation by the classic trimmed protocol.

@@ -89,7 +89,7 @@ fn rows(comparison: &Value) -> impl Iterator<Item = &Value> {
 
 /// Any word but that nothing changed, or that nobody can tell.
 fn is_flagged(row: &Value) -> bool {
-    !matches!(row["word"].as_str(), Some("no_change" | "within_noise" | "cannot_tell"))
+    !matches!(row["word"].as_str(), Some("no_change" | "within_noise" | "inconclusive"))
 }
 
 /// A program with a store of its own.
@@ -194,7 +194,7 @@ fn more_work(bench: &Bench, pairs: usize) -> Result<Told> {
 fn is_named_worse(comparison: &Value, metric: &str) -> bool {
     let cases: Vec<&Value> = rows(comparison).filter(|row| row["metric"] == metric).collect();
     let worse = cases.iter().filter(|row| {
-        matches!(row["word"].as_str(), Some("worse" | "looks_slower" | "looks_worse"))
+        matches!(row["word"].as_str(), Some("slower" | "worse" | "looks_slower" | "looks_worse"))
     });
     2 * worse.count() > cases.len()
 }
@@ -303,8 +303,8 @@ mod tests {
         let row = |metric: &str, word: &str| json!({"metric": metric, "params": {}, "word": word});
         let comparison = json!({"rows": [
             row("cpu.call", "looks_slower"),
-            row("cpu.call", "worse"),
-            row("cpu.call", "cannot_tell"),
+            row("cpu.call", "slower"),
+            row("cpu.call", "inconclusive"),
             row("os.syscall", "looks_faster"),
             row("os.syscall", "no_change"),
         ]});
@@ -323,10 +323,10 @@ mod tests {
             let slow_core = json!({"left_out": left_out});
             json!({"metric": "cpu.call", "word": word, "slow_core": slow_core})
         };
-        let quiet = json!({"metric": "cpu.call", "word": "cannot_tell", "slow_core": null});
+        let quiet = json!({"metric": "cpu.call", "word": "inconclusive", "slow_core": null});
         let of = |rows: &[Value]| is_spoiled(&json!({"rows": rows}), "cpu.call");
-        assert!(of(&[row("cannot_tell", false), row("cannot_tell", false), quiet.clone()]));
-        assert!(!of(&[row("looks_slower", true), row("cannot_tell", false), quiet]));
+        assert!(of(&[row("inconclusive", false), row("inconclusive", false), quiet.clone()]));
+        assert!(!of(&[row("looks_slower", true), row("inconclusive", false), quiet]));
         let told = |pairs, named, spoiled| Told { pairs, named, spoiled, ..Told::default() };
         assert!(told(10, 9, 0).is_named() && !told(10, 8, 0).is_named());
         assert!(told(10, 8, 2).is_named() && !told(10, 7, 2).is_named());

@@ -227,7 +227,7 @@ mod tests {
         let comparison = serde_json::json!({"rows": [
             {"interval": [0.98, 1.01], "word": "no_change"},
             {"interval": [1.01, 1.05], "word": "looks_slower"},
-            {"interval": null, "word": "cannot_tell"},
+            {"interval": null, "word": "inconclusive"},
         ]});
         let mut pairs = Pairs::default();
         pairs.add(&comparison);

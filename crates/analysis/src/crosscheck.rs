@@ -50,9 +50,9 @@ pub fn add(row: &mut CrossRow, turn: Turn) {
         row.turns.iter().map(|turn| turn.ratio).reduce(better).unwrap_or(f64::NAN)
     };
     let apart = fold(f64::max) / fold(f64::min);
-    row.cannot_tell =
-        (apart > DISAGREE).then(|| format!("cannot tell: pairs disagree by {apart:.2} ×"));
-    row.ratio = pair_ratio(&row.turns).filter(|_| row.cannot_tell.is_none());
+    row.inconclusive =
+        (apart > DISAGREE).then(|| format!("inconclusive: pairs disagree by {apart:.2} ×"));
+    row.ratio = pair_ratio(&row.turns).filter(|_| row.inconclusive.is_none());
 }
 
 #[cfg(test)]
@@ -109,14 +109,14 @@ mod tests {
     #[test]
     fn pairs_that_disagree_have_no_ratio_and_others_say_nothing() {
         let fine = row(&[1.0, 1.1, 1.49, 1.2, 1.3]);
-        assert!(fine.ratio.is_some() && fine.cannot_tell.is_none(), "{fine:?}");
+        assert!(fine.ratio.is_some() && fine.inconclusive.is_none(), "{fine:?}");
         let apart = row(&[1.0, 0.5, 1.26]);
         assert_eq!(apart.ratio, None);
-        let said = apart.cannot_tell.as_deref();
-        assert_eq!(said, Some("cannot tell: pairs disagree by 2.52 ×"));
+        let said = apart.inconclusive.as_deref();
+        assert_eq!(said, Some("inconclusive: pairs disagree by 2.52 ×"));
         let json = serde_json::to_value(&apart).unwrap();
-        assert_eq!(json["cannot_tell"], "cannot tell: pairs disagree by 2.52 ×");
+        assert_eq!(json["inconclusive"], "inconclusive: pairs disagree by 2.52 ×");
         assert!(json["ratio"].is_null() && json["turns"][1]["ratio"] == 0.5);
-        assert!(serde_json::to_value(&fine).unwrap().get("cannot_tell").is_none());
+        assert!(serde_json::to_value(&fine).unwrap().get("inconclusive").is_none());
     }
 }

@@ -8,7 +8,7 @@ mod machine;
 
 pub use machine::{machine_changed, machine_drift, machine_wander};
 
-use crate::statistics::{median, median_interval};
+use crate::statistics::{median, median_interval, reference_ns};
 use fathom_record::{
     Cause, Counter, Counters, Disturbance, Reason, Remedy, Sample, State, Summary, Verdict,
 };
@@ -201,7 +201,7 @@ fn rounds(count: u64) -> String {
 /// Processes that met a slower core than the others did, by the reference spin between their
 /// rounds, where the interval is wide or the processes fall apart.
 fn slow_core(samples: &[Sample], summary: &Summary, expectation: Expectation) -> Option<Reason> {
-    let spins: Vec<f64> = samples.iter().filter_map(|sample| sample.spin_ns).collect();
+    let spins: Vec<f64> = samples.iter().filter_map(reference_ns).collect();
     let fastest = spins.iter().copied().fold(f64::INFINITY, f64::min);
     let slowest = spins.iter().copied().fold(0.0, f64::max);
     let wide = summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
@@ -292,7 +292,11 @@ fn little_told(total: &Disturbance, expectation: Expectation) -> String {
 mod tests {
     use super::*;
     use fathom_record::Check;
-    use fathom_record::summary::{IntervalKind, Mode};
+    use fathom_record::{Basis, Interval, summary::Mode};
+
+    fn over(ends: [f64; 2]) -> Option<Interval> {
+        Some(Interval::new(ends, 0.9375, Basis::Processes))
+    }
 
     const QUIET: Expectation = Expectation { expects: Counters::NONE, noise_limit: 0.05 };
 
@@ -301,8 +305,7 @@ mod tests {
             n: 60,
             processes: 5,
             median: 100.0,
-            ci95: Some([99.0, 101.0]),
-            interval: IntervalKind::Processes,
+            interval: over([99.0, 101.0]),
             ..Summary::default()
         }
     }
@@ -428,14 +431,14 @@ mod tests {
 
     #[test]
     fn a_slow_core_is_told_by_the_spins_where_the_interval_is_wide() {
-        let of_spin = |spin: f64| Sample { spin_ns: Some(spin), ..sample(quiet()) };
-        let samples = [9.0, 9.1, 9.0, 17.1, 14.0].map(of_spin);
-        let wide = Summary { ci95: Some([99.0, 160.0]), ..summary() };
+        let of_spin = |spin: f64| Sample { reference_ns: vec![spin], ..sample(quiet()) };
+        let samples = [9_000.0, 9_100.0, 9_000.0, 17_100.0, 14_000.0].map(of_spin);
+        let wide = Summary { interval: over([99.0, 160.0]), ..summary() };
         let verdict = judge(&samples, &wide, QUIET);
         assert_eq!(causes(&verdict), vec![Cause::SlowCore]);
         assert!(verdict.reasons[0].text.contains("1.90 times slower in 2 of 5"), "{verdict:?}");
         assert_eq!(judge(&samples, &summary(), QUIET).state, State::Valid, "it did not matter");
-        let even = [9.0, 9.1, 9.0, 9.2, 9.3].map(of_spin);
+        let even = [9_000.0, 9_100.0, 9_000.0, 9_200.0, 9_300.0].map(of_spin);
         assert_eq!(causes(&judge(&even, &wide, QUIET)), vec![Cause::Spread]);
         let slow = Disturbance { slow_rounds: 3, ..quiet() };
         let moved = Summary { median_undisturbed: Some(97.0), ..summary() };
@@ -465,7 +468,7 @@ mod tests {
 
     #[test]
     fn a_wide_interval_is_noisy_without_an_invented_cause() {
-        let wide = Summary { ci95: Some([90.0, 120.0]), ..summary() };
+        let wide = Summary { interval: over([90.0, 120.0]), ..summary() };
         let verdict = judge(&[sample(quiet())], &wide, QUIET);
         assert_eq!((verdict.state, causes(&verdict)), (State::Noisy, vec![Cause::Spread]));
         assert!(verdict.reasons[0].text.contains("no counter moved"), "{verdict:?}");

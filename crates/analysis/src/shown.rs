@@ -1,7 +1,7 @@
 //! What a record may show as its value: the only way to a number, so that none is read of a record
 //! that is not valid or noisy.
 
-use fathom_record::{Protocol, Record};
+use fathom_record::{Protocol, Record, Value};
 
 /// What a record may show as its value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +22,7 @@ impl<'a> Shown<'a> {
         if !record.verdict.shows_number() {
             return Self::Nothing;
         }
-        if let Some(text) = record.value.as_deref() {
+        if let Some(Value::Text(text)) = &record.value {
             return Self::Text(text);
         }
         let Some(summary) = &record.summary else {
@@ -66,7 +66,7 @@ mod tests {
             let mut record = Record::new(metric, Params::none(), "", unit, Better::Lower);
             record.verdict = Verdict::because(state, Cause::Clock, "why");
             for protocol in [Protocol::Median, Protocol::Trimmed] {
-                record.value = Some("7".to_owned());
+                record.value = Some(Value::Text("7".to_owned()));
                 assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
                 record.value = None;
                 record.summary = Some(Summary { median: 7.0, ..Summary::default() });

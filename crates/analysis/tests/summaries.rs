@@ -4,7 +4,7 @@ use fathom_analysis::statistics::{
     Ratio, difference_bound, summarise, summarise_estimates, summarise_quotients,
 };
 use fathom_record::Sample;
-use fathom_record::summary::{IntervalKind, Summary};
+use fathom_record::{Basis, Interval, Summary};
 
 /// A sample of each list of values, numbered in order.
 fn processes(values: &[&[f64]]) -> Vec<Sample> {
@@ -36,8 +36,7 @@ fn the_headline_is_the_median_of_the_process_medians_not_of_all_values() {
     assert_eq!((summary.n, summary.processes), (9, 3));
     assert_eq!((summary.min, summary.max), (1.0, 22.0));
     assert!((summary.mean - 58.0 / 9.0).abs() < 1e-14);
-    assert_eq!(summary.interval, IntervalKind::None);
-    assert_eq!((summary.ci95, summary.ci_level), (None, None));
+    assert_eq!(summary.interval, None);
 }
 
 #[test]
@@ -51,13 +50,12 @@ fn no_value_at_all_is_no_summary_and_a_process_without_one_does_not_count() {
 
 #[test]
 fn from_five_processes_on_the_interval_is_that_of_their_medians() {
-    assert_eq!(summarise(&quiet(4, 50.0)).unwrap().interval, IntervalKind::None);
+    assert_eq!(summarise(&quiet(4, 50.0)).unwrap().interval, None);
     let five = summarise(&quiet(5, 50.0)).unwrap();
-    assert_eq!(five.interval, IntervalKind::Processes);
-    assert_eq!(five.ci95, Some([five.process_medians[0], five.process_medians[4]]));
-    assert_eq!(five.ci_level, Some(0.9375));
+    let ends = [five.process_medians[0], five.process_medians[4]];
+    assert_eq!(five.interval, Some(Interval::new(ends, 0.9375, Basis::Processes)));
     let ten = summarise(&quiet(10, 50.0)).unwrap();
-    assert_eq!(ten.ci95, Some([ten.process_medians[1], ten.process_medians[8]]));
+    assert_eq!(ten.limits(), Some([ten.process_medians[1], ten.process_medians[8]]));
 }
 
 #[test]
@@ -65,21 +63,22 @@ fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
     let twelve: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0, 9.0, 7.0, 12.0, 8.0, 11.0, 10.0];
     let twelve: Vec<f64> = (0..12).map(|i| twelve[i * 5 % 12]).collect();
     let summary = summarise(&processes(&[&twelve])).unwrap();
-    assert_eq!(summary.interval, IntervalKind::WithinRun);
-    assert_eq!(summary.ci95, Some([3.0, 10.0]));
-    assert!((summary.ci_level.unwrap() - 0.961_425_781_25).abs() < 1e-15);
-    assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, IntervalKind::None);
+    let interval = summary.interval.unwrap();
+    assert_eq!((interval.basis, interval.limits()), (Basis::WithinRun, [3.0, 10.0]));
+    assert!((interval.level - 0.961_425_781_25).abs() < 1e-15);
+    assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, None);
     // A process that sent nothing does not count as a second.
-    assert_eq!(summarise(&processes(&[&[], &twelve])).unwrap().interval, IntervalKind::WithinRun);
+    let one = summarise(&processes(&[&[], &twelve])).unwrap();
+    assert_eq!(one.interval.unwrap().basis, Basis::WithinRun);
     // Two processes do not make one longer one.
-    assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, IntervalKind::None);
+    assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, None);
 }
 
 #[test]
 fn one_process_whose_rounds_hang_together_too_long_has_no_interval() {
     let rising: Vec<f64> = (0..30).map(f64::from).collect();
     let summary = summarise(&processes(&[&rising])).unwrap();
-    assert_eq!((summary.interval, summary.ci95), (IntervalKind::None, None));
+    assert_eq!(summary.interval, None);
 }
 
 #[test]
@@ -92,11 +91,11 @@ fn process_medians_stand_in_the_order_of_their_numbers() {
 #[test]
 fn reference_spins_stand_beside_the_medians_where_every_process_has_one() {
     let mut samples = processes(&[&[1.0], &[], &[3.0]]);
-    (samples[0].spin_ns, samples[2].spin_ns) = (Some(8913.0), Some(17_000.0));
+    (samples[0].reference_ns, samples[2].reference_ns) = (vec![8913.0], vec![17_000.0]);
     samples.reverse();
     let summary = summarise(&samples).unwrap();
     assert_eq!((summary.process_medians.len(), summary.process_spins), (2, vec![8913.0, 17_000.0]));
-    samples[0].spin_ns = None;
+    samples[0].reference_ns.clear();
     assert!(summarise(&samples).unwrap().process_spins.is_empty());
 }
 
@@ -225,13 +224,14 @@ fn derived_estimates_count_as_processes() {
     let estimates = [5.0, 4.0, 7.0, 6.0, 8.0];
     let summary = summarise_estimates(&estimates).unwrap();
     assert_eq!((summary.n, summary.processes, summary.median), (5, 5, 6.0));
-    assert_eq!((summary.interval, summary.ci95), (IntervalKind::Derived, Some([4.0, 8.0])));
+    let interval = summary.interval.unwrap();
+    assert_eq!((interval.basis, interval.limits()), (Basis::Derived, [4.0, 8.0]));
     assert_eq!((summary.min, summary.max, summary.mean), (4.0, 8.0, 6.0));
     assert_eq!(summary.process_medians, estimates);
     assert!((summary.spread_between - 2.5_f64.sqrt() / 6.0).abs() < 1e-15);
     assert_eq!((summary.trimmed, summary.drift), (None, None));
     let four = summarise_estimates(&estimates[1..]).unwrap();
-    assert_eq!((four.interval, four.ci95), (IntervalKind::None, None));
+    assert_eq!(four.interval, None);
 }
 
 #[test]
@@ -239,11 +239,11 @@ fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
     let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
     let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5 };
     let summary = summarise_quotients(&quotients, quotient).unwrap();
-    assert_eq!((summary.median, summary.ci95), (6.2, Some([4.5, 7.5])));
-    assert_eq!((summary.interval, summary.ci_level), (IntervalKind::Derived, Some(0.95)));
+    let interval = Interval::new([4.5, 7.5], 0.95, Basis::Derived);
+    assert_eq!((summary.median, summary.interval), (6.2, Some(interval)));
     assert_eq!(summary.process_medians, quotients);
     let four = summarise_quotients(&quotients[1..], quotient).unwrap();
-    assert_eq!((four.median, four.ci95, four.ci_level), (6.2, None, None));
+    assert_eq!((four.median, four.interval), (6.2, None));
 }
 
 #[test]

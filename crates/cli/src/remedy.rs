@@ -36,7 +36,7 @@ fn of_store(error: &StoreError) -> Option<String> {
         E::PermissionDenied { .. } => or_elsewhere("run as its owner"),
         E::Full { .. } => or_elsewhere("free some space"),
         E::Busy { .. } => or_elsewhere("wait for that process"),
-        E::Newer { .. } => or_elsewhere("upgrade fathom"),
+        E::OtherVersion { .. } => or_elsewhere("use the fathom that made it"),
         E::NeedsRecovery { .. } => only(
             "copy it with the files beside it to a place that can be written and name that with \
              --store",

@@ -152,6 +152,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         tool: setup.tool,
         run,
         host: setup.host,
+        far: Vec::new(),
         records: Vec::new(),
     }
 }

@@ -266,13 +266,13 @@ pub fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoMode
         Err(none) => record.no_model = Some(none),
         Ok(prediction) => {
             let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-            let told = summary.map(|summary| agreement(&prediction, summary));
+            let agreement = summary.map(|summary| agreement(&prediction, summary));
             // A disturbance moves a number away from its model: that says nothing of the model.
-            record.agreement = told.map(|told| match told {
-                Agreement::Differs if is_disturbances_doing(record, &prediction) => {
-                    Agreement::Undecided
+            record.agreement = agreement.map(|agreement| match agreement {
+                it if it.fails() && is_disturbances_doing(record, &prediction) => {
+                    Agreement::Inconclusive
                 }
-                told => told,
+                it => it,
             });
             record.prediction = Some(prediction);
         }
@@ -305,11 +305,11 @@ fn is_disturbances_doing(record: &Record, prediction: &Prediction) -> bool {
     is_worse && record.verdict.reasons.iter().any(takes_time)
 }
 
-/// Held against the interval; a value that is only known as a bound, from nothing to the bound.
+/// Compares the interval; of a value that is only known as a bound, from nothing to the bound.
 fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
     prediction.agreement(match summary.bound {
-        Some(bound) => Some([summary.ci95.map_or(0.0, |[low, _]| low.min(bound)), bound]),
-        None => summary.ci95,
+        Some(bound) => Some([summary.limits().map_or(0.0, |[low, _]| low.min(bound)), bound]),
+        None => summary.limits(),
     })
 }
 

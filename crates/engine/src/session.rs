@@ -88,6 +88,7 @@ impl<'a> Session<'a> {
             tool: setup.tool,
             run,
             host: setup.host,
+            far: Vec::new(),
             records: Vec::new(),
         };
         Self {

@@ -71,7 +71,7 @@ impl<'r> Known<'r> {
     /// The headline of a case with its interval.
     pub fn quantity(&self, metric: &str, params: &Params) -> Option<Quantity> {
         let summary = self.summary(metric, params)?;
-        let [low, high] = summary.ci95.unwrap_or([summary.median; 2]);
+        let [low, high] = summary.limits().unwrap_or([summary.median; 2]);
         Some(Quantity { value: summary.median, low, high })
     }
 

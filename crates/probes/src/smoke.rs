@@ -13,7 +13,9 @@ use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Fault, Files, Observer, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
-use fathom_record::{Better, Disturbance, Host, MetricId, Params, Record, Sample, Summary, Unit};
+use fathom_record::{
+    Basis, Better, Disturbance, Host, Interval, MetricId, Params, Record, Sample, Summary, Unit,
+};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use fathom_metric::{Case, Probe, Sizes};
@@ -230,8 +232,9 @@ fn assert_sample(id: &str, case: &Case, sample: &Sample) {
 
 /// A record of a case whose interval is `median` ± `half_width`.
 pub(crate) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
-    let ci95 = Some([median - half_width, median + half_width]);
-    let summary = Some(Summary { median, ci95, ..Summary::default() });
+    let ends = [median - half_width, median + half_width];
+    let interval = Some(Interval::new(ends, 0.95, Basis::Processes));
+    let summary = Some(Summary { median, interval, ..Summary::default() });
     let (metric, params) = (MetricId::new(metric), params.clone());
     Record { summary, ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower) }
 }

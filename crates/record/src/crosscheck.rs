@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Host, MetricId, Params, Reason, State, Tool, Unit, Verdict};
 
 /// Version of the crosscheck's JSON document; it changes when a reader would break.
-pub const CROSSCHECK_SCHEMA_VERSION: u32 = 1;
+pub const CROSSCHECK_SCHEMA_VERSION: u32 = 2;
 
 /// One JSON document: what was compared with what, and how the two stand to each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -78,7 +78,7 @@ pub struct CrossRow {
     pub ratio: Option<PairRatio>,
     /// That the pairs disagree, and how much: there is no ratio then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cannot_tell: Option<String>,
+    pub inconclusive: Option<String>,
 }
 
 /// What a peer makes of its many values: whether time that others took is in its number.
@@ -195,7 +195,7 @@ impl CrossRow {
             ours: None,
             theirs: None,
             ratio: None,
-            cannot_tell: None,
+            inconclusive: None,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{Better, Cause, Document, MetricId, Params, Record, State, Unit};
+use crate::{Better, Cause, Document, MetricId, Params, Record, State, Summary, Unit};
 
 /// A run with the headlines of its records in the place of the records.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +44,9 @@ impl From<&Document> for Outline {
         let headlines = document.records.iter().map(Headline::from).collect();
         let (tool, run, host) =
             (document.tool.clone(), document.run.clone(), document.host.clone());
-        let document = Document { schema: document.schema, tool, run, host, records: Vec::new() };
+        let far = document.far.clone();
+        let schema = document.schema;
+        let document = Document { schema, tool, run, host, far, records: Vec::new() };
         Self { document, headlines }
     }
 }
@@ -54,15 +56,15 @@ impl From<&Record> for Headline {
         let (unit, verdict) = (record.unit, &record.verdict);
         let summary = record.summary.as_ref().filter(|_| verdict.shows_number());
         let bound = summary.and_then(|summary| summary.bound);
-        let number = summary.filter(|it| bound.is_none() && unit.takes(it.median));
+        let value = record.number();
         Self {
             metric: record.metric.clone(),
             params: Arc::new(record.params.clone()),
             unit,
             better: record.better,
             state: verdict.state,
-            value: number.map(|number| number.median),
-            interval: number.and_then(|number| number.ci95),
+            value,
+            interval: value.and(summary).and_then(Summary::limits),
             bound,
             cut_short: verdict.reasons.iter().any(|one| one.cause == Cause::Interrupted),
         }
@@ -72,7 +74,8 @@ impl From<&Record> for Headline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Summary, Verdict};
+    use crate::Verdict;
+    use crate::summary::{Basis, Interval};
 
     #[test]
     fn headline_has_no_number_where_none_is_shown() {
@@ -80,7 +83,8 @@ mod tests {
         let mut record = Record::new(id, params, "call", Unit::Nanoseconds, Better::Lower);
         assert_eq!(Headline::from(&record).value, None, "without a summary");
         let summary = |median, bound| {
-            Some(Summary { median, bound, ci95: Some([1.0, 2.0]), ..Summary::default() })
+            let interval = Interval { low: 1.0, high: 2.0, level: 0.95, basis: Basis::Processes };
+            Some(Summary { median, bound, interval: Some(interval), ..Summary::default() })
         };
         let numbers = |record: &Record| {
             let Headline { value, interval, bound, .. } = Headline::from(record);

@@ -149,12 +149,11 @@ impl Prediction {
         self.value.is_none()
     }
 
-    /// Holds an interval of measured values against the limits: wholly inside, wholly outside, or
-    /// neither. Without an interval the two ends are the value itself and the answer is
-    /// `Undecided`, because one number cannot show how far it might have been elsewhere.
+    /// Compares an interval of measured values with the limits. Without an interval the answer is
+    /// `Inconclusive`: one number cannot show how far it might have been elsewhere.
     pub fn agreement(&self, interval: Option<[f64; 2]>) -> Agreement {
         let Some([from, to]) = interval else {
-            return Agreement::Undecided;
+            return Agreement::Inconclusive;
         };
         // A limit that was measured is no sharper than its own interval: what agrees lies beyond
         // all of it, what differs short of all of it.
@@ -165,11 +164,11 @@ impl Prediction {
         let (low, low_safe) = limits(self.low, f64::NEG_INFINITY);
         let (high_safe, high) = limits(self.high, f64::INFINITY);
         if from >= low_safe && to <= high_safe {
-            Agreement::Agrees
+            if self.is_ordinal() { Agreement::Met } else { Agreement::Within }
         } else if to < low || from > high {
-            Agreement::Differs
+            if self.is_ordinal() { Agreement::Violated } else { Agreement::Outside }
         } else {
-            Agreement::Undecided
+            Agreement::Inconclusive
         }
     }
 }
@@ -363,16 +362,48 @@ impl NoModel {
     }
 }
 
-/// How the measured interval stands to the predicted one.
+/// How the measured interval compares with the prediction: a value is within or outside, a bound is
+/// met or violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
-    /// The measured interval lies wholly inside.
-    Agrees,
-    /// It lies wholly outside.
-    Differs,
-    /// It lies across a limit, or there is none.
-    Undecided,
+    /// The measured interval is wholly inside the predicted range.
+    Within,
+    /// It is wholly outside.
+    Outside,
+    /// The measured interval is wholly on the predicted side of a bound.
+    Met,
+    /// It is wholly on the other side.
+    Violated,
+    /// It crosses a limit, there is none, or a disturbance may explain the gap.
+    Inconclusive,
+}
+
+impl Agreement {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Within, Self::Outside, Self::Met, Self::Violated, Self::Inconclusive];
+
+    /// Whether the prediction was right.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Within | Self::Met)
+    }
+
+    /// Whether the prediction was wrong.
+    pub fn fails(self) -> bool {
+        matches!(self, Self::Outside | Self::Violated)
+    }
+
+    /// The agreement as one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Within => "within",
+            Self::Outside => "outside",
+            Self::Met => "met",
+            Self::Violated => "violated",
+            Self::Inconclusive => "inconclusive",
+        }
+    }
 }
 
 #[cfg(test)]
@@ -383,10 +414,10 @@ mod tests {
     fn a_value_agrees_wholly_inside_and_differs_wholly_outside() {
         let prediction = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
         let agreement = |low, high| prediction.agreement(Some([low, high]));
-        assert_eq!(agreement(91.0, 109.0), Agreement::Agrees);
-        assert_eq!(agreement(111.0, 120.0), Agreement::Differs);
-        assert_eq!(agreement(105.0, 115.0), Agreement::Undecided);
-        assert_eq!(prediction.agreement(None), Agreement::Undecided);
+        assert_eq!(agreement(91.0, 109.0), Agreement::Within);
+        assert_eq!(agreement(111.0, 120.0), Agreement::Outside);
+        assert_eq!(agreement(105.0, 115.0), Agreement::Inconclusive);
+        assert_eq!(prediction.agreement(None), Agreement::Inconclusive);
     }
 
     #[test]
@@ -400,9 +431,9 @@ mod tests {
     #[test]
     fn an_order_is_no_sharper_than_the_value_it_is_held_against() {
         let claim = Prediction::at_least(100.0, "≥ a", "source").within(90.0, 120.0);
-        assert_eq!(claim.agreement(Some([125.0, 130.0])), Agreement::Agrees);
-        assert_eq!(claim.agreement(Some([95.0, 99.0])), Agreement::Undecided);
-        assert_eq!(claim.agreement(Some([101.0, 110.0])), Agreement::Undecided);
-        assert_eq!(claim.agreement(Some([80.0, 89.0])), Agreement::Differs);
+        assert_eq!(claim.agreement(Some([125.0, 130.0])), Agreement::Met);
+        assert_eq!(claim.agreement(Some([95.0, 99.0])), Agreement::Inconclusive);
+        assert_eq!(claim.agreement(Some([101.0, 110.0])), Agreement::Inconclusive);
+        assert_eq!(claim.agreement(Some([80.0, 89.0])), Agreement::Violated);
     }
 }

@@ -6,9 +6,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Disturbance, Fact, MetricId, NoModel, Params, Prediction, Sample, Summary,
-    Unit, Verdict,
+    Agreement, Better, Disturbance, Fact, MetricId, NoModel, Params, Prediction, Sample, Series,
+    Summary, Unit, Verdict,
 };
+
+/// A headline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Value {
+    /// A quantity in the record's unit.
+    Number(f64),
+    /// A result that is no quantity, such as a checksum in hexadecimal or a bottleneck's name.
+    Text(String),
+}
 
 /// The result of one case of one metric in one run: the only result shape there is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,8 +33,9 @@ pub struct Record {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
-    /// A result that is no quantity, such as a checksum in hexadecimal.
-    pub value: Option<String>,
+    /// The headline: a number in the record's unit, or text where the result is no quantity.
+    /// Absent where no number may be shown, or only a bound is known.
+    pub value: Option<Value>,
     /// Name of the visits the samples came from: records of one visit name were taken together.
     pub visit: String,
     /// The metrics this one was computed from; empty for a measured one.
@@ -49,6 +60,9 @@ pub struct Record {
     /// Facts beside a number taken by hand, in the order in which they are read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
+    /// What counters showed over the run's time, for measurements that last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Series>,
     /// Notes a reader needs beside the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -78,6 +92,7 @@ impl Record {
             checks: BTreeMap::new(),
             disturbance: Disturbance::default(),
             facts: Vec::new(),
+            series: Vec::new(),
             notes: Vec::new(),
             checksum: String::new(),
         }
@@ -98,9 +113,18 @@ impl Record {
         format!("{:08x}", crc32fast::hash(&text))
     }
 
-    /// The same record with its checksum set.
+    /// The number that may be shown of it.
+    pub fn number(&self) -> Option<f64> {
+        let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
+        (summary.bound.is_none() && self.unit.takes(summary.median)).then_some(summary.median)
+    }
+
+    /// The same record with its headline and its checksum set.
     #[must_use]
     pub fn sealed(mut self) -> Self {
+        if !matches!(self.value, Some(Value::Text(_))) {
+            self.value = self.number().map(Value::Number);
+        }
         self.checksum = self.expected_checksum();
         self
     }

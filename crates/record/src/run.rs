@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Host, Record, Verdict};
+use crate::{Host, Params, Record, Verdict};
 
 /// One JSON document: a run, the machine it ran on, and its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -16,10 +16,45 @@ pub struct Document {
     pub tool: Tool,
     /// The run.
     pub run: Run,
-    /// The machine.
+    /// The machine; the near one, where a run has two ends.
     pub host: Host,
+    /// The hosts at the far ends of its measurements.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub far: Vec<FarHost>,
     /// The results, in the order they were done.
     pub records: Vec<Record>,
+}
+
+impl Document {
+    /// The far host that a record's parameter `to` names; none where both ends are on this host.
+    pub fn far_host_of(&self, params: &Params) -> Option<&FarHost> {
+        let to = params.text("to")?;
+        self.far.iter().find(|far| far.name == to)
+    }
+}
+
+/// A host at the far end of a run's measurements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FarHost {
+    /// The name by which records refer to it, in their parameter `to`.
+    pub name: String,
+    /// Its facts.
+    pub host: Host,
+    /// How its clock relates to the near host's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockOffset>,
+}
+
+/// How the clock of a far host relates to the near one, by exchanges of time stamps. It places
+/// series of two hosts on one axis; no duration is computed from two clocks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClockOffset {
+    /// Far clock minus near clock when the run began, in nanoseconds.
+    pub offset_ns: f64,
+    /// How much faster the far clock goes, in parts per million.
+    pub drift_ppm: f64,
+    /// Half the smallest round trip: the error of the offset, in nanoseconds.
+    pub error_ns: f64,
 }
 
 /// The program that made a document.

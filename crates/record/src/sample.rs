@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Histogram;
+
 /// The values of one case taken by one worker process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
@@ -28,13 +30,34 @@ pub struct Sample {
     /// value, in nanoseconds an operation; absent where there was no such loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin_ns: Option<f64>,
-    /// Median time of a reference spin of fixed work, taken between the rounds, in nanoseconds: how
-    /// fast the core itself was meanwhile.
+    /// Single timed operations, in nanoseconds, where there are too many to keep each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spin_ns: Option<f64>,
+    pub histogram: Option<Histogram>,
+    /// Each time of the reference loop, fixed work that runs before, between and after the rounds,
+    /// in whole nanoseconds: how fast the core itself was meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_ns: Vec<f64>,
+    /// What the far end says of itself, where the work has two ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub far: Option<FarEnd>,
     /// Counters over the whole visit.
     pub disturbance: Disturbance,
     /// What the probe verified of its own work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Check>,
+}
+
+/// What the far end of a visit says of itself: a process of its own on this host or another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FarEnd {
+    /// The CPU it was pinned to.
+    pub cpu: u32,
+    /// Counters over the whole visit.
+    pub disturbance: Disturbance,
+    /// Each time of its reference loop, in whole nanoseconds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reference_ns: Vec<f64>,
+    /// What it verified of its own work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
 }

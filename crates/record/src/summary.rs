@@ -13,12 +13,21 @@ pub struct Summary {
     pub processes: u32,
     /// Headline: the median over processes of their medians.
     pub median: f64,
-    /// Interval of the headline; absent where there are too few processes or blocks for one.
-    pub ci95: Option<[f64; 2]>,
-    /// The level the interval really has, such as 0.979 for 10 processes.
-    pub ci_level: Option<f64>,
-    /// Where the interval comes from.
-    pub interval: IntervalKind,
+    /// Confidence interval of the headline; absent where there are too few processes or blocks.
+    pub interval: Option<Interval>,
+    /// Which visits the headline and its interval rest on.
+    #[serde(default)]
+    pub stratum: Stratum,
+    /// The estimate over clean visits alone, where there are enough of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub full_speed: Option<Estimate>,
+    /// The estimate over the first visits whatever they were, where it stands beside the headline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_found: Option<Estimate>,
+    /// Quantiles of single timed operations, in ascending order; none of batches, and none with
+    /// fewer than 10 operations beyond it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quantiles: Vec<Quantile>,
     /// Set when the value is a difference whose interval is too wide to print it as a number: the
     /// upper limit to print as "≤ bound".
     pub bound: Option<f64>,
@@ -66,24 +75,84 @@ pub struct Summary {
 impl Summary {
     /// Half the width of the interval ÷ the headline, where there is an interval.
     pub fn relative_half_width(&self) -> Option<f64> {
-        let [low, high] = self.ci95?;
+        let [low, high] = self.limits()?;
         (self.median != 0.0).then(|| (high - low) / 2.0 / self.median.abs())
+    }
+
+    /// The two ends of the interval.
+    pub fn limits(&self) -> Option<[f64; 2]> {
+        self.interval.map(Interval::limits)
     }
 }
 
-/// Where an interval comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// The level that it really has, such as 0.979 for 10 processes.
+    pub level: f64,
+    /// What it was computed over.
+    pub basis: Basis,
+}
+
+impl Interval {
+    /// An interval with these ends.
+    pub fn new([low, high]: [f64; 2], level: f64, basis: Basis) -> Self {
+        Self { low, high, level, basis }
+    }
+
+    /// Its two ends.
+    pub fn limits(self) -> [f64; 2] {
+        [self.low, self.high]
+    }
+}
+
+/// What an interval was computed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum IntervalKind {
-    /// There is none: too few processes or blocks.
-    #[default]
-    None,
+pub enum Basis {
     /// Order statistics over the medians of independent processes.
     Processes,
     /// Order statistics over independent blocks of one process: within one run.
     WithinRun,
     /// Derived: the interval of the inputs carried through, per process first.
     Derived,
+}
+
+/// Which visits an estimate rests on. Strata are never mixed in a ratio or a history.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Stratum {
+    /// Clean visits alone, chosen by counters and never by values.
+    FullSpeed,
+    /// The first visits, whatever they were.
+    #[default]
+    AsFound,
+}
+
+/// An estimate over some of the visits.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// The median over their processes.
+    pub median: f64,
+    /// Its interval.
+    pub interval: Option<Interval>,
+    /// Visits it rests on.
+    pub visits: u32,
+    /// Visits it was chosen from.
+    pub of: u32,
+}
+
+/// A quantile of single timed operations.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Quantile {
+    /// The share of operations at or below it, such as 0.99.
+    pub q: f64,
+    /// In the metric's unit.
+    pub value: f64,
 }
 
 /// Mean and deviation by the classic trimmed protocol.

@@ -1,7 +1,9 @@
 //! The account of one record: how its number came about, and how its prediction did.
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
-use fathom_record::{Agreement, Cause, Host, Input, NoModel, Params, Prediction, Record, Summary};
+use fathom_record::{
+    Agreement, Cause, Host, Input, Interval, NoModel, Params, Prediction, Record, Summary,
+};
 
 use crate::case::case;
 use crate::counters::counters;
@@ -47,7 +49,7 @@ type Kind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<
 fn kind(record: &Record) -> Kind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
-    let differs = record.agreement == Some(Agreement::Differs);
+    let differs = record.agreement.is_some_and(Agreement::fails);
     // Why there is no number is told each time that it differs; a cause of noise by its kind.
     let words = |text| Some(text).filter(|_| !record.verdict.shows_number());
     let reasons = record.verdict.reasons.iter();
@@ -102,11 +104,9 @@ fn measured(record: &Record, summary: &Summary) -> String {
         return at_most(bound, record.unit);
     }
     let mut text = quantity(summary.median, record.unit);
-    if let Some([low, high]) = summary.ci95 {
-        let level =
-            summary.ci_level.map_or_else(String::new, |level| format!(" {}", percent(level)));
+    if let Some(Interval { low, high, level, .. }) = summary.interval {
         let [low, high] = [low, high].map(|end| quantity(end, record.unit));
-        text += &format!(", interval {low} to {high} ({})", level.trim());
+        text += &format!(", interval {low} to {high} ({})", percent(level));
     }
     text += &format!("; {} values of {} processes", summary.n, summary.processes);
     text += &format!(
@@ -127,9 +127,8 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
         _ => String::new(),
     };
     let word = match record.agreement {
-        Some(Agreement::Agrees) => ": the measured interval lies wholly inside".to_owned(),
-        Some(Agreement::Differs) => ": the measured interval lies wholly outside".to_owned(),
-        Some(Agreement::Undecided) => undecided(record, prediction),
+        Some(Agreement::Inconclusive) => inconclusive(record, prediction),
+        Some(agreement) => format!(": {}", agreement.word()),
         None => String::new(),
     };
     let limit = prediction.limit_interval.map_or_else(String::new, |[low, high]| {
@@ -139,15 +138,17 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
     format!("{limits}{limit}{terms}{word}")
 }
 
-/// Why nobody can tell whether a number agrees.
-fn undecided(record: &Record, prediction: &Prediction) -> String {
+/// Why a comparison with the prediction is inconclusive.
+fn inconclusive(record: &Record, prediction: &Prediction) -> String {
     let Some(summary) = &record.summary else { return String::new() };
-    match (summary.ci95, summary.bound) {
-        (None, None) => format!(": no interval: {} values", summary.process_medians.len()),
-        (Some(interval), None) if prediction.agreement(Some(interval)) == Agreement::Differs => {
-            ": the measured interval lies outside, where a disturbance may have moved it".to_owned()
+    match (summary.limits(), summary.bound) {
+        (None, None) => {
+            format!(": inconclusive, {} values have no interval", summary.process_medians.len())
         }
-        _ => ": the measured interval lies across a limit".to_owned(),
+        (Some(interval), None) if prediction.agreement(Some(interval)).fails() => {
+            ": inconclusive, a disturbance may have moved the interval outside".to_owned()
+        }
+        _ => ": inconclusive, the measured interval crosses a limit".to_owned(),
     }
 }
 
@@ -191,6 +192,8 @@ fn plain(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::Basis;
+
     use super::*;
 
     #[test]
@@ -211,15 +214,16 @@ mod tests {
         let metric = fathom_record::MetricId::new("cpu.add");
         let mut record = Record::new(metric, fathom_record::Params::none(), "", unit, better);
         let prediction = Prediction::sum(10.0, 0.0, 0.1, "", "");
-        let mut said = |ci95| {
+        let mut said = |limits: Option<[f64; 2]>| {
             let process_medians = vec![14.0; 4];
-            record.summary = Some(Summary { ci95, process_medians, ..Summary::default() });
-            record.agreement = Some(Agreement::Undecided);
+            let interval = limits.map(|ends| Interval::new(ends, 0.95, Basis::Processes));
+            record.summary = Some(Summary { interval, process_medians, ..Summary::default() });
+            record.agreement = Some(Agreement::Inconclusive);
             predicted(&record, &prediction)
         };
-        assert!(said(None).ends_with(": no interval: 4 values"));
-        assert!(said(Some([10.0, 14.0])).ends_with("lies across a limit"));
-        assert!(said(Some([13.0, 14.0])).contains("a disturbance may have moved it"));
+        assert!(said(None).ends_with("4 values have no interval"));
+        assert!(said(Some([10.0, 14.0])).ends_with("crosses a limit"));
+        assert!(said(Some([13.0, 14.0])).contains("a disturbance may have moved"));
     }
 
     #[test]

@@ -3,8 +3,7 @@
 use anstyle::Style;
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
-use fathom_record::summary::IntervalKind;
-use fathom_record::{Agreement, Protocol, Record, State, Summary, Unit};
+use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
 
 use crate::layout::{Columns, Wide};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
@@ -192,7 +191,9 @@ fn uncertainty(record: &Record, protocol: Protocol) -> String {
         return lopsided;
     }
     match summary.relative_half_width() {
-        Some(half) if summary.interval == IntervalKind::WithinRun => percent(half) + "*",
+        Some(half) if summary.interval.is_some_and(|it| it.basis == Basis::WithinRun) => {
+            percent(half) + "*"
+        }
         Some(half) => percent(half),
         None if summary.n == 1 => "n=1".to_owned(),
         None => NOTHING.to_owned(),
@@ -202,7 +203,7 @@ fn uncertainty(record: &Record, protocol: Protocol) -> String {
 /// `+54 −1 %` without its blank, where one arm of a wide interval is three times the other or more:
 /// half its width would claim too much on one side and too little on the other.
 fn lopsided(summary: &Summary) -> Option<String> {
-    let [low, high] = summary.ci95?;
+    let [low, high] = summary.limits()?;
     let whole = summary.median.abs();
     let (up, down) = ((high - summary.median) / whole, (summary.median - low) / whole);
     let uneven = up.max(down) > 3.0 * up.min(down) && up.max(down) > LOPSIDED_MIN;
@@ -232,12 +233,10 @@ fn predicted(record: &Record, width: usize) -> Cell {
 /// its mark and the line beneath; the word is `noisy` only where there is no other.
 fn verdict_word(record: &Record) -> (&'static str, Style) {
     let noisy = record.verdict.state == State::Noisy;
-    let ordinal = record.prediction.as_ref().is_some_and(|p| p.is_ordinal());
     let (word, style) = match record.agreement {
-        Some(Agreement::Agrees) if ordinal => ("in order", GOOD),
-        Some(Agreement::Agrees) => ("agrees", GOOD),
-        Some(Agreement::Differs) => ("differs", BAD),
-        Some(Agreement::Undecided) => ("undecided", PLAIN),
+        Some(agreement) if agreement.holds() => (agreement.word(), GOOD),
+        Some(agreement) if agreement.fails() => (agreement.word(), BAD),
+        Some(agreement) => (agreement.word(), PLAIN),
         None if noisy => ("noisy", CARE),
         None => (NOTHING, FAINT),
     };

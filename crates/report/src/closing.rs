@@ -1,6 +1,6 @@
 //! What a run says after its last number: the paragraph a person can use.
 
-use fathom_record::{Document, Record, RunState, State};
+use fathom_record::{Agreement, Document, Record, RunState, State};
 use serde::Serialize;
 
 use crate::case::cases;
@@ -121,26 +121,27 @@ fn mostly(records: &[Record], state: State) -> String {
     }
 }
 
-/// How the numbers stand to their predictions, in a sentence: values and mere orders apart.
+/// How the numbers stand to their predictions, in a sentence: values and bounds apart.
 fn agreement(records: &[Record]) -> String {
     let clause = |ordinal: bool, kind: &str| {
-        let words = if ordinal { ["holds", "hold"] } else { ["agrees", "agree"] };
-        let [agree, differ, undecided] = agreements(records, ordinal);
-        let all = agree + differ + undecided;
-        let word = words[usize::from(agree != 1)];
+        let counts = agreements(records, ordinal);
+        let all: usize = counts.iter().sum();
         let plural = if all == 1 { "" } else { "s" };
-        let mut text = format!("of {all} predicted {kind}{plural} {agree} {word}");
-        if differ > 0 {
-            text += &format!(", {differ} {}", if differ == 1 { "differs" } else { "differ" });
-        }
-        if undecided > 0 {
-            text += &format!(", {undecided} cannot be decided");
+        let [holds, fails] = match ordinal {
+            true => [Agreement::Met, Agreement::Violated],
+            false => [Agreement::Within, Agreement::Outside],
+        };
+        let mut text = format!("of {all} {kind}{plural} {} {}", counts[0], holds.word());
+        for (count, agreement) in counts[1..].iter().zip([fails, Agreement::Inconclusive]) {
+            if *count > 0 {
+                text += &format!(", {count} {}", agreement.word());
+            }
         }
         (all > 0).then_some(text)
     };
     let without = without_model(records);
     let without = (without > 0).then(|| format!("{without} have no model"));
-    let clauses: Vec<String> = [clause(false, "value"), clause(true, "mere order"), without]
+    let clauses: Vec<String> = [clause(false, "predicted value"), clause(true, "bound"), without]
         .into_iter()
         .flatten()
         .collect();

@@ -21,21 +21,21 @@ pub(crate) fn states(counts: &Counts) -> impl Iterator<Item = (u32, State)> {
     all.into_iter().filter(|(count, _)| *count > 0)
 }
 
-/// Agreements among records whose number stands and whose prediction is a value, or an order: how
-/// many agree, differ, are undecided.
+/// Agreements among records whose number stands and whose prediction is a value, or a bound: how
+/// many hold, fail, are inconclusive.
 pub(crate) fn agreements<'a>(
     records: impl IntoIterator<Item = &'a Record> + Clone,
     ordinal: bool,
 ) -> [usize; 3] {
-    let count = |wanted| {
+    let count = |wanted: fn(Agreement) -> bool| {
         let of_kind = |record: &&Record| {
             record.verdict.shows_number()
-                && record.agreement == Some(wanted)
+                && record.agreement.is_some_and(wanted)
                 && record.prediction.as_ref().is_some_and(|it| it.is_ordinal() == ordinal)
         };
         records.clone().into_iter().filter(of_kind).count()
     };
-    [Agreement::Agrees, Agreement::Differs, Agreement::Undecided].map(count)
+    [Agreement::holds, Agreement::fails, |it| it == Agreement::Inconclusive].map(count)
 }
 
 /// Records whose number stands and has no prediction.

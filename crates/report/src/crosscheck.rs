@@ -99,7 +99,7 @@ pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
 
 /// Why the row is to be taken with care; nothing of one that is fine.
 fn cautions(row: &CrossRow) -> Vec<String> {
-    let mut said: Vec<String> = row.cannot_tell.iter().cloned().collect();
+    let mut said: Vec<String> = row.inconclusive.iter().cloned().collect();
     if let Some(first) = row.noisy().next() {
         let cause = first.our_reason.as_ref().map(|reason| format!(": {}", reason.text));
         let (noisy, all) = (row.noisy().count(), row.turns.len());
@@ -191,9 +191,9 @@ pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
         1 => "1 row compared".to_owned(),
         count => format!("{count} rows compared"),
     }];
-    let untold = crosscheck.rows.iter().filter(|row| row.cannot_tell.is_some()).count();
+    let untold = crosscheck.rows.iter().filter(|row| row.inconclusive.is_some()).count();
     if untold > 0 {
-        counts.push(format!("{untold} cannot tell"));
+        counts.push(format!("{untold} inconclusive"));
     }
     let others = [
         (CrossOutcome::Failed, "failed"),
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn what_cannot_be_believed_is_said_and_what_can_says_nothing() {
         let fine = plain(&row(&compared(5), 80, true));
-        assert!(!fine.contains('~') && !fine.contains("cannot tell"), "{fine}");
+        assert!(!fine.contains('~') && !fine.contains("inconclusive"), "{fine}");
         let mut noisy = compared(5);
         let cause = "another process ran 30 % of the time";
         let verdict = Verdict::because(State::Noisy, Cause::Contention, cause);
@@ -334,7 +334,7 @@ mod tests {
         let mut apart = compared(3);
         fathom_analysis::crosscheck::add(&mut apart, Turn::new(4e10, 1e10, String::new()));
         let text = plain(&row(&apart, 80, false));
-        assert!(text.contains("cannot tell: pairs disagree by 3.73 ×"), "{text}");
+        assert!(text.contains("inconclusive: pairs disagree by 3.73 ×"), "{text}");
         let ratio = short(pair_ratio(&apart.turns).expect("pairs").median);
         assert!(!text.contains(&ratio) && text.contains("1.071–4.000"), "{text}");
     }
@@ -348,7 +348,7 @@ mod tests {
         let mut apart = compared(1);
         fathom_analysis::crosscheck::add(&mut apart, Turn::new(4e10, 1e10, String::new()));
         let text = plain(&foot(&crosscheck_of(vec![apart, compared(5)]), 80));
-        assert!(text.ends_with("2 rows compared, 1 cannot tell.\n"), "{text}");
+        assert!(text.ends_with("2 rows compared, 1 inconclusive.\n"), "{text}");
     }
 
     #[test]

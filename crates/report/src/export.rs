@@ -100,7 +100,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         of(|summary| summary.median),
         number(headline.interval.map(|[low, _]| low)),
         number(headline.interval.map(|[_, high]| high)),
-        number(stands.and_then(|summary| summary.ci_level)),
+        number(stands.and_then(|summary| summary.interval).map(|interval| interval.level)),
         number(headline.bound),
         of(|summary| summary.min),
         of(|summary| summary.max),

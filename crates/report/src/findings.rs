@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{percent, quantity, range};
-use fathom_record::{Prediction, Protocol, Record, State, Unit};
+use fathom_record::{Agreement, Prediction, Protocol, Record, State, Unit};
 
 use crate::counts::cause_words;
 use crate::remarks::next;
@@ -43,7 +43,7 @@ fn furthest(records: &[Record], count: usize) -> Vec<String> {
 /// |ln(measured ÷ predicted)| of a valid number with a narrow interval that differs from its
 /// prediction; for an order that does not hold, the distance from its limit.
 fn distance(record: &Record) -> Option<f64> {
-    let differs = record.agreement == Some(fathom_record::Agreement::Differs);
+    let differs = record.agreement.is_some_and(Agreement::fails);
     if record.verdict.state != State::Valid || !differs {
         return None;
     }

@@ -66,7 +66,7 @@ impl Columns {
             terms: if roomy { 17 } else { 14 },
             deviation: 7,
             spread: 6,
-            spark: if roomy { 12 } else { 9 },
+            spark: if roomy { 12 } else { 8 },
         });
         let mut columns = Self {
             line,
@@ -77,7 +77,7 @@ impl Columns {
             cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
             half_width: 8,
             predicted: if narrow { 13 } else { 15 },
-            verdict: if narrow { 9 } else { 11 },
+            verdict: 12,
             wide,
         };
         columns.name = line - columns.figures();

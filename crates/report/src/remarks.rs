@@ -79,7 +79,7 @@ fn repeats(above: &Verdict, below: &Verdict) -> bool {
 
 /// What a result outside its prediction says of the machine.
 pub(crate) fn meaning(record: &Record) -> Option<&str> {
-    let differs = record.agreement == Some(Agreement::Differs);
+    let differs = record.agreement.is_some_and(Agreement::fails);
     let prediction = record.prediction.as_ref().filter(|_| differs)?;
     let meaning = prediction.meaning_of(record.summary.as_ref()?.median);
     (!meaning.is_empty()).then_some(meaning)

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::quantity;
-use fathom_record::summary::IntervalKind;
-use fathom_record::{Host, MetricId, Params, Protocol, Record, State, Unit};
+use fathom_record::{
+    Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Unit, Value,
+};
 
 use crate::case::case;
 use crate::cells::{self, Setting, cycle_count};
@@ -131,7 +132,7 @@ impl Table {
         let held = std::mem::take(&mut self.held);
         let cases: Vec<&Params> = held.iter().map(|record| &record.params).collect();
         // What is no quantity has no place on a curve.
-        let parts = match held.iter().any(|record| record.value.is_some()) {
+        let parts = match held.iter().any(|record| matches!(record.value, Some(Value::Text(_)))) {
             true => (0..held.len()).map(Part::Row).collect(),
             false if family::is_matrix(&cases) => return self.matrix(&held),
             false => family::parts(&cases),
@@ -249,17 +250,17 @@ impl Table {
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
             return;
         };
-        seen.single |= summary.ci95.is_none() && summary.n == 1;
-        if let Some(level) = summary.ci_level.filter(|_| summary.ci95.is_some()) {
-            match summary.interval {
-                IntervalKind::Processes => {
+        seen.single |= summary.interval.is_none() && summary.n == 1;
+        if let Some(Interval { level, basis, .. }) = summary.interval {
+            match basis {
+                Basis::Processes => {
                     seen.levels.insert(summary.processes, level);
                 }
-                IntervalKind::WithinRun => {
+                Basis::WithinRun => {
                     let least = seen.within_run.map_or(level, |known| known.min(level));
                     seen.within_run = Some(least);
                 }
-                IntervalKind::None | IntervalKind::Derived => {}
+                Basis::Derived => {}
             }
         }
     }

@@ -56,7 +56,7 @@ impl Figure {
 
 /// Whether a summary's interval holds a value.
 pub(crate) fn holds(summary: &Summary, truth: f64) -> bool {
-    summary.ci95.is_some_and(|[low, high]| low <= truth && truth <= high)
+    summary.limits().is_some_and(|[low, high]| low <= truth && truth <= high)
 }
 
 /// The level that the interval over so many processes states.

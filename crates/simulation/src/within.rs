@@ -61,7 +61,7 @@ impl Figure {
             let Some(summary) = summarise(&[Sample { values, ..Sample::default() }]) else {
                 continue;
             };
-            let (none, kept) = (summary.ci95.is_none(), holds(&summary, TRUTH));
+            let (none, kept) = (summary.interval.is_none(), holds(&summary, TRUTH));
             figure.none.note(none);
             figure.kept_or_none.note(none || kept);
             if !none {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
-use crate::{StoreError, headline, place, schema};
+use crate::{StoreError, place, schema};
 
 /// How long a lock is waited for: longer than any transaction here lasts on a slow disk.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, Sto
     }
     // Before there is a log, so that the id of a store is always in the file itself, where
     // `check_identity` and programs such as file(1) look for it.
-    schema::migrate(&mut connection, path)?;
+    schema::create(&mut connection, path)?;
     choose_journal(&connection, "wal").map_err(failed)?;
     // Some file systems refuse the log's index only when it is used.
     if schema::version(&connection).is_err_and(|error| lacks_index(&error)) {
@@ -54,24 +54,16 @@ pub(crate) fn writer(path: &Path, layer: Option<&str>) -> Result<Connection, Sto
     Ok(connection)
 }
 
-/// Opens for reading a file that exists, and brings it up to date where it can be changed.
+/// Opens for reading a file that exists.
 pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let (mut connection, version) = look(path)?;
-    if version < schema::VERSION {
-        drop(connection);
-        let is_migrated = place::is_writable(path) && writer(path, None).is_ok();
-        (connection, _) = look(path)?;
-        if !is_migrated {
-            headline::create_empty(&connection).map_err(failed)?;
-        }
-    }
+    let connection = look(path)?;
     connection.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(connection)
 }
 
 /// Opens for reading a file that exists, and looks at the version of its tables. Changes nothing.
-pub(crate) fn look(path: &Path) -> Result<(Connection, u32), StoreError> {
+pub(crate) fn look(path: &Path) -> Result<Connection, StoreError> {
     check_identity(path)?;
     // A reader that may write puts a killed writer's log in order, and leaves nothing beside it.
     let flags = if place::is_writable(path) {
@@ -86,9 +78,9 @@ pub(crate) fn look(path: &Path) -> Result<(Connection, u32), StoreError> {
         look = schema::look(&connection);
     }
     let look = look.map_err(|error| StoreError::from_sqlite("open", path, error))?;
-    match look.version(path, schema::VERSION)? {
-        0 => Err(StoreError::Missing { path: path.to_owned() }),
-        version => Ok((connection, version)),
+    match look.is_store(path)? {
+        true => Ok(connection),
+        false => Err(StoreError::Missing { path: path.to_owned() }),
     }
 }
 

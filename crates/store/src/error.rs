@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
-use crate::place;
+use crate::{VERSION, place};
 
 /// How often something is tried that fails by the device.
 const TRIES: u32 = 3;
@@ -92,15 +92,16 @@ pub enum StoreError {
         /// The application id it carries; 0 where it carries none.
         application_id: i32,
     },
-    /// The store was made by a newer version.
-    #[error("open {}: its version is {found}, and this one knows up to {known}", .path.display())]
-    Newer {
+    /// The store was made by another version.
+    #[error(
+        "open {}: a store of version {found}, and this one reads {VERSION}, left untouched",
+        .path.display()
+    )]
+    OtherVersion {
         /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// Ours.
-        known: u32,
     },
     /// A writer was killed in the middle of a change, and it cannot be undone where the store lies.
     #[error(

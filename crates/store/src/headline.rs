@@ -2,7 +2,7 @@
 //! of records is read.
 //!
 //! A headline is written with its record, and its own checksum covers it and the case and run it
-//! belongs to. A record that an older Fathom wrote may have none: then its JSON is read.
+//! belongs to.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -13,51 +13,12 @@ use rusqlite::{Connection, Row, params};
 
 use crate::StoreError;
 use crate::column::{bytes, parse_word, word};
-use crate::raw_record::{self, NAMING, NO_SAMPLES};
-
-const TABLE: &str = "TABLE headline (
-        record INTEGER PRIMARY KEY REFERENCES record (number) ON DELETE CASCADE,
-        unit TEXT NOT NULL,
-        better TEXT NOT NULL,
-        state TEXT NOT NULL,
-        value REAL,
-        low REAL,
-        high REAL,
-        bound REAL,
-        cut_short INTEGER NOT NULL,
-        crc INTEGER NOT NULL
-    ) STRICT";
+use crate::raw_record;
 
 /// The columns of a headline, after those that name its record, and where they are.
 pub(crate) const COLUMNS: &str =
     "unit, better, headline.state, value, low, high, bound, cut_short, headline.crc";
-pub(crate) const JOINED: &str = "LEFT JOIN headline ON headline.record = record.number";
-
-/// Makes the table, and fills it from the JSON of all records that are intact.
-pub(crate) fn create(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!("CREATE {TABLE}"))?;
-    let mut statement = connection.prepare(&from_json(""))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        if let (Ok(record), Ok(run_id)) = (raw_record::read(row), row.get::<_, String>(1)) {
-            insert(connection, row.get(2)?, &run_id, &Headline::from(&record))?;
-        }
-    }
-    Ok(())
-}
-
-/// The query of records whose headlines are made from their JSON.
-fn from_json(condition: &str) -> String {
-    format!(
-        "SELECT {NAMING}, {NO_SAMPLES}
-         FROM record JOIN run ON run.number = record.run {condition}"
-    )
-}
-
-/// Makes an empty table in memory, for an older store that cannot be changed.
-pub(crate) fn create_empty(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(&format!("CREATE TEMP {TABLE}"))
-}
+pub(crate) const JOINED: &str = "JOIN headline ON headline.record = record.number";
 
 /// Stores the headline of the record in row `number` of a run.
 pub(crate) fn insert(
@@ -99,25 +60,14 @@ fn crc(run_id: &str, headline: &Headline) -> u32 {
 pub(crate) type Cases = HashMap<Vec<u8>, Arc<Params>>;
 
 /// The headline in a row of [`NAMING`] and [`COLUMNS`], or what is wrong with it.
-pub(crate) fn read(
-    connection: &Connection,
-    row: &Row<'_>,
-    cases: &mut Cases,
-) -> rusqlite::Result<Result<Headline, StoreError>> {
-    let Some(expected) = row.get::<_, Option<i64>>(13)? else {
-        return connection
-            .prepare_cached(&from_json("WHERE record.number = ?1"))?
-            .query_row([row.get::<_, i64>(2)?], |row| {
-                Ok(raw_record::read(row).map(|record| Headline::from(&record)))
-            });
-    };
-    Ok(match decoded(row, cases) {
-        Ok((headline, crc)) if i64::from(crc) == expected => Ok(headline),
+pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreError> {
+    match decoded(row, cases) {
+        Ok((headline, crc)) if row.get(13) == Ok(i64::from(crc)) => Ok(headline),
         _ => {
             let reason = "its headline does not fit its checksum".to_owned();
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
         }
-    })
+    }
 }
 
 /// A headline, and the checksum it should have.

@@ -55,7 +55,7 @@ impl Store {
     }
 
     /// Opens the store at `path` for writing and reading. Makes the folder (mode 0700), the file
-    /// (mode 0600) and the tables where they are missing, and brings an older store up to date.
+    /// (mode 0600) and the tables where they are missing.
     ///
     /// # Errors
     /// Where the place cannot be written, or holds anything but a store this version knows. What

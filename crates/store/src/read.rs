@@ -130,7 +130,7 @@ impl Store {
         arguments: &[&dyn ToSql],
     ) -> Result<Sound<Outline>, StoreError> {
         let mut cases = Cases::new();
-        let read = |view: &Connection, row: &Row<'_>| headline::read(view, row, &mut cases);
+        let read = |row: &Row<'_>| headline::read(row, &mut cases);
         let made = |document, headlines| Outline { document, headlines };
         let beside = [headline::COLUMNS, headline::JOINED];
         Ok(sound(self.runs_with(conditions, arguments, beside, read, made)?))
@@ -142,7 +142,7 @@ impl Store {
         arguments: &[&dyn ToSql],
         with_samples: bool,
     ) -> Result<Vec<Result<Document, StoreError>>, StoreError> {
-        let read = |_: &Connection, row: &Row<'_>| Ok(raw_record::read(row));
+        let read = |row: &Row<'_>| raw_record::read(row);
         let made = |document, records| Document { records, ..document };
         let beside = match with_samples {
             true => [WHOLE, "LEFT JOIN samples ON samples.record = record.number"],
@@ -159,7 +159,7 @@ impl Store {
         [of_runs, of_records]: [&str; 2],
         arguments: &[&dyn ToSql],
         [columns, joined]: [&str; 2],
-        mut read: impl FnMut(&Connection, &Row<'_>) -> rusqlite::Result<Result<T, StoreError>>,
+        mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
         made: impl Fn(Document, Vec<T>) -> R,
     ) -> Result<Vec<Result<R, StoreError>>, StoreError> {
         // CROSS, so that SQLite looks records up by run and metric and does not pass over all.
@@ -175,7 +175,7 @@ impl Store {
             let mut rows = statement.query(arguments)?;
             let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
             while let Some(row) = rows.next()? {
-                by_run.entry(row.get(0)?).or_default().insert(row.get(2)?, read(&view, row)?);
+                by_run.entry(row.get(0)?).or_default().insert(row.get(2)?, read(row));
             }
             let runs = heads.into_iter().map(|(number, document)| {
                 let records = by_run.remove(&number).unwrap_or_default().into_values();
@@ -206,7 +206,7 @@ fn heads(
     arguments: &[&dyn ToSql],
 ) -> rusqlite::Result<Vec<Head>> {
     let query = format!(
-        "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, crc
+        "SELECT number, id, pid, pid_start_ticks, boot_id, tool, body, host, far, crc
          FROM run WHERE {condition} ORDER BY id"
     );
     let mut statement = connection.prepare_cached(&query)?;
@@ -215,14 +215,15 @@ fn heads(
 
 fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
     let owner = Owner { pid: row.get(2)?, start_ticks: row.get(3)?, boot_id: row.get(4)? };
-    let [tool, body, host] = [bytes(row, 5), bytes(row, 6), bytes(row, 7)];
+    let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
     let decoded = || {
+        let [tool, body, host, far] = texts;
         let run: Run = parse(body)?;
         let run = Run { state: shown(run.state, &owner), ..run };
-        let (tool, host) = (parse(tool)?, parse(host)?);
-        Ok(Document { schema: SCHEMA_VERSION, tool, run, host, records: Vec::new() })
+        let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
+        Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
-    let document = match i64::from(run_crc([tool, body, host])) == row.get::<_, i64>(8)? {
+    let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
         true => decoded(),
         false => Err("it does not fit its checksum".to_owned()),
     };
@@ -232,7 +233,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
 }
 
 /// CRC-32 over the texts of a run's row, each ended by a zero byte, which JSON never holds.
-pub(crate) fn run_crc(texts: [&[u8]; 3]) -> u32 {
+pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for text in texts {
         hasher.update(text);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_record::{Document, Headline, Host, Record, Run, Tool};
+use fathom_record::{Document, Headline, Host, Record, Run};
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, ffi, params};
 use serde_json::Error as JsonError;
 
@@ -16,13 +16,13 @@ use crate::{Store, StoreError, headline};
 type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
 
 impl Store {
-    /// Stores a new run, its tool and its host. The run belongs to this process: when that is
+    /// Stores a new run, its tool and its hosts, without records. The run belongs to this process: when that is
     /// gone without [`Store::update_run`], the run counts as interrupted.
     ///
     /// # Errors
     /// [`StoreError::RunExists`] where the store has the id already; where writing fails.
-    pub fn begin(&mut self, tool: &Tool, run: &Run, host: &Host) -> Result<(), StoreError> {
-        let row = RunRow::of(tool, run, host)?;
+    pub fn begin(&mut self, document: &Document) -> Result<(), StoreError> {
+        let row = RunRow::of(document)?;
         self.write(|transaction, failed| row.insert(transaction, failed))
     }
 
@@ -33,7 +33,7 @@ impl Store {
     /// As [`Store::begin`] and [`Store::add`]; where writing fails.
     pub fn import(&mut self, document: &Document) -> Result<bool, StoreError> {
         let run = &document.run;
-        let row = RunRow::of(&document.tool, run, &document.host)?;
+        let row = RunRow::of(document)?;
         let texts: Result<Vec<RecordTexts>, StoreError> =
             document.records.iter().map(|record| RecordTexts::of(&run.id, record)).collect();
         let texts = texts?;
@@ -82,15 +82,15 @@ impl Store {
         let body = same_again(run, "the run", run)?;
         let found = self.write(|transaction, failed| {
             let kept = transaction
-                .query_row("SELECT tool, host FROM run WHERE id = ?1", [&run.id], |row| {
-                    Ok((row.get(0)?, row.get(1)?))
+                .query_row("SELECT tool, host, far FROM run WHERE id = ?1", [&run.id], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?))
                 })
                 .optional()
                 .map_err(failed)?;
-            let Some((tool, host)) = kept else {
+            let Some((tool, host, far)) = kept else {
                 return Ok(false);
             };
-            let texts = RunTexts { tool, body: body.clone(), host };
+            let texts = RunTexts { tool, body: body.clone(), host, far };
             transaction
                 .execute(
                     "UPDATE run SET started = ?2, ended = ?3, state = ?4, effort = ?5, body = ?6,
@@ -144,11 +144,13 @@ struct RunRow<'r> {
 }
 
 impl<'r> RunRow<'r> {
-    fn of(tool: &Tool, run: &'r Run, host: &'r Host) -> Result<Self, StoreError> {
+    fn of(document: &'r Document) -> Result<Self, StoreError> {
+        let Document { tool, run, host, far, .. } = document;
         let texts = RunTexts {
             tool: same_again(run, "the tool", tool)?,
             body: same_again(run, "the run", run)?,
             host: same_again(run, "the host", host)?,
+            far: same_again(run, "the far hosts", far)?,
         };
         Ok(Self { run, host, texts, owner: Owner::current(Path::new(PROC)) })
     }
@@ -157,8 +159,8 @@ impl<'r> RunRow<'r> {
         let Self { run, host, texts, owner } = self;
         let done = transaction.execute(
             "INSERT INTO run (id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, tool, body, host, crc)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+                pid, pid_start_ticks, boot_id, tool, body, host, far, crc)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
             params![
                 run.id,
                 run.started,
@@ -174,6 +176,7 @@ impl<'r> RunRow<'r> {
                 texts.tool,
                 texts.body,
                 texts.host,
+                texts.far,
                 texts.crc(),
             ],
         );
@@ -192,11 +195,12 @@ struct RunTexts {
     tool: String,
     body: String,
     host: String,
+    far: String,
 }
 
 impl RunTexts {
     fn crc(&self) -> u32 {
-        run_crc([self.tool.as_bytes(), self.body.as_bytes(), self.host.as_bytes()])
+        run_crc([&self.tool, &self.body, &self.host, &self.far].map(|text| text.as_bytes()))
     }
 }
 

@@ -69,7 +69,8 @@ fn children() -> libc::rusage {
 /// Whether a fixed piece of work took some rounds, or some processes, longer than others: the only
 /// counter of a core's speed, taken again from the raw samples.
 pub(super) fn spins_differ(record: &Record) -> bool {
-    let spins = record.samples.iter().flatten().filter_map(|sample| sample.spin_ns);
+    let spins =
+        record.samples.iter().flatten().filter_map(fathom_analysis::statistics::reference_ns);
     let (least, most) =
         spins.fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
     most > 1.05 * least || record.disturbance.slow_rounds > 0

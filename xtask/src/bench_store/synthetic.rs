@@ -62,7 +62,7 @@ fn document(
     let record = |at| record(at, kernel, &run.id, source);
     let records = (0..records).map(record).collect();
     let tool = Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    Document { schema: SCHEMA_VERSION, tool, run, host, records }
+    Document { schema: SCHEMA_VERSION, tool, run, host, far: Vec::new(), records }
 }
 
 fn run(number: usize) -> Run {
@@ -128,10 +128,9 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
     };
     let prediction = Prediction::sum(level, 0.2 * level, 0.3, about.model, about.source);
     record.prediction = Some(Prediction { inputs: vec![input], ..prediction });
-    record.agreement = record
-        .prediction
-        .as_ref()
-        .map(|prediction| prediction.agreement(record.summary.as_ref().and_then(|one| one.ci95)));
+    record.agreement = record.prediction.as_ref().map(|prediction| {
+        prediction.agreement(record.summary.as_ref().and_then(|one| one.limits()))
+    });
     record.notes = vec!["subtracted from each batch: 20 ns of clock and kernel entry".to_owned()];
     record.samples = Some(samples);
     record.sealed()
@@ -144,7 +143,7 @@ fn sample(process: u32, level: f64, source: &mut Source) -> Sample {
         cpu: 1,
         batch: 4096,
         values: (0..ROUNDS).map(|_| own * (1.0 + 0.005 * source.normal().abs())).collect(),
-        spin_ns: Some(8_900.0 + source.normal()),
+        reference_ns: vec![8_900.0 + source.normal()],
         disturbance: Disturbance {
             wall_ns: 5_000_000,
             cpu_ns: 4_990_000,

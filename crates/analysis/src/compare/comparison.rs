@@ -50,7 +50,7 @@ impl Comparison {
     pub fn regressions(&self, above: f64) -> impl Iterator<Item = &Compared> {
         self.rows.iter().filter(move |row| {
             let q = row.p_adjusted;
-            row.word == Word::Worse
+            matches!(row.word, Word::Slower | Word::Worse)
                 && q.is_some_and(|q| q < FALSE_DISCOVERY_RATE)
                 && row.loss() > above
         })
@@ -63,7 +63,7 @@ impl Comparison {
         let noisy = [&self.a, &self.b].into_iter().chain(&self.more_a).any(|it| it.noisy.is_some());
         let looks = move |row: &&Compared| match row.word {
             Word::LooksSlower | Word::LooksWorse => noisy || !row.is_by_chance(),
-            Word::CannotTell => row.is_spoiled(),
+            Word::Inconclusive => row.is_spoiled(),
             _ => false,
         };
         self.rows.iter().filter(looks).filter(move |row| row.loss() > above)
@@ -79,8 +79,10 @@ impl Comparison {
     /// Cases of which nobody can say that they are worse, however much they are: by too few
     /// processes, or since a run as a whole is noisy.
     pub fn undecided(&self) -> usize {
-        let words = [Word::Better, Word::Worse, Word::Changed, Word::WithinNoise, Word::NoChange];
-        self.rows.iter().filter(|row| !words.contains(&row.word)).count()
+        let is_open = |word| {
+            (Word::LooksSlower..=Word::LooksChanged).contains(&word) || word == Word::Inconclusive
+        };
+        self.rows.iter().filter(|row| is_open(row.word)).count()
     }
 }
 
@@ -203,9 +205,13 @@ pub struct NotComparable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// Worse, by enough processes to say so.
+    /// A time that grew or a rate that fell, by enough processes to say so.
+    Slower,
+    /// A time that fell or a rate that grew, by enough processes to say so.
+    Faster,
+    /// Another quantity that got worse, by enough processes to say so.
     Worse,
-    /// Better, by enough processes to say so.
+    /// Another quantity that got better, by enough processes to say so.
     Better,
     /// Changed, where neither direction is better.
     Changed,
@@ -224,13 +230,15 @@ pub enum Word {
     /// Enough processes, and no change above 1 % that the interval bears out.
     NoChange,
     /// Too few processes to tell, or too few that met a core at full speed.
-    CannotTell,
+    Inconclusive,
 }
 
 impl Word {
     /// The same where intervals are too narrow to be sure.
     pub(super) fn doubted(self) -> Self {
         match self {
+            Self::Slower => Self::LooksSlower,
+            Self::Faster => Self::LooksFaster,
             Self::Worse => Self::LooksWorse,
             Self::Better => Self::LooksBetter,
             Self::Changed => Self::LooksChanged,

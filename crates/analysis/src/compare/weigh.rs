@@ -44,9 +44,9 @@ pub(super) fn weigh(
     let is_alone = a.len() > 1 && runs.len() == 1 && kept.is_none();
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN || is_alone || spoiled.is_some();
     let word = match &ratio {
-        None => Word::CannotTell,
+        None => Word::Inconclusive,
         Some(ratio) if spoiled.is_some_and(|slow| slow.explains([ratio.low, ratio.high])) => {
-            Word::CannotTell
+            Word::Inconclusive
         }
         Some(ratio) => {
             let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
@@ -56,7 +56,7 @@ pub(super) fn weigh(
             match (borne_out, is_noise, few) {
                 (true, false, _) => changed_word(ratio.ratio > 1.0, few, b),
                 (true, true, _) => Word::WithinNoise,
-                (false, _, true) => Word::CannotTell,
+                (false, _, true) => Word::Inconclusive,
                 (false, _, false) => Word::NoChange,
             }
         }
@@ -103,8 +103,10 @@ fn changed_word(grew: bool, few: bool, record: &Record) -> Word {
         Unit::Bytes | Unit::Ratio => false,
     };
     match (record.better.improves(grew), few, speed) {
-        (Some(true), false, _) => Word::Better,
-        (Some(false), false, _) => Word::Worse,
+        (Some(true), false, true) => Word::Faster,
+        (Some(false), false, true) => Word::Slower,
+        (Some(true), false, false) => Word::Better,
+        (Some(false), false, false) => Word::Worse,
         (None, false, _) => Word::Changed,
         (Some(true), true, true) => Word::LooksFaster,
         (Some(false), true, true) => Word::LooksSlower,

@@ -140,7 +140,7 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         params: record.params.clone(),
         predicted: [prediction.and_then(|one| one.low), prediction.and_then(|one| one.high)],
         measured,
-        interval: record.summary.as_ref().and_then(|summary| summary.ci95),
+        interval: record.summary.as_ref().and_then(|summary| summary.limits()),
         state,
     })
 }

@@ -13,7 +13,7 @@ const HALF_WIDTH_MAX: f64 = 0.25;
 /// below 0, and what cannot be told is not smaller for that.
 #[must_use]
 pub fn difference_bound(summary: &Summary) -> Option<f64> {
-    let [low, high] = summary.ci95?;
+    let [low, high] = summary.limits()?;
     let includes_zero = low <= 0.0 && high >= 0.0;
     let too_wide = (high - low) / 2.0 > HALF_WIDTH_MAX * summary.median.abs();
     let negative = summary.median <= 0.0;
@@ -22,10 +22,15 @@ pub fn difference_bound(summary: &Summary) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use fathom_record::{Basis, Interval};
+
     use super::*;
 
     fn bound(low: f64, median: f64, high: f64) -> Option<f64> {
-        difference_bound(&Summary { median, ci95: Some([low, high]), ..Summary::default() })
+        {
+            let interval = Some(Interval::new([low, high], 0.95, Basis::Processes));
+            difference_bound(&Summary { median, interval, ..Summary::default() })
+        }
     }
 
     #[test]

@@ -45,17 +45,17 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     Some(if part < 0.5 { low + step * part } else { high - step * (1.0 - part) })
 }
 
-/// The values a tail must hold before a quantile is printed (rule 8).
-const TAIL_VALUES: f64 = 10.0;
+/// The values a tail must hold before a quantile is printed (rule 8): 10.
+///
+/// 1 − 0.9999 is a little less than 0.0001 in binary: 100 000 values must still do for it.
+pub(super) const TAIL_VALUES: f64 = 10.0 * (1.0 - 1e-9);
 
 /// [`quantile`], but only where the values can carry it: `None` unless n(1 − q) ≥ 10, so a p99
 /// wants 1 000 values and a p99.9 wants 10 000 (rule 8).
 #[must_use]
 pub fn printable_quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let tail = sorted.len() as f64 * (1.0 - q);
-    // 1 − 0.9999 is a little less than 0.0001 in binary: 100 000 values must still do for it.
-    let enough = TAIL_VALUES * (1.0 - 1e-9);
-    if tail >= enough { quantile(sorted, q) } else { None }
+    if tail >= TAIL_VALUES { quantile(sorted, q) } else { None }
 }
 
 #[cfg(test)]

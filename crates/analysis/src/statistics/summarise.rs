@@ -10,13 +10,13 @@ use super::interval::median_interval;
 use super::modes::{SHARE_MIN, cuts, modes_at, spread_ties};
 use super::moments::{mean, standard_deviation};
 use super::outliers::tukey_outliers;
-use super::quantile::{median, sorted_finite};
+use super::quantile::{TAIL_VALUES, median, printable_quantile, sorted_finite};
 use super::series::autocorrelation;
 use super::trend::theil_sen;
 use super::trimmed::trimmed_over;
 use super::within_run::interval_within;
-use fathom_record::sample::Sample;
-use fathom_record::summary::{IntervalKind, Mode, Summary};
+use fathom_record::summary::{Mode, Quantile};
+use fathom_record::{Basis, Histogram, Interval, Sample, Summary};
 
 /// The fewest values with a trimmed mean: what 10 asked for makes (rule 14).
 const TRIMMED_MIN: usize = 16;
@@ -25,15 +25,19 @@ const AUTOCORRELATION_MIN: usize = 100;
 /// The fewest values of a process whose drift is told.
 const DRIFT_MIN: usize = 6;
 
+/// The quantiles of single timed operations that a summary has, where they can be printed (rule 8).
+const QUANTILES: [f64; 5] = [0.9, 0.99, 0.999, 0.9999, 0.99999];
+
 /// The values of one process that can be summarised.
-struct Process {
+struct Process<'s> {
     values: Vec<f64>,
     undisturbed: Vec<f64>,
-    spin_ns: Option<f64>,
+    histogram: Option<&'s Histogram>,
+    reference_ns: Option<f64>,
 }
 
-impl Process {
-    fn of(sample: &Sample) -> Self {
+impl<'s> Process<'s> {
+    fn of(sample: &'s Sample) -> Self {
         debug_assert!(
             sample.values.iter().all(|v| v.is_finite()),
             "process {} let a value through that is no number",
@@ -50,18 +54,32 @@ impl Process {
         Self {
             values: finite().map(|(&v, _)| v).collect(),
             undisturbed: finite().filter(|&(_, &disturbed)| !disturbed).map(|(&v, _)| v).collect(),
-            spin_ns: sample.spin_ns,
+            histogram: sample.histogram.as_ref().filter(|histogram| !histogram.is_empty()),
+            reference_ns: reference_ns(sample),
         }
     }
+
+    /// The median of its single timings where it kept them, else of its values.
+    fn median(&self) -> Option<f64> {
+        self.histogram.map_or_else(|| median(&self.values), |it| it.quantile(0.5))
+    }
+}
+
+/// How long the reference loop took in a process, in whole nanoseconds: no clock shows less.
+#[must_use]
+pub fn reference_ns(sample: &Sample) -> Option<f64> {
+    median(&sample.reference_ns).map(f64::round)
 }
 
 /// Reduces the samples of a case, one a process, to its summary, in the unit of their values.
 /// `None` if there is no value at all. Processes without a value do not count.
 ///
 /// The headline is the median of the process medians. Its interval is by order statistics over
-/// them from 5 processes on ([`IntervalKind::Processes`]); with exactly one process, over its
-/// independent blocks ([`IntervalKind::WithinRun`]); else there is none. Minimum, maximum, mean,
-/// deviation, trimmed mean (from 16 values on) and outliers are over all values together.
+/// them from 5 processes on ([`Basis::Processes`]); with exactly one process, over its
+/// independent blocks ([`Basis::WithinRun`]); else there is none. Minimum, maximum, mean,
+/// deviation, trimmed mean (from 16 values on) and outliers are over all values together. Where
+/// each process kept its single timings in a histogram, its median, and what all values together
+/// show, are those of the timings; the values are then medians of rounds.
 ///
 /// Relative figures are ÷ the size of the headline; with a headline of 0 the spreads are 0 and the
 /// drift absent. Autocorrelation and drift are medians over the processes long enough for them
@@ -74,21 +92,30 @@ impl Process {
 pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     let mut in_order: Vec<&Sample> = samples.iter().collect();
     in_order.sort_by_key(|sample| sample.process);
-    let processes: Vec<Process> =
-        in_order.into_iter().map(Process::of).filter(|p| !p.values.is_empty()).collect();
-    // No clock tells a fraction of a nanosecond.
-    let spins: Option<Vec<f64>> = processes.iter().map(|p| p.spin_ns.map(f64::round)).collect();
+    let is_single = samples.iter().all(|sample| sample.batch == 1);
+    let processes: Vec<Process<'_>> =
+        in_order.into_iter().map(Process::of).filter(|p| p.median().is_some()).collect();
+    let spins: Option<Vec<f64>> = processes.iter().map(|p| p.reference_ns).collect();
     let pooled: Vec<f64> = processes.iter().flat_map(|p| p.values.iter().copied()).collect();
-    let medians: Vec<f64> = processes.iter().filter_map(|p| median(&p.values)).collect();
+    let medians: Vec<f64> = processes.iter().filter_map(Process::median).collect();
 
     let mut summary = estimate_of(&medians)?;
     summary.process_spins = spins.unwrap_or_default();
-    describe(&mut summary, &pooled)?;
+    match merged(&processes) {
+        Some(timings) => describe_timings(&mut summary, &timings),
+        None => {
+            describe(&mut summary, &pooled)?;
+            if is_single {
+                let sorted = sorted_finite(&pooled);
+                summary.quantiles = quantiles(|q| printable_quantile(&sorted, q));
+            }
+        }
+    }
     if let [only] = processes.as_slice() {
         let interval = interval_within(&only.values, summary.median);
-        set_interval(&mut summary, interval, IntervalKind::WithinRun);
+        set_interval(&mut summary, interval, Basis::WithinRun);
     } else {
-        set_interval(&mut summary, median_interval(&medians), IntervalKind::Processes);
+        set_interval(&mut summary, median_interval(&medians), Basis::Processes);
     }
     let headline = summary.median;
     summary.spread_within =
@@ -114,14 +141,14 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
 /// summary, in their unit. `None` without a finite one.
 ///
 /// Each estimate is already reduced from many samples, so nothing is known of the spread within a
-/// process, of modes or of drift. The interval is [`IntervalKind::Derived`] from 5 estimates on.
+/// process, of modes or of drift. The interval is [`Basis::Derived`] from 5 estimates on.
 /// `bound` is left for the caller.
 #[must_use]
 pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
     let estimates: Vec<f64> = per_process.iter().copied().filter(|v| v.is_finite()).collect();
     let mut summary = estimate_of(&estimates)?;
     describe(&mut summary, &estimates)?;
-    set_interval(&mut summary, median_interval(&estimates), IntervalKind::Derived);
+    set_interval(&mut summary, median_interval(&estimates), Basis::Derived);
     Some(summary)
 }
 
@@ -137,10 +164,9 @@ pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
 pub fn summarise_quotients(per_process: &[f64], quotient: Ratio) -> Option<Summary> {
     let mut summary = summarise_estimates(per_process)?;
     summary.median = quotient.ratio;
-    if summary.ci95.is_some() {
-        summary.ci95 = Some([quotient.low, quotient.high]);
-        summary.ci_level = Some(RATIO_LEVEL);
-    }
+    summary.interval = summary
+        .interval
+        .map(|interval| Interval::new([quotient.low, quotient.high], RATIO_LEVEL, interval.basis));
     Some(summary)
 }
 
@@ -168,18 +194,36 @@ fn describe(summary: &mut Summary, values: &[f64]) -> Option<()> {
     Some(())
 }
 
-/// Sets the interval and says where it comes from; without one, that there is none.
-fn set_interval(summary: &mut Summary, interval: Option<([f64; 2], f64)>, kind: IntervalKind) {
-    let Some((limits, level)) = interval else {
-        return;
-    };
-    summary.ci95 = Some(limits);
-    summary.ci_level = Some(level);
-    summary.interval = kind;
+/// All single timings of the processes, where each of them kept its own.
+fn merged(processes: &[Process<'_>]) -> Option<Histogram> {
+    let mut timings = Histogram::new();
+    for process in processes {
+        timings.merge(process.histogram?);
+    }
+    Some(timings)
+}
+
+/// Adds what all single timings together show.
+fn describe_timings(summary: &mut Summary, timings: &Histogram) {
+    summary.n = timings.len();
+    (summary.min, summary.max) = (timings.min(), timings.max());
+    (summary.mean, summary.sd) = (timings.mean(), timings.standard_deviation());
+    let is_printable = |q: &f64| summary.n as f64 * (1.0 - q) >= TAIL_VALUES;
+    summary.quantiles =
+        quantiles(|q| Some(q).filter(is_printable).and_then(|q| timings.quantile(q)));
+}
+
+fn quantiles(value: impl Fn(f64) -> Option<f64>) -> Vec<Quantile> {
+    QUANTILES.iter().filter_map(|&q| Some(Quantile { q, value: value(q)? })).collect()
+}
+
+/// Sets the interval and says what it was computed over.
+fn set_interval(summary: &mut Summary, interval: Option<([f64; 2], f64)>, basis: Basis) {
+    summary.interval = interval.map(|(limits, level)| Interval::new(limits, level, basis));
 }
 
 /// The median over the processes of a figure that some of them have.
-fn over(processes: &[Process], figure: impl Fn(&Process) -> Option<f64>) -> Option<f64> {
+fn over(processes: &[Process<'_>], figure: impl Fn(&Process<'_>) -> Option<f64>) -> Option<f64> {
     median(&processes.iter().filter_map(figure).collect::<Vec<f64>>())
 }
 
@@ -190,7 +234,7 @@ fn relative(figure: Option<f64>, headline: f64) -> Option<f64> {
 
 /// The median over processes of their change over a visit, where its interval over processes lies
 /// on one side of 0. With one process, or too few for an interval, none is told.
-fn certain_drift(processes: &[Process]) -> Option<f64> {
+fn certain_drift(processes: &[Process<'_>]) -> Option<f64> {
     let drifts: Vec<f64> = processes.iter().filter_map(|p| drift(&p.values)).collect();
     let ([low, high], _) = median_interval(&drifts)?;
     if low > 0.0 || high < 0.0 { median(&drifts) } else { Some(0.0) }
@@ -210,14 +254,14 @@ fn drift(values: &[f64]) -> Option<f64> {
 /// of the values must lie outside the commonest mode of their own process. Processes that differ
 /// from each other would else show as modes, though each has but one; that is what
 /// `spread_between` and the clusters are for.
-fn modes_within(processes: &[Process], pooled: &[f64]) -> Vec<Mode> {
+fn modes_within(processes: &[Process<'_>], pooled: &[f64]) -> Vec<Mode> {
     // Ties are spread process by process: each has its own calibration, so that the steps of the
     // same clock do not fall on the same numbers in two of them.
     let spread: Vec<f64> =
         processes.iter().flat_map(|p| spread_ties(&sorted_finite(&p.values))).collect();
     let sorted = sorted_finite(pooled);
     let cuts = cuts(&sorted, &sorted_finite(&spread));
-    let strays = |process: &Process| {
+    let strays = |process: &Process<'_>| {
         let mut counts = vec![0_usize; cuts.len() + 1];
         for value in &process.values {
             counts[cuts.partition_point(|cut| cut <= value)] += 1;

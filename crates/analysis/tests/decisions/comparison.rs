@@ -2,7 +2,7 @@
 
 use fathom_analysis::compare::{NoiseBy, Word};
 use fathom_analysis::differences::differences;
-use fathom_record::{Better, Cause, Document, Effort, Params, Record, State, Unit, Verdict};
+use fathom_record::{Better, Cause, Document, Effort, Params, Record, State, Unit, Value, Verdict};
 
 use crate::runs::{bare, compared, comparison, record, run, summary};
 
@@ -17,16 +17,16 @@ fn word(a: Record, b: Record) -> Word {
 fn words_depend_on_direction_unit_and_processes() {
     let rate = Unit::BytesPerSecond;
     for (unit, a, b, processes, expected) in [
-        (NS, 100.0, 110.0, 10, Word::Worse),
-        (NS, 110.0, 100.0, 10, Word::Better),
-        (rate, 100.0, 110.0, 10, Word::Better),
-        (rate, 110.0, 100.0, 10, Word::Worse),
+        (NS, 100.0, 110.0, 10, Word::Slower),
+        (NS, 110.0, 100.0, 10, Word::Faster),
+        (rate, 100.0, 110.0, 10, Word::Faster),
+        (rate, 110.0, 100.0, 10, Word::Slower),
         (Unit::Hertz, 100.0, 110.0, 10, Word::Changed),
         (NS, 100.0, 100.1, 10, Word::NoChange),
         (NS, 100.0, 110.0, 7, Word::LooksSlower),
         (rate, 100.0, 110.0, 7, Word::LooksFaster),
         (Unit::Hertz, 100.0, 110.0, 5, Word::LooksChanged),
-        (NS, 100.0, 100.1, 5, Word::CannotTell),
+        (NS, 100.0, 100.1, 5, Word::Inconclusive),
     ] {
         let word = word(record("x", unit, a, processes), record("x", unit, b, processes));
         assert_eq!(word, expected, "{a} → {b} {unit:?} of {processes} processes");
@@ -45,7 +45,7 @@ fn change_below_one_per_cent_is_no_change() {
 fn word_of_change_needs_eight_processes_on_each_side() {
     let b = |count| record("x", NS, 110.0, count);
     assert_eq!(word(record("x", NS, 100.0, 8), b(7)), Word::LooksSlower);
-    assert_eq!(word(record("x", NS, 100.0, 8), b(8)), Word::Worse);
+    assert_eq!(word(record("x", NS, 100.0, 8), b(8)), Word::Slower);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn noisy_run_lets_changes_only_look_so() {
     let (a, mut b) = (run(1, 100.0, 10), run(2, 150.0, 10));
     b.run.verdict = Verdict::because(State::Noisy, Cause::MachineDrift, "its speed came and went");
     let comparison = comparison(&[&a], &b);
-    assert_eq!(comparison.rows[0].word, Word::LooksWorse);
+    assert_eq!(comparison.rows[0].word, Word::LooksSlower);
     assert_eq!((comparison.regressions(0.0).count(), comparison.undecided()), (0, 1));
     assert_eq!(comparison.b.noisy.as_deref(), Some("its speed came and went"));
 }
@@ -124,7 +124,7 @@ fn several_runs_are_one_side_with_all_their_processes() {
     let runs = [run(1, 100.0, 5), run(3, 100.2, 5), run(2, 99.9, 5)];
     let comparison = comparison(&runs.each_ref(), &run(9, 120.0, 10));
     let row = &comparison.rows[0];
-    assert_eq!((row.runs_a, row.processes_a, row.word), (3, 15, Word::Worse), "{row:?}");
+    assert_eq!((row.runs_a, row.processes_a, row.word), (3, 15, Word::Slower), "{row:?}");
     assert!((row.a - 100.0).abs() < 0.2, "the median of all processes: {row:?}");
     assert_eq!(comparison.a.id, format!("{:016x}", 3), "the newest");
     let more: Vec<&str> = comparison.more_a.iter().map(|side| side.id.as_str()).collect();
@@ -141,7 +141,7 @@ fn spread_between_runs_of_a_is_noise() {
     assert!((row.noise.unwrap() - 0.282).abs() < 0.005, "{row:?}");
     let alike = [run(1, 100.1, 10), run(2, 100.0, 10), run(3, 99.9, 10)];
     let row = comparison(&alike.each_ref(), &b).rows.remove(0);
-    assert_eq!(row.word, Word::Worse, "{row:?}");
+    assert_eq!(row.word, Word::Slower, "{row:?}");
 }
 
 /// Runs that differ as whole runs, and in nothing else: a pool of their processes would take what
@@ -202,7 +202,7 @@ fn bounds_texts_and_other_units_are_not_comparable() {
         comparison.not_comparable[0].reason.clone()
     };
     assert_eq!(reason(|run| summary(run).bound = Some(0.183), true), "only ≤ 0.19 ns in both");
-    let text = |run: &mut Document| run.records[0].value = Some("7f3a".to_owned());
+    let text = |run: &mut Document| run.records[0].value = Some(Value::Text("7f3a".to_owned()));
     assert_eq!(reason(text, false), "no quantity, 7f3a, in B");
     assert_eq!(reason(|run| summary(run).median = -1.0, false), "no value in B");
     assert_eq!(reason(|run| run.records[0].unit = Unit::Bytes, false), "ns in A, bytes in B");

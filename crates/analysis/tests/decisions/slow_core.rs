@@ -60,7 +60,7 @@ fn processes_that_met_a_slow_core_are_left_out() {
     assert_eq!(row(&a, &spun(2, met, QUICK)).word, Word::LooksSlower);
     let comparison = comparison(&[&a], &spun(2, met, slow(1.9, &[1, 2, 3, 4])));
     let most = &comparison.rows[0];
-    assert_eq!((most.word, most.processes_b), (Word::CannotTell, 5), "{most:?}");
+    assert_eq!((most.word, most.processes_b), (Word::Inconclusive, 5), "{most:?}");
     assert_eq!(counts(most), Some((0, 4, false)));
     assert_eq!((most.p, most.p_adjusted), (None, None), "a test of what the core did");
     assert_eq!((comparison.core, comparison.undecided()), (None, 1));
@@ -73,17 +73,17 @@ fn processes_that_met_a_slow_core_are_left_out() {
 #[test]
 fn what_most_of_a_side_met_is_not_left_out() {
     let few = row(&quiet(), &mixed(2, 5, 130.0, 14_000.0));
-    assert_eq!((counts(&few), few.word), (Some((0, 5, true)), Word::CannotTell), "{few:?}");
+    assert_eq!((counts(&few), few.word), (Some((0, 5, true)), Word::Inconclusive), "{few:?}");
     let most = row(&quiet(), &mixed(2, 6, 130.0, 14_000.0));
-    assert_eq!((counts(&most), most.word), (Some((0, 6, false)), Word::CannotTell), "{most:?}");
+    assert_eq!((counts(&most), most.word), (Some((0, 6, false)), Word::Inconclusive), "{most:?}");
     // One quick process among slow ones is luck: the slow are compared with the slow.
     let slow = row(&mixed(1, 10, 150.0, 14_000.0), &mixed(2, 9, 180.0, 14_000.0));
-    assert_eq!((slow.slow_core, slow.word), (None, Word::Worse), "{slow:?}");
+    assert_eq!((slow.slow_core, slow.word), (None, Word::Slower), "{slow:?}");
     // Far more than the core explains is no effect of it, and no more than looks so.
     let far = row(&quiet(), &mixed(2, 8, 300.0, 9450.0));
     assert_eq!((counts(&far), far.word), (Some((0, 8, false)), Word::LooksSlower), "{far:?}");
     let near = row(&quiet(), &mixed(2, 8, 110.0, 9450.0));
-    assert_eq!(near.word, Word::CannotTell, "{near:?}");
+    assert_eq!(near.word, Word::Inconclusive, "{near:?}");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn slow_core_throughout_a_run_is_no_change_of_cases() {
     let spun = |number, median: f64, spin| spun(number, [median; 5], [spin; 5]);
     let (a, mut b) = (spun(1, 100.0, FULL_SPEED), spun(2, 150.0, 13_370.0));
     let slower = comparison(&[&a], &b);
-    assert_eq!(slower.rows[0].word, Word::CannotTell);
+    assert_eq!(slower.rows[0].word, Word::Inconclusive);
     assert!((slower.core.unwrap() - 1.5).abs() < 0.001, "{:?}", slower.core);
     // Of another machine it is the machine.
     b.host.cpu.governor = Some("powersave".to_owned());
@@ -126,7 +126,7 @@ fn slow_core_throughout_a_run_is_no_change_of_cases() {
 #[test]
 fn run_of_a_that_is_left_alone_decides_nothing() {
     let (slow, more) = (mixed(2, 10, 160.0, 17_000.0), mixed(9, 10, 103.0, FULL_SPEED));
-    assert_eq!(row(&quiet(), &more).word, Word::Worse);
+    assert_eq!(row(&quiet(), &more).word, Word::Slower);
     let two = comparison(&[&quiet(), &slow], &more);
     assert_eq!((two.rows[0].runs_a, two.rows[0].word), (1, Word::LooksSlower), "{two:?}");
     assert_eq!(two.core, None);

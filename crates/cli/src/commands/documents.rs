@@ -61,12 +61,12 @@ fn checked(document: &Document, name: &str) -> Result<(), Usage> {
     }
 }
 
-/// Documents of every schema so far are read: what came later has a default.
+/// Documents of this schema alone are read.
 fn check_schema(schema: u32) -> Result<(), String> {
     match schema {
-        1..=SCHEMA_VERSION => Ok(()),
+        SCHEMA_VERSION => Ok(()),
         theirs => Err(format!(
-            "schema {theirs}, this program reads {SCHEMA_VERSION}; use the fathom that made it"
+            "schema {theirs}, and this fathom reads {SCHEMA_VERSION}; use the fathom that made it"
         )),
     }
 }
@@ -179,34 +179,35 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Resumed<A> {
 mod tests {
     use super::*;
 
-    /// A document of the first schema.
-    pub(super) const FIRST: &str = include_str!("../../../store/tests/golden/v1.json");
+    /// A document in which every field has a value.
+    pub(super) const WHOLE: &str = include_str!("../../../store/tests/golden/v2.json");
 
     fn refused(text: &str) -> String {
         read(text.as_bytes(), "x.json").map(|_| ()).unwrap_err().to_string()
     }
 
     #[test]
-    fn a_document_of_the_first_schema_is_read_in_any_order_of_its_fields() {
-        let first = read(FIRST.as_bytes(), "x").unwrap();
+    fn document_is_read_in_any_order_of_its_fields() {
+        let first = read(WHOLE.as_bytes(), "x").unwrap();
         assert_eq!(first.len(), 1);
         // As a program writes it that sorts the fields: the schema is not the first then.
-        let sorted: serde_json::Value = serde_json::from_str(FIRST).unwrap();
+        let sorted: serde_json::Value = serde_json::from_str(WHOLE).unwrap();
         assert!(sorted.to_string().starts_with("{\"host\""));
         assert_eq!(read(sorted.to_string().as_bytes(), "x").unwrap(), first);
-        let twice = format!("{FIRST}\n{FIRST}");
+        let twice = format!("{WHOLE}\n{WHOLE}");
         assert_eq!(read(twice.as_bytes(), "x").unwrap().len(), 2);
     }
 
     #[test]
-    fn a_newer_schema_is_refused_before_anything_that_only_it_knows() {
+    fn other_schema_is_refused_before_the_rest_is_read() {
         for newer in [
-            "{\"schema\": 2, \"tool\": \"other\"}".to_owned(),
-            FIRST.replacen("\"schema\": 1", "\"schema\": 99", 1),
-            FIRST.replacen("\"schema\": 1", "\"schema\": 0", 1),
+            "{\"schema\": 3, \"tool\": \"other\"}".to_owned(),
+            WHOLE.replacen("\"schema\": 2", "\"schema\": 1", 1),
+            WHOLE.replacen("\"schema\": 2", "\"schema\": 99", 1),
+            WHOLE.replacen("\"schema\": 2", "\"schema\": 0", 1),
         ] {
             let text = refused(&newer);
-            assert!(text.contains("this program reads 1; use the fathom that made it"), "{text}");
+            assert!(text.contains("this fathom reads 2; use the fathom that made it"), "{text}");
         }
     }
 
@@ -215,10 +216,10 @@ mod tests {
         assert!(refused("{\"data\": [0, 0").contains("`data`, is none of a run"));
         assert!(refused("[1, 2]").contains("expected a run at line 1"));
         assert!(refused("{}").contains("missing field `schema`"));
-        let wrong = FIRST.replacen("\"cpu\": 1,", "\"cpu\": \"one\",", 1);
+        let wrong = WHOLE.replacen("\"cpu\": 1,", "\"cpu\": \"one\",", 1);
         let text = refused(&wrong);
         assert!(text.contains("line 2") && text.contains("field `run.cpu`"), "{text}");
-        assert!(refused(&FIRST[..FIRST.len() / 2]).contains("EOF"));
+        assert!(refused(&WHOLE[..WHOLE.len() / 2]).contains("EOF"));
     }
 
     /// Gives so many bytes of a text without an end, and counts them.
@@ -245,7 +246,7 @@ mod tests {
         let foreign = Endless { begin: b"{\"data\": \"", given: &given };
         assert!(read(foreign, "x").is_err());
         assert!(given.get() < 1 << 20, "{} bytes were read", given.get());
-        for begin in [&b"\""[..], b"{\"schema\": 1, \"tool\": \"", b"{\"", b"1"] {
+        for begin in [&b"\""[..], b"{\"schema\": 2, \"tool\": \"", b"{\"", b"1"] {
             given.set(0);
             let text = read(Endless { begin, given: &given }, "x").unwrap_err().to_string();
             assert!(given.get() <= BYTES_MAX + (1 << 20), "{} bytes were read", given.get());

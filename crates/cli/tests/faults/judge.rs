@@ -113,12 +113,12 @@ impl Faulty<'_> {
 
     /// The store takes another run, and nothing lies about afterwards.
     fn usable(&self) -> Result<(), String> {
-        let Document { tool, run, host, .. } = self.example;
-        let run = Run { id: "f".repeat(16), ..run.clone() };
+        let run = Run { id: "f".repeat(16), ..self.example.run.clone() };
+        let document = Document { run, ..self.example.clone() };
         let another = || -> Result<(), StoreError> {
             let mut store = Store::open(self.place.store())?;
-            store.begin(tool, &run, host)?;
-            store.update_run(&run)
+            store.begin(&document)?;
+            store.update_run(&document.run)
         };
         another().map_err(|error| format!("it cannot be used again: {error}"))?;
         let lying = self.place.left_lying();

@@ -100,7 +100,7 @@ struct Keeper {
 
 impl Audience for Keeper {
     fn begins(&mut self, document: &Document, _: Option<(&Plan, f64)>) {
-        self.store.begin(&document.tool, &document.run, &document.host).expect("a run");
+        self.store.begin(document).expect("a run");
     }
     fn progress(&mut self, _: &Progress) {}
     fn block(&mut self, records: &[Record]) {

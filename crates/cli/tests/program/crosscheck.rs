@@ -183,7 +183,7 @@ fn a_document_has_every_turn_and_fits_its_schema() {
     let noisy = row.turns.iter().filter(|turn| turn.our_state == State::Noisy);
     assert!(noisy.clone().all(|turn| turn.our_reason.is_some()), "{row:?}");
     let ratio = fathom_analysis::crosscheck::pair_ratio(&row.turns).expect("pairs");
-    assert!(row.ratio == Some(ratio) || row.cannot_tell.is_some(), "{row:?}");
+    assert!(row.ratio == Some(ratio) || row.inconclusive.is_some(), "{row:?}");
     assert!(ratio.level == Some(0.9375) && ratio.low <= ratio.median && ratio.median <= ratio.high);
     let cpu = told.cpu;
     assert_eq!(row.cpus, [cpu]);

@@ -52,7 +52,7 @@ fn the_store_keeps_raw_values_and_the_summary_can_be_computed_again() {
         let samples = record.samples.expect("samples");
         let again = fathom_analysis::statistics::summarise(&samples).expect("a summary");
         let kept = record.summary.expect("a summary");
-        assert_eq!((again.median, again.ci95), (kept.median, kept.ci95));
+        assert_eq!((again.median, again.interval), (kept.median, kept.interval));
     }
 }
 

@@ -323,7 +323,7 @@ impl Sampler {
                 let slot = &mut self.slots[*case];
                 let migrations = slot.sample.disturbance.migrations;
                 slot.sample.disturbance = Disturbance { migrations, ..disturbance.clone() };
-                slot.sample.spin_ns = spin::median(spins).map(|(_, ns)| ns);
+                slot.sample.reference_ns = spins.iter().map(|(_, ns)| ns.round()).collect();
                 slot.note_slow(&slow);
             }
         }

@@ -5,7 +5,7 @@ mod findings;
 mod table;
 
 use fathom_record::{
-    Agreement, Document, Fact, FactValue, Host, Params, Record, State, Summary, Unit,
+    Agreement, Document, Fact, FactValue, Host, Interval, Params, Record, State, Summary, Unit,
 };
 
 use crate::cells::Setting;
@@ -132,13 +132,12 @@ fn standing(record: &Record, width: usize) -> String {
     match (&record.prediction, &record.no_model) {
         (Some(prediction), _) => {
             let word = match record.agreement {
-                Some(Agreement::Agrees) => ": agrees",
-                Some(Agreement::Differs) => ": differs",
-                Some(Agreement::Undecided) => match inside(record) {
-                    Some(true) => ": lies within",
-                    Some(false) => ": lies outside",
-                    None => ": cannot tell",
+                Some(Agreement::Inconclusive) => match inside(record) {
+                    Some(true) => ": within, without an interval",
+                    Some(false) => ": outside, without an interval",
+                    None => ": inconclusive",
                 },
+                Some(agreement) => &format!(": {}", agreement.word()),
                 None => "",
             };
             let range = glued(&range(prediction.low, prediction.high, record.unit));
@@ -184,8 +183,8 @@ fn drawing(records: &[Record], host: &Host, width: usize) -> String {
 
 /// The interval of the median, or why there is none.
 fn interval(record: &Record, summary: &Summary) -> String {
-    match (summary.ci95, summary.ci_level) {
-        (Some([low, high]), Some(level)) => {
+    match summary.interval {
+        Some(Interval { low, high, level, .. }) => {
             let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
             format!("{low} to {high} ({}, within this run)", glued(&percent(level)))
         }
@@ -200,5 +199,5 @@ fn inside(record: &Record) -> Option<bool> {
     let prediction = record.prediction.as_ref()?;
     let low = prediction.low.is_none_or(|low| value.median >= low);
     let high = prediction.high.is_none_or(|high| value.median <= high);
-    value.ci95.is_none().then_some(low && high)
+    value.interval.is_none().then_some(low && high)
 }

@@ -104,11 +104,10 @@ fn measured(records: &[Record]) -> Vec<Column> {
     let predicted = |record: &Record| {
         let Some(prediction) = &record.prediction else { return String::new() };
         let word = match record.agreement {
-            Some(Agreement::Agrees) => ", agrees",
-            Some(Agreement::Differs) => ", differs",
-            _ => "",
+            Some(agreement) if agreement != Agreement::Inconclusive => agreement.word(),
+            _ => return range(prediction.low, prediction.high, record.unit),
         };
-        range(prediction.low, prediction.high, record.unit) + word
+        format!("{}, {word}", range(prediction.low, prediction.high, record.unit))
     };
     vec![
         Column::new(head, records.iter().map(value)),

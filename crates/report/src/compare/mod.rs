@@ -186,7 +186,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     }
     let word = match (row.word, row.noise) {
         (Word::WithinNoise, Some(noise)) => format!("within {}", percent(noise)),
-        (Word::CannotTell, _) if row.is_spoiled() => SLOW_CORE.to_owned(),
+        (Word::Inconclusive, _) if row.is_spoiled() => SLOW_CORE.to_owned(),
         (word, _) => text_of(word).to_owned(),
     };
     let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
@@ -219,6 +219,8 @@ fn p_text(p: f64) -> String {
 /// A word as it is written in the table.
 fn text_of(word: Word) -> &'static str {
     match word {
+        Word::Slower => "slower",
+        Word::Faster => "faster",
         Word::Worse => "worse",
         Word::Better => "better",
         Word::Changed => "changed",
@@ -229,14 +231,13 @@ fn text_of(word: Word) -> &'static str {
         Word::LooksChanged => "looks changed",
         Word::WithinNoise => "within noise",
         Word::NoChange => "no change",
-        Word::CannotTell => "cannot tell",
+        Word::Inconclusive => "inconclusive",
     }
 }
 
 /// So many cases of one word: `1 looks slower`, `2 look slower`.
 fn counted(count: usize, word: Word) -> String {
     match (word, count) {
-        (Word::CannotTell, _) => format!("{count} undecided"),
         (_, 1) => format!("1 {}", text_of(word)),
         _ => format!("{count} {}", text_of(word).replace("looks ", "look ")),
     }
@@ -244,17 +245,17 @@ fn counted(count: usize, word: Word) -> String {
 
 fn style(word: Word) -> Style {
     match word {
-        Word::Worse => BAD,
-        Word::Better => GOOD,
+        Word::Slower | Word::Worse => BAD,
+        Word::Faster | Word::Better => GOOD,
         Word::Changed => STRONG,
         Word::LooksSlower | Word::LooksWorse | Word::LooksChanged => CARE,
         Word::LooksFaster | Word::LooksBetter | Word::NoChange | Word::WithinNoise => PLAIN,
-        Word::CannotTell => FAINT,
+        Word::Inconclusive => FAINT,
     }
 }
 
 fn foot(comparison: &Comparison, columns: &Columns) -> String {
-    let is_few = |row: &Compared| row.word == Word::CannotTell && !row.is_spoiled();
+    let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     if columns.interval.is_some() {
         notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
@@ -274,7 +275,7 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
         notes.push("looks …: too few processes, or too noisy a run, to be sure".to_owned());
     }
     if comparison.rows.iter().any(is_few) {
-        notes.push("cannot tell: too few processes (8 on either side can)".to_owned());
+        notes.push("inconclusive: too few processes (8 on either side can)".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
         notes.push(glued("~: noisy") + " on one side");
@@ -347,7 +348,8 @@ fn summary(comparison: &Comparison) -> String {
         rows = &rows[count..];
     }
     let mut text = format!("{} compared: {}.", cases(comparison.rows.len()), parts.join(", "));
-    let worse = comparison.rows.iter().filter(|row| row.word == Word::Worse).count();
+    let is_worse = |row: &&Compared| matches!(row.word, Word::Slower | Word::Worse);
+    let worse = comparison.rows.iter().filter(is_worse).count();
     let remain = comparison.regressions(0.0).count();
     if worse > 0 {
         text += &format!(

@@ -120,7 +120,7 @@ fn widest(members: &[&Record], protocol: Protocol) -> String {
     }
 }
 
-/// `14 of 16 agree`.
+/// `14 of 16 within`; `hold` where some predictions are values and others bounds.
 fn agreeing(members: &[&Record], width: usize) -> (String, Style) {
     let all = |ordinal| agreements(members.iter().copied(), ordinal);
     let (values, orders) = (all(false), all(true));
@@ -129,9 +129,14 @@ fn agreeing(members: &[&Record], width: usize) -> (String, Style) {
         let none = members.iter().any(|record| record.no_model.is_some());
         return (if none { "no model" } else { NOTHING }.to_owned(), FAINT);
     }
-    let agree = values[0] + orders[0];
-    let long = format!("{agree} of {sum} agree");
-    let text = if width_of(&long) <= width { long } else { format!("{agree}/{sum} agree") };
+    let word = match [values, orders].map(|counts| counts.iter().sum::<usize>() > 0) {
+        [true, true] => "hold",
+        [false, _] => Agreement::Met.word(),
+        _ => Agreement::Within.word(),
+    };
+    let holding = values[0] + orders[0];
+    let long = format!("{holding} of {sum} {word}");
+    let text = if width_of(&long) <= width { long } else { format!("{holding}/{sum} {word}") };
     (text, PLAIN)
 }
 
@@ -149,8 +154,9 @@ fn worst(members: &[&Record], width: usize) -> (String, Style) {
         (count, state.word(), of_state(state))
     });
     let others = [
-        (of(Agreement::Differs), "differ", care(BAD)),
-        (of(Agreement::Undecided), "undecided", care(PLAIN)),
+        (of(Agreement::Outside), Agreement::Outside.word(), care(BAD)),
+        (of(Agreement::Violated), Agreement::Violated.word(), care(BAD)),
+        (of(Agreement::Inconclusive), Agreement::Inconclusive.word(), care(PLAIN)),
     ];
     let weightiest = states.into_iter().chain(others).find(|(count, ..)| *count > 0);
     if let Some((count, word, style)) = weightiest {
@@ -158,11 +164,12 @@ fn worst(members: &[&Record], width: usize) -> (String, Style) {
         let whole = count == members.len() || width_of(&long) > width;
         return (if whole { word.to_owned() } else { long }, style);
     }
-    let (word, style) = match of(Agreement::Agrees) {
-        0 if noisy => ("noisy", CARE),
-        0 if counts.valid > 0 => (NOTHING, FAINT),
-        0 => ("no number", FAINT),
-        _ => ("agree", care(GOOD)),
+    let (word, style) = match (of(Agreement::Within), of(Agreement::Met)) {
+        (0, 0) if noisy => ("noisy", CARE),
+        (0, 0) if counts.valid > 0 => (NOTHING, FAINT),
+        (0, 0) => ("no number", FAINT),
+        (0, _) => (Agreement::Met.word(), care(GOOD)),
+        _ => (Agreement::Within.word(), care(GOOD)),
     };
     (word.to_owned(), style)
 }

@@ -6,7 +6,7 @@ use fathom_record::quantity::{at_most, quantity, range};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
 use crate::cells::Setting;
-use crate::counts::{agreements, cause_words, counts_of, states, without_model};
+use crate::counts::{cause_words, counts_of, states, without_model};
 use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, next, read_apart, reason_words};
 use crate::wrap::{glued, wrapped};
@@ -44,7 +44,7 @@ impl Told {
 }
 
 impl Points<'_> {
-    /// `18 points: 15 valid, 2 noisy, 1 invalid; 14 agree, 2 differ, 1 undecided`.
+    /// `18 points: 15 valid, 2 noisy, 1 invalid; 14 within, 2 outside, 1 inconclusive`.
     pub(crate) fn counts(&self) -> String {
         let counts = counts_of(self.records.iter().copied());
         let states: Vec<String> = states(&counts)
@@ -56,11 +56,11 @@ impl Points<'_> {
             states => format!("{all}: {}", states.join(", ")),
         };
         let mut words = Vec::new();
-        for (ordinal, agree) in [(false, "agree"), (true, "in order")] {
-            let [agrees, differ, undecided] = agreements(self.records.iter().copied(), ordinal);
-            for (count, word) in [(agrees, agree), (differ, "differ"), (undecided, "undecided")] {
-                words.extend((count > 0).then(|| glued(&format!("{count} {word}"))));
-            }
+        for agreement in Agreement::ALL {
+            let count = self
+                .those(|one| one.verdict.shows_number() && one.agreement == Some(agreement))
+                .len();
+            words.extend((count > 0).then(|| glued(&format!("{count} {}", agreement.word()))));
         }
         let without = without_model(self.records.iter().copied());
         // Where none has a prediction, the row says so.
@@ -167,13 +167,13 @@ impl Points<'_> {
     /// The cases outside their predictions, by what that means, each with the one furthest off.
     fn differing(&self, protocol: Protocol, told: &mut Told) -> Vec<String> {
         let chosen = self.those(|record| {
-            record.verdict.shows_number() && record.agreement == Some(Agreement::Differs)
+            record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
         });
         let groups = grouped(&chosen, |at| meaning(self.records[at]).unwrap_or_default());
         let line = |(meaning, members): (&str, Vec<usize>)| {
             let far = |at: &usize| distance(self.records[*at], protocol).unwrap_or(0.0);
             let furthest = members.iter().max_by(|a, b| far(a).total_cmp(&far(b)));
-            let mut text = format!("differs at {}", self.named(&members));
+            let mut text = format!("outside at {}", self.named(&members));
             if let Some((at, figures)) =
                 furthest.and_then(|at| Some((at, figures(self.records[*at], protocol)?)))
             {

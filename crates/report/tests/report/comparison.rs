@@ -51,7 +51,8 @@ fn slow_cores_are_counted_with_what_became_of_them() {
     let met = |left_out| Some(SlowCore { a: 0, b: 4, times: 1.9, left_out });
     let text = said(|it| it.rows[0].slow_core = met(true));
     assert!(text.contains("1 case without the processes that met a slow core"), "{text}");
-    let text = said(|it| (it.rows[0].slow_core, it.rows[0].word) = (met(false), Word::CannotTell));
+    let text =
+        said(|it| (it.rows[0].slow_core, it.rows[0].word) = (met(false), Word::Inconclusive));
     assert!(text.contains("slow core: 1 case cannot be judged"), "{text}");
     assert!(!text.contains("8 on either side"), "more processes are no help: {text}");
     for (core, slow, other) in [(1.5, "B", "A"), (1.0 / 1.5, "A", "B")] {

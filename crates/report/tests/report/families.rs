@@ -1,6 +1,6 @@
 //! Curves and matrices: a few lines for many cases, with all that speaks against any of them.
 
-use crate::fixture::{Build, FORBIDDEN, document, measured, plain};
+use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
 use fathom_record::{
@@ -48,7 +48,7 @@ fn slow() -> Reason {
 fn curves() -> Vec<Record> {
     let small = (0..18).map(|at| match at {
         7 => point("4K", at, PLATEAUS[at] * 1.4)
-            .with(|summary| summary.ci95 = Some([3.6, 5.9]))
+            .with(|summary| summary.interval = over([3.6, 5.9]))
             .judged(State::Noisy, vec![slow()]),
         9 => point("4K", at, FORBIDDEN)
             .judged(State::Invalid, vec![Reason::new(Cause::NotAsAsked, DEFECT)]),
@@ -183,7 +183,7 @@ fn no_line_is_too_wide_and_no_cause_is_lost_at_any_width() {
 fn a_point_is_named_for_whatever_is_wrong_with_it() {
     let text = table(&with(curves()), layout(200));
     for words in [
-        "differs at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
+        "outside at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
         "noisy at 128 KiB: ",
         "invalid at 512 KiB: ",
         "noisy at 2 MiB, 4 MiB: a core that was slow itself, as above",

@@ -1,10 +1,11 @@
 //! A run of an imagined machine that holds every kind of record once.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::summary::{IntervalKind, Mode, Trimmed};
+use fathom_record::summary::{Mode, Trimmed};
 use fathom_record::{
-    Better, Cause, Document, Effort, Host, MetricId, NoModel, Params, Prediction, Protocol, Reason,
-    Record, Remedy, Run, RunState, Sample, State, Summary, Tool, Unit, Verdict,
+    Basis, Better, Cause, Document, Effort, Host, Interval, MetricId, NoModel, Params, Prediction,
+    Protocol, Reason, Record, Remedy, Run, RunState, Sample, State, Summary, Tool, Unit, Value,
+    Verdict,
 };
 
 /// The value inside every record that must not be believed: no view may show any of it.
@@ -38,9 +39,7 @@ pub(crate) fn measured(
         n: 60,
         processes,
         median,
-        ci95: Some([median * (1.0 - spread), median * (1.0 + spread)]),
-        ci_level: Some(0.9375),
-        interval: IntervalKind::Processes,
+        interval: over([median * (1.0 - spread), median * (1.0 + spread)]),
         min: median * (1.0 - 2.0 * spread),
         max: median * (1.0 + 5.0 * spread),
         mean: median * (1.0 + spread / 4.0),
@@ -57,6 +56,11 @@ pub(crate) fn measured(
         ..Summary::default()
     });
     record
+}
+
+/// The interval of five processes with these ends.
+pub(crate) fn over(ends: [f64; 2]) -> Option<Interval> {
+    Some(Interval::new(ends, 0.9375, Basis::Processes))
 }
 
 pub(crate) trait Build {
@@ -79,7 +83,7 @@ impl Build for Record {
     }
 
     fn claimed(mut self, prediction: Prediction) -> Record {
-        let interval = self.summary.as_ref().and_then(|summary| summary.ci95);
+        let interval = self.summary.as_ref().and_then(Summary::limits);
         self.agreement = Some(prediction.agreement(interval));
         self.prediction = Some(prediction);
         self
@@ -189,8 +193,8 @@ fn os() -> Vec<Record> {
             .titled("fork, child exits, reaped")
             .predicted(400_000.0, 1_100_000.0, 0.3)
             .with(|summary| {
-                summary.interval = IntervalKind::WithinRun;
-                summary.ci_level = Some(0.969);
+                let interval = summary.interval.as_mut().expect("an interval");
+                (interval.level, interval.basis) = (0.969, Basis::WithinRun);
                 summary.processes = 1;
             }),
         measured("os.switch.thread", Params::one("set_bytes", 65_536), ns, 1_204.0, 0.01)
@@ -254,9 +258,7 @@ fn memory_and_files() -> Vec<Record> {
             .with(|summary| {
                 summary.n = 1;
                 summary.processes = 1;
-                summary.ci95 = None;
-                summary.ci_level = None;
-                summary.interval = IntervalKind::None;
+                summary.interval = None;
                 summary.process_medians.truncate(1);
                 summary.trimmed = None;
             }),
@@ -270,7 +272,7 @@ fn memory_and_files() -> Vec<Record> {
 
 fn text(metric: &str, value: &str) -> Record {
     let mut record = record(metric, Params::none(), Unit::Ratio);
-    record.value = Some(value.to_owned());
+    record.value = Some(Value::Text(value.to_owned()));
     record
 }
 
@@ -331,6 +333,7 @@ pub(crate) fn document() -> Document {
         tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
         run: run(),
         host: host(),
+        far: Vec::new(),
         records: records.into_iter().map(Record::sealed).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! What a person sees of a run, at the widths a terminal has.
 
-use crate::fixture::{document, plain};
+use crate::fixture::{document, over, plain};
 use fathom_record::{
     Cause, Counts, Document, Effort, Protocol, Reason, Remedy, RunState, State, Verdict,
 };
@@ -96,7 +96,7 @@ fn a_run_with_nothing_but_one_good_record_has_a_short_end() {
     let mut one = document();
     one.records.truncate(1);
     let text = plain(&closing(&one, 80));
-    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted value 1 agrees"), "{text}");
+    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted value 1 within"), "{text}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_wide_interval_is_no_finding() {
     let mut document = document();
     document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
     let summary = document.records[0].summary.as_mut().unwrap();
-    summary.ci95 = Some([1_000.0, 1_400.0]);
+    summary.interval = over([1_000.0, 1_400.0]);
     assert!(!plain(&closing(&document, 200)).contains("1. "));
 }
 
@@ -179,6 +179,6 @@ fn blocks_printed_as_they_end_read_as_the_kept_run() {
 fn a_difference_from_the_prediction_is_coloured_and_written() {
     let text = show(&document(), &layout(80));
     let line = text.lines().find(|line| line.contains("getppid")).unwrap();
-    let (before, _) = line.split_once("differs").unwrap();
+    let (before, _) = line.split_once("outside").unwrap();
     assert!(before.ends_with('m') && before.contains("\u{1b}["), "{line:?}");
 }

@@ -38,7 +38,7 @@ fn write(path: &Path, run_id: &str, records: u64) {
     say("opening");
     let mut store = Store::open(path).unwrap();
     say("open");
-    let begun = store.begin(&example::tool(), &example::run(run_id), &example::host());
+    let begun = store.begin(&example::head(run_id));
     begun.unwrap();
     say("begun");
     for number in 0..records {

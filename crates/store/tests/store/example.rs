@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_record::summary::IntervalKind;
 use fathom_record::{
-    Better, Cause, Check, Disturbance, Host, MetricId, Outline, ParamValue, Params, Prediction,
-    Reason, Record, Remedy, Run, Sample, State, Summary, Tool, Unit, Verdict,
+    Basis, Better, Cause, Check, ClockOffset, Disturbance, Document, FarHost, Host, Interval,
+    MetricId, Outline, ParamValue, Params, Prediction, Reason, Record, Remedy, Run, SCHEMA_VERSION,
+    Sample, State, Summary, Tool, Unit, Verdict,
 };
 use fathom_store::Store;
 use rusqlite::Connection;
@@ -28,7 +28,7 @@ pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store
 /// The same at a path.
 pub(crate) fn store_at(path: &Path, run_id: &str, records: u64) -> Store {
     let mut store = Store::open(path).unwrap();
-    store.begin(&tool(), &run(run_id), &host()).unwrap();
+    store.begin(&head(run_id)).unwrap();
     for number in 0..records {
         store.add(run_id, &record(number)).unwrap();
     }
@@ -46,17 +46,6 @@ pub(crate) fn is_whole(path: &Path) {
     let answer: String =
         connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(answer, "ok", "{}", path.display());
-}
-
-/// Makes of a store what version 1 would have left.
-pub(crate) fn make_older(path: &Path) {
-    let sql = "DROP TABLE headline; PRAGMA user_version = 1";
-    Connection::open(path).unwrap().execute_batch(sql).unwrap();
-}
-
-pub(crate) fn version(path: &Path) -> u32 {
-    let connection = Connection::open(path).unwrap();
-    connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
 }
 
 /// The history of the metric of all records made here.
@@ -83,6 +72,14 @@ pub(crate) fn host() -> Host {
     host.cpu.hz = Some(4.5e9);
     host.origin("cpu.model", "/proc/cpuinfo");
     host
+}
+
+/// A run without records, between this host and another.
+pub(crate) fn head(id: &str) -> Document {
+    let clock = Some(ClockOffset { offset_ns: -1.5e9, drift_ppm: 2.5, error_ns: 40_000.0 });
+    let far = FarHost { name: "bench-4".to_owned(), host: host(), clock };
+    let (schema, records) = (SCHEMA_VERSION, Vec::new());
+    Document { schema, tool: tool(), run: run(id), host: host(), far: vec![far], records }
 }
 
 pub(crate) fn run(id: &str) -> Run {
@@ -128,8 +125,11 @@ pub(crate) fn record(number: u64) -> Record {
             n: 600,
             processes: 5,
             median: medians[0],
-            ci95: Some([medians[1], f64::MIN_POSITIVE]),
-            interval: IntervalKind::Processes,
+            interval: Some(Interval::new(
+                [medians[1], f64::MIN_POSITIVE],
+                0.9375,
+                Basis::Processes,
+            )),
             mean: 1.0 / 3.0,
             min: -0.0,
             max: f64::MAX,

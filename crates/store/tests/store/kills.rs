@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use fathom_record::RunState;
-use fathom_store::{Store, StoreError, VERSION};
+use fathom_store::{Store, StoreError};
 
 use crate::example::{self, Digits};
 use crate::{children, tell};
@@ -59,34 +59,6 @@ fn what_was_acknowledged_before_a_kill_is_there_exactly_once() {
     );
     tell("9-store-kills", &page);
     assert!(added >= journal.len(), "the kills came before there was anything to lose");
-}
-
-/// Kills later and later while they come before its end, and then sooner.
-#[test]
-fn killed_migration_loses_nothing() {
-    let (folder, older, store) = example::store_with("0000019514ab3c5d", 300);
-    let expected = example::history(&store);
-    drop(store);
-    example::make_older(&older);
-    let (mut moment, mut left_older) = (Duration::from_millis(1), 0);
-    for kill in 0..20 {
-        let path = folder.path().join(format!("{kill}.db"));
-        std::fs::copy(&older, &path).unwrap();
-        let part = ["write", path.to_str().unwrap(), "00000000000000aa", "0"];
-        let mut child = children::command(&[], &part).spawn().unwrap();
-        let mut lines = children::lines_of(&mut child);
-        assert_eq!(lines.next().as_deref(), Some("opening"));
-        sleep(moment);
-        child.kill().unwrap();
-        child.wait().unwrap();
-        example::is_whole(&path);
-        let is_older = example::version(&path) == 1;
-        left_older += u32::from(is_older);
-        moment = if is_older { moment * 3 / 2 } else { moment / 2 };
-        assert_eq!(example::history(&Store::open_existing(&path).unwrap()), expected);
-        assert_eq!(example::version(&path), VERSION);
-    }
-    assert!(left_older > 0, "the kills came when all was done");
 }
 
 /// Kills after some acknowledgements and a moment more, which lies anywhere within the next few.

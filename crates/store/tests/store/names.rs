@@ -10,7 +10,7 @@ fn three_runs() -> (tempfile::TempDir, Store) {
     let (folder, path) = example::new_place();
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
-        store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
+        store.begin(&example::head(id)).unwrap();
         store.add(id, &example::record(0)).unwrap();
     }
     (folder, store)
@@ -35,7 +35,7 @@ fn a_run_is_found_by_its_id_a_prefix_and_its_age() {
 fn a_run_that_was_stopped_before_its_first_record_is_not_the_latest() {
     let (_folder, mut store) = three_runs();
     let empty = "0195cc0000000004";
-    store.begin(&example::tool(), &example::run(empty), &example::host()).unwrap();
+    store.begin(&example::head(empty)).unwrap();
     assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
     assert_eq!(store.resolve("0195cc").unwrap(), empty, "it can still be named");
 }
@@ -45,7 +45,7 @@ fn a_prefix_of_several_runs_lists_them() {
     let (_folder, store) = three_runs();
     assert_eq!(
         store.resolve("0195a").unwrap_err().to_string(),
-        "find run 0195a: it could be 0195aa0000000002, 0195aa0000000001; give more digits"
+        "find run 0195a: it could be 0195aa0000000002, 0195aa0000000001"
     );
 }
 
@@ -58,7 +58,7 @@ fn a_name_of_no_run_says_how_many_there_are() {
         assert_eq!(message, expected);
     }
     let (_folder, mut store) = three_runs();
-    store.begin(&example::tool(), &example::run("0195cc0000000000"), &example::host()).unwrap();
+    store.begin(&example::head("0195cc0000000000")).unwrap();
     let message = store.resolve("latest~3").unwrap_err().to_string();
     assert!(message.contains("among the 4 in the store, 1 of which has no result"), "{message}");
     let (_folder, path) = example::new_place();

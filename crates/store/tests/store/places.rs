@@ -56,9 +56,6 @@ pub(crate) fn fill(path: &Path) {
     std::fs::write(&filler, vec![0; 512 << 10]).unwrap();
     let rested = path.with_file_name("rested.db");
     drop(Store::open(&rested).unwrap());
-    let older = path.with_file_name("older.db");
-    drop(example::store_at(&older, RUN, 1));
-    example::make_older(&older);
     let mut stored = 3;
     let mut store = example::store_at(path, RUN, stored);
     // What a writer leaves that is killed now: a log without its index.
@@ -84,13 +81,12 @@ pub(crate) fn fill(path: &Path) {
     let last = path.with_file_name("last");
     let mut room = std::fs::File::create(last).unwrap();
     while std::io::Write::write_all(&mut room, &[0; 512]).is_ok() {}
-    for other in [&path.with_file_name("new.db"), &rested, &older] {
+    for other in [&path.with_file_name("new.db"), &rested] {
         let error = Store::open(other).unwrap_err();
         assert_eq!(error.to_string(), expected(other, "open"));
     }
     // Reading needs no room.
     assert!(Store::open_existing(&rested).unwrap().runs().unwrap().is_empty());
-    has_history(&Store::open_existing(&older).unwrap());
     for (path, stored) in [(path, stored), (&killed, 3)] {
         let document = Store::open_existing(path).unwrap().document(RUN, true).unwrap();
         let expected = example::records(stored);
@@ -119,7 +115,7 @@ fn is_intact(path: &Path, document: &Document, records: u64) {
     example::is_whole(path);
 }
 
-/// Stores in a folder that is then mounted read-only: at rest; of an older version; with a log a
+/// Stores in a folder that is then mounted read-only: at rest; with a log a
 /// killed writer left; with a writer at work elsewhere; and with half a change that a killed writer
 /// left.
 #[test]
@@ -131,9 +127,6 @@ fn a_store_in_a_read_only_place_can_be_read() {
         (path, store)
     };
     drop(store_in(REST));
-    let (older, store) = store_in("older");
-    drop(store);
-    example::make_older(&older);
     let (path, _writer) = store_in("work");
     let killed = folder.path().join("killed");
     std::fs::create_dir(&killed).unwrap();
@@ -165,7 +158,7 @@ fn half_changed(path: &Path, folder: &Path) {
 /// Runs where none of the stores can be written.
 pub(crate) fn read_only(folder: &Path) {
     assert!(std::fs::write(folder.join("x"), "").is_err(), "the place can be written");
-    for name in [REST, "older", "killed", "work"] {
+    for name in [REST, "killed", "work"] {
         let path = folder.join(name).join("fathom.db");
         let store = Store::open_existing(&path).unwrap();
         has_history(&store);
@@ -183,7 +176,7 @@ fn is_refused(path: &Path, why: &str) {
     // Who only asks is told the same.
     for error in [Store::open(path).map(drop), Store::examine(path)] {
         let message = error.unwrap_err().to_string();
-        assert!(message.ends_with(why), "{message}");
+        assert!(message.contains(why), "{message}");
     }
 }
 

@@ -7,8 +7,6 @@ use rusqlite::Connection;
 
 use crate::example;
 
-const RUN: &str = "0000019514ab3c5d";
-
 /// Both ways of opening refuse `path` with the same words and leave the file as it was.
 fn refusal(path: &Path) -> String {
     let before = std::fs::read(path).ok();
@@ -24,21 +22,6 @@ fn is_one_clear_line(message: &str) {
     assert!(!message.contains('\n'), "{message}");
     assert!(message.starts_with(|c: char| c.is_lowercase()), "{message}");
     assert!(!message.ends_with('.'), "{message}");
-}
-
-#[test]
-fn newer_store_is_refused_with_both_versions() {
-    let (_folder, path, store) = example::store_with(RUN, 1);
-    drop(store);
-    let newer = VERSION + 1;
-    let connection = Connection::open(&path).unwrap();
-    connection.pragma_update(None, "user_version", newer).unwrap();
-    drop(connection);
-    let expected = format!(
-        "open {}: its version is {newer}, and this one knows up to {VERSION}",
-        path.display()
-    );
-    assert_eq!(refusal(&path), expected);
 }
 
 #[test]
@@ -125,7 +108,7 @@ fn a_reader_does_not_make_a_store() {
 fn a_path_that_cannot_be_a_file_is_refused() {
     let (folder, path) = example::new_place();
     let message = refusal(folder.path());
-    assert!(message.contains("is a directory; name a file in it"), "{message}");
+    assert!(message.contains("is a directory"), "{message}");
     assert!(refusal(Path::new("/dev/null")).contains("not a regular file"));
     std::fs::write(&path, "a file").unwrap();
     let below: [PathBuf; 2] = [path.join("fathom.db"), path.join("deeper/fathom.db")];

@@ -2,9 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fathom_record::{
-    Counts, Document, Effort, Outline, Record, RunState, SCHEMA_VERSION, State, Verdict,
-};
+use fathom_record::{Counts, Document, Effort, Outline, Record, RunState, State, Verdict};
 use fathom_store::{Store, StoreError};
 
 use crate::example;
@@ -15,7 +13,7 @@ fn bits(record: &Record) -> Vec<u64> {
     let summary = record.summary.as_ref().unwrap();
     let samples = record.samples.iter().flatten();
     let values = samples.flat_map(|sample| sample.values.iter());
-    let named = [summary.min, summary.max, summary.mean, summary.ci95.unwrap()[1]];
+    let named = [summary.min, summary.max, summary.mean, summary.interval.unwrap().high];
     named.iter().chain(values).map(|value| value.to_bits()).collect()
 }
 
@@ -23,13 +21,8 @@ fn bits(record: &Record) -> Vec<u64> {
 fn a_run_comes_back_as_it_was_stored_to_the_last_bit() {
     let (_folder, path, store) = example::store_with(RUN, 12);
     drop(store);
-    let expected = Document {
-        schema: SCHEMA_VERSION,
-        tool: example::tool(),
-        run: example::run(RUN),
-        host: example::host(),
-        records: (0..12).map(example::record).collect(),
-    };
+    let records = (0..12).map(example::record).collect();
+    let expected = Document { records, ..example::head(RUN) };
     let found = Store::open_existing(&path).unwrap().document(RUN, true).unwrap();
     assert_eq!(found, expected);
     for (found, expected) in found.records.iter().zip(&expected.records) {
@@ -72,7 +65,7 @@ fn the_end_of_a_run_replaces_its_begin_and_keeps_the_rest() {
 fn the_list_of_runs_says_what_they_are_newest_first() {
     let (_folder, _path, mut store) = example::store_with("00000000000000b0", 13);
     for id in ["00000000000000c0", "00000000000000a0"] {
-        store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
+        store.begin(&example::head(id)).unwrap();
     }
     let rows = store.runs().unwrap();
     let ids: Vec<&str> = rows.iter().map(|row| row.id.as_str()).collect();
@@ -100,9 +93,9 @@ fn a_case_is_stored_once_a_run() {
     assert_eq!(store.document(RUN, true).unwrap().records, [example::record(0)]);
 
     let other = "0000019514ab3c5e";
-    store.begin(&example::tool(), &example::run(other), &example::host()).unwrap();
+    store.begin(&example::head(other)).unwrap();
     store.add(other, &example::record(0)).unwrap();
-    let error = store.begin(&example::tool(), &example::run(RUN), &example::host()).unwrap_err();
+    let error = store.begin(&example::head(RUN)).unwrap_err();
     assert!(matches!(error, StoreError::RunExists { .. }), "{error}");
 }
 
@@ -194,7 +187,7 @@ fn a_path_may_hold_any_character() {
 fn in_short_a_run_has_the_headlines_of_its_records() {
     let (_folder, _path, mut store) = example::store_with(RUN, 7);
     let mut extreme = example::record(10);
-    extreme.summary.as_mut().unwrap().ci95 = Some([-0.0, f64::MAX]);
+    extreme.summary.as_mut().unwrap().interval.as_mut().unwrap().high = f64::MAX;
     store.add(RUN, &extreme.sealed()).unwrap();
     let mut bound = example::record(11);
     bound.summary.as_mut().unwrap().bound = Some(0.1 + 0.2);
@@ -202,7 +195,7 @@ fn in_short_a_run_has_the_headlines_of_its_records() {
     store.add(RUN, &bound.sealed()).unwrap();
     let ids = ["0000019514ab3c5e", "0000019514ab3c5f"];
     for id in ids {
-        store.begin(&example::tool(), &example::run(id), &example::host()).unwrap();
+        store.begin(&example::head(id)).unwrap();
         store.add(id, &example::record(1)).unwrap();
     }
     let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());

@@ -105,7 +105,7 @@ impl Follower {
 impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
         self.run_id = document.run.id.clone();
-        self.keep(|store| store.begin(&document.tool, &document.run, &document.host));
+        self.keep(|store| store.begin(document));
         self.begun = !self.store_failed;
         if self.format == Format::Table {
             let width = self.layout.width;

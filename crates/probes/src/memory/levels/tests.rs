@@ -242,8 +242,8 @@ fn a_size_is_predicted_by_the_kernel_and_a_small_share_of_a_shared_cache_explain
         |of: &OfLevel, host: &Host| of.predict(&Params::none(), host, &Known::new(&[])).unwrap();
     let second = predict(&SIZE_L2, &host);
     assert_eq!(second.value, Some(1048576.0));
-    assert_eq!(second.agreement(Some([0.86e6, 1.2e6])), Agreement::Agrees);
-    assert_eq!(second.agreement(Some([1.25e6, 1.3e6])), Agreement::Differs);
+    assert_eq!(second.agreement(Some([0.86e6, 1.2e6])), Agreement::Within);
+    assert_eq!(second.agreement(Some([1.25e6, 1.3e6])), Agreement::Outside);
     assert!(!predict(&SIZE_L3, &host).if_below.contains("other guests"));
     host.virtualization = Some("kvm".to_owned());
     let below = predict(&SIZE_L3, &host).if_below;
