@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::Unmet;
+
 /// A shell enters the group and becomes the program.
 const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
 /// A group stays busy for a moment after its last process was reaped.
@@ -18,9 +20,9 @@ pub struct Group(PathBuf);
 ///
 /// # Errors
 /// Why it cannot: it is not root, or no such controller of version 1 is mounted.
-pub fn path(controller: &str, name: &str) -> Result<PathBuf, String> {
+pub fn path(controller: &str, name: &str) -> Result<PathBuf, Unmet> {
     if !rustix::process::geteuid().is_root() {
-        return Err("making a cgroup needs root".to_owned());
+        return Err(Unmet("making a cgroup needs root".to_owned()));
     }
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let root = mounts.lines().find_map(|line| {
@@ -28,7 +30,7 @@ pub fn path(controller: &str, name: &str) -> Result<PathBuf, String> {
         let here = fields[2] == "cgroup" && fields[3].split(',').any(|one| one == controller);
         here.then(|| PathBuf::from(fields[1]))
     });
-    let missing = || format!("no cgroup version 1 controller `{controller}` is mounted");
+    let missing = || Unmet(format!("no cgroup version 1 controller `{controller}` is mounted"));
     Ok(root.ok_or_else(missing)?.join(format!("fathom-lab-{name}-{}", std::process::id())))
 }
 
@@ -37,11 +39,11 @@ impl Group {
     ///
     /// # Errors
     /// As [`path`], or where a limit is refused.
-    pub fn new(controller: &str, name: &str, limits: &[(&str, u64)]) -> Result<Self, String> {
+    pub fn new(controller: &str, name: &str, limits: &[(&str, u64)]) -> Result<Self, Unmet> {
         let group = Self(path(controller, name)?);
         let made = std::fs::create_dir(&group.0)
             .and_then(|()| limits.iter().try_for_each(|(file, value)| group.set(file, *value)));
-        made.map_err(|error| format!("make {}: {error}", group.0.display()))?;
+        made.map_err(|error| Unmet(format!("make {}: {error}", group.0.display())))?;
         Ok(group)
     }
 

@@ -22,6 +22,11 @@ pub mod strace;
 use fathom_measure::Clock;
 use fathom_measure::clock::{Source, Specification};
 
+/// What this machine lacks for a fault on purpose, so that the test of it is skipped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unmet(pub String);
+
 /// The kernel's raw clock, with figures that are near enough for a test.
 pub fn clock() -> Clock {
     let source = Source::MonotonicRaw;

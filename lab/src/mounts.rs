@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::process::Command;
 
+use crate::Unmet;
+
 /// Tells the second start from the first, by the name of its test.
 const INSIDE: &str = "FATHOM_LAB_INSIDE";
 
@@ -26,15 +28,15 @@ pub fn inside(test: &str, say: impl Fn(&str)) -> bool {
 }
 
 /// The test within; what it said, indented. An error is why it cannot be tried here.
-fn again(test: &str) -> Result<String, String> {
+fn again(test: &str) -> Result<String, Unmet> {
     let (program, rest) = namespace();
     let mut trial = Command::new(program);
     trial.args(rest).args(["mount", "-t", "tmpfs", "none", "/mnt"]);
     if !trial.output().is_ok_and(|output| output.status.success()) {
-        return Err("mounting a file system needs root or user namespaces".to_owned());
+        return Err(Unmet("mounting a file system needs root or user namespaces".to_owned()));
     }
     if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/fuse") {
-        return Err(format!("open /dev/fuse: {error}"));
+        return Err(Unmet(format!("open /dev/fuse: {error}")));
     }
     let this = std::env::current_exe().expect("the path of this program");
     let mut again = Command::new(program);

@@ -10,13 +10,12 @@ export const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
 
 const wordOf = ({ word, slow_core: slow }: Compared): string =>
-  word === 'cannot_tell' && slow != null && !slow.left_out
+  word === 'inconclusive' && slow != null && !slow.left_out
     ? 'slow core'
     : word.replaceAll('_', ' ');
 
-/** `1 looks slower`, `2 look slower`, `3 undecided`. */
+/** `1 looks slower`, `2 look slower`. */
 function countedWord(word: string, count: number): string {
-  if (word === 'cannot tell') return `${count} undecided`;
   if (word === 'slow core') return `${count} hidden by a slow core`;
   return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
 }

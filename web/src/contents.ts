@@ -142,7 +142,7 @@ export function stands(record: Result): boolean {
 export function shown(record: Result, run: Document['run']): Shown {
   const { summary } = record;
   if (!stands(record)) return { kind: 'nothing' };
-  if (record.value != null) return { kind: 'text', text: record.value };
+  if (typeof record.value === 'string') return { kind: 'text', text: record.value };
   if (!summary) return { kind: 'nothing' };
   if (summary.bound != null) return { kind: 'bound', value: summary.bound };
   const trimmed = run.protocol === 'trimmed' ? summary.trimmed : null;
@@ -161,7 +161,8 @@ export function numberOf(record: Result, run: Document['run']): number | null {
 export function intervalOf(record: Result, run: Document['run']): [number, number] | null {
   const { summary } = record;
   if (!stands(record) || !summary || summary.bound != null) return null;
-  return run.protocol === 'trimmed' ? null : (summary.ci95 ?? null);
+  const { interval } = summary;
+  return run.protocol === 'trimmed' || !interval ? null : [interval.low, interval.high];
 }
 
 /** Standard deviation ÷ mean. */
@@ -180,13 +181,15 @@ export function nameOf(record: { metric: string; params: Params }): string {
 
 export const groupOf = (metric: string): string => metric.split('.')[0] ?? metric;
 
+/** Whether the prediction was wrong. */
+export const fails = ({ agreement }: Result): boolean =>
+  agreement === 'outside' || agreement === 'violated';
+
 /** The verdict in words, the weightiest first. */
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
   if (!stands(record)) return [state];
-  const ordinal = record.prediction?.value == null;
-  const held = record.agreement === 'agrees' && ordinal ? 'in order' : record.agreement;
-  return [held ?? 'no model', state];
+  return [record.agreement ?? 'no model', state];
 }
 
 /** Why the verdict is what it is, each reason with what to do next. */
@@ -199,7 +202,7 @@ export function reasonsOf(record: Result): string[] {
 export function meaningOf(record: Result, run: Document['run']): string {
   const value = numberOf(record, run);
   const { prediction } = record;
-  if (value === null || !prediction || record.agreement !== 'differs') return '';
+  if (value === null || !prediction || !fails(record)) return '';
   if (prediction.low != null && value < prediction.low) return prediction.if_below ?? '';
   if (prediction.high != null && value > prediction.high) return prediction.if_above ?? '';
   return '';

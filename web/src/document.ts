@@ -1696,6 +1696,10 @@ export interface Run {
    */
   id: string;
   /**
+   * The name that `--label` gave it.
+   */
+  label?: string | null;
+  /**
    * Facts about the run that spoil nothing, such as settings that `--tune` was refused.
    */
   notes?: string[];

@@ -3,6 +3,7 @@
 
 import type { Contents, Counted, Document, Result } from './contents';
 import {
+  fails,
   letter,
   meaningOf,
   measuredText,
@@ -121,9 +122,9 @@ function distance(record: Result, document: Document): number {
   return ratio > 0 ? Math.abs(Math.log(ratio)) : 0;
 }
 
-function differs(document: Document, show: Show, heading: Heading): HTMLElement | null {
+function outside(document: Document, show: Show, heading: Heading): HTMLElement | null {
   const far = document.records
-    .filter((record) => record.agreement === 'differs' && numberOf(record, document.run) !== null)
+    .filter((record) => fails(record) && numberOf(record, document.run) !== null)
     .sort((a, b) => distance(b, document) - distance(a, document));
   if (far.length === 0) return null;
   const items = far.slice(0, TOLD).map((record) => {
@@ -141,13 +142,13 @@ function differs(document: Document, show: Show, heading: Heading): HTMLElement 
   });
   const all = element(
     'button',
-    { type: 'button', onclick: () => show('differs') },
+    { type: 'button', onclick: () => show('outside') },
     `All ${far.length} in the table`,
   );
   return element(
     'section',
     {},
-    heading('What differs from its prediction'),
+    heading('Outside its prediction'),
     element('ul', {}, items),
     far.length > TOLD && all,
   );
@@ -194,7 +195,8 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   const [document, told, all] = [contents.documents[run], contents.told[run], contents.causes[run]];
   if (document === undefined || told === undefined || all === undefined) return [];
   const several = contents.documents.length > 1;
-  const name = `${document.host.name || 'a machine'}: ${document.host.cpu.model || 'unknown CPU'}`;
+  const described = `${document.host.name || 'a machine'}: ${document.host.cpu.model || 'unknown CPU'}`;
+  const name = document.run.label ? `${document.run.label}: ${described}` : described;
   const heading: Heading = (text) => element(several ? 'h3' : 'h2', { class: 'minor' }, text);
   const noisy = all.filter(({ state }) => state === 'noisy');
   return [
@@ -216,7 +218,7 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
     element(
       'div',
       { class: 'lists' },
-      differs(document, show, heading),
+      outside(document, show, heading),
       causes('What is noisy, and why', noisy, heading),
       absent(document, show, heading),
     ),

@@ -38,11 +38,12 @@ const VERDICTS = [
   'failed',
   'invalid',
   'unavailable',
-  'differs',
-  'undecided',
+  'outside',
+  'violated',
+  'inconclusive',
   'no model',
-  'in order',
-  'agrees',
+  'met',
+  'within',
 ];
 
 interface Head {

@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         },
         ["simulate", runs, seed] => match simulate::trials(runs, seed) {
             Ok(trials) => report(simulate::write(&root, trials)),
-            Err(problem) => report(vec![problem]),
+            Err(problem) => report(vec![problem.to_string()]),
         },
         ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),
         ["compare-check", program, runs, metrics @ ..] => match runs.parse() {

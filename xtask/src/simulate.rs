@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
+use anyhow::{Context as _, Result, bail};
 use fathom_simulation::{Findings, Trials, simulate};
 
 /// Where the page is.
 const PAGE: &str = "docs/SIMULATION.md";
 
 /// Reads the arguments.
-pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials, String> {
-    let wrong = |what: &str, got: &str| format!("{got} is no {what}");
-    let runs: u32 = runs.parse().map_err(|_| wrong("number of runs", runs))?;
-    let seed: u64 = seed.parse().map_err(|_| wrong("seed", seed))?;
+pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
+    let runs: u32 = runs.parse().with_context(|| format!("{runs} is not a number of runs"))?;
+    let seed: u64 = seed.parse().with_context(|| format!("{seed} is not a seed"))?;
     if runs < 100 {
-        return Err(format!("{runs} runs: at least 100 are needed, or chance explains anything"));
+        bail!("{runs} runs: at least 100 are needed, or chance explains anything");
     }
     Ok(Trials { runs, seed })
 }
@@ -34,9 +34,10 @@ mod tests {
 
     #[test]
     fn too_few_runs_and_what_is_no_number_are_refused() {
-        assert_eq!(trials("100", "7"), Ok(Trials { runs: 100, seed: 7 }));
-        assert!(trials("99", "7").unwrap_err().contains("at least 100"));
-        assert_eq!(trials("many", "7").unwrap_err(), "many is no number of runs");
-        assert_eq!(trials("100", "-1").unwrap_err(), "-1 is no seed");
+        let refused = |runs, seed| trials(runs, seed).unwrap_err().to_string();
+        assert_eq!(trials("100", "7").unwrap(), Trials { runs: 100, seed: 7 });
+        assert!(refused("99", "7").contains("at least 100"));
+        assert_eq!(refused("many", "7"), "many is not a number of runs");
+        assert_eq!(refused("100", "-1"), "-1 is not a seed");
     }
 }

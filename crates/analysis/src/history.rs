@@ -58,6 +58,9 @@ pub struct Series {
 pub struct Point {
     /// The run.
     pub run: String,
+    /// Its label, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// When it began, RFC 3339.
     pub started: String,
     /// The headline; absent where there is no number to be shown, or where the run was stopped
@@ -191,6 +194,7 @@ fn point(document: &Document, headline: &Headline) -> Point {
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
     Point {
         run: document.run.id.clone(),
+        label: document.run.label.clone(),
         started: document.run.started.clone(),
         value: whole(headline.value),
         interval: headline.interval.filter(|_| !headline.cut_short),

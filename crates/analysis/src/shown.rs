@@ -31,11 +31,7 @@ impl<'a> Shown<'a> {
         if let Some(bound) = summary.bound {
             return Self::Bound(bound);
         }
-        let value = match (protocol, &summary.trimmed) {
-            (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
-            _ => summary.median,
-        };
-        if record.unit.takes(value) { Self::Number(value) } else { Self::Nothing }
+        record.number(protocol).map_or(Self::Nothing, Self::Number)
     }
 
     /// The number, where it is one.

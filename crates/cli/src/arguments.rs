@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use fathom_metric::notation::seed;
-use fathom_record::{Effort, Protocol};
+use fathom_metric::notation::{NotationError, seed};
+use fathom_record::{Effort, Protocol, label};
 
 /// Measures this machine from one clock tick up, says beside every number what it should be, and
 /// whether it can be trusted.
@@ -34,10 +34,21 @@ Examples:
   fathom report                  the last run as a page for a browser
   fathom file read /etc/passwd --block 4K       one file, block by block, with its checksum
 
-Exit status: 0 done, 1 failed, 2 wrong usage, 3 under --strict where a number is missing or must
-not be believed (doctor: a warning, and 4: something severe; file size: no size fits; crosscheck:
-nothing was compared), 130 stopped by Ctrl-C (what was done is kept), 141 the
-reader of the output left.";
+Exit status:
+  0    done
+  1    failed: a file, a run or the store is missing or cannot be read or written
+  2    wrong usage: the command line is wrong, whatever the files and the store hold
+  3    done, and the answer is no or there is none: a number is missing under --strict,
+       compare --fail-on found a regression, doctor warns, nothing was found or compared
+  4    doctor found something severe
+  130  interrupted by Ctrl-C; finished results are kept
+  141  the reader of the output left
+
+A store that cannot be written costs the record and not the measurement: the results are printed
+with a warning, and the status is 1 where --store or FATHOM_STORE named that store.
+
+A run is named by its id, the beginning of the id, its --label, latest, or latest~N for the N-th
+before it. A label of several runs is ambiguous: the error lists their ids.";
 
 /// Says in one line what is wrong with a command line, for exit status 2; prints help and version
 /// where that was asked for.
@@ -116,6 +127,7 @@ Examples:
   fathom run os.syscall cpu.call       two metrics (and what their predictions need)
   fathom run 'os.syscall{call=stat}'   one case (in quotes: braces mean something to a shell)
   fathom run --json > run.json         the whole run as one JSON document
+  fathom run --label before-upgrade    a name for `fathom compare before-upgrade latest`
   fathom run --protocol trimmed        mean and deviation of 500 of 800 trials
   sudo fathom run --tune               priority, governor and SMT sibling set for the run";
 
@@ -178,17 +190,20 @@ pub struct RunArguments {
     /// Let `--folder` be one that keeps files in memory.
     #[arg(long, requires = "folder")]
     pub allow_memory: bool,
+    /// Name the run; every command that takes a run finds it by this name.
+    #[arg(long, value_name = "TEXT", value_parser = label)]
+    pub label: Option<String>,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
 }
 
 /// `5%` as 0.05.
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> Result<f64, NotationError> {
     let number = text.trim().strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     match number {
         Ok(percent) if percent.is_finite() && percent >= 0.0 => Ok(percent / 100.0),
-        _ => Err(format!("`{text}` is no share; write as 5%")),
+        _ => Err(NotationError::new(text, "a share, such as 5%")),
     }
 }
 
@@ -206,8 +221,8 @@ impl RunArguments {
 /// Where runs are kept.
 #[derive(Debug, Args)]
 pub struct StoreArguments {
-    /// The file that keeps runs [default: $FATHOM_STORE, or fathom/fathom.db in the user's data
-    /// folder].
+    /// The file that keeps runs, in an existing folder [default: $FATHOM_STORE, or fathom/fathom.db
+    /// in the user's data folder].
     #[arg(long, value_name = "PATH")]
     pub store: Option<PathBuf>,
 }
@@ -287,8 +302,8 @@ pub struct ExplainArguments {
     /// The metric, or some cases of it.
     #[arg(value_name = "METRIC")]
     pub metric: String,
-    /// The run whose results are shown: an id or its beginning, `latest`, or `latest~N`; the newest
-    /// that measured it where none is named.
+    /// The run whose results are shown: an id or its beginning, a label, `latest`, or `latest~N`;
+    /// the newest that measured it where none is named.
     #[arg(long, value_name = "RUN")]
     pub run: Option<String>,
     /// Give an account of every case of a curve or a matrix, not of one of each kind.
@@ -311,7 +326,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = SHOW_EXAMPLES)]
 pub struct ShowArguments {
-    /// A run: an id or its beginning, `latest`, or `latest~N`.
+    /// A run: an id or its beginning, a label, `latest`, or `latest~N`.
     #[arg(value_name = "RUN", default_value = "latest")]
     pub run: String,
     /// List the kept runs instead.
@@ -348,7 +363,7 @@ same host and configuration differ by: kept ones, or the several runs of A.";
     fathom compare [OPTIONS] --reference NAME [RUN]")]
 pub struct CompareArguments {
     /// Runs: the last one, B, is compared with those before it, which together are A. Each is an
-    /// id, `latest`, `latest~N`, a host's name (its newest run), or a JSON file.
+    /// id, a label, `latest`, `latest~N`, a host's name (its newest run), or a JSON file.
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     /// Hold one run (the latest, where none is named) beside published figures; without a name,
@@ -425,7 +440,7 @@ pub enum FormatName {
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub struct ExportArguments {
-    /// Runs: ids, `latest`, `latest~N` or JSON files; the latest where none is named.
+    /// Runs: ids, labels, `latest`, `latest~N` or JSON files; the latest where none is named.
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     /// All kept runs.

@@ -11,10 +11,10 @@ use crate::remedy;
 pub enum Status {
     /// Everything was done.
     Done,
-    /// It failed; the reason was printed.
+    /// It failed, or its run is not in the store that was named; the reason was printed.
     Failed,
-    /// Under `--strict`: some numbers are missing or must not be believed. What was sought is not
-    /// there: no size fits, no other program is here to compare with.
+    /// It was done, and the answer is "no" or there is none: a number is missing under `--strict`,
+    /// a gate of `--fail-on` is closed, nothing was found or compared.
     Incomplete,
     /// `fathom doctor`: numbers will be noisier than they could be, or different.
     Warned,
@@ -41,7 +41,8 @@ impl From<Status> for ExitCode {
     }
 }
 
-/// A mistake in what was asked for: one clear line, and exit status 2.
+/// A command line that is wrong whatever the files and the store hold: one clear line, and exit
+/// status 2. Every other error ends with [`Status::Failed`].
 #[derive(Debug)]
 pub struct Usage(pub String);
 

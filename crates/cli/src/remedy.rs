@@ -29,6 +29,7 @@ fn of_store(error: &StoreError) -> Option<String> {
     match error {
         E::NoHome => only("name a file with --store or FATHOM_STORE"),
         E::Missing { .. } => or_elsewhere("make one with `fathom run`"),
+        E::NoFolder { .. } => or_elsewhere("create it (mkdir -p)"),
         E::IsDirectory { path } => {
             let inside = path.join("fathom.db");
             Some(format!("name a file in it, such as --store {}", inside.display()))
@@ -45,11 +46,12 @@ fn of_store(error: &StoreError) -> Option<String> {
         E::Damaged { .. } => only("measure it again, or restore a copy of the store"),
         E::RunExists { .. } => only("start the run again"),
         E::NoSuchRun { .. } => only("`fathom show --runs` lists them"),
-        E::Ambiguous { .. } => only("give more digits"),
+        E::Ambiguous { .. } => only("name one by its id"),
         E::TooShort { .. } => only("give more of it, or say `latest`"),
-        E::BadName { .. } => {
-            only("give its id, the first digits of it, `latest`, or `latest~1` for the one before")
-        }
+        E::BadName { .. } => only(
+            "give its id, the first digits of it, its label, `latest`, or `latest~1` for the one \
+             before",
+        ),
         E::Device { .. } => or_elsewhere("see what the kernel says of the device (dmesg)"),
         E::NotSealed { .. } | E::NotStorable { .. } | E::Duplicate { .. } => None,
         _ => only(ELSEWHERE),

@@ -55,6 +55,8 @@ pub struct RunSetup {
     pub host: Host,
     /// The run's identifier.
     pub id: String,
+    /// Its name, where one was given.
+    pub label: Option<String>,
     /// The CPU for the workers.
     pub cpu: u32,
     /// Why that one.
@@ -130,6 +132,7 @@ pub fn coordinate(
 fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
     let run = Run {
         id: setup.id,
+        label: setup.label,
         started: machine.timestamp(),
         ended: None,
         duration_ns: None,
@@ -233,7 +236,7 @@ fn reduce_block(
             record.agreement = None;
         }
     }
-    records.into_iter().map(Record::sealed).collect()
+    records.into_iter().map(|record| record.sealed_by(plan.protocol)).collect()
 }
 
 /// Keeps how the clock stands, and whether the wall clock was stepped.

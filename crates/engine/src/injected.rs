@@ -9,6 +9,16 @@ pub const INJECT: &str = "FATHOM_SPIN";
 /// No laboratory needs more: a hundred times the kernel itself.
 const SHARE_MAX: f64 = 100.0;
 
+/// Why what the environment asks for cannot be injected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{INJECT}={text}: {problem}; write it as METRIC=SHARE%, such as cpu.call=40% or cpu.call=0..60%"
+)]
+pub struct InjectError {
+    text: String,
+    problem: &'static str,
+}
+
 /// Extra work in every batched kernel of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InjectedSpin {
@@ -20,17 +30,15 @@ pub struct InjectedSpin {
 
 impl InjectedSpin {
     /// What the environment asks for, if it does.
-    pub fn of_environment(registry: &Registry) -> Result<Option<Self>, String> {
+    ///
+    /// # Errors
+    /// Where it names no metric, or no share.
+    pub fn of_environment(registry: &Registry) -> Result<Option<Self>, InjectError> {
         std::env::var(INJECT).ok().map(|text| Self::parse(&text, registry)).transpose()
     }
 
-    fn parse(text: &str, registry: &Registry) -> Result<Self, String> {
-        let refused = |why: &str| {
-            format!(
-                "{INJECT}={text}: {why}; write it as METRIC=SHARE%, such as cpu.call=40% \
-                 or cpu.call=0..60%"
-            )
-        };
+    fn parse(text: &str, registry: &Registry) -> Result<Self, InjectError> {
+        let refused = |problem| InjectError { text: text.to_owned(), problem };
         let (metric, share) = text.split_once('=').ok_or_else(|| refused("no share"))?;
         if registry.find(metric).is_none() {
             return Err(refused("there is no such metric"));
@@ -76,7 +84,7 @@ mod tests {
             ("cpu.call=0..x%", "no percentage"),
             ("cpu.call=0..-1%", "not from 0 %"),
         ] {
-            let refused = InjectedSpin::parse(text, &REGISTRY).unwrap_err();
+            let refused = InjectedSpin::parse(text, &REGISTRY).unwrap_err().to_string();
             assert!(refused.contains(why) && refused.contains(text), "{refused}");
         }
     }

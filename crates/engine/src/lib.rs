@@ -19,7 +19,7 @@ pub mod worker;
 
 pub use asked::Asked;
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
-pub use injected::{INJECT, InjectedSpin};
+pub use injected::{INJECT, InjectError, InjectedSpin};
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};
 pub use plan::{KEPT, Plan, PlanError, beginnings, matches, nearest_of};
 pub use session::{Session, SessionSetup};

@@ -65,7 +65,9 @@ pub(crate) fn derived(
         let so_far = Known::new(known).under(&document.run.clock).on(&document.host);
         match derived.reduce(&case.params, &so_far) {
             Err(missing) => {
-                record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, missing);
+                let reason = Reason::new(Cause::MissingInput, missing.to_string());
+                let reasons = vec![reason.with_remedy(missing.remedy())];
+                record.verdict = Verdict { state: State::Unavailable, reasons };
             }
             Ok(estimate) => {
                 record.notes = estimate.notes;

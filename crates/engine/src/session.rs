@@ -23,6 +23,8 @@ pub struct SessionSetup {
     pub host: Host,
     /// The run's identifier.
     pub id: String,
+    /// Its name, where one was given.
+    pub label: Option<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// The same by CLOCK_MONOTONIC_RAW.
@@ -66,6 +68,7 @@ impl<'a> Session<'a> {
     ) -> Self {
         let run = Run {
             id: setup.id,
+            label: setup.label,
             started: setup.started,
             ended: None,
             duration_ns: None,

@@ -29,59 +29,74 @@ pub struct Space {
     pub free: u64,
 }
 
+/// Why a folder does not do. Its path is not named, but where there are several.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FolderError {
+    /// It cannot be looked at, or not be written to.
+    #[error("{0}")]
+    Failed(#[from] Errno),
+    /// It is something else.
+    #[error("not a directory")]
+    NotADirectory,
+    /// It keeps files in memory, by the name of its file system.
+    #[error("{0} keeps files in memory and on no device")]
+    InMemory(&'static str),
+    /// It shows what the kernel does, by the name of its file system.
+    #[error("{0} keeps no files")]
+    NoFiles(&'static str),
+    /// None of the usual ones does.
+    #[error("no folder on a device ({})", listed(.0))]
+    NoUsual(Vec<(&'static str, FolderError)>),
+}
+
+fn listed(folders: &[(&str, FolderError)]) -> String {
+    folders.iter().map(|(path, why)| format!("{path}: {why}")).collect::<Vec<_>>().join(", ")
+}
+
 impl Folder {
     /// The folder of a path.
     ///
     /// # Errors
-    /// In a few words without the path: there is none, or it is something else.
-    pub fn at(path: &Path) -> Result<Self, String> {
+    /// There is none, or it is something else.
+    pub fn at(path: &Path) -> Result<Self, FolderError> {
         let found = look(path).map_err(|error| match error {
-            OpenError::Failed { error, .. } => error.to_string(),
-            other => other.to_string(),
+            OpenError::Failed { error, .. } => FolderError::Failed(error),
+            OpenError::Unreadable { .. } => FolderError::NotADirectory,
         })?;
         match found.kind {
             Kind::Directory => Ok(Self { path: path.to_owned(), file_system: found.file_system }),
-            _ => Err("it is no folder".to_owned()),
+            _ => Err(FolderError::NotADirectory),
         }
     }
 
     /// The first usual folder that keeps files on a device.
     ///
     /// # Errors
-    /// In a line: why none of them does, and what to do.
-    pub fn usual() -> Result<Self, String> {
+    /// Why none of them does.
+    pub fn usual() -> Result<Self, FolderError> {
         let mut reasons = Vec::new();
         for path in USUAL {
-            reasons.push(match Self::at(Path::new(path)) {
-                Ok(folder) if folder.file_system.class == Class::Memory => {
-                    format!("{path} is {}", folder.file_system.name)
-                }
-                found => match found.and_then(|folder| folder.keeping_files(false)) {
-                    Ok(folder) => return Ok(folder),
-                    Err(why) => format!("{path}: {why}"),
-                },
-            });
+            match Self::at(Path::new(path)).and_then(|folder| folder.keeping_files(false)) {
+                Ok(folder) => return Ok(folder),
+                Err(why) => reasons.push((path, why)),
+            }
         }
-        let reasons = reasons.join(", ");
-        Err(format!("no folder on a device ({reasons}); name one by --folder"))
+        Err(FolderError::NoUsual(reasons))
     }
 
     /// The same, if files can be made there, on a device or in memory where that is allowed.
     ///
     /// # Errors
-    /// In a few words without the path, why not.
-    pub fn keeping_files(self, allow_memory: bool) -> Result<Self, String> {
+    /// Why not.
+    pub fn keeping_files(self, allow_memory: bool) -> Result<Self, FolderError> {
         let name = self.file_system.name;
         match self.file_system.class {
-            Class::Memory if !allow_memory => {
-                let remedy = "(--allow-memory)";
-                return Err(format!("{name} keeps files in memory and on no device {remedy}"));
-            }
-            Class::Kernel => return Err(format!("{name} keeps no files")),
+            Class::Memory if !allow_memory => return Err(FolderError::InMemory(name)),
+            Class::Kernel => return Err(FolderError::NoFiles(name)),
             _ => {}
         }
         let wanted = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(CWD, &self.path, wanted, AtFlags::EACCESS).map_err(|error| error.to_string())?;
+        accessat(CWD, &self.path, wanted, AtFlags::EACCESS)?;
         Ok(self)
     }
 }

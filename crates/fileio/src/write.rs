@@ -86,7 +86,13 @@ pub enum WriteError {
     /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// The name is in use.
+    /// A file of the name is there, which was not to be replaced.
+    #[error("write {path}: the file exists")]
+    Exists {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The name is in use by what is never replaced.
     #[error("write {path}: {what}")]
     InUse {
         /// The path.
@@ -142,7 +148,7 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
     let published = scratch.publish(path, request.overwrite);
     written.name_ns = clock.ns(begin, clock.stop());
     let file = published.map_err(|error| match error {
-        Errno::EXIST => in_use(path, FOUND),
+        Errno::EXIST => WriteError::Exists { path: path.to_owned() },
         error => failed("name", error, &written),
     })?;
     let begin = clock.start();
@@ -156,12 +162,6 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
     Ok(written)
 }
 
-const FOUND: &str = "the file exists; replace it by force (--force), or give another name";
-
-fn in_use(path: &Path, what: &'static str) -> WriteError {
-    WriteError::InUse { path: path.to_owned(), what }
-}
-
 fn check(path: &Path, request: &Request<'_>) -> Result<(), WriteError> {
     let (block, count) = (request.block, request.count);
     if block == 0 || block > BLOCK_MAX {
@@ -172,15 +172,15 @@ fn check(path: &Path, request: &Request<'_>) -> Result<(), WriteError> {
         let text = format!("{count} blocks of {block} bytes; no file is that long");
         return Err(WriteError::Invalid(text));
     }
-    match lstat(path) {
-        Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {
-            Err(in_use(path, "it is a directory; name a file in it"))
+    let Ok(found) = lstat(path) else { return Ok(()) };
+    let path = path.to_owned();
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::Directory => {
+            Err(WriteError::InUse { path, what: "it is a directory; name a file in it" })
         }
-        Ok(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
-            Err(in_use(path, "something else than a regular file has the name; give another"))
-        }
-        Ok(_) if !request.overwrite => Err(in_use(path, FOUND)),
-        _ => Ok(()),
+        FileType::RegularFile if request.overwrite => Ok(()),
+        FileType::RegularFile => Err(WriteError::Exists { path }),
+        _ => Err(WriteError::InUse { path, what: "not a regular file; give another name" }),
     }
 }
 

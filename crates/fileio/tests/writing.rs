@@ -89,7 +89,7 @@ fn overwriting(folder: &Path) {
     fs::write(&path, b"mine").unwrap();
     let request = Request::new(100, 10);
     let error = written(&path, &request).unwrap_err();
-    assert!(matches!(error, WriteError::InUse { .. }), "{error}");
+    assert!(matches!(error, WriteError::Exists { .. }), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"mine");
     written(&path, &Request { overwrite: true, ..request.clone() }).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().len(), 1000);

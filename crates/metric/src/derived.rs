@@ -1,7 +1,8 @@
 //! Metrics that are computed from others: a slope, a plateau, an edge.
 
 use fathom_analysis::statistics::Ratio;
-use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record};
+use fathom_record::quantity::quantity;
+use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record, Remedy, Unit};
 
 use crate::{About, Known};
 
@@ -22,7 +23,7 @@ pub trait Derived: Sync {
     ///
     /// # Errors
     /// Which input is missing.
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String>;
+    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput>;
     /// What it should be.
     ///
     /// # Errors
@@ -33,6 +34,66 @@ pub trait Derived: Sync {
         host: &Host,
         known: &Known<'_>,
     ) -> Result<Prediction, NoModel>;
+}
+
+impl MissingInput {
+    /// What would give it.
+    pub fn remedy(&self) -> Option<Remedy> {
+        matches!(self, Self::SetTooSmall { .. }).then_some(Remedy::FreeMemory)
+    }
+}
+
+/// Why there is no derived result.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum MissingInput {
+    /// A case that it is computed from was not measured, or gave no number.
+    #[error("{metric}{params} has no result")]
+    Case {
+        /// The metric.
+        metric: &'static str,
+        /// The case.
+        params: Params,
+    },
+    /// Nothing of the kind is known here.
+    #[error("{0}")]
+    Absent(&'static str),
+    /// The largest set that there was room for is too small.
+    #[error(
+        "the largest set is {}, and {} are needed: {why}",
+        quantity(*.largest as f64, Unit::Bytes), quantity(*.needed as f64, Unit::Bytes)
+    )]
+    SetTooSmall {
+        /// Its bytes.
+        largest: u64,
+        /// The bytes that would do.
+        needed: u64,
+        /// What a smaller one does not show.
+        why: &'static str,
+    },
+    /// Half of the processes or more do not show it.
+    #[error("in {without} of {processes} processes {why}")]
+    TooFewProcesses {
+        /// Those that do not show it.
+        without: usize,
+        /// All of them.
+        processes: usize,
+        /// What is missing in one of them.
+        why: String,
+    },
+}
+
+impl From<MissingInput> for NoModel {
+    fn from(missing: MissingInput) -> Self {
+        match missing {
+            MissingInput::Case { metric, params } => {
+                Self::MissingInput { metric: format!("{metric}{params}") }
+            }
+            MissingInput::SetTooSmall { largest, needed, .. } => {
+                Self::SetTooSmall { largest_bytes: largest, needed_bytes: needed }
+            }
+            _ => Self::NoCommonSet,
+        }
+    }
 }
 
 /// A derived result.

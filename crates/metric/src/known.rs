@@ -3,6 +3,8 @@
 use fathom_record::run::ClockFacts;
 use fathom_record::{Host, Params, Record, Summary};
 
+use crate::MissingInput;
+
 /// Earlier records of the run. Only numbers that may be believed are given out.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'r> {
@@ -56,6 +58,19 @@ impl<'r> Known<'r> {
             |record: &&Record| record.metric.as_str() == metric && record.params == *params;
         let record = self.records.iter().rev().find(of_case)?;
         record.summary.as_ref().filter(|_| record.verdict.shows_number())
+    }
+
+    /// The same, for what cannot do without.
+    ///
+    /// # Errors
+    /// That it is missing.
+    pub fn input(
+        &self,
+        metric: &'static str,
+        params: &Params,
+    ) -> Result<&'r Summary, MissingInput> {
+        let missing = || MissingInput::Case { metric, params: params.clone() };
+        self.summary(metric, params).ok_or_else(missing)
     }
 
     /// All cases of a metric that were measured and may be believed.

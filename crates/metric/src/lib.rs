@@ -21,7 +21,7 @@ pub mod sum;
 mod tests;
 
 pub use about::{About, Parameter};
-pub use derived::{Derived, Estimate};
+pub use derived::{Derived, Estimate, MissingInput};
 pub use known::{Known, Quantity};
 pub use probe::{Case, Disk, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure, ProcedureError};

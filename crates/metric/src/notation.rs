@@ -5,11 +5,28 @@ use std::time::Duration;
 /// The longest list.
 const MANY: usize = 1000;
 
+/// A text that is not what was expected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{got}`: expected {expected}")]
+pub struct NotationError {
+    got: String,
+    expected: String,
+}
+
+impl NotationError {
+    /// The text, and what was expected, with its limits or an example.
+    pub fn new(got: &str, expected: impl Into<String>) -> Self {
+        Self { got: got.to_owned(), expected: expected.into() }
+    }
+}
+
 /// A number of bytes: `4096`, `64KiB`, `64K`, `1 MiB`; `MB` and its kin go by powers of 1000.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn bytes(text: &str) -> Result<u64, String> {
+/// What was got, and what is meant.
+pub fn bytes(text: &str) -> Result<u64, NotationError> {
+    let expected = "a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB";
+    let wrong = || NotationError::new(text, expected);
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
@@ -22,24 +39,17 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
-        _ => return Err(meant(text)),
+        _ => return Err(wrong()),
     };
-    if number.is_empty() {
-        return Err(meant(text));
-    }
     let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
-    size.ok_or_else(|| format!("`{text}` is above 2^64 bytes"))
-}
-
-fn meant(text: &str) -> String {
-    format!("`{text}` is no size; write a whole number of bytes, or as 64KiB, 1MiB or 1MB")
+    size.ok_or_else(wrong)
 }
 
 /// A count, which may be written as `1e6`, `10M` or `1_000`.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn count(text: &str) -> Result<u64, String> {
+/// What was got, and what is meant.
+pub fn count(text: &str) -> Result<u64, NotationError> {
     let plain = text.replace('_', "");
     let (digits, zeroes) = match plain.split_once(['e', 'E']) {
         Some((digits, power)) => (digits.to_owned(), power.parse::<u32>().ok()),
@@ -49,26 +59,29 @@ pub fn count(text: &str) -> Result<u64, String> {
     whole
         .zip(zeroes)
         .and_then(|(whole, zeroes)| whole.checked_mul(10u64.checked_pow(zeroes)?))
-        .ok_or_else(|| format!("`{text}` is no count; write a whole number below 2^64, or as 1e6"))
+        .ok_or_else(|| NotationError::new(text, "a whole number below 2^64, such as 64 or 1e6"))
 }
 
 /// Sizes one by one with commas between; `1..64MiB` is the first, its doublings, and the last.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
+/// What was got, and what is meant.
+pub fn sizes(text: &str) -> Result<Vec<u64>, NotationError> {
     list(text, bytes)
 }
 
 /// Counts in the same way; `1e4..1e8` goes by tens, as does what begins with a power of ten.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn counts(text: &str) -> Result<Vec<u64>, String> {
+/// What was got, and what is meant.
+pub fn counts(text: &str) -> Result<Vec<u64>, NotationError> {
     list(text, count)
 }
 
-fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, String> {
+fn list(
+    text: &str,
+    one: fn(&str) -> Result<u64, NotationError>,
+) -> Result<Vec<u64>, NotationError> {
     let mut all = Vec::new();
     for part in text.split(',').map(str::trim) {
         let ends = part.split_once("..").or_else(|| part.split_once('…'));
@@ -78,7 +91,7 @@ fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, St
         };
         let (mut at, last) = (one(from.trim())?, one(to.trim())?);
         if at == 0 || at > last {
-            return Err(format!("`{part}` is no range; its first is above 0 and below its last"));
+            return Err(NotationError::new(part, "a range upwards from above 0, such as 1..8"));
         }
         let step = if from.contains(['e', 'E']) { 10 } else { 2 };
         while at < last {
@@ -87,7 +100,7 @@ fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, St
         }
         all.push(last);
         if all.len() > MANY {
-            return Err(format!("`{text}` has more than {MANY} members"));
+            return Err(NotationError::new(text, format!("at most {MANY} values")));
         }
     }
     Ok(all)
@@ -96,9 +109,10 @@ fn list(text: &str, one: fn(&str) -> Result<u64, String>) -> Result<Vec<u64>, St
 /// A time: `15s`, `500ms`, `2min`, or a number of seconds.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time; write as 15s, 500ms or 2min");
+/// What was got, and what is meant.
+pub fn time(text: &str) -> Result<Duration, NotationError> {
+    let expected = "a time above 0 and below 11 days, such as 15s, 500ms or 2min";
+    let wrong = || NotationError::new(text, expected);
     let trimmed = text.trim();
     let units = [("ms", 1e-3), ("min", 60.0), ("s", 1.0), ("", 1.0)];
     let (number, factor) = units
@@ -108,32 +122,31 @@ pub fn time(text: &str) -> Result<Duration, String> {
     let seconds = number.trim().parse::<f64>().map_err(|_| wrong())? * factor;
     match seconds.is_finite() && seconds > 0.0 && seconds < 1e6 {
         true => Ok(Duration::from_secs_f64(seconds)),
-        false => Err(format!("{} and above 0, below 11 days", wrong())),
+        false => Err(wrong()),
     }
 }
 
 /// Two times, as `5s..15s`.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub fn between(text: &str) -> Result<(Duration, Duration), String> {
+/// What was got, and what is meant.
+pub fn between(text: &str) -> Result<(Duration, Duration), NotationError> {
     let ends = text.split_once("..").or_else(|| text.split_once('…'));
-    let (from, to) =
-        ends.ok_or_else(|| format!("`{text}` is no range of times; write as 5s..15s"))?;
+    let (from, to) = ends.ok_or_else(|| NotationError::new(text, "two times, such as 5s..15s"))?;
     let (from, to) = (time(from)?, time(to)?);
     match to >= from.mul_f64(2.0) {
         true => Ok((from, to)),
         // Sizes are doubled and halved: a narrower window could be leapt over for ever.
-        false => Err(format!("`{text}`: the second time must be at least twice the first")),
+        false => Err(NotationError::new(text, "a second time of at least twice the first")),
     }
 }
 
 /// A seed.
 ///
 /// # Errors
-/// In one line: what is meant.
-pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| "a seed is a whole number from 0 to 2^64 − 1".to_owned())
+/// What was got, and what is meant.
+pub fn seed(text: &str) -> Result<u64, NotationError> {
+    text.parse().map_err(|_| NotationError::new(text, "a whole number from 0 to 2^64 − 1"))
 }
 
 #[cfg(test)]
@@ -149,6 +162,16 @@ mod tests {
         assert!(
             ["", "K", "4X", "1e3", "-1", "99999999999G"].iter().all(|text| bytes(text).is_err())
         );
+    }
+
+    #[test]
+    fn an_error_names_the_text_and_what_was_expected() {
+        let error = bytes("4X").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "`4X`: expected a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB"
+        );
+        assert_eq!(sizes("1,8..1").unwrap_err().got, "8..1", "the part that is wrong");
     }
 
     #[test]

@@ -53,7 +53,8 @@ pub trait Procedure {
     /// Refuses what cannot be done, before anything is read, written or calibrated.
     ///
     /// # Errors
-    /// [`ProcedureError::Usage`].
+    /// [`ProcedureError::Usage`] where the options are wrong on any machine, and
+    /// [`ProcedureError::Failed`] where this machine, its files or its room do not allow it.
     fn check(&self) -> Result<(), ProcedureError> {
         Ok(())
     }
@@ -81,19 +82,19 @@ pub enum Ending {
 /// Why a procedure could not go on.
 #[derive(Debug)]
 pub enum ProcedureError {
-    /// What was asked for cannot be done.
+    /// The command line is wrong, whatever the machine and its files.
     Usage(String),
-    /// The machine failed.
+    /// A file, a folder, a device or the machine does not allow it.
     Failed(String),
 }
 
 impl ProcedureError {
-    /// What was asked for cannot be done.
+    /// [`ProcedureError::Usage`].
     pub fn usage(text: impl fmt::Display) -> Self {
         Self::Usage(text.to_string())
     }
 
-    /// The machine failed.
+    /// [`ProcedureError::Failed`].
     pub fn failed(text: impl fmt::Display) -> Self {
         Self::Failed(text.to_string())
     }

@@ -3,7 +3,7 @@
 use fathom_record::{Params, Tells};
 
 use crate::process::{Invocation, Output};
-use crate::row::{Commands, Machine, Ours, Place, Reading, Row};
+use crate::row::{Commands, Machine, Ours, Place, Reading, ReadingError, Row};
 use crate::text::{before, without};
 use crate::{Peer, slope};
 
@@ -107,7 +107,7 @@ fn writing() -> Row {
 }
 
 /// Bytes and seconds of each start.
-fn points(outputs: &[Output]) -> Result<Vec<(f64, f64)>, String> {
+fn points(outputs: &[Output]) -> Result<Vec<(f64, f64)>, ReadingError> {
     let point = |output: &Output| {
         let bytes = before(&output.err, "bytes");
         let seconds = output.err.split_once("copied, ").and_then(|(_, rest)| before(rest, " s"));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, Place, Reading, Row};
+use crate::row::{Machine, Place, Reading, ReadingError, Row};
 use crate::text::{first, without};
 
 /// fio.
@@ -162,7 +162,7 @@ fn fresh_write() -> Row {
 }
 
 /// The completion times of one direction of the one job.
-fn calls(outputs: &[Output], direction: &str) -> Result<Value, String> {
+fn calls(outputs: &[Output], direction: &str) -> Result<Value, ReadingError> {
     let output = first(outputs);
     let json = output.out.find('{').map(|at| &output.out[at..]);
     let whole = json.and_then(|json| serde_json::from_str::<Value>(json).ok());
@@ -170,17 +170,17 @@ fn calls(outputs: &[Output], direction: &str) -> Result<Value, String> {
     let job = &whole["jobs"][0];
     match job["error"].as_i64() {
         Some(0) => Ok(job[direction]["clat_ns"].clone()),
-        Some(error) => Err(format!("fio's job ended with error {error}")),
+        Some(error) => Err(ReadingError::Failed(format!("job error {error}"))),
         None => Err(without("job", output)),
     }
 }
 
-fn mean_call(outputs: &[Output], direction: &str) -> Result<f64, String> {
+fn mean_call(outputs: &[Output], direction: &str) -> Result<f64, ReadingError> {
     let calls = calls(outputs, direction)?;
     calls["mean"].as_f64().ok_or_else(|| without("`clat_ns.mean`", first(outputs)))
 }
 
-fn median_call(outputs: &[Output], direction: &str) -> Result<f64, String> {
+fn median_call(outputs: &[Output], direction: &str) -> Result<f64, ReadingError> {
     let calls = calls(outputs, direction)?;
     let median = calls["percentile"]["50.000000"].as_f64();
     median.ok_or_else(|| without("`clat_ns.percentile`", first(outputs)))
@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn a_job_that_failed_or_did_nothing_has_no_number() {
         let failed = [Output::printed(&TEXT.replace("\"error\" : 0", "\"error\" : 28"))];
-        assert_eq!(mean_call(&failed, "read"), Err("fio's job ended with error 28".to_owned()));
+        let error = ReadingError::Failed("job error 28".to_owned());
+        assert_eq!(mean_call(&failed, "read"), Err(error));
         let idle = [Output::printed(TEXT)];
         assert!(mean_call(&idle, "write").is_ok_and(|ns| Reading::of(ns).is_err()));
         assert!(mean_call(&[Output::printed("{\"jobs\": []}")], "read").is_err());

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, Place, Reading, Row};
+use crate::row::{Machine, Place, Reading, ReadingError, Row};
 use crate::text::{first, without};
 
 /// Google Benchmark.
@@ -100,18 +100,18 @@ fn row(
 }
 
 /// The median repetition, with its wall time, CPU time and iterations.
-fn rate(outputs: &[Output]) -> Result<Reading, String> {
+fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
     let output = first(outputs);
     let whole: Option<Value> = serde_json::from_str(&output.out).ok();
     let runs = whole.as_ref().and_then(|whole| whole["benchmarks"].as_array());
     let runs = runs.ok_or_else(|| without("JSON", output))?;
     let repetitions = || runs.iter().filter(|run| run["run_type"] == "iteration");
     if let Some(why) = repetitions().find_map(|run| run["error_message"].as_str()) {
-        return Err(format!("it could not {why}"));
+        return Err(ReadingError::Failed(why.to_owned()));
     }
-    let median = |name: &str| {
+    let median = |name: &'static str| {
         let times: Vec<f64> = repetitions().filter_map(|run| nanoseconds(run, name)).collect();
-        statistics::median(&times).ok_or_else(|| without(&format!("`{name}`"), output))
+        statistics::median(&times).ok_or_else(|| without(name, output))
     };
     let (wall, cpu) = (median("real_time")?, median("cpu_time")?);
     let iterations: u64 = repetitions().filter_map(|run| run["iterations"].as_u64()).sum();
@@ -153,7 +153,10 @@ mod tests {
         let text = r#"{"benchmarks": [{"run_type": "iteration", "error_occurred": true,
             "error_message": "make the file", "iterations": 0, "real_time": 0.0,
             "cpu_time": 0.0, "time_unit": "ns"}]}"#;
-        assert_eq!(rate(&[Output::printed(text)]), Err("it could not make the file".to_owned()));
+        assert_eq!(
+            rate(&[Output::printed(text)]),
+            Err(ReadingError::Failed("make the file".to_owned()))
+        );
         assert!(rate(&[Output::printed("error while loading shared libraries")]).is_err());
     }
 }

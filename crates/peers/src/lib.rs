@@ -19,7 +19,7 @@ mod text;
 mod xxhsum;
 
 pub use process::{Invocation, Output, RunError, Runner, is_there};
-pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
+pub use row::{DATA_BYTES, Machine, On, Ours, Place, Reading, ReadingError, Row};
 
 /// A program that measures.
 pub trait Peer: Sync {

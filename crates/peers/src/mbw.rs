@@ -4,7 +4,7 @@ use fathom_record::Params;
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, Reading, Row};
+use crate::row::{Machine, Reading, ReadingError, Row};
 use crate::text::{before, first, without};
 
 /// mbw.
@@ -37,7 +37,7 @@ impl Peer for Mbw {
 }
 
 /// The median of its passes: the first one faults pages in.
-fn rate(outputs: &[Output]) -> Result<Reading, String> {
+fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
     let output = first(outputs);
     let passes = output.out.lines().filter(|line| !line.starts_with("AVG"));
     let rates: Vec<f64> =

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_record::{Host, Params, Tells, Unit};
 
-use crate::process::{Invocation, Output};
+use crate::process::{Invocation, Output, RunError};
 
 /// Bytes of the file that is read.
 pub const DATA_BYTES: u64 = 384 << 20;
@@ -80,15 +80,43 @@ pub struct Reading {
     pub detail: String,
 }
 
+/// Why there is no number in an output.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ReadingError {
+    /// It says something else, or nothing.
+    #[error("no {sought} in its output, which begins: {begins}")]
+    Missing {
+        /// What was sought.
+        sought: &'static str,
+        /// Its first line.
+        begins: String,
+    },
+    /// It says that its work failed.
+    #[error("its work failed: {0}")]
+    Failed(String),
+    /// A number that is no measurement.
+    #[error("it says {0}, which measures nothing")]
+    NotPositive(f64),
+    /// The times do not grow with the size.
+    #[error("more bytes took no more time: too much else ran")]
+    NoSlope,
+}
+
+impl From<ReadingError> for RunError {
+    fn from(error: ReadingError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl Reading {
     /// A number alone.
     ///
     /// # Errors
     /// Where it is none above 0.
-    pub(crate) fn of(value: f64) -> Result<Self, String> {
+    pub(crate) fn of(value: f64) -> Result<Self, ReadingError> {
         match value.is_finite() && value > 0.0 {
             true => Ok(Self { value, detail: String::new() }),
-            false => Err(format!("it says {value}, which measures nothing")),
+            false => Err(ReadingError::NotPositive(value)),
         }
     }
 
@@ -100,7 +128,7 @@ impl Reading {
 /// How a peer is called for a row.
 pub type Commands = Box<dyn Fn(&Place) -> Vec<Invocation>>;
 /// How what it printed is read.
-pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, String>>;
+pub type Parse = Box<dyn Fn(&[Output]) -> Result<Reading, ReadingError>>;
 
 /// A case of a metric, and the same work by a peer.
 pub struct Row {

@@ -2,7 +2,7 @@
 
 use fathom_analysis::statistics;
 
-use crate::row::Reading;
+use crate::row::{Reading, ReadingError};
 
 const GIB: f64 = (1 << 30) as f64;
 
@@ -12,11 +12,11 @@ const GIB: f64 = (1 << 30) as f64;
 ///
 /// # Errors
 /// Where more bytes take no more time.
-pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, String> {
+pub(crate) fn rate(points: &[(f64, f64)]) -> Result<Reading, ReadingError> {
     let (bytes, seconds): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
     let line = statistics::theil_sen(&bytes, &seconds);
     let slope = line.map(|line| line.slope).filter(|slope| *slope > 0.0);
-    let slope = slope.ok_or("more bytes took no more time: too much else ran")?;
+    let slope = slope.ok_or(ReadingError::NoSlope)?;
     let most = bytes.iter().copied().fold(0.0, f64::max);
     let took: Vec<f64> = points.iter().filter(|point| point.0 == most).map(|it| it.1).collect();
     let alone = most / statistics::median(&took).unwrap_or_default();

@@ -5,7 +5,7 @@ use fathom_record::{Params, Tells, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, Reading, Row};
+use crate::row::{Machine, Reading, ReadingError, Row};
 use crate::text::{before, first, without};
 
 /// stress-ng.
@@ -35,7 +35,7 @@ impl Peer for StressNg {
     }
 }
 
-fn nanoseconds(outputs: &[Output]) -> Result<Reading, String> {
+fn nanoseconds(outputs: &[Output]) -> Result<Reading, ReadingError> {
     let output = first(outputs);
     let text = [output.out.as_str(), &output.err].concat();
     let ns = before(&text, "nanosecs per call").or_else(|| before(&text, "nanoseconds per call"));

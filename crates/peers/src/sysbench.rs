@@ -5,7 +5,7 @@ use fathom_record::{Params, Tells};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
-use crate::row::{Machine, On, Reading, Row};
+use crate::row::{Machine, On, Reading, ReadingError, Row};
 use crate::text::{before, first, without};
 
 /// sysbench.
@@ -64,7 +64,7 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
     }
 }
 
-fn rate(outputs: &[Output]) -> Result<Reading, String> {
+fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
     let output = first(outputs);
     let mib = before(&output.out, "MiB/sec").ok_or_else(|| without("`MiB/sec`", output))?;
     Reading::of(mib * f64::from(1 << 20))

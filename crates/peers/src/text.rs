@@ -1,6 +1,7 @@
 //! Finding a number in what a program printed.
 
 use crate::process::Output;
+use crate::row::ReadingError;
 
 /// The first number in front of a mark: `7.25` in `7.25 usecs/op` for `usecs/op`.
 pub(crate) fn before(text: &str, mark: &str) -> Option<f64> {
@@ -14,10 +15,8 @@ pub(crate) fn first(outputs: &[Output]) -> &Output {
 }
 
 /// That something was not found, with the line that a person looks at first.
-pub(crate) fn without(what: &str, output: &Output) -> String {
-    let lines = output.out.lines().chain(output.err.lines());
-    match lines.map(str::trim).find(|line| !line.is_empty()) {
-        Some(line) => format!("no {what} in its output, which begins: {line}"),
-        None => format!("no {what} in its output, which is empty"),
-    }
+pub(crate) fn without(sought: &'static str, output: &Output) -> ReadingError {
+    let mut lines = output.out.lines().chain(output.err.lines()).map(str::trim);
+    let begins = lines.find(|line| !line.is_empty()).unwrap_or("(nothing)").to_owned();
+    ReadingError::Missing { sought, begins }
 }

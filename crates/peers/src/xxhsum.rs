@@ -3,7 +3,7 @@
 use fathom_record::{Params, Tells};
 
 use crate::process::{Invocation, Output};
-use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, Row};
+use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, ReadingError, Row};
 use crate::text::without;
 use crate::{Peer, slope};
 
@@ -61,7 +61,7 @@ pub(crate) fn whole_file(
     }
 }
 
-fn rate(outputs: &[Output]) -> Result<Reading, String> {
+fn rate(outputs: &[Output]) -> Result<Reading, ReadingError> {
     let mut points = Vec::new();
     for (at, output) in outputs.iter().enumerate() {
         if !output.out.split_whitespace().any(is_hash) {
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn without_a_hash_nothing_was_read() {
-        let why = rate(&[Output::printed("xxhsum: data: No such file")]).unwrap_err();
-        assert!(why.starts_with("no hash in its output"), "{why}");
+        let error = rate(&[Output::printed("xxhsum: data: No such file")]).unwrap_err();
+        assert!(error.to_string().starts_with("no hash in its output"), "{error}");
     }
 }

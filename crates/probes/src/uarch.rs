@@ -98,38 +98,78 @@ impl Row {
 ///
 /// # Errors
 /// An unknown name in `FATHOM_UARCH`, with the names there are, or an architecture without a row.
-pub fn row_for(host: &Host) -> Result<&'static Row, NoModel> {
+pub fn row_for(host: &Host) -> Result<&'static Row, NoConstants> {
     let imposed = std::env::var(OVERRIDE).ok().filter(|name| !name.is_empty());
-    let rows = rows().map_err(|reason| NoModel::UnusableTable { reason })?;
-    choose(rows, &host.cpu, imposed.as_deref())
+    choose(rows()?, &host.cpu, imposed.as_deref())
 }
 
 /// All rows, in the order of the table.
 ///
 /// # Errors
 /// What is wrong with the table; a test of this module keeps that from being shipped.
-pub fn rows() -> Result<&'static [Row], String> {
-    static ROWS: OnceLock<Result<Vec<Row>, String>> = OnceLock::new();
+pub fn rows() -> Result<&'static [Row], TableError> {
+    static ROWS: OnceLock<Result<Vec<Row>, TableError>> = OnceLock::new();
     match ROWS.get_or_init(|| parse(TABLE)) {
         Ok(rows) => Ok(rows),
         Err(error) => Err(error.clone()),
     }
 }
 
-fn choose<'r>(rows: &'r [Row], cpu: &Cpu, imposed: Option<&str>) -> Result<&'r Row, NoModel> {
+/// Why there are no constants of a CPU.
+#[derive(Debug, thiserror::Error)]
+pub enum NoConstants {
+    /// The table is wrong.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The row that is imposed is not there.
+    #[error("{OVERRIDE}={name}: no such row; known are {}", .known.join(", "))]
+    UnknownRow {
+        /// Its name.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// No row is of this architecture.
+    #[error("no row for the architecture `{0}`")]
+    UnknownArchitecture(String),
+}
+
+impl From<NoConstants> for NoModel {
+    fn from(error: NoConstants) -> Self {
+        match error {
+            NoConstants::UnknownArchitecture(architecture) => {
+                Self::UnknownArchitecture { architecture }
+            }
+            error => Self::UnusableTable { reason: error.to_string() },
+        }
+    }
+}
+
+/// What is wrong with the table, and where.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct TableError {
+    place: String,
+    problem: String,
+}
+
+/// That something is wrong in a row, or in the table.
+fn wrong(place: &str, problem: impl Into<String>) -> TableError {
+    TableError { place: format!("data/uarch.toml: {place}"), problem: problem.into() }
+}
+
+fn choose<'r>(rows: &'r [Row], cpu: &Cpu, imposed: Option<&str>) -> Result<&'r Row, NoConstants> {
     if let Some(name) = imposed {
-        return rows.iter().find(|row| row.name == name).ok_or_else(|| {
-            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
-            let known = names.join(", ");
-            let reason = format!("{OVERRIDE}={name}: no such row; known are {known}");
-            NoModel::UnusableTable { reason }
+        return rows.iter().find(|row| row.name == name).ok_or_else(|| NoConstants::UnknownRow {
+            name: name.to_owned(),
+            known: rows.iter().map(|row| row.name.clone()).collect(),
         });
     }
     let of_architecture = || rows.iter().filter(|row| row.fits.architecture == cpu.architecture);
     of_architecture()
         .find(|row| row.fits.core.as_ref().is_some_and(|core| core.is(cpu)))
         .or_else(|| of_architecture().find(|row| row.is_generic()))
-        .ok_or_else(|| NoModel::UnknownArchitecture { architecture: cpu.architecture.clone() })
+        .ok_or_else(|| NoConstants::UnknownArchitecture(cpu.architecture.clone()))
 }
 
 /// Which CPUs a row is for; without `core`, every one of the architecture that no other row has.
@@ -199,17 +239,16 @@ struct FileConstant {
     at: String,
 }
 
-fn parse(text: &str) -> Result<Vec<Row>, String> {
-    let file: File = toml::from_str(text).map_err(|error| format!("data/uarch.toml: {error}"))?;
+fn parse(text: &str) -> Result<Vec<Row>, TableError> {
+    let file: File = toml::from_str(text).map_err(|error| wrong("TOML", error.to_string()))?;
     let mut rows: Vec<Row> = Vec::new();
     for row in file.row {
-        let name = row.name.clone();
-        let row = row_of(row, &file.sources).map_err(|why| format!("row `{name}`: {why}"))?;
+        let row = row_of(row, &file.sources)?;
         if rows.iter().any(|other| other.name == row.name) {
-            return Err(format!("row `{name}`: the name is taken"));
+            return Err(wrong(&row.name, "the name is taken"));
         }
         if let Some(other) = rows.iter().find(|other| other.fits.meets(&row.fits)) {
-            return Err(format!("row `{name}`: row `{}` has such a CPU already", other.name));
+            return Err(wrong(&row.name, format!("row `{}` has such a CPU already", other.name)));
         }
         rows.push(row);
     }
@@ -227,22 +266,25 @@ impl Fits {
     }
 }
 
-fn row_of(row: FileRow, sources: &BTreeMap<String, String>) -> Result<Row, String> {
+fn row_of(row: FileRow, sources: &BTreeMap<String, String>) -> Result<Row, TableError> {
     let core = match (row.generic, row.family) {
         (true, None) if row.models.is_empty() && row.vendor.is_none() => None,
         (false, Some(family)) if !row.models.is_empty() => {
             if let Some([first, last]) = row.models.iter().find(|[first, last]| first > last) {
-                return Err(format!("models {first:#x} to {last:#x} run backwards"));
+                let problem = format!("models {first:#x} to {last:#x} run backwards");
+                return Err(wrong(&row.name, problem));
             }
             Some(Core { vendor: row.vendor, family, models: row.models })
         }
-        _ => return Err("either a family with models, or `generic = true` alone".to_owned()),
+        _ => {
+            let problem = "either a family with models, or `generic = true` alone";
+            return Err(wrong(&row.name, problem));
+        }
     };
     let mut constants = BTreeMap::new();
     for (name, constant) in row.constants {
-        let constant =
-            constant_of(&name, constant, sources).map_err(|why| format!("{name}: {why}"))?;
-        constants.insert(name, constant);
+        let place = format!("{}.{name}", row.name);
+        constants.insert(name.clone(), constant_of(&name, &place, constant, sources)?);
     }
     let fits = Fits { architecture: row.architecture, core };
     Ok(Row { name: row.name, title: row.title, constants, fits })
@@ -250,21 +292,22 @@ fn row_of(row: FileRow, sources: &BTreeMap<String, String>) -> Result<Row, Strin
 
 fn constant_of(
     name: &str,
+    place: &str,
     constant: FileConstant,
     sources: &BTreeMap<String, String>,
-) -> Result<Constant, String> {
+) -> Result<Constant, TableError> {
     let FileConstant { value, low, high, source, at } = constant;
     if !NAMES.contains(&name) {
-        return Err(format!("unknown; known are {}", NAMES.join(", ")));
+        return Err(wrong(place, format!("unknown; known are {}", NAMES.join(", "))));
     }
     let ordered = low.unwrap_or(value) <= value && value <= high.unwrap_or(value);
     if !(value.is_finite() && value >= 0.0 && low.unwrap_or(0.0) >= 0.0 && ordered) {
-        return Err("expected 0 <= low <= value <= high".to_owned());
+        return Err(wrong(place, "expected 0 <= low <= value <= high"));
     }
     let work = sources.get(&source).filter(|work| !work.trim().is_empty());
-    let work = work.ok_or_else(|| format!("no source `{source}` is listed"))?;
+    let work = work.ok_or_else(|| wrong(place, format!("no source `{source}` is listed")))?;
     if at.trim().is_empty() {
-        return Err("the place in the source is missing".to_owned());
+        return Err(wrong(place, "the place in the source is missing"));
     }
     Ok(Constant { value, low, high, source: format!("{work}: {at}") })
 }
@@ -339,9 +382,8 @@ mod tests {
     #[test]
     fn an_architecture_without_a_row_is_an_error_that_names_it() {
         let riscv = cpu("riscv64", "SiFive", 0, 0);
-        let none = choose(rows().unwrap(), &riscv, None).unwrap_err();
-        let architecture = "riscv64".to_owned();
-        assert_eq!(none, NoModel::UnknownArchitecture { architecture });
+        let error = choose(rows().unwrap(), &riscv, None).unwrap_err().to_string();
+        assert!(error.contains("riscv64"), "{error}");
     }
 
     #[test]
@@ -349,9 +391,8 @@ mod tests {
         let genoa = cpu("x86_64", "AuthenticAMD", 25, 17);
         let rows = rows().unwrap();
         assert_eq!(choose(rows, &genoa, Some("skylake")).unwrap().name, "skylake");
-        let error = choose(rows, &genoa, Some("zen9")).unwrap_err();
-        let NoModel::UnusableTable { reason } = error else { panic!("{error:?}") };
-        assert!(reason.contains("zen9") && reason.contains("zen4, zen5"), "{reason}");
+        let error = choose(rows, &genoa, Some("zen9")).unwrap_err().to_string();
+        assert!(error.contains("zen9") && error.contains("zen4, zen5"), "{error}");
     }
 
     #[test]
@@ -365,7 +406,7 @@ mod tests {
         assert_eq!(row.origin(), Origin::Table { row: "zen4".to_owned() });
     }
 
-    fn table(rows: &str) -> Result<Vec<Row>, String> {
+    fn table(rows: &str) -> Result<Vec<Row>, TableError> {
         parse(&format!("[sources]\nbook = \"A book\"\n{rows}"))
     }
 
@@ -382,10 +423,12 @@ mod tests {
     #[test]
     fn a_table_with_a_fault_is_refused_with_the_row_and_the_reason() {
         assert!(table(&row(MODELS, GOOD)).is_ok());
-        let fault = |identity: &str, constants: &str| table(&row(identity, constants)).unwrap_err();
+        let fault = |identity: &str, constants: &str| {
+            table(&row(identity, constants)).unwrap_err().to_string()
+        };
         let constant = |text: &str| fault(MODELS, &GOOD.replace("value = 4.0", text));
         assert!(constant("value = 4.0, low = 5.0").contains("low <= value"));
-        assert!(constant("value = 4.0, high = 3.0").contains("low <= value"));
+        assert!(constant("value = 4.0, high = 3.0").contains("a.l1_cycles: expected 0"));
         assert!(constant("value = -1.0").contains("low <= value"));
         assert!(fault(MODELS, &GOOD.replace("book", "hearsay")).contains("hearsay"));
         assert!(fault(MODELS, &GOOD.replace("page 1", " ")).contains("place"));
@@ -398,10 +441,10 @@ mod tests {
     #[test]
     fn two_rows_cannot_share_a_name_or_a_cpu() {
         let again = row(MODELS, GOOD);
-        let error = table(&format!("{again}{again}")).unwrap_err();
+        let error = table(&format!("{again}{again}")).unwrap_err().to_string();
         assert!(error.contains("name is taken"), "{error}");
         let other = again.replace("\"a\"", "\"b\"").replace("[[1, 2]]", "[[2, 9]]");
-        let error = table(&format!("{again}{other}")).unwrap_err();
+        let error = table(&format!("{again}{other}")).unwrap_err().to_string();
         assert!(error.contains("such a CPU"), "{error}");
     }
 }

@@ -35,7 +35,9 @@ pub use outline::{Headline, Outline};
 pub use prediction::{Agreement, Input, NoModel, Origin, Prediction};
 pub use record::{Record, Value};
 pub use remedy::Remedy;
-pub use run::{ClockOffset, Document, Effort, FarHost, Protocol, Run, RunState, Tool};
+pub use run::{
+    ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Run, RunState, Tool, label, name,
+};
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;
 pub use summary::{Basis, Estimate, Interval, Quantile, Stratum, Summary};

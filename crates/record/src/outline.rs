@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::{Better, Cause, Document, MetricId, Params, Record, State, Summary, Unit};
+use crate::{Better, Cause, Document, MetricId, Params, Protocol, Record, State, Summary, Unit};
 
 /// A run with the headlines of its records in the place of the records.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl From<&Record> for Headline {
         let (unit, verdict) = (record.unit, &record.verdict);
         let summary = record.summary.as_ref().filter(|_| verdict.shows_number());
         let bound = summary.and_then(|summary| summary.bound);
-        let value = record.number();
+        let value = record.number(Protocol::Median);
         Self {
             metric: record.metric.clone(),
             params: Arc::new(record.params.clone()),

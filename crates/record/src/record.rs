@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Agreement, Better, Disturbance, Fact, MetricId, NoModel, Params, Prediction, Sample, Series,
-    Summary, Unit, Verdict,
+    Agreement, Better, Disturbance, Fact, MetricId, NoModel, Params, Prediction, Protocol, Sample,
+    Series, Summary, Unit, Verdict,
 };
 
 /// A headline.
@@ -113,17 +113,27 @@ impl Record {
         format!("{:08x}", crc32fast::hash(&text))
     }
 
-    /// The number that may be shown of it.
-    pub fn number(&self) -> Option<f64> {
+    /// The number that may be shown of it, as the headline of a protocol.
+    pub fn number(&self, protocol: Protocol) -> Option<f64> {
         let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
-        (summary.bound.is_none() && self.unit.takes(summary.median)).then_some(summary.median)
+        let number = match (protocol, &summary.trimmed) {
+            (Protocol::Trimmed, Some(trimmed)) => trimmed.mean,
+            _ => summary.median,
+        };
+        (summary.bound.is_none() && self.unit.takes(number)).then_some(number)
     }
 
-    /// The same record with its headline and its checksum set.
+    /// The same record with its headline, by the usual protocol, and its checksum set.
     #[must_use]
-    pub fn sealed(mut self) -> Self {
+    pub fn sealed(self) -> Self {
+        self.sealed_by(Protocol::Median)
+    }
+
+    /// The same record with its headline by a protocol, and its checksum set.
+    #[must_use]
+    pub fn sealed_by(mut self, protocol: Protocol) -> Self {
         if !matches!(self.value, Some(Value::Text(_))) {
-            self.value = self.number().map(Value::Number);
+            self.value = self.number(protocol).map(Value::Number);
         }
         self.checksum = self.expected_checksum();
         self

@@ -71,6 +71,9 @@ pub struct Tool {
 pub struct Run {
     /// Identifier: 16 hexadecimal digits, sortable by time.
     pub id: String,
+    /// The name that `--label` gave it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// When it ended; absent while it goes on, or where it was cut off.
@@ -109,6 +112,55 @@ pub struct Run {
     /// Facts about the run that spoil nothing, such as settings that `--tune` was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+impl Run {
+    /// Its id, with its label where it has one.
+    pub fn name(&self) -> String {
+        name(&self.id, self.label.as_deref())
+    }
+}
+
+/// An id, with the label where there is one.
+pub fn name(id: &str, label: Option<&str>) -> String {
+    label.map_or_else(|| id.to_owned(), |label| format!("{id} ({label})"))
+}
+
+/// Longer labels do not fit beside what they name.
+const LABEL_CHARS_MAX: usize = 64;
+
+/// Why a text is no label of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LabelError {
+    /// Nothing, or spaces at an end.
+    #[error("a label has text, without spaces around it")]
+    Blank,
+    /// Too long.
+    #[error("a label has {LABEL_CHARS_MAX} characters at most, this has {0}; shorten it")]
+    Long(usize),
+    /// A line break, or another character that moves a cursor.
+    #[error("a label has no control characters, such as line breaks; remove them")]
+    Control,
+    /// Every command that takes runs would read it as something else.
+    #[error("`latest…` names the newest runs, and a text with `/` or `.json` a file; change it")]
+    Taken,
+}
+
+/// A text that can be the label of a run.
+///
+/// # Errors
+/// Why it cannot.
+pub fn label(text: &str) -> Result<String, LabelError> {
+    match text.chars().count() {
+        count if count > LABEL_CHARS_MAX => Err(LabelError::Long(count)),
+        0 => Err(LabelError::Blank),
+        _ if text.chars().any(char::is_control) => Err(LabelError::Control),
+        _ if text.trim() != text => Err(LabelError::Blank),
+        _ if text.starts_with("latest") || text.contains('/') || text.ends_with(".json") => {
+            Err(LabelError::Taken)
+        }
+        _ => Ok(text.to_owned()),
+    }
 }
 
 /// The clock of a run.

@@ -16,7 +16,7 @@ pub fn jsonl(documents: &[Document]) -> String {
 /// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
 /// each number that must not be believed, is empty; of what is known by its `bound` alone, all
 /// other numbers are.
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "run",
     "started",
     "host",
@@ -25,6 +25,7 @@ const COLUMNS: [&str; 31] = [
     "version",
     "effort",
     "run_verdict",
+    "label",
     "metric",
     "params",
     "unit",
@@ -89,6 +90,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         document.tool.version.clone(),
         run.effort.word().to_owned(),
         run.verdict.state.word().to_owned(),
+        run.label.clone().unwrap_or_default(),
         record.metric.to_string(),
         pairs(&record.params),
         record.unit.symbol().to_owned(),
@@ -205,7 +207,8 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
         ("kernel", &host.kernel),
         ("version", &document.tool.version),
     ];
-    let pairs = info.map(|(name, value)| (name, value.to_owned()));
+    let label = run.label.as_deref().map(|label| ("label", label));
+    let pairs = info.into_iter().chain(label).map(|(name, value)| (name, value.to_owned()));
     let help = "A run of which there are samples, or the newest of its host; always 1";
     add(gauges, ("fathom_run_info".to_owned(), "", help), labels(pairs), 1.0);
 }

@@ -119,7 +119,8 @@ fn value(point: &Point, series: &Series, width: usize) -> String {
             format!("  {} to {}", end(low), end(high))
         });
     let state = paint(of_state(point.state), point.state.word());
-    format!("    {}  {measured:>12}{interval}  {state}  {}\n", started(&point.started), point.run)
+    let run = fathom_record::name(&point.run, point.label.as_deref());
+    format!("    {}  {measured:>12}{interval}  {state}  {run}\n", started(&point.started))
 }
 
 fn told(change: &Change, series: &Series, width: usize) -> String {

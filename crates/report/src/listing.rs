@@ -13,6 +13,9 @@ use crate::wrap::{NARROWEST, wrapped};
 pub struct RunListing {
     /// Identifier of the run.
     pub id: String,
+    /// Its label, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// How far it came.
@@ -94,6 +97,10 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let effort = row.effort.word();
         let texts = [&row.id, &started, state, effort, &counts, &row.host, &row.kernel];
         text += &columns.line(texts, PLAIN, style);
+        if let Some(label) = &row.label {
+            let width = layout.width.max(NARROWEST);
+            text += &paint_lines(FAINT, &wrapped(label, width, "  ", "    "));
+        }
     }
     let foot = "valid: valid/all cases; `fathom show RUN` shows a run, `fathom compare A B` two";
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))

@@ -35,8 +35,12 @@ pub(crate) fn labelled(label: &str, words: &str, width: usize) -> String {
 
 fn run_words(run: &Run) -> String {
     let started = clean(&run.started);
-    let mut words =
-        format!("{}, {}, started {started}, seed {}", run.id, run.effort.word(), run.seed);
+    let mut words = format!(
+        "{}, {}, started {started}, seed {}",
+        clean(&run.name()),
+        run.effort.word(),
+        run.seed
+    );
     if !run.asked.is_empty() {
         words += &format!(", asked for {}", run.asked.join(" "));
     }

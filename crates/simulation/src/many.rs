@@ -86,6 +86,7 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
     let records = (0..CASES).map(&mut record).collect();
     let run = Run {
         id: format!("{:016x}", source.bits()),
+        label: None,
         started: String::new(),
         ended: None,
         duration_ns: None,

@@ -24,6 +24,6 @@ pub(crate) fn bytes<'r>(row: &'r Row<'_>, column: usize) -> &'r [u8] {
     value.as_bytes().unwrap_or_default()
 }
 
-pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| error.to_string())
+pub(crate) fn parse<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(json)
 }

@@ -236,7 +236,7 @@ mod tests {
     fn a_commit_waits_for_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
-        place::prepare(&path).unwrap();
+        place::prepare(&path, false).unwrap();
         let connection = writer(&path, None).unwrap();
         assert_eq!(pragma::<String>(&connection, "journal_mode"), "wal");
         assert_eq!(pragma::<i64>(&connection, "synchronous"), 2, "FULL");
@@ -247,7 +247,7 @@ mod tests {
     fn without_shared_memory_a_rollback_journal_gives_the_same_promise() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
-        place::prepare(&path).unwrap();
+        place::prepare(&path, false).unwrap();
         let connection = writer(&path, Some(NO_SHARED_MEMORY)).unwrap();
         assert_eq!(pragma::<String>(&connection, "journal_mode"), "delete");
         assert_eq!(pragma::<i64>(&connection, "synchronous"), 3, "EXTRA");
@@ -257,7 +257,7 @@ mod tests {
     fn a_store_with_a_log_can_be_carried_to_a_place_without_shared_memory() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
-        place::prepare(&path).unwrap();
+        place::prepare(&path, false).unwrap();
         drop(writer(&path, None).unwrap());
         let connection = writer(&path, Some(NO_SHARED_MEMORY)).unwrap();
         assert_eq!(pragma::<String>(&connection, "journal_mode"), "delete");

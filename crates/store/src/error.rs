@@ -25,6 +25,14 @@ pub enum StoreError {
         /// The file that was looked for.
         path: PathBuf,
     },
+    /// The folder of the file is missing, and not ours to make.
+    #[error("create {}: the directory {} does not exist", .path.display(), .folder.display())]
+    NoFolder {
+        /// The file that was named.
+        path: PathBuf,
+        /// Its folder.
+        folder: PathBuf,
+    },
     /// The path names a folder.
     #[error("open {}: is a directory", .path.display())]
     IsDirectory {
@@ -174,10 +182,10 @@ pub enum StoreError {
         /// How many of them have no record, and are never `latest`.
         empty: u32,
     },
-    /// Several runs answer to this prefix.
+    /// Several runs have this label, or ids that begin so.
     #[error("find run {name}: it could be {}", listed(candidates))]
     Ambiguous {
-        /// The prefix.
+        /// The label or the prefix.
         name: String,
         /// The runs it fits, newest first.
         candidates: Vec<String>,
@@ -229,18 +237,6 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether it is the place that allows no writing, and not what lies there that is wrong.
-    pub fn is_of_the_place(&self) -> bool {
-        matches!(
-            self,
-            Self::NoHome
-                | Self::PermissionDenied { .. }
-                | Self::ReadOnly { .. }
-                | Self::ParentNotDirectory { .. }
-                | Self::Full { .. }
-        )
-    }
-
     pub(crate) fn damaged(run_id: &str, part: &str, reason: String) -> Self {
         Self::Damaged { run: run_id.to_owned(), part: part.to_owned(), reason }
     }

@@ -18,7 +18,7 @@ use crate::raw_record;
 /// The columns of a headline, after those that name its record, and where they are.
 pub(crate) const COLUMNS: &str =
     "unit, better, headline.state, value, low, high, bound, cut_short, headline.crc";
-pub(crate) const JOINED: &str = "JOIN headline ON headline.record = record.number";
+pub(crate) const JOINED: &str = "LEFT JOIN headline ON headline.record = record.number";
 
 /// Stores the headline of the record in row `number` of a run.
 pub(crate) fn insert(
@@ -64,7 +64,7 @@ pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreEr
     match decoded(row, cases) {
         Ok((headline, crc)) if row.get(13) == Ok(i64::from(crc)) => Ok(headline),
         _ => {
-            let reason = "its headline does not fit its checksum".to_owned();
+            let reason = "its headline does not fit its checksum";
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
         }
     }

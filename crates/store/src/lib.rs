@@ -54,14 +54,15 @@ impl Store {
         place::default_path(|name| std::env::var_os(name))
     }
 
-    /// Opens the store at `path` for writing and reading. Makes the folder (mode 0700), the file
-    /// (mode 0600) and the tables where they are missing.
+    /// Opens the store at `path` for writing and reading. Makes the file (mode 0600) and the tables
+    /// where they are missing. At [`Store::default_path`] it makes the folder too (mode 0700); any
+    /// other folder is the user's to make, since a missing one is most often a typing error.
     ///
     /// # Errors
     /// Where the place cannot be written, or holds anything but a store this version knows. What
     /// lies there is then left as it was.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        place::prepare(path)?;
+        place::prepare(path, is_default(path))?;
         let connection = error::persevere(|| connect::writer(path, None))?;
         Ok(Self::over(connection, path))
     }
@@ -71,7 +72,7 @@ impl Store {
     /// # Errors
     /// Where the place cannot be written, or holds anything but a store this version knows.
     pub fn examine(path: &Path) -> Result<(), StoreError> {
-        match place::examine(path)? {
+        match place::examine(path, is_default(path))? {
             true => connect::look(path).map(drop),
             false => Ok(()),
         }
@@ -100,4 +101,8 @@ impl Store {
     fn failed(&self, action: &'static str, error: rusqlite::Error) -> StoreError {
         StoreError::from_sqlite(action, &self.path, error)
     }
+}
+
+fn is_default(path: &Path) -> bool {
+    Store::default_path().is_ok_and(|default| default == path)
 }

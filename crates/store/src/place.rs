@@ -36,12 +36,16 @@ pub(crate) fn default_path(
     Ok(data.join("fathom/fathom.db"))
 }
 
-/// Makes sure that `path` is a file that can be written, in a folder that can.
-pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
+/// Makes sure that `path` is a file that can be written, in a folder that can; `makes_folder` where
+/// the folder is ours to make.
+pub(crate) fn prepare(path: &Path, makes_folder: bool) -> Result<(), StoreError> {
     let folder = folder_of(path);
     let making = making();
     if kind_of(path)?.is_none() {
-        create_folder(path, folder)?;
+        match makes_folder {
+            true => create_folder(path, folder)?,
+            false => require_folder(path, folder)?,
+        }
         access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
         // Before there is a file: where there is one, this was done.
         sync_names(folder);
@@ -55,7 +59,7 @@ pub(crate) fn prepare(path: &Path) -> Result<(), StoreError> {
 
 /// Whether [`prepare`] would succeed, by permissions: nothing is made. `true` where the file is
 /// there.
-pub(crate) fn examine(path: &Path) -> Result<bool, StoreError> {
+pub(crate) fn examine(path: &Path, makes_folder: bool) -> Result<bool, StoreError> {
     if kind_of(path)?.is_some() {
         access("write", path, Access::READ_OK | Access::WRITE_OK)?;
         access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
@@ -63,6 +67,9 @@ pub(crate) fn examine(path: &Path) -> Result<bool, StoreError> {
     }
     // The nearest folder that is there is where the others would be made.
     let mut folder = folder_of(path);
+    if !makes_folder {
+        require_folder(path, folder)?;
+    }
     while folder != Path::new(".") && std::fs::metadata(folder).is_err() {
         folder = folder_of(folder);
     }
@@ -124,6 +131,17 @@ fn kind_of(path: &Path) -> Result<Option<()>, StoreError> {
         Ok(facts) if facts.is_dir() => Err(StoreError::IsDirectory { path: path.to_owned() }),
         Ok(_) => Err(StoreError::NotAFile { path: path.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::from_io("open", path, &error)),
+    }
+}
+
+fn require_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
+    match std::fs::metadata(folder) {
+        Ok(facts) if facts.is_dir() => Ok(()),
+        Ok(_) => Err(StoreError::ParentNotDirectory { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(StoreError::NoFolder { path: path.to_owned(), folder: folder.to_owned() })
+        }
         Err(error) => Err(StoreError::from_io("open", path, &error)),
     }
 }
@@ -208,5 +226,21 @@ mod tests {
         for variables in [&[][..], &[("HOME", "")], &[("HOME", "ada")]] {
             assert!(matches!(with(variables), Err(StoreError::NoHome)));
         }
+    }
+    #[test]
+    fn only_the_default_folder_is_made_for_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("share/fathom/fathom.db");
+        for refused in [prepare(&path, false), examine(&path, false).map(drop)] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, StoreError::NoFolder { .. }), "{error}");
+        }
+        assert!(!folder.path().join("share").exists(), "made a folder that was only named");
+        assert!(!examine(&path, true).unwrap());
+        prepare(&path, true).unwrap();
+        let mode = path.parent().unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 }

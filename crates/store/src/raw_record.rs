@@ -1,5 +1,7 @@
 //! A record as it lies in its row.
 
+use std::fmt::Display;
+
 use fathom_record::{Params, Record, Sample};
 use rusqlite::Row;
 
@@ -15,22 +17,21 @@ pub(crate) const NO_SAMPLES: &str = "record.body, NULL, NULL";
 /// The record, where all of it fits its checksums.
 pub(crate) fn read(row: &Row<'_>) -> Result<Record, StoreError> {
     let name = name(row);
-    let damaged = |reason| damaged(row, &name, reason);
-    let mut record: Record = parse(bytes(row, 5)).map_err(damaged)?;
+    let mut record: Record = parse(bytes(row, 5)).map_err(|error| damaged(row, &name, error))?;
     if !record.is_intact() {
-        return Err(damaged("it does not fit its checksum".to_owned()));
+        return Err(damaged(row, &name, "it does not fit its checksum"));
     }
     if record.name() != name {
-        return Err(damaged(format!("its content is that of {}", record.name())));
+        let reason = format!("its content is that of {}", record.name());
+        return Err(damaged(row, &name, reason));
     }
     if let Some(crc) = row.get::<_, Option<i64>>(7).unwrap_or(Some(-1)) {
         let part = format!("the samples of {name}");
-        let damaged = |reason| self::damaged(row, &part, reason);
         let samples = bytes(row, 6);
         if i64::from(crc32fast::hash(samples)) != crc {
-            return Err(damaged("they do not fit their checksum".to_owned()));
+            return Err(damaged(row, &part, "they do not fit their checksum"));
         }
-        let samples: Vec<Sample> = parse(samples).map_err(damaged)?;
+        let samples: Vec<Sample> = parse(samples).map_err(|error| damaged(row, &part, error))?;
         record.samples = Some(samples);
     }
     Ok(record)
@@ -45,6 +46,6 @@ pub(crate) fn name(row: &Row<'_>) -> String {
     }
 }
 
-pub(crate) fn damaged(row: &Row<'_>, part: &str, reason: String) -> StoreError {
-    StoreError::damaged(&String::from_utf8_lossy(bytes(row, 1)), part, reason)
+pub(crate) fn damaged(row: &Row<'_>, part: &str, reason: impl Display) -> StoreError {
+    StoreError::damaged(&String::from_utf8_lossy(bytes(row, 1)), part, reason.to_string())
 }

@@ -10,6 +10,7 @@ use crate::column::{bytes, parse, parse_word};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
 use crate::raw_record::{self, NAMING, NO_SAMPLES, WHOLE};
+use crate::run_name::LABEL;
 use crate::{Store, StoreError};
 
 /// One run in the list of runs.
@@ -17,6 +18,8 @@ use crate::{Store, StoreError};
 pub struct RunRow {
     /// Its id.
     pub id: String,
+    /// Its label, where it has one.
+    pub label: Option<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
     /// When it ended, where it did.
@@ -48,8 +51,8 @@ const OF_METRIC: [&str; 2] = [
 ];
 
 impl Store {
-    /// The runs, newest first: in the order of their ids, which sort by time. No JSON is read, and
-    /// nothing is checked.
+    /// The runs, newest first: in the order of their ids, which sort by time. Nothing is
+    /// checked, and of JSON only the label is read.
     ///
     /// # Errors
     /// Where reading fails.
@@ -60,7 +63,7 @@ impl Store {
         };
         let query = format!(
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}
+                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}
              FROM run ORDER BY id DESC",
             count(State::Valid),
             count(State::Noisy),
@@ -223,13 +226,13 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
-    let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
-        true => decoded(),
-        false => Err("it does not fit its checksum".to_owned()),
-    };
     let id: String = row.get(1)?;
     let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
-    Ok((row.get(0)?, document.map_err(damaged)))
+    let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
+        true => decoded().map_err(|error: serde_json::Error| damaged(error.to_string())),
+        false => Err(damaged("it does not fit its checksum".to_owned())),
+    };
+    Ok((row.get(0)?, document))
 }
 
 /// CRC-32 over the texts of a run's row, each ended by a zero byte, which JSON never holds.
@@ -262,6 +265,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             invalid: row.get(14)?,
             failed: row.get(15)?,
         },
+        label: row.get(16)?,
     })
 }
 

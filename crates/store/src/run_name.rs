@@ -1,4 +1,4 @@
-//! Names of runs: an id, the first digits of one, `latest`, `latest~2`.
+//! Names of runs: an id, the first digits of one, a label, `latest`, `latest~2`.
 
 use rusqlite::OptionalExtension;
 
@@ -7,15 +7,19 @@ use crate::{Store, StoreError};
 /// Fewer digits than this would often fit several runs.
 const PREFIX_MIN: usize = 4;
 
+/// The label of a run, in SQL; null where its facts are damaged.
+pub(crate) const LABEL: &str = "CASE WHEN json_valid(body) THEN body ->> '$.label' END";
+
 /// The runs that have a record, the newest first.
 const LATEST: &str = "SELECT id FROM run
     WHERE EXISTS (SELECT 1 FROM record WHERE record.run = run.number)
     ORDER BY id DESC LIMIT 1 OFFSET ?1";
 
 impl Store {
-    /// The id of the run that `name` stands for: a whole id, a prefix of at least 4 characters
-    /// that fits one run only, `latest`, or `latest~N` for the N-th before it. Any state counts: a
-    /// run that goes on can be the latest, but one without a record is not.
+    /// The id of the run that `name` stands for: a whole id, a label that one run has, a prefix of
+    /// at least 4 characters that fits one run only, `latest`, or `latest~N` for the N-th before
+    /// it, in this order. Any state counts: a run that goes on can be the latest, but one without
+    /// a record is not.
     ///
     /// # Errors
     /// Where the name fits no run, several, or is not a name.
@@ -23,16 +27,20 @@ impl Store {
         if let Some(rest) = name.strip_prefix("latest") {
             return self.before_latest(name, rest);
         }
-        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-            return Err(StoreError::BadName { name: name.to_owned() });
-        }
-        let mut fitting = self.starting_with(name)?;
-        if let Some(whole) = fitting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
+        let prefix = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE";
+        let starting = self.ids_where(prefix, name)?;
+        if let Some(whole) = starting.iter().find(|id| id.eq_ignore_ascii_case(name)) {
             return Ok(whole.clone());
         }
-        if name.len() < PREFIX_MIN {
+        let labelled = self.ids_where(&format!("{LABEL} = ?1"), name)?;
+        let is_prefix = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        if labelled.is_empty() && (name.is_empty() || !is_prefix) {
+            return Err(StoreError::BadName { name: name.to_owned() });
+        }
+        if labelled.is_empty() && name.len() < PREFIX_MIN {
             return Err(StoreError::TooShort { name: name.to_owned(), min: PREFIX_MIN });
         }
+        let mut fitting = if labelled.is_empty() { starting } else { labelled };
         match fitting.len() {
             0 => Err(self.no_such_run(name)?),
             1 => Ok(fitting.remove(0)),
@@ -60,12 +68,12 @@ impl Store {
         }
     }
 
-    fn starting_with(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let query = "SELECT id FROM run
-            WHERE substr(id, 1, length(?1)) = ?1 COLLATE NOCASE ORDER BY id DESC";
+    /// The runs that a condition on `?1` selects, newest first.
+    fn ids_where(&self, condition: &str, name: &str) -> Result<Vec<String>, StoreError> {
+        let query = format!("SELECT id FROM run WHERE {condition} ORDER BY id DESC");
         let read = || {
-            let mut statement = self.connection.prepare_cached(query)?;
-            let rows = statement.query_map([prefix], |row| row.get(0))?;
+            let mut statement = self.connection.prepare_cached(&query)?;
+            let rows = statement.query_map([name], |row| row.get(0))?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
         };
         read().map_err(|error| self.failed("read", error))

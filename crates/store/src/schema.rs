@@ -9,8 +9,8 @@ use crate::StoreError;
 /// `Fath`: what tells a store from any other SQLite database, in its header.
 pub(crate) const APPLICATION_ID: i32 = 0x4661_7468;
 
-/// The version of the tables that this program reads and writes. It grows with any change of them or
-/// of the JSON that they hold; a store of another version is refused and left as it is.
+/// The version of the tables that this program reads and writes: any change of them, or of the JSON
+/// they hold, makes a new one. A store of another version is refused and left as it is.
 pub const VERSION: u32 = 3;
 
 /// `body`, `host` and the like are JSON. The columns before them repeat what a list needs, so that

@@ -16,8 +16,8 @@ use crate::{Store, StoreError, headline};
 type ToError<'e> = &'e dyn Fn(rusqlite::Error) -> StoreError;
 
 impl Store {
-    /// Stores a new run, its tool and its hosts, without records. The run belongs to this process: when that is
-    /// gone without [`Store::update_run`], the run counts as interrupted.
+    /// Stores a new run, its tool and its hosts, without records. The run belongs to this process:
+    /// when that is gone without [`Store::update_run`], the run counts as interrupted.
     ///
     /// # Errors
     /// [`StoreError::RunExists`] where the store has the id already; where writing fails.

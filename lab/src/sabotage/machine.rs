@@ -1,7 +1,7 @@
 //! Sabotages of the wall clock, of the work and of the values.
 
 use anyhow::{Context as _, Result};
-use fathom_lab::strace;
+use fathom_lab::{Unmet, strace};
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
 use fathom_record::{Cause, Record, State};
 use rustix::time::{ClockId, Timespec, clock_settime};
@@ -67,7 +67,7 @@ impl Sabotage for WallClock {
     fn name(&self) -> &'static str {
         "wall clock stepped"
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         root()
     }
     fn dose(&self, draw: f64) -> f64 {
@@ -105,8 +105,8 @@ impl Sabotage for WrongWork {
     fn name(&self) -> &'static str {
         "wrong answers"
     }
-    fn needs(&self) -> Result<(), String> {
-        strace::obstacle().map_or(Ok(()), Err)
+    fn needs(&self) -> Result<(), Unmet> {
+        strace::obstacle().map_or(Ok(()), |why| Err(Unmet(why)))
     }
     fn dose(&self, draw: f64) -> f64 {
         1.0 + (40.0 * draw).floor()
@@ -149,7 +149,7 @@ impl Sabotage for Drift {
     fn name(&self) -> &'static str {
         "drift"
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         Ok(())
     }
     fn dose(&self, draw: f64) -> f64 {

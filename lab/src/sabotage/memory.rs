@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use fathom_lab::group::{self, Group};
-use fathom_lab::strace;
+use fathom_lab::{Unmet, strace};
 use fathom_record::{Cause, Record, State};
 
 use super::imposed::{GROUP, Imposed};
@@ -46,10 +46,10 @@ impl Sabotage for HugePages {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         root()?;
-        strace::obstacle().map_or(Ok(()), Err)?;
-        if Path::new(HUGE).exists() { Ok(()) } else { Err(format!("{HUGE} is missing")) }
+        strace::obstacle().map_or(Ok(()), |why| Err(Unmet(why)))?;
+        if Path::new(HUGE).exists() { Ok(()) } else { Err(Unmet(format!("{HUGE} is missing"))) }
     }
     fn dose(&self, _: f64) -> f64 {
         1.0
@@ -106,7 +106,7 @@ impl Sabotage for Memory {
     fn name(&self) -> &'static str {
         self.name
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         group::path("memory", GROUP).map(drop)
     }
     fn dose(&self, draw: f64) -> f64 {
@@ -238,9 +238,9 @@ impl Sabotage for Swap {
     fn name(&self) -> &'static str {
         "swapped out"
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         group::path("memory", GROUP).map(drop)?;
-        SwapFile::of(MIB).map(drop).map_err(|error| format!("{error:#}"))
+        SwapFile::of(MIB).map(drop).map_err(|error| Unmet(format!("{error:#}")))
     }
     fn dose(&self, draw: f64) -> f64 {
         (80.0 + 120.0 * draw).floor()

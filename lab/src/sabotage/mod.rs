@@ -87,7 +87,7 @@ impl Laboratory {
                 Ok(()) => rows.extend(self.each(sabotage)?),
                 Err(why) => {
                     println!("{}: skipped: {why}", sabotage.name());
-                    self.kept.skipped(sabotage.name(), &why);
+                    self.kept.skipped(sabotage.name(), &why.to_string());
                 }
             }
         }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use fathom_lab::group::{self, Group};
-use fathom_lab::processes;
+use fathom_lab::{Unmet, processes};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
@@ -39,7 +39,7 @@ impl Sabotage for Quota {
     fn name(&self) -> &'static str {
         "CPU quota"
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         group::path("cpu", GROUP).map(drop)
     }
     fn dose(&self, draw: f64) -> f64 {
@@ -92,7 +92,7 @@ impl Sabotage for Neighbour {
     fn name(&self) -> &'static str {
         if self.in_turns { "neighbour in turns" } else { "spinning neighbour" }
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         Ok(())
     }
     fn dose(&self, draw: f64) -> f64 {
@@ -201,7 +201,7 @@ impl Sabotage for Stopped {
     fn name(&self) -> &'static str {
         "stopped worker"
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         Ok(())
     }
     fn dose(&self, draw: f64) -> f64 {
@@ -245,10 +245,10 @@ impl Sabotage for Streaming {
     fn name(&self) -> &'static str {
         "streaming neighbour"
     }
-    fn needs(&self) -> Result<(), String> {
+    fn needs(&self) -> Result<(), Unmet> {
         tool("taskset")?;
         match affinity::allowed().len() {
-            0 | 1 => Err("needs a second CPU".to_owned()),
+            0 | 1 => Err(Unmet("needs a second CPU".to_owned())),
             _ => Ok(()),
         }
     }

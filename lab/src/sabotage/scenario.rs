@@ -3,6 +3,7 @@
 //! A new one implements [`Sabotage`] and stands in the list of `sabotage/mod.rs`.
 
 use anyhow::Result;
+use fathom_lab::Unmet;
 use fathom_lab::group::Group;
 use fathom_record::{Cause, Record, State};
 
@@ -14,7 +15,7 @@ pub(super) trait Sabotage {
     /// Its name in the table.
     fn name(&self) -> &'static str;
     /// Why it cannot be imposed here, if so.
-    fn needs(&self) -> Result<(), String>;
+    fn needs(&self) -> Result<(), Unmet>;
     /// The dose for a draw from 0 to 1.
     fn dose(&self, draw: f64) -> f64;
     /// The dose in words.
@@ -39,7 +40,7 @@ pub(super) fn around(
     controller: &str,
     limits: &[(&str, u64)],
 ) -> Result<Group> {
-    let group = Group::new(controller, GROUP, limits).map_err(anyhow::Error::msg)?;
+    let group = Group::new(controller, GROUP, limits)?;
     launch.before = group.words();
     Ok(group)
 }
@@ -52,12 +53,13 @@ pub(super) fn all_in(seen: &Seen, sabotage: &dyn Sabotage, state: State) -> bool
 }
 
 /// Whether a tool can be called.
-pub(super) fn tool(name: &str) -> Result<(), String> {
+pub(super) fn tool(name: &str) -> Result<(), Unmet> {
     let asked = std::process::Command::new(name).arg("-V").output();
-    asked.map(drop).map_err(|error| format!("{name}: {error}"))
+    asked.map(drop).map_err(|error| Unmet(format!("{name}: {error}")))
 }
 
 /// Whether this is root.
-pub(super) fn root() -> Result<(), String> {
-    if rustix::process::geteuid().is_root() { Ok(()) } else { Err("needs root".to_owned()) }
+pub(super) fn root() -> Result<(), Unmet> {
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root { Ok(()) } else { Err(Unmet("needs root".to_owned())) }
 }

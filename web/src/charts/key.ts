@@ -7,7 +7,7 @@ import { element } from '../element';
 /** The level of the intervals that are shown; from and to where they differ. */
 function levelText({ documents }: Contents): string {
   const levels = documents.flatMap(({ records, run }) =>
-    records.map((record) => (intervalOf(record, run) ? record.summary?.ci_level : null)),
+    records.map((record) => (intervalOf(record, run) ? record.summary?.interval?.level : null)),
   );
   const known = levels.filter((level) => level != null);
   if (known.length === 0) return '';

@@ -2,6 +2,7 @@
 
 import type { Compared, Contents, Result } from '../contents';
 import {
+  fails,
   intervalOf,
   letter,
   measuredText,
@@ -29,6 +30,9 @@ import { SPECS } from './specs';
 
 /** More rows than this are no chart any more: the rest is in its table. */
 const ROWS_MAX = 30;
+
+const GAINS = ['faster', 'better'];
+const LOSSES = ['slower', 'worse'];
 /** What is left out is named so many times, then counted. */
 const NAMED_MAX = 3;
 
@@ -131,7 +135,8 @@ function offs(contents: Contents): Ratio[] {
       if (value === null || predicted == null || predicted <= 0 || value <= 0) return [];
       const [low, high] = intervalOf(record, document.run) ?? [value, value];
       const several = contents.documents.length > 1;
-      const kind = record.agreement === 'agrees' ? 1 : record.agreement === 'differs' ? 2 : 0;
+      const holds = record.agreement === 'within' || record.agreement === 'met';
+      const kind = holds ? 1 : fails(record) ? 2 : 0;
       return [
         {
           name: several ? `${letter(run)} ${told(record)}` : told(record),
@@ -167,7 +172,7 @@ function changes(contents: Contents, rows: Compared[]): Ratio[] {
     if (row.ratio === null) return [];
     const [low, high] = row.interval ?? [row.ratio, row.ratio];
     const kind =
-      row.word === 'better' ? 1 : row.word === 'worse' ? 2 : row.word === 'changed' ? 3 : 0;
+      GAINS.includes(row.word) ? 1 : LOSSES.includes(row.word) ? 2 : row.word === 'changed' ? 3 : 0;
     const word = row.word.replaceAll('_', ' ');
     const values = `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`;
     const noisy = noisyIn(contents, row);
@@ -218,7 +223,7 @@ function comparison(contents: Contents): HTMLElement[] {
     forest(
       'changes',
       'What changed from A to B',
-      'B ÷ A with its 95 % interval; green is better, red is worse, grey may be chance.',
+      'B ÷ A with its 95 % interval; green is faster, red is slower, grey may be chance.',
       ratios,
       'B ÷ A',
     ),
@@ -229,7 +234,7 @@ function fromPredictions(contents: Contents): HTMLElement[] {
   const ratios = offs(contents);
   if (ratios.length === 0) return [];
   const says =
-    'Measured ÷ predicted, the furthest first; green agrees, red differs, grey is undecided.';
+    'Measured ÷ predicted, the furthest first; green within, red outside, grey inconclusive.';
   return [
     forest(
       'predicted',

@@ -75,6 +75,7 @@ fn run(number: usize) -> Run {
     };
     Run {
         id: format!("{ms:012x}{number:04x}"),
+        label: None,
         started: started(0),
         ended: Some(started(4)),
         duration_ns: Some(240e9),

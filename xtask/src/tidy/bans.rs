@@ -53,6 +53,9 @@ const BANS: &[Ban] = &[
     Ban { name: "eprintln!", home: PRINTERS, remedy: RETURN_IT },
 ];
 
+/// What a visit writes to, or why not: its error has no type yet.
+const TO_TYPE: &[&str] = &["Files"];
+
 /// Beginnings of paths that exist on one machine only. In two parts, or this file would break the
 /// rule that it states.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/home", "/"), ("/root", "/"), ("/work", "/")];
@@ -98,6 +101,7 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
     }
     found.extend(flags(file, code));
     found.extend(attributes(file, code));
+    found.extend(untyped_errors(file, code));
     found.extend(unsafe_without_reason(file, code));
     found
 }
@@ -109,7 +113,7 @@ fn flags(file: &File, code: &Code) -> Vec<String> {
     // A procedure declares its own options, and names them where it refuses them.
     let text = code.text();
     let is_procedure = file.path.starts_with("crates/probes/src/file/")
-        && ["clap::", "refuse("].iter().any(|name| text.contains(name));
+        && ["clap::", "ProcedureError"].iter().any(|name| text.contains(name));
     if !is_below || is_procedure {
         return Vec::new();
     }
@@ -170,6 +174,47 @@ fn attributes(file: &File, code: &Code) -> Vec<String> {
         }
     }
     found
+}
+
+/// Errors of libraries that are a text: a caller can print one, and tell it from no other.
+fn untyped_errors(file: &File, code: &Code) -> Vec<String> {
+    let is_program = file.path.starts_with("crates/cli/") || file.path.starts_with("xtask/");
+    if is_program || file.path.contains("/tests/") {
+        return Vec::new();
+    }
+    let text = code.text();
+    let is_untyped = |at: &usize| match arguments(&text[at + "Result".len()..])[..] {
+        [value, "String"] => !TO_TYPE.contains(&value),
+        _ => false,
+    };
+    let found = words(&text, "Result").filter(is_untyped).map(|at| {
+        let line = text[..at].matches('\n').count() + 1;
+        file.says(line, "an error of a library is a `String`", "make it a type (thiserror)")
+    });
+    found.collect()
+}
+
+/// The types between the angle brackets that a text begins with.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut all, mut begin, mut depth) = (Vec::new(), 1, 0);
+    for (at, character) in text.char_indices() {
+        match character {
+            '<' | '(' | '[' => depth += 1,
+            '>' if text[..at].ends_with('-') => {}
+            '>' | ')' | ']' => depth -= 1,
+            ',' if depth == 1 => {
+                all.push(text[begin..at].trim());
+                begin = at + 1;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            all.extend(text.get(begin..at).map(str::trim));
+            break;
+        }
+    }
+    all.retain(|one| !one.is_empty());
+    all
 }
 
 /// `unsafe` without `// SAFETY:` above it, or `# Safety` in the documentation of a function.
@@ -293,6 +338,26 @@ mod tests {
         assert!(rust(PROBE, "#[expect(dead_code)]")[0].contains("reason"));
         assert!(rust(PROBE, "#[expect(dead_code, reason = \"later\")]").is_empty());
         assert!(rust(PROBE, "#[derive(Debug)] struct Allowed(u8);").is_empty());
+    }
+
+    #[test]
+    fn errors_of_libraries_are_types() {
+        for text in [
+            "fn f() -> Result<(), String> {}",
+            "type T = Option<Result<Result<u8, String>, E>>;",
+            "type P = Box<dyn Fn() -> Result<Box<dyn Fn(&str) -> [u8; 2]>, String>>;",
+            "fn f() -> std::result::Result<\n    (u8, Vec<u8>),\n    String,\n> {}",
+        ] {
+            let found = rust(PROBE, text);
+            assert!(found.len() == 1 && found[0].contains("thiserror"), "{text}: {found:?}");
+            assert!(rust("crates/cli/src/main.rs", text).is_empty());
+            assert!(rust("crates/store/tests/faults.rs", text).is_empty());
+        }
+        for text in
+            ["Result<String, E>", "Result<(u8, String), E>", "Result<String>", "Result<>", "Result"]
+        {
+            assert!(rust("lab/src/group.rs", text).is_empty(), "{text}");
+        }
     }
 
     #[test]

@@ -91,6 +91,9 @@ impl Comparison {
 pub struct Side {
     /// Its run's id.
     pub id: String,
+    /// The run's label, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// When it began.
     pub started: String,
     /// The host's name.

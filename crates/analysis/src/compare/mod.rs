@@ -109,6 +109,7 @@ fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
 fn side(document: &Document) -> Side {
     Side {
         id: document.run.id.clone(),
+        label: document.run.label.clone(),
         started: document.run.started.clone(),
         host: document.host.name.clone(),
         state: document.run.state,

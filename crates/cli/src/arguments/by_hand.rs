@@ -7,6 +7,7 @@ use clap::builder::Resettable;
 use clap::{ArgMatches, Args, FromArgMatches};
 use fathom_metric::{Command, Procedure};
 use fathom_probes::REGISTRY;
+use fathom_record::label;
 
 use super::StoreArguments;
 
@@ -42,12 +43,24 @@ pub struct Common {
     pub store: StoreArguments,
 }
 
+/// What the commands on files have in common.
+#[derive(Debug, Args)]
+struct Shared {
+    /// Name the run; every command that takes a run finds it by this name.
+    #[arg(long, value_name = "TEXT", value_parser = label)]
+    label: Option<String>,
+    #[command(flatten)]
+    common: Common,
+}
+
 /// `fathom file …`.
 pub struct FileArguments {
     /// The command.
     pub command: &'static Command,
     /// What it was asked to do.
     pub procedure: Box<dyn Procedure>,
+    /// The name of its run.
+    pub label: Option<String>,
     /// Output and store.
     pub common: Common,
 }
@@ -66,7 +79,7 @@ fn commands() -> impl Iterator<Item = &'static Command> {
 fn with_common(options: clap::Command) -> clap::Command {
     let about = Resettable::from(options.get_about().cloned());
     let long = Resettable::from(options.get_long_about().cloned());
-    Common::augment_args(options).about(about).long_about(long)
+    Shared::augment_args(options).about(about).long_about(long)
 }
 
 impl Args for FileArguments {
@@ -86,8 +99,8 @@ impl FromArgMatches for FileArguments {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, of_command) = matches.subcommand().ok_or_else(missing)?;
         let command = commands().find(|one| one.group_and_name().1 == name).ok_or_else(missing)?;
-        let common = Common::from_arg_matches(of_command)?;
-        Ok(Self { command, procedure: command.procedure(of_command)?, common })
+        let Shared { label, common } = Shared::from_arg_matches(of_command)?;
+        Ok(Self { command, procedure: command.procedure(of_command)?, label, common })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

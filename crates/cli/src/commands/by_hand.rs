@@ -15,16 +15,16 @@ use fathom_report::by_hand;
 use fathom_store::Store;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::keeping::Keeping;
 use super::start;
 use crate::arguments::by_hand::{Common, FileArguments};
 use crate::exit::{Status, Usage};
 use crate::interrupt;
 use crate::live::timestamp;
-use crate::remedy::in_full;
 use crate::terminal::{self, Output, SHARE};
 
 pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
-    let FileArguments { command, procedure, common } = arguments;
+    let FileArguments { command, procedure, label, common } = arguments;
     if let Some(done) = procedure.part() {
         return done.map(|()| Status::Done).map_err(refused);
     }
@@ -33,11 +33,11 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
     procedure.check().map_err(refused)?;
     let mut host = host::read();
     start::check_environment(&host)?;
-    let store = start::open_store(&common.store)?;
-    let earlier = store.as_ref().map_or_else(
-        |_| Vec::new(),
-        |store| procedure.recalls().iter().flat_map(|id| recalled(store, id, &host)).collect(),
-    );
+    let keeping = Keeping::open(&common.store);
+    let recalls = keeping.store().into_iter().flat_map(|store| {
+        procedure.recalls().iter().flat_map(|metric| recalled(store, metric, &host))
+    });
+    let earlier = recalls.collect();
     let watch = match procedure.calibrates() {
         true => Watch::begin(&host),
         false => Watch::of_kernel(),
@@ -48,6 +48,7 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
         tool: start::tool(),
         host,
         id: start::run_id(),
+        label: label.clone(),
         started: timestamp(),
         begun_ns,
         path: command.path,
@@ -57,7 +58,7 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
         earlier,
         notes: start::imposed(),
     };
-    let mut follower = Follower::new(common, store);
+    let mut follower = Follower::new(common, keeping);
     let ending = Session::new(&REGISTRY, setup, &mut follower).run(&**procedure, timestamp);
     follower.status(ending.map_err(refused)?)
 }
@@ -85,20 +86,18 @@ struct Follower {
     width: usize,
     /// The record that was shown last.
     above: Option<Record>,
-    store: Result<Store, String>,
-    store_failed: bool,
+    keeping: Keeping,
 }
 
 impl Follower {
-    fn new(common: &Common, store: Result<Store, String>) -> Self {
+    fn new(common: &Common, keeping: Keeping) -> Self {
         Self {
             json: common.json,
             samples: common.samples,
             output: Output::new(),
             width: terminal::width(),
             above: None,
-            store,
-            store_failed: false,
+            keeping,
         }
     }
 
@@ -110,24 +109,10 @@ impl Follower {
         }
     }
 
-    /// Keeps the run. A command that measured nothing leaves none behind.
-    fn keep(&mut self, document: &Document) {
-        match &mut self.store {
-            Ok(store) if !document.records.is_empty() => {
-                if let Err(error) = store.import(document) {
-                    terminal::warn(&format!("not kept: {}", in_full(&error)));
-                    self.store_failed = true;
-                }
-            }
-            Ok(_) => {}
-            Err(why) => terminal::warn(&format!("not kept: {why}")),
-        }
-    }
-
     /// How the command ended.
     fn status(&self, ending: Ending) -> anyhow::Result<Status> {
         Ok(match (super::printed(&self.output)?, ending) {
-            (Status::Done, _) if self.store_failed => Status::Failed,
+            (Status::Done, _) if self.keeping.has_failed() => Status::Failed,
             (Status::Done, Ending::Stopped) => Status::Interrupted,
             (Status::Done, Ending::Faulty) => Status::Failed,
             (Status::Done, Ending::NotFound) => Status::Incomplete,
@@ -173,16 +158,21 @@ impl Audience for Follower {
 
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
-        self.keep(document);
-        if !self.json {
+        // A command that measured nothing leaves no run behind.
+        if !document.records.is_empty() {
+            self.keeping.keep(|store| store.import(document));
+        }
+        if self.json {
+            let mut document = document.clone();
+            if !self.samples {
+                document.records.iter_mut().for_each(|record| record.samples = None);
+            }
+            self.output.write(&fathom_report::document_json(&document));
+        } else {
             let found = by_hand::findings(&document.records, &document.host, self.width);
-            return self.output.write(&found);
+            self.output.write(&found);
         }
-        let mut document = document.clone();
-        if !self.samples {
-            document.records.iter_mut().for_each(|record| record.samples = None);
-        }
-        self.output.write(&fathom_report::document_json(&document));
+        self.keeping.ends();
     }
 
     fn has_left(&self) -> bool {

@@ -6,7 +6,7 @@ use fathom_report::compare::render;
 
 use super::{reference, stored};
 use crate::arguments::{CompareArguments, StoreArguments};
-use crate::exit::{Status, Usage, refuse};
+use crate::exit::{Status, refuse};
 use crate::terminal;
 
 /// So many runs of a host teach how far its runs lie apart: the newest.
@@ -19,7 +19,10 @@ pub(super) fn compare(arguments: &CompareArguments) -> anyhow::Result<Status> {
     let (a, b) = sides(arguments)?;
     let noise = noise(&a, &b, &arguments.store);
     let comparison = compare_to_all(&refs(&a), &b, &noise, arguments.seed);
-    something_compared(&comparison)?;
+    if comparison.rows.is_empty() {
+        terminal::warn(&nothing_compared(&comparison));
+        return Ok(Status::Incomplete);
+    }
     let printed = super::print(arguments.json, &comparison, |layout| render(&comparison, layout));
     let Some(limit) = arguments.fail_on else { return printed };
     let status = printed?;
@@ -86,11 +89,8 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
     Ok((a, b))
 }
 
-/// An empty comparison is none.
-fn something_compared(comparison: &Comparison) -> Result<(), Usage> {
-    if !comparison.rows.is_empty() {
-        return Ok(());
-    }
+/// Why no case is compared.
+fn nothing_compared(comparison: &Comparison) -> String {
     let (a, b) = (&comparison.a.id, &comparison.b.id);
     let why = match comparison.not_comparable.as_slice() {
         [] => "they have no case in common".to_owned(),
@@ -103,10 +103,10 @@ fn something_compared(comparison: &Comparison) -> Result<(), Usage> {
             format!("{name}: {}{more}", first.reason)
         }
     };
-    Err(Usage(format!(
+    format!(
         "compare {a} {b}: nothing can be compared: {why}; `fathom show RUN` shows what a run has, \
          `fathom run METRIC` measures it again"
-    )))
+    )
 }
 
 fn refs(documents: &[Document]) -> Vec<&Document> {

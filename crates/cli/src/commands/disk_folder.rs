@@ -10,15 +10,15 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use fathom_fileio::Generator;
-use fathom_fileio::folder::{self, Space};
+use fathom_fileio::folder::{self, FolderError, Space};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Files;
 use fathom_metric::Disk;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
-use crate::exit::refuse;
 use crate::interrupt::Interrupt;
 
 /// How the folder of a run is called; the rest is its process and a number.
@@ -39,7 +39,7 @@ pub(super) struct Wanted<'w> {
     pub(super) allow_memory: bool,
     /// What is to have room.
     pub(super) disk: Disk,
-    /// A folder that does not do is wrong usage.
+    /// Without a folder the command fails.
     pub(super) must: bool,
     /// What is not done without files: measured, compared.
     pub(super) done: &'static str,
@@ -63,14 +63,14 @@ impl<T> Place<T> {
     /// Makes a place ready. `amount` says what is written there, and `make` gets it a folder.
     ///
     /// # Errors
-    /// Wrong usage, where the folder does not do and must.
+    /// Where the folder is not usable and must be.
     pub(super) fn prepare(
         wanted: &Wanted<'_>,
         amount: &str,
         make: impl FnOnce(&Path) -> io::Result<(Folder, T)>,
     ) -> anyhow::Result<Self> {
         let parent = match chosen(wanted) {
-            Err(text) if wanted.must => refuse!("{text}"),
+            Err(text) if wanted.must => bail!(text),
             found => found,
         };
         let made = parent.and_then(|parent| {
@@ -93,11 +93,17 @@ impl<T> Place<T> {
 fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, String> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
     let named = wanted.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
-    let Some(path) = named else { return folder::Folder::usual() };
+    let Some(path) = named else {
+        return folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder"));
+    };
     let may_be_memory = wanted.folder.is_some() && wanted.allow_memory;
-    folder::Folder::at(&path)
-        .and_then(|folder| folder.keeping_files(may_be_memory))
-        .map_err(|why| format!("{}: {why}; name another folder by --folder", path.display()))
+    folder::Folder::at(&path).and_then(|folder| folder.keeping_files(may_be_memory)).map_err(
+        |why| {
+            let allow = matches!(why, FolderError::InMemory(_));
+            let allow = if allow { " (--allow-memory)" } else { "" };
+            format!("{}: {why}{allow}; name another folder by --folder", path.display())
+        },
+    )
 }
 
 fn has_room(folder: &Path, disk: Disk) -> Result<(), String> {

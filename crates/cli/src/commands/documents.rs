@@ -8,13 +8,12 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::{self, BufReader, Read};
 
-use fathom_record::{Document, SCHEMA_VERSION};
+use anyhow::{anyhow, bail, ensure};
+use fathom_record::{Document, SCHEMA_VERSION, label};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
 };
-
-use crate::exit::{Usage, refuse};
 
 /// The fields of a document.
 const FIELDS: [&str; 5] = ["schema", "tool", "run", "host", "records"];
@@ -25,51 +24,52 @@ const BYTES_MAX: u64 = 64 << 20;
 ///
 /// # Errors
 /// What is wrong with the first that is none: where, and with which field.
-pub(super) fn read(reader: impl Read, name: &str) -> Result<Vec<Document>, Usage> {
+pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document>> {
     let left = Cell::new(BYTES_MAX);
     let limited = BufReader::new(Limited { inner: reader, left: &left });
     let mut documents = Vec::new();
     for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
         let Tracked(document) = document.map_err(|error| {
-            Usage(format!("{name} holds no run of `fathom export` or `fathom run --json`: {error}"))
+            anyhow!("{name} holds no run of `fathom export` or `fathom run --json`: {error}")
         })?;
         checked(&document, name)?;
         documents.push(document);
         left.set(BYTES_MAX);
     }
-    match documents.is_empty() {
-        true => Err(Usage(format!("{name} is empty; name a file of `fathom export`"))),
-        false => Ok(documents),
-    }
+    ensure!(!documents.is_empty(), "{name} is empty; name a file of `fathom export`");
+    Ok(documents)
 }
 
 /// What a document must have for being kept or shown.
-fn checked(document: &Document, name: &str) -> Result<(), Usage> {
-    check_schema(document.schema).map_err(|why| Usage(format!("{name} has {why}")))?;
+fn checked(document: &Document, name: &str) -> anyhow::Result<()> {
+    check_schema(document.schema).map_err(|why| anyhow!("{name} has {why}"))?;
     let id = &document.run.id;
     if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
     {
-        refuse!("{name}: `{id}` is no id of a run");
+        bail!("{name}: `{id}` is no id of a run");
+    }
+    if let Some(Err(why)) = document.run.label.as_deref().map(label) {
+        bail!("{name}: the label of run {id} is none: {why}");
     }
     match document.records.iter().find(|record| !record.is_intact()) {
-        Some(record) => Err(Usage(format!(
+        Some(record) => bail!(
             "{name} is damaged: the checksum of {} in run {id} does not fit its content; \
              export the run again",
             record.name()
-        ))),
+        ),
         None => Ok(()),
     }
 }
 
 /// Documents of this schema alone are read.
-fn check_schema(schema: u32) -> Result<(), String> {
-    match schema {
-        SCHEMA_VERSION => Ok(()),
-        theirs => Err(format!(
-            "schema {theirs}, and this fathom reads {SCHEMA_VERSION}; use the fathom that made it"
-        )),
-    }
+fn check_schema(schema: u32) -> Result<(), SchemaError> {
+    if schema == SCHEMA_VERSION { Ok(()) } else { Err(SchemaError(schema)) }
 }
+
+/// A document of a schema that this program does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("schema {0}, and this fathom reads {SCHEMA_VERSION}; use the fathom that made it")]
+struct SchemaError(u32);
 
 /// A reader that gives so many bytes at most.
 struct Limited<'l, R> {

@@ -73,9 +73,9 @@ fn last_results(
     }
     let store = stored::open(&arguments.store)?;
     let runs: Vec<String> = match &arguments.run {
-        Some(run) => vec![store.resolve(run).or_usage()?],
+        Some(run) => vec![store.resolve(run)?],
         None => {
-            let rows = store.runs().or_usage()?;
+            let rows = store.runs()?;
             rows.into_iter().take(RUNS_LOOKED_AT).map(|row| row.id).collect()
         }
     };

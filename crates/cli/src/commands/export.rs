@@ -6,7 +6,7 @@ use fathom_report::export as format;
 use super::made::{self, Own};
 use super::stored;
 use crate::arguments::{ExportArguments, FormatName};
-use crate::exit::{OrUsage, Status, refuse};
+use crate::exit::{Status, refuse};
 use crate::remedy::in_full;
 use crate::terminal;
 
@@ -43,7 +43,7 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         return runs.iter().map(|run| stored::document(run, samples, &arguments.store)).collect();
     }
     let store = stored::open(&arguments.store)?;
-    let runs = store.runs().or_usage()?;
+    let runs = store.runs()?;
     let mut documents = Vec::new();
     for run in runs {
         match store.document(&run.id, samples) {

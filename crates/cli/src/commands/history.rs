@@ -1,11 +1,15 @@
 //! `fathom history`: one metric over time.
 
+use std::collections::BTreeSet;
+
+use anyhow::bail;
 use fathom_analysis::history;
 use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::history::render;
+use fathom_store::Store;
 
 use super::stored;
 use crate::arguments::HistoryArguments;
@@ -20,11 +24,11 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .or_usage()?;
     let store = stored::open(&arguments.store)?;
-    let host = arguments.host.clone().unwrap_or_else(stored::this_host);
+    let host = host_with_runs(arguments.host.as_deref(), &store)?;
     let mut all = Vec::new();
     for entry in plan.metrics(false) {
         let id = entry.about().id;
-        let (runs, damaged) = store.history(id).or_usage()?;
+        let (runs, damaged) = store.history(id)?;
         damaged.iter().for_each(|error| terminal::warn(&format!("left out: {}", in_full(error))));
         let selects = |params: &Params| word.selects(params);
         let is_kept = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
@@ -33,7 +37,24 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         }
         all.push(history::history(id, &host, &runs, &selects));
     }
-    super::print(arguments.json, &all, |layout| render(&all, layout))
+    let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
+    let is_empty = all.iter().all(|history| history.series.is_empty());
+    Ok(if is_empty && printed == Status::Done { Status::Incomplete } else { printed })
+}
+
+/// The host that was named, or this one; with runs in the store.
+fn host_with_runs(named: Option<&str>, store: &Store) -> anyhow::Result<String> {
+    let host = named.map_or_else(stored::this_host, str::to_owned);
+    let hosts: BTreeSet<String> = store.runs()?.into_iter().map(|row| row.host_name).collect();
+    if hosts.contains(&host) {
+        return Ok(host);
+    }
+    if hosts.is_empty() {
+        bail!("history: the store has no runs; `fathom run` makes one");
+    }
+    let hosts: Vec<String> = hosts.into_iter().collect();
+    let hosts = hosts.join(", ");
+    bail!("history: the store has no run of host {host}, but of {hosts}; choose one with --host")
 }
 
 /// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.

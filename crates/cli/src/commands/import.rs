@@ -6,13 +6,13 @@ mod fuzz;
 use std::fs::File;
 use std::path::Path;
 
+use anyhow::{Context, bail};
 use fathom_record::{Document, RunState};
 use fathom_store::{Store, StoreError};
 
-use super::{documents, start};
+use super::{documents, stored};
 use crate::arguments::ImportArguments;
-use crate::exit::{Status, Usage, refuse};
-use crate::remedy::in_full;
+use crate::exit::Status;
 
 /// What became of the runs of a file.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
     for path in &arguments.files {
         documents.extend(read(path)?);
     }
-    let mut store = start::open_store(&arguments.store)?.map_err(Usage)?;
+    let mut store = Store::open(&stored::path(&arguments.store)?)?;
     let mut counted = Counted::default();
     for document in &documents {
         keep(&mut store, document, &mut counted)?;
@@ -42,34 +42,28 @@ pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
     super::print_text(&format!("Kept {runs}{beside}. `fathom show --runs` lists them.\n"))
 }
 
-fn keep(store: &mut Store, document: &Document, counted: &mut Counted) -> anyhow::Result<()> {
+fn keep(store: &mut Store, document: &Document, counted: &mut Counted) -> Result<(), StoreError> {
     let mut document = document.clone();
     if document.run.state == RunState::Running {
         // Wherever it goes on, it does not go on here.
         document.run.state = RunState::Interrupted;
     }
-    match store.import(&document) {
-        Ok(true) => counted.new += 1,
-        Ok(false) => counted.known += 1,
-        Err(
-            error @ (StoreError::Duplicate { .. }
-            | StoreError::NotStorable { .. }
-            | StoreError::Busy { .. }),
-        ) => return Err(Usage(in_full(&error)).into()),
-        Err(error) => return Err(error.into()),
+    match store.import(&document)? {
+        true => counted.new += 1,
+        false => counted.known += 1,
     }
     Ok(())
 }
 
 /// All documents of a file: one, or one after another.
-fn read(path: &Path) -> Result<Vec<Document>, Usage> {
+fn read(path: &Path) -> anyhow::Result<Vec<Document>> {
     let shown = path.display();
     if path == Path::new("-") {
         return documents::read(std::io::stdin().lock(), "standard input");
     }
-    let file = File::open(path).map_err(|error| Usage(format!("open {shown}: {error}")))?;
+    let file = File::open(path).with_context(|| format!("open {shown}"))?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
-        refuse!("{shown} is a directory; name files of `fathom export`");
+        bail!("{shown} is a directory; name files of `fathom export`");
     }
     documents::read(file, &shown.to_string())
 }

@@ -6,9 +6,8 @@ use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use fathom_fileio::scratch::Scratch;
-
-use crate::exit::Usage;
 
 /// Where the output goes: the file asked for, or with `-` nowhere but to standard output.
 pub(super) fn path(asked: &Path) -> Option<&Path> {
@@ -25,7 +24,7 @@ pub(super) struct Own {
 
 /// The place of a file that may be written: the one asked for, or where it links to, since a link
 /// must not become a file.
-pub(super) fn place(path: &Path, force: bool, own: &Own) -> Result<PathBuf, Usage> {
+pub(super) fn place(path: &Path, force: bool, own: &Own) -> anyhow::Result<PathBuf> {
     let refused = |why: &dyn Display| Err(refusal(path, why));
     let facts = match fs::metadata(path) {
         Ok(facts) => facts,
@@ -50,7 +49,7 @@ pub(super) fn place(path: &Path, force: bool, own: &Own) -> Result<PathBuf, Usag
 }
 
 /// Writes a file whole or not at all, to a [`place`].
-pub(super) fn write(place: &Path, text: &str) -> Result<(), Usage> {
+pub(super) fn write(place: &Path, text: &str) -> anyhow::Result<()> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
     let scratch =
         Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| refusal(place, &error))?;
@@ -59,6 +58,6 @@ pub(super) fn write(place: &Path, text: &str) -> Result<(), Usage> {
     Ok(())
 }
 
-fn refusal(path: &Path, why: &dyn Display) -> Usage {
-    Usage(format!("write {}: {why}", path.display()))
+fn refusal(path: &Path, why: &dyn Display) -> anyhow::Error {
+    anyhow!("write {}: {why}", path.display())
 }

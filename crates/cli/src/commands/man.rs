@@ -1,16 +1,16 @@
 //! `fathom man`: a man page for the program and one for each command.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::CommandFactory;
 
 use crate::arguments::{Arguments, ManArguments};
-use crate::exit::{Status, Usage};
+use crate::exit::Status;
 
 pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Usage(format!("create {}: {error}; choose another folder", folder.display()))
-    })?;
+    let shown = folder.display();
+    std::fs::create_dir_all(folder)
+        .map_err(|error| anyhow!("create {shown}: {error}; choose another folder"))?;
     let mut command = Arguments::command();
     command.build();
     let hidden: Vec<String> = command

@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod history;
 mod import;
+mod keeping;
 mod list;
 mod made;
 mod man;

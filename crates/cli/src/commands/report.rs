@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use anyhow::bail;
 use fathom_analysis::compare::{self as comparing, Comparison};
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, RunState};
@@ -38,7 +39,7 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
 /// Makes the page from the built one, where this program has it.
 fn with(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<Status> {
     let Some(template) = template else {
-        refuse!(
+        bail!(
             "this program was built without the page of `report`; with Node 20.19 or newer, `make \
              build` in the source tree makes one that has it"
         );
@@ -124,7 +125,7 @@ fn wrote(path: &Path, bytes: usize, documents: &[Document]) -> String {
     let runs: Vec<String> = documents
         .iter()
         .map(|document| {
-            let (run, count) = (&document.run.id, document.records.len());
+            let (run, count) = (document.run.name(), document.records.len());
             let cases = if count == 1 { "1 case".to_owned() } else { format!("{count} cases") };
             format!("run {run} of {} ({cases})", document.host.name)
         })
@@ -146,7 +147,7 @@ mod tests {
         let line = Arguments::parse_from(["fathom", "report"]);
         let Command::Report(arguments) = line.command else { unreachable!("it was asked for") };
         let error = with(None, &arguments).unwrap_err();
-        assert!(error.is::<Usage>(), "{error}");
+        assert!(!error.is::<Usage>(), "{error}");
         let said = error.to_string();
         assert!(said.contains("without the page") && said.contains("make build"), "{said}");
         assert!(!said.contains('\n'), "{said}");

@@ -5,7 +5,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use fathom_measure::clock::{self, Watch};
 use fathom_measure::condition::RUN_MARK;
 use fathom_measure::{affinity, host};
@@ -13,9 +13,10 @@ use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, RunState};
 use fathom_store::Store;
 
+use super::keeping::Keeping;
 use super::{start, stored};
 use crate::arguments::RunArguments;
-use crate::exit::{OrUsage, Status, Usage, refuse};
+use crate::exit::{OrUsage, Status, refuse};
 use crate::interrupt::Interrupt;
 use crate::live::LiveMachine;
 use crate::terminal;
@@ -47,13 +48,12 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         .and_then(|plan| plan.without_by_hand(&REGISTRY))
         .or_usage()?;
     let plan = if arguments.only { plan.alone() } else { plan };
-    let injected = InjectedSpin::of_environment(&REGISTRY).map_err(Usage)?;
+    let injected = InjectedSpin::of_environment(&REGISTRY).or_usage()?;
     let plan = Plan { kept: arguments.keep, injected, ..plan };
     start::check_environment(&host)?;
     let (cpu, cpu_reason) = choose_cpu(arguments.cpu, &host)?;
     let place = place::prepare(arguments, &plan, &interrupt)?;
-    let store = start::open_store(&arguments.store)?;
-    store.as_ref().err().iter().for_each(|why| terminal::warn(&format!("not kept: {why}")));
+    let keeping = Keeping::open(&arguments.store);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     start::note_counter_rate(&mut host, &watch);
     let (mark, mut notes) = (mark_of_a_run(), start::imposed());
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         (false, _) => None,
         (true, Some(journal)) => Some(Tuned::apply(CPUS.as_ref(), &host, cpu, journal)),
         (true, None) => {
-            refuse!("--tune: no folder to note in what must be put back; set HOME, or --store")
+            bail!("--tune: no folder to note in what must be put back; set HOME, or --store")
         }
     };
     for refused in tuned.iter().flat_map(|tuned| &tuned.refused) {
@@ -76,6 +76,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let setup = RunSetup {
         tool: start::tool(),
         id: start::run_id(),
+        label: arguments.label.clone(),
         cpu,
         cpu_reason,
         clock: watch.facts(),
@@ -87,7 +88,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     };
     let workers = Workers::of_this_program().context("find this program")?;
     let mut machine = LiveMachine::new(workers, watch, interrupt, begun_ns);
-    let mut follower = Follower::new(arguments, store, place.said.clone());
+    let mut follower = Follower::new(arguments, keeping, place.said.clone());
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
     drop((tuned, mark, place));
     status(arguments, &document, &follower)

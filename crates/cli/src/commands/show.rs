@@ -5,13 +5,13 @@ use fathom_store::RunRow;
 
 use super::stored;
 use crate::arguments::ShowArguments;
-use crate::exit::{OrUsage, Status};
+use crate::exit::Status;
 use crate::terminal;
 
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
     let common = &arguments.common;
     if arguments.runs {
-        let rows = stored::open(&common.store)?.runs().or_usage()?;
+        let rows = stored::open(&common.store)?.runs()?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
         return super::print(common.json, &listings, |layout| {
             fathom_report::runs(&listings, layout)
@@ -27,6 +27,6 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
 }
 
 fn listing(row: RunRow) -> RunListing {
-    let RunRow { id, started, state, effort, host_name: host, kernel, counts, .. } = row;
-    RunListing { id, started, state, effort, host, kernel, counts }
+    let RunRow { id, label, started, state, effort, host_name: host, kernel, counts, .. } = row;
+    RunListing { id, label, started, state, effort, host, kernel, counts }
 }

@@ -2,31 +2,13 @@
 
 use fathom_measure::clock::{self, Source, Watch};
 use fathom_record::{Host, Tool};
-use fathom_store::Store;
 
-use super::stored;
-use crate::arguments::StoreArguments;
-use crate::exit::{OrUsage, Usage, refuse};
-use crate::remedy::in_full;
+use crate::exit::{OrUsage, refuse};
 use fathom_engine::INJECT;
 
 /// This program.
 pub(super) fn tool() -> Tool {
     Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
-}
-
-/// The store, or why the run cannot be kept: where nobody named the place, and it allows no
-/// writing, the numbers are worth having all the same.
-pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Result<Store, String>> {
-    let opened = match stored::named(arguments) {
-        Some(path) => return Ok(Ok(Store::open(&path).or_usage()?)),
-        None => Store::default_path().and_then(|path| Store::open(&path)),
-    };
-    match opened {
-        Ok(store) => Ok(Ok(store)),
-        Err(error) if error.is_of_the_place() => Ok(Err(in_full(&error))),
-        Err(error) => refuse!("{}", in_full(&error)),
-    }
 }
 
 /// What the environment imposes must be something that can be.
@@ -37,8 +19,7 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
         refuse!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
     }
     if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
-        fathom_probes::uarch::row_for(host)
-            .map_err(|none| Usage(fathom_report::no_model(&none)))?;
+        fathom_probes::uarch::row_for(host).or_usage()?;
     }
     Ok(())
 }

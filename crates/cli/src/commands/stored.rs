@@ -3,20 +3,18 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail};
 use fathom_record::Document;
 use fathom_store::{Store, StoreError};
 
 use super::documents;
 use crate::arguments::StoreArguments;
-use crate::exit::{OrUsage, Usage, refuse};
-use crate::remedy::in_full;
 
 /// Where the store lies: as asked for, or in the user's data folder.
 pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
     match named(arguments) {
         Some(path) => Ok(path),
-        None => Ok(Store::default_path().or_usage()?),
+        None => Ok(Store::default_path()?),
     }
 }
 
@@ -29,11 +27,12 @@ pub(super) fn named(arguments: &StoreArguments) -> Option<PathBuf> {
 /// The store, for reading.
 pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
     let path = path(arguments)?;
-    Ok(Store::open_existing(&path).or_usage()?)
+    Ok(Store::open_existing(&path)?)
 }
 
-/// A run by its name in the store, or a JSON document by its path: what ends with `.json`, has a
-/// slash, or is a file that is there. (`latest` is always a run; `./latest` may be a file.)
+/// A run by its name in the store (an id, a label, a host for its newest), or a JSON document by
+/// its path: what ends with `.json`, has a slash, or is an existing file. (`latest` is always a
+/// run; `./latest` may be a file.)
 pub(super) fn document(
     name: &str,
     samples: bool,
@@ -46,7 +45,7 @@ pub(super) fn document(
     let store = open(arguments)?;
     let id = match store.resolve(name) {
         Ok(id) => id,
-        Err(error) => newest_of(&store, name).ok_or_else(|| unknown(name, &error))?,
+        Err(error) => newest_of(&store, name).ok_or_else(|| unknown(name, error))?,
     };
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
@@ -58,7 +57,7 @@ pub(super) fn latest_of_this_host(
 ) -> anyhow::Result<Document> {
     let store = open(arguments)?;
     let host = this_host();
-    let runs = store.runs().or_usage()?;
+    let runs = store.runs()?;
     match runs.into_iter().find(|row| row.host_name == host) {
         Some(row) => {
             store.document(&row.id, samples).with_context(|| format!("read run {}", row.id))
@@ -73,17 +72,17 @@ pub(super) fn this_host() -> String {
 }
 
 /// What is said of a name that is nothing: it could have been three things.
-fn unknown(name: &str, error: &StoreError) -> Usage {
+fn unknown(name: &str, error: StoreError) -> anyhow::Error {
     match error {
         StoreError::BadName { .. } | StoreError::TooShort { .. } | StoreError::NoSuchRun { .. }
             if !name.starts_with("latest") =>
         {
-            Usage(format!(
-                "find run {name}: no kept run has this id, no host with kept runs has this name, \
-                 and there is no such file; `fathom show --runs` lists the runs"
-            ))
+            anyhow!(
+                "find run {name}: no kept run has this id or label, no host with kept runs has \
+                 this name, and there is no such file; `fathom show --runs` lists the runs"
+            )
         }
-        error => Usage(in_full(error)),
+        error => error.into(),
     }
 }
 
@@ -97,12 +96,12 @@ fn newest_of(store: &Store, host: &str) -> Option<String> {
 fn from_file(path: &Path) -> anyhow::Result<Document> {
     let shown = path.display();
     let opened = File::open(path).map_err(|error| {
-        Usage(format!("open {shown}: {error}; name a kept run or a file of `fathom run --json`"))
+        anyhow!("open {shown}: {error}; name a kept run or a file of `fathom run --json`")
     })?;
     let mut documents = documents::read(opened, &shown.to_string())?;
     let document = documents.swap_remove(0);
     match documents.len() {
         0 => Ok(document),
-        more => refuse!("{shown} holds {} runs; `fathom import` keeps them apart", more + 1),
+        more => bail!("{shown} holds {} runs; `fathom import` keeps them apart", more + 1),
     }
 }

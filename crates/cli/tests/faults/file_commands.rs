@@ -55,10 +55,10 @@ impl Target for Asked {
             Some(0) => broken("it ends well without a result"),
             Some(130) => Ok("interrupted"),
             // Whom every write fails cannot say so.
-            Some(1 | 2) if injection.call == "write" && injection.times.is_none() => Ok("mute"),
-            Some(1 | 2) if !said.contains("fathom: ") => broken("it gives no reason"),
-            Some(1 | 2) if claims => Ok("done, and told what failed"),
-            Some(1 | 2) => Ok("told, nothing left"),
+            Some(1) if injection.call == "write" && injection.times.is_none() => Ok("mute"),
+            Some(1) if !said.contains("fathom: ") => broken("it gives no reason"),
+            Some(1) if claims => Ok("done, and told what failed"),
+            Some(1) => Ok("told, nothing left"),
             Some(3) if said.contains("no size") => Ok("told that no size fits"),
             _ => broken(&format!("it ended with {status}")),
         }

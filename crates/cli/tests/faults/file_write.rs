@@ -71,11 +71,11 @@ impl Target for Form {
             Some(0) => broken("it says that all went well"),
             Some(130) => Ok("interrupted"),
             // Whom every write fails cannot say so.
-            Some(1 | 2) if injection.call == "write" && injection.times.is_none() => Ok("mute"),
-            Some(1 | 2) if !said.contains("fathom: ") => broken("it gives no reason"),
-            Some(1 | 2) if is_whole => Ok("written, and told what else failed"),
-            Some(1 | 2) if claims => broken("it prints a result of what is not there"),
-            Some(1 | 2) => Ok("told, nothing left"),
+            Some(1) if injection.call == "write" && injection.times.is_none() => Ok("mute"),
+            Some(1) if !said.contains("fathom: ") => broken("it gives no reason"),
+            Some(1) if is_whole => Ok("written, and told what else failed"),
+            Some(1) if claims => broken("it prints a result of what is not there"),
+            Some(1) => Ok("told, nothing left"),
             _ => broken(&format!("it ended with {status}")),
         }
     }

@@ -11,7 +11,7 @@ use crate::kept;
 use crate::place::Place;
 
 /// What the program says when it can no longer keep what it measures.
-const NOT_KEPT: &str = "no longer kept";
+const NOT_KEPT: [&str; 2] = ["this run is not kept", "no longer kept"];
 
 /// A run that met a fault, and is over.
 pub(crate) struct Faulty<'t> {
@@ -56,7 +56,7 @@ impl Faulty<'_> {
             return Err("it panicked".to_owned());
         }
         let named = self.said.lines().any(|line| line.starts_with("fathom: "));
-        let not_kept = self.said.contains(NOT_KEPT);
+        let not_kept = self.lost_at().is_some();
         match (status.code(), status.signal()) {
             (Some(0), _) if not_kept => Err("a loss, and exit status 0".to_owned()),
             (Some(0), _) => Ok("all done"),
@@ -65,7 +65,6 @@ impl Faulty<'_> {
             }
             (Some(1), _) if named && not_kept => Ok("not kept, and said so"),
             (Some(1), _) if named => Ok("failed, and said why"),
-            (Some(2), _) if named => Ok("refused, and said why"),
             (Some(3), _) => Ok("without a number"),
             (Some(130), _) if self.injection.fault == Fault::Interrupt => Ok("interrupted"),
             (None, Some(2)) if self.injection.fault == Fault::Interrupt => Ok("interrupted early"),
@@ -80,10 +79,15 @@ impl Faulty<'_> {
         }
     }
 
+    /// Where it says that the store failed.
+    fn lost_at(&self) -> Option<usize> {
+        NOT_KEPT.iter().filter_map(|words| self.said.find(words)).min()
+    }
+
     /// What it said it keeps, it keeps.
     fn holds(&self, word: &str, new: Option<&Document>) -> Result<(), String> {
         // What is printed after the store failed is not acknowledged.
-        let printed = match self.said.find(NOT_KEPT) {
+        let printed = match self.lost_at() {
             Some(at) => kept::records(&self.said[..at]),
             None => kept::records(self.said),
         };

@@ -154,6 +154,7 @@ fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
         tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
         host: host.clone(),
         id: keeper.run_id.clone(),
+        label: None,
         cpu: affinity::allowed()[0],
         cpu_reason: "the first".to_owned(),
         clock: machine.watch.facts(),

@@ -3,7 +3,7 @@
 use fathom_record::{Document, Verdict};
 
 use crate::place::{ends_with, json, says};
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, is_refused, text};
 
 /// A run of one metric on ten processes around a headline, with the spread of a quiet machine; the
 /// number tells runs apart.
@@ -122,5 +122,5 @@ fn a_host_s_name_means_its_newest_run() {
     let output = place.run(&["compare", "elsewhere", "latest"]);
     let said = text(&output.stdout);
     assert!(said.contains("elsewhere") && said.contains("host: elsewhere →"), "{said}");
-    is_refused(&place.run(&["compare", "nowhere", "latest"]), &["nowhere"]);
+    fails(&place.run(&["compare", "nowhere", "latest"]), &["nowhere"]);
 }

@@ -73,6 +73,10 @@ fn nothing_is_made_or_changed() {
     let _ = place.run(&["doctor"]);
     assert!(left(place.path()).is_empty());
     let output = place.ask(&format!("doctor --json --store {}", place.name("a/b/fathom.db")));
+    assert_eq!(finding(&output, "store").severity, Severity::Warning, "not ours to create");
+    let mut by_default = place.asked("doctor --json");
+    by_default.env_remove("FATHOM_STORE").env("XDG_DATA_HOME", place.name("a/b"));
+    let output = by_default.output().expect("it starts");
     assert_eq!(finding(&output, "store").severity, Severity::Good);
     assert!(left(place.path()).is_empty());
 }

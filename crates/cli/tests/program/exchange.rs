@@ -11,7 +11,7 @@ use fathom_record::{Document, Record};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use crate::group::skipped;
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, is_refused, text};
 
 /// What a command says to this on its standard input.
 fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
@@ -124,7 +124,7 @@ fn what_is_no_run_is_refused_with_its_line_and_field_and_nothing_is_kept() {
         (&large, &["missing field"]),
     ];
     for (input, parts) in cases {
-        is_refused(&fed(&place, &["import", "-"], input), parts);
+        fails(&fed(&place, &["import", "-"], input), parts);
     }
     assert!(!place.store().exists(), "nothing was to be kept");
 }
@@ -132,15 +132,15 @@ fn what_is_no_run_is_refused_with_its_line_and_field_and_nothing_is_kept() {
 #[test]
 fn mistakes_about_places_are_one_line() {
     let place = Place::new();
-    is_refused(&place.run(&["export"]), &["no store"]);
+    fails(&place.run(&["export"]), &["no store"]);
     place.short_run();
     let folder = place.path().to_str().expect("a name").to_owned();
     let nowhere = format!("{folder}/no/where");
-    is_refused(&place.run(&["export", "-o", &nowhere]), &["write", "No such file"]);
-    is_refused(&place.run(&["export", "nonsense"]), &["nonsense"]);
+    fails(&place.run(&["export", "-o", &nowhere]), &["write", "No such file"]);
+    fails(&place.run(&["export", "nonsense"]), &["nonsense"]);
     is_refused(&place.run(&["export", "--format", "xml"]), &["jsonl", "csv", "openmetrics"]);
-    is_refused(&place.run(&["import", &folder]), &["directory"]);
-    is_refused(&place.run(&["import", "missing"]), &["missing", "No such file"]);
+    fails(&place.run(&["import", &folder]), &["directory"]);
+    fails(&place.run(&["import", "missing"]), &["missing", "No such file"]);
 }
 
 /// A file of this kind under this name, as root alone may make a device; what the place was not
@@ -165,8 +165,8 @@ fn an_export_replaces_nothing_that_it_was_not_told_to() {
         place.fathom(&arguments).current_dir(place.path()).output().expect("it starts")
     };
     fs::write(file("text"), "precious").expect("a file");
-    is_refused(&export("text", &[]), &["write text", "--force"]);
-    is_refused(&export(".", &["--force"]), &["directory"]);
+    fails(&export("text", &[]), &["write text", "--force"]);
+    fails(&export(".", &["--force"]), &["directory"]);
     assert_eq!(fs::read_to_string(file("text")).expect("it"), "precious");
     let full = makedev(1, 7);
     for (name, kind, device) in
@@ -174,7 +174,7 @@ fn an_export_replaces_nothing_that_it_was_not_told_to() {
     {
         if node(&file(name), kind, device) {
             for more in [&[][..], &["--force"]] {
-                is_refused(&export(name, more), &["no regular file", "-o -"]);
+                fails(&export(name, more), &["no regular file", "-o -"]);
             }
             let left = fs::symlink_metadata(file(name)).expect("it is there").file_type();
             assert!(left.is_fifo() || left.is_char_device(), "{name} became {left:?}");
@@ -200,8 +200,8 @@ fn an_export_goes_through_a_link_and_by_a_dash_to_standard_output() {
     fs::write(file("within/target"), "old").expect("a file");
     symlink("within/target", file("link")).expect("a link");
     symlink("nothing", file("broken")).expect("a link");
-    is_refused(&export(&["-o", "link"]), &["write link", "--force"]);
-    is_refused(&export(&["-o", "broken", "--force"]), &["broken", "not there"]);
+    fails(&export(&["-o", "link"]), &["write link", "--force"]);
+    fails(&export(&["-o", "broken", "--force"]), &["broken", "not there"]);
     assert!(export(&["-o", "link", "--force"]).status.success());
     assert!(fs::symlink_metadata(file("link")).expect("it").is_symlink());
     let whole = export(&[]).stdout;

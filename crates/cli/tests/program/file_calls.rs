@@ -57,24 +57,25 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     }
     let folder = place.name("");
     let (empty, small) = (place.name("file-0"), place.name("file-5000"));
-    let table = format!(
+    let usage = "calls --calls 0 | `0` | 1 to
+        calls --calls 1e6..1e4 | 1e6..1e4 | a range upwards
+        calls --calls 1e15 | `1e15` | passes of 1 to
+        calls --blocks 0 | `0` | a block of 1 to
+        contend --processes 0 | `0` | 1 to 64
+        contend --processes 3..1 | `3..1`
+        contend --bytes 4K | 4 KiB | 1 MiB to";
+    place.refuses("file", usage);
+    let failures = format!(
         "calls /no/such/file | /no/such/file
         calls {folder} | directory
         calls {empty} | has 0 bytes | larger file
         calls {small} --blocks 64K | has 5000 bytes | 65536
-        calls --calls 0 | 0 calls
-        calls --calls 1e6..1e4 | 1e6..1e4 | no range
-        calls --calls 1e15 | hours
-        calls --blocks 0 | 0 bytes
         calls --folder /no/such/folder | /no/such/folder
-        calls --folder {small} | it is no folder
+        calls --folder {small} | not a directory
         calls --folder /proc | --folder /proc | name one on a disk
-        contend --processes 0 | `0` | 1 to 64
-        contend --processes 3..1 | `3..1`
-        contend --bytes 4K | 4 KiB | 1 MiB to
         contend --bytes 8GiB --processes 64 --folder /proc | /proc"
     );
-    place.refuses("file", &table);
+    place.fails("file", &failures);
     assert!(!place.store().exists(), "nothing is kept of a mistake");
     let output = place.ask(&format!("file contend --reader-file {small} --coordinator 1"));
     assert_eq!(output.status.code(), Some(1));

@@ -56,14 +56,15 @@ fn a_file_that_may_not_be_large_enough_is_unavailable_with_the_reason() {
 fn what_leaves_no_room_is_refused_in_one_line() {
     let place = Place::new();
     let table = "--max 0 | 1 MiB at least | --max
-        --max many | many | no size
-        --folder /no/such/folder | /no/such/folder
-        --folder /proc | --folder /proc | disk";
+        --max many | many | a size";
     place.refuses("file capacity --yes", table);
+    let table = "--folder /no/such/folder | /no/such/folder
+        --folder /proc | --folder /proc | disk";
+    place.fails("file capacity --yes", table);
     let shared = Path::new("/dev/shm");
     if fathom_fileio::look(shared).is_ok_and(|it| it.file_system.name == "tmpfs") {
         let table = "--folder /dev/shm | tmpfs keeps files in memory";
-        place.refuses("file capacity --yes", table);
+        place.fails("file capacity --yes", table);
     }
 }
 

@@ -9,7 +9,7 @@ use fathom_fileio::Sum;
 use fathom_record::{Document, State};
 
 use crate::place::{ends_with, generated, json, says, text_of};
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, text};
 
 fn write(path: &Path, seed: u64, length: usize) -> Sum {
     let bytes = generated(seed, length);
@@ -97,7 +97,7 @@ fn holes_and_devices_without_an_end_are_told() {
     let said = text(&place.run(&["file", "fast", text_of(&path)]).stdout);
     assert!(said.contains("only 0 % of a file is data") && said.contains("noisy"), "{said}");
     assert!(!said.contains("from the device by"), "{said}");
-    is_refused(&place.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
+    fails(&place.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
 }
 
 #[test]
@@ -134,13 +134,15 @@ fn mistakes_are_one_line_with_what_helps() {
     let table = format!(
         "missing | missing | No such file
         *.missing | no file has a name like
-        {} | no regular file in
-        | FILE
-        /dev/null --path fast | pread | mmap | direct
-        /dev/null --threads 0 | 1..=1024",
+        {} | no regular file in",
         place.name("nothing")
     );
-    place.refuses("file fast", &table);
+    place.fails("file fast", &table);
+    let usage = "| FILE
+        [ | the pattern [
+        /dev/null --path fast | pread | mmap | direct
+        /dev/null --threads 0 | 1..=1024";
+    place.refuses("file fast", usage);
 }
 
 #[test]

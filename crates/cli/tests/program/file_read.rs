@@ -15,7 +15,7 @@ use fathom_record::{Document, Record, State};
 use crate::children::{piped, send};
 use crate::group::skipped;
 use crate::place::{Folder, ends_with, generated, json, says, text_of};
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, text};
 
 /// A synced file of data that nothing else has.
 fn made(place: &Place, name: &str, length: usize) -> PathBuf {
@@ -243,11 +243,14 @@ fn mistakes_are_one_line_with_what_helps() {
     let table = format!(
         "missing --block 1 | missing | No such file
         {folder} --block 1 | directory | name a regular file
-        {folder}/fifo --block 1 | FIFO
-        {name} --block 0 | 0 bytes | 1 to
-        {name} --block 2GiB | too large | 1GiB
+        {folder}/fifo --block 1 | FIFO"
+    );
+    place.fails("file read", &table);
+    let table = format!(
+        "{name} --block 0 | `0` | 1 to
+        {name} --block 2GiB | expected a block of 1 to | 1GiB
         {name} --block 99999999999G | 2^64
-        {name} --block 4X | no size | 64KiB
+        {name} --block 4X | a size | 64KiB
         {name} --block 1G --count 9000000000000000000 | 2^63 | fewer
         {name} --blok 1 | --block
         {name} | --block
@@ -270,7 +273,7 @@ fn a_file_that_one_may_not_read_is_refused() {
         command.uid(65_534).gid(65_534);
     }
     match command.output() {
-        Ok(output) => is_refused(&output, &["secret", "Permission denied"]),
+        Ok(output) => fails(&output, &["secret", "Permission denied"]),
         Err(error) => skipped(&format!("another user cannot start the program here: {error}")),
     }
 }
@@ -289,7 +292,7 @@ fn caches_of_the_machine_are_dropped_for_root_alone() {
     let mut command = place.asked(&format!("file read {} {more}", path.display()));
     command.uid(65_534).gid(65_534).env("FATHOM_STORE", place.path().join("other.db"));
     match command.output() {
-        Ok(output) => is_refused(&output, &["--drop-caches", "run as root", "--state cold"]),
+        Ok(output) => fails(&output, &["--drop-caches", "run as root", "--state cold"]),
         Err(error) => skipped(&format!("another user cannot start the program here: {error}")),
     }
 }

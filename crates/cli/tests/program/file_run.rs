@@ -10,7 +10,7 @@ use crate::children::{all_end, children, eventually, piped, signal};
 use crate::forbidden::{has_number, within, without_number};
 use crate::group::skipped;
 use crate::place::{document, json, left, unwrapped};
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, is_refused, text};
 
 /// A folder for files in the place, which must lie on a device.
 fn folder(place: &Place) -> Option<PathBuf> {
@@ -75,9 +75,9 @@ fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
     let wanted = ["file.call{call=read1}", "file.read.latency{state=cold,file_bytes=4K}"];
     let refused = place.ask(&asked(memory, wanted[0]));
     let why = "tmpfs keeps files in memory";
-    is_refused(&refused, &["/dev/shm", why, "--folder", "--allow-memory"]);
+    fails(&refused, &["/dev/shm", why, "--folder", "--allow-memory"]);
     let by_environment = place.fathom(&["run", wanted[0]]).env("FATHOM_FOLDER", memory).output();
-    is_refused(&by_environment.expect("it starts"), &["/dev/shm", "--folder"]);
+    fails(&by_environment.expect("it starts"), &["/dev/shm", "--folder"]);
     is_refused(&place.run(&["run", "--allow-memory", wanted[0]]), &["--folder"]);
     let more = format!("{} --allow-memory --quick --json", wanted.join(" "));
     let document = document(&place.ask(&asked(memory, &more)));
@@ -91,8 +91,8 @@ fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
 fn a_folder_that_is_not_there_is_refused() {
     let place = Place::new();
     let nowhere = place.path().join("nowhere");
-    is_refused(&place.ask(&asked(&nowhere, "file.call")), &["nowhere", "No such file"]);
-    is_refused(&place.ask(&asked(&place.store(), "file.call")), &["fathom.db"]);
+    fails(&place.ask(&asked(&nowhere, "file.call")), &["nowhere", "No such file"]);
+    fails(&place.ask(&asked(&place.store(), "file.call")), &["fathom.db"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::children::{is_interrupted, piped, signalled, started};
 use crate::forbidden::within;
 use crate::group::skipped;
 use crate::place::{Folder, ends_with, json, median, of_metric, says, unwrapped};
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, text};
 
 fn reads(document: &Document) -> Vec<&Record> {
     of_metric(document, "file.read.throughput")
@@ -96,7 +96,7 @@ fn the_file_that_is_found_may_be_kept_and_replaces_none() {
     let kept = std::fs::metadata(folder.path().join("kept")).expect("the file").len();
     let document = place.latest();
     assert_eq!(kept as f64, median(of_metric(&document, "file.reasonable_size")[0]));
-    is_refused(&run(), &["kept exists"]);
+    fails(&run(), &["kept exists"]);
     place.refuses("file size --block 4K", "--keep a/b | --keep a/b | --folder");
 }
 
@@ -268,26 +268,29 @@ fn what_cannot_be_is_refused_in_one_line() {
         sweep {here} | a directory has no bytes
         sweep {empty} | is empty
         sweep /dev/zero | /dev/zero | no end
-        sweep {data} --blocks 4K..1K | `4K..1K` is no range
-        sweep {data} --blocks 4K,,8K | no size
-        sweep {data} --blocks 0,4K | a block of 0 bytes
-        sweep {data} --blocks 2GiB | too large
+        sweep --sizes 1000TiB | half of what is free | --folder
+        sweep --folder {data} | --folder | not a directory
+        sweep --folder {here}/gone | gone | No such file
+        cache {empty} | empty | none above 0
+        cache {here}/gone | No such file
+        cache {here} | a directory has no bytes"
+    );
+    place.fails("file", &table);
+    let table = format!(
+        "sweep {data} --blocks 4K..1K | `4K..1K`: expected a range
+        sweep {data} --blocks 4K,,8K | ``: expected a size
+        sweep {data} --blocks 0,4K | `0`: expected a block of 1 to
+        sweep {data} --blocks 2GiB | expected a block of 1 to
         sweep {data} --state wram | wram | warm
         sweep {data} --threads 0 | 0 is not in 1..=1024
         sweep {data} --sizes 1M | cannot be used with
-        sweep --sizes 0,1M | a file of 0 bytes
-        sweep --sizes 1000TiB | half of what is free | --folder
-        sweep --folder {data} | --folder | it is no folder
-        sweep --folder {here}/gone | gone | No such file
+        sweep --sizes 0,1M | files of at least 1 byte
         cache | required
-        cache {empty} | empty | none above 0
-        cache {here}/gone | No such file
-        cache {here} | a directory has no bytes
         cache {data} --rounds 0 | 0 is not in
         size | --block
         size --block 4K --between 5s..6s | at least twice
         size --block 4K --between 0.1ms..2ms | below 1ms
-        size --block 4K --max 1K | a block of 4 KiB | --max allows
+        size --block 4K --max 1K | --max 1 KiB | one block of 4 KiB
         size --block 4K --state as-is | as-is of a new file"
     );
     place.refuses("file", &table);
@@ -307,7 +310,7 @@ fn what_may_not_be_read_is_refused() {
         command.uid(65534);
     }
     match command.output() {
-        Ok(output) => is_refused(&output, &["data", "Permission denied"]),
+        Ok(output) => fails(&output, &["data", "Permission denied"]),
         Err(error) => skipped(&format!("nobody may start the program here: {error}")),
     }
 }
@@ -371,7 +374,7 @@ fn a_small_disk_is_never_filled() {
     ends_with(&output, 3);
     says(&unwrapped(&output), &["no size fits: 8 MiB, half of what is free in"]);
     let Some(output) = within("file sweep --sizes 9MiB") else { return };
-    is_refused(&output, &["a file of 9 MiB", "half of what is free", "8 MiB"]);
+    fails(&output, &["a file of 9 MiB", "half of what is free", "8 MiB"]);
 }
 
 #[test]
@@ -379,5 +382,5 @@ fn where_all_usual_folders_lie_in_memory_one_must_be_named() {
     let place = Place::new();
     let mounts = "mount -t tmpfs none /var/tmp && cd /var/tmp";
     let Some(output) = within(&place, mounts, "file sweep") else { return };
-    is_refused(&output, &["/var/tmp is tmpfs", "--folder"]);
+    fails(&output, &["/var/tmp: tmpfs keeps files in memory", "--folder"]);
 }

@@ -15,7 +15,7 @@ use crate::children::{piped, send};
 use crate::file_read::skipped_or_said;
 use crate::limits::{at_most, under};
 use crate::place::{Folder, ends_with, json, left, median, says};
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, text};
 
 /// Names in a folder, without the store's.
 fn names(folder: &Path) -> Vec<String> {
@@ -77,7 +77,7 @@ fn what_is_there_is_replaced_only_by_force() {
     let path = place.path().join("there");
     fs::write(&path, b"mine").expect("a file");
     let write = format!("file write {} --block 4K --count 2", path.display());
-    is_refused(&place.ask(&write), &["there", "--force"]);
+    fails(&place.ask(&write), &["there", "--force"]);
     assert_eq!(fs::read(&path).expect("a file"), b"mine");
     place.said(&format!("{write} --force"));
     assert_eq!(fs::metadata(&path).expect("a file").len(), 8192);
@@ -90,8 +90,11 @@ fn mistakes_are_one_line_and_leave_nothing() {
     let here = place.path().display();
     let table = format!(
         "{here}/folder --block 1 --count 1 | directory
-        {here}/no/where --block 1 --count 1 | No such file
-        {here}/free --block 0 --count 1 | 0 bytes
+        {here}/no/where --block 1 --count 1 | No such file"
+    );
+    place.fails("file write", &table);
+    let table = format!(
+        "{here}/free --block 0 --count 1 | `0` | 1 to
         {here}/free --block 1G --count 1e12 | 2^63
         {here}/free --block 1 | --count"
     );
@@ -131,7 +134,7 @@ fn what_does_not_fit_is_refused_before_the_disk_is_full() {
     mount("none", small.path(), "tmpfs", MountFlags::empty(), c"size=1m").expect("a mount");
     let refused = "62.50 MiB are to be written | 1 MiB are free";
     let at = small.path().display();
-    place.refuses("file write", &format!("{at}/data --block 64K --count 1000 | {refused}"));
+    place.fails("file write", &format!("{at}/data --block 64K --count 1000 | {refused}"));
     assert_eq!(names(small.path()), [""; 0]);
 }
 
@@ -146,7 +149,7 @@ fn a_file_system_for_reading_only_is_refused() {
     mount("none", fixed.path(), "tmpfs", MountFlags::RDONLY, c"size=1m").expect("a mount");
     let at = fixed.path().display();
     let refused = "Read-only file system";
-    place.refuses("file write", &format!("{at}/data --block 64K --count 1 | {refused}"));
+    place.fails("file write", &format!("{at}/data --block 64K --count 1 | {refused}"));
 }
 
 #[test]

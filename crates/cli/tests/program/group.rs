@@ -4,7 +4,7 @@ pub(crate) use fathom_lab::group::Group;
 
 /// A group, or none where it cannot be made, which is said.
 pub(crate) fn group(controller: &str, name: &str, limits: &[(&str, u64)]) -> Option<Group> {
-    Group::new(controller, name, limits).map_err(|why| skipped(&why)).ok()
+    Group::new(controller, name, limits).map_err(|why| skipped(&why.to_string())).ok()
 }
 
 /// Says that a test cannot run here, and why.

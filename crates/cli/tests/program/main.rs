@@ -17,6 +17,8 @@ mod file_sweep;
 mod file_write;
 mod forbidden;
 mod group;
+mod keeping;
+mod labels;
 mod laboratory;
 mod limits;
 mod memory;
@@ -26,7 +28,7 @@ mod report;
 mod spoilt;
 mod views;
 
-use place::{Place, is_refused, text};
+use place::{Place, fails, is_refused, text};
 
 /// Two metrics that take well under a second.
 const SHORT: [&str; 2] = ["cpu.frequency", "cpu.clock.resolution"];

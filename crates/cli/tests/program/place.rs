@@ -80,13 +80,22 @@ impl Place {
         inside.env("FATHOM_STORE", self.store()).output().expect("it starts")
     }
 
-    /// Asserts that every line of a table is refused: the arguments after `command`, and what the
+    /// Asserts wrong usage for every line of a table: the arguments after `command`, and what the
     /// answer contains, between bars.
     pub(crate) fn refuses(&self, command: &str, table: &str) {
+        self.complains(command, table, is_refused);
+    }
+
+    /// The same for a failure.
+    pub(crate) fn fails(&self, command: &str, table: &str) {
+        self.complains(command, table, fails);
+    }
+
+    fn complains(&self, command: &str, table: &str, check: fn(&Output, &[&str])) {
         for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (arguments, parts) = line.split_once('|').expect("arguments and an answer");
             let parts: Vec<&str> = parts.split('|').map(str::trim).collect();
-            is_refused(&self.ask(&format!("{command} {arguments}")), &parts);
+            check(&self.ask(&format!("{command} {arguments}")), &parts);
         }
     }
 
@@ -240,10 +249,20 @@ pub(crate) fn ends_with(output: &Output, status: i32) {
     assert_eq!(output.status.code(), Some(status), "{said}{complaint}");
 }
 
-/// Asserts exit status 2 and one line that contains all of `parts`.
+/// Asserts wrong usage: exit status 2 and one line that contains all of `parts`.
 pub(crate) fn is_refused(output: &Output, parts: &[&str]) {
+    complains(output, 2, parts);
+}
+
+/// Asserts a failure: exit status 1 and one line that contains all of `parts`.
+pub(crate) fn fails(output: &Output, parts: &[&str]) {
+    complains(output, 1, parts);
+}
+
+/// Asserts an exit status, one line that contains all of `parts`, and nothing else.
+pub(crate) fn complains(output: &Output, status: i32, parts: &[&str]) {
     let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(status), "{said}");
     assert_eq!(said.trim_end().lines().count(), 1, "one clear line: {said}");
     says(&said, parts);
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));

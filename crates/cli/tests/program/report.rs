@@ -2,13 +2,13 @@
 
 use fathom_analysis::reference::all;
 
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, text};
 
 #[cfg(not(feature = "page"))]
 #[test]
 fn without_the_page_it_says_how_to_get_it() {
     let place = Place::new();
-    is_refused(&place.run(&["report"]), &["without the page", "Node", "make build"]);
+    fails(&place.run(&["report"]), &["without the page", "Node", "make build"]);
     assert!(!place.path().join("report.html").exists());
 }
 
@@ -35,7 +35,8 @@ mod page {
     use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
     use serde_json::{Value, json};
 
-    use super::{Place, is_refused, text};
+    use super::{Place, fails, text};
+    use crate::is_refused;
     use crate::place::left;
 
     /// What a page of these runs may take.
@@ -175,7 +176,7 @@ mod page {
         place.short_run();
         let other = place.path().join("report.html");
         fs::write(&other, "precious").expect("a file");
-        is_refused(&report(&place, &[]), &["report.html", "no page of `fathom report`", "--force"]);
+        fails(&report(&place, &[]), &["report.html", "no page of `fathom report`", "--force"]);
         assert_eq!(fs::read_to_string(&other).expect("it"), "precious");
         assert!(report(&place, &["--force"]).status.success());
         let first = fs::metadata(&other).expect("a page").ino();
@@ -191,19 +192,19 @@ mod page {
         let link = fs::symlink_metadata(place.path().join("link")).expect("a link");
         assert!(link.is_symlink());
         let before = names(&place);
-        is_refused(&report(&place, &["-o", "."]), &["directory"]);
-        is_refused(&report(&place, &["-o", "none/r.html"]), &["none/r.html", "No such file"]);
-        is_refused(&report(&place, &["-o", "/dev/null"]), &["/dev/null", "-o -"]);
+        fails(&report(&place, &["-o", "."]), &["directory"]);
+        fails(&report(&place, &["-o", "none/r.html"]), &["none/r.html", "No such file"]);
+        fails(&report(&place, &["-o", "/dev/null"]), &["/dev/null", "-o -"]);
         assert_eq!(names(&place), before, "something was left behind");
     }
 
     #[test]
     fn runs_that_are_not_there_are_refused_in_a_line() {
         let place = Place::new();
-        is_refused(&report(&place, &[]), &["fathom.db"]);
+        fails(&report(&place, &[]), &["fathom.db"]);
         place.short_run();
-        is_refused(&report(&place, &["0123456789abcdef"]), &["0123456789abcdef"]);
-        is_refused(&report(&place, &["./none.json"]), &["./none.json", "No such file"]);
+        fails(&report(&place, &["0123456789abcdef"]), &["0123456789abcdef"]);
+        fails(&report(&place, &["./none.json"]), &["./none.json", "No such file"]);
         is_refused(&report(&place, &["latest"; 7]), &["7 runs", "6 at most"]);
         assert!(!place.path().join("report.html").exists());
         let empty = Place::new();
@@ -212,7 +213,7 @@ mod page {
         let all = "DELETE FROM samples; DELETE FROM record; DELETE FROM run";
         store.execute_batch(all).expect("no run left");
         drop(store);
-        is_refused(&report(&empty, &[]), &["no run"]);
+        fails(&report(&empty, &[]), &["no run"]);
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod page {
             .current_dir(place.path())
             .output()
             .expect("a shell");
-        is_refused(&output, &["other.json", "holds no run", "first field"]);
+        fails(&output, &["other.json", "holds no run", "first field"]);
     }
 
     #[test]

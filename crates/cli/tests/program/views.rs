@@ -2,8 +2,8 @@
 
 use fathom_record::{Document, Record, RunState, SCHEMA_VERSION};
 
-use crate::place::{json, says};
-use crate::{Place, SHORT, is_refused, text};
+use crate::place::{ends_with, json, says};
+use crate::{Place, SHORT, fails, is_refused, text};
 
 #[test]
 fn a_run_is_shown_again_as_it_was_printed() {
@@ -125,6 +125,7 @@ fn a_history_of_what_there_is_not_is_refused_as_a_run_of_it_is() {
         is_refused(&place.run(&["history", word]), parts);
     }
     let none = place.run(&["history", "os.syscall{call=stat}"]);
+    ends_with(&none, 3);
     assert!(text(&none.stdout).contains("No run of os.syscall"), "{}", text(&none.stderr));
     let one = place.run(&["history", "cpu"]);
     assert_eq!(text(&one.stdout).matches("Too few runs").count(), 1, "{}", text(&one.stdout));
@@ -144,6 +145,16 @@ fn a_run_may_be_a_file_of_any_name_and_what_is_nothing_is_told_in_all_its_readin
     let latest = place.fathom(&["show", "latest"]).current_dir(place.path()).output();
     assert_eq!(text(&latest.expect("it starts").stdout), text(&shown));
     for name in ["b.jsonl", "nonsense", "ab"] {
-        is_refused(&place.run(&["show", name]), &[name, "this id", "no host", "no such file"]);
+        fails(&place.run(&["show", name]), &[name, "this id", "no host", "no such file"]);
     }
+}
+
+#[test]
+fn history_of_an_unknown_host_names_the_known() {
+    let place = Place::new();
+    place.short_run();
+    let this = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let asked = place.ask("history cpu.frequency --host nowhere");
+    fails(&asked, &["no run of host nowhere", &this, "--host"]);
+    ends_with(&place.ask(&format!("history cpu.frequency --host {this}")), 0);
 }

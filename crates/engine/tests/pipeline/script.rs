@@ -206,6 +206,7 @@ pub fn setup() -> RunSetup {
         tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },
         host: host(),
         id: "0123456789abcdef".to_owned(),
+        label: None,
         cpu: 1,
         cpu_reason: "0 % busy just now".to_owned(),
         clock: ClockFacts {

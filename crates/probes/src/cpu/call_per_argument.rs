@@ -6,7 +6,7 @@ use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::uarch;
 use fathom_metric::order::earlier;
-use fathom_metric::{About, Derived, Estimate, Known, Parameter};
+use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
 
 /// cpu.call.per_argument.
 pub struct CallPerArgument;
@@ -47,19 +47,15 @@ impl Derived for CallPerArgument {
         ["registers", "stack", "all"].map(|through| Params::one("through", through)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String> {
+    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
         let (from, to) = range(params);
         if from >= to {
-            return Err(format!(
-                "all {ARGUMENTS_MAX} arguments travel in registers on this architecture"
-            ));
+            return Err(MissingInput::Absent("all arguments are passed in registers here"));
         }
         let args: Vec<f64> = (from..=to).map(|args| args as f64).collect();
         let mut medians = Vec::new();
         for count in from..=to {
-            let case = Params::one("args", count);
-            let summary =
-                known.summary("cpu.call", &case).ok_or(format!("cpu.call{case} has no result"))?;
+            let summary = known.input("cpu.call", &Params::one("args", count))?;
             medians.push(&summary.process_medians);
         }
         // All cases of cpu.call are taken in the same processes, so that the lines are their own.

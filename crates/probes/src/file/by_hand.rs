@@ -1,7 +1,6 @@
 //! What the procedures on files share: how they refuse, what they call invalid or doubtful, and how
 //! facts are written that every one of them states.
 
-use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -48,17 +47,12 @@ pub(super) fn repeated<P>(
     Ok((passes, disturbance.unwrap_or_default()))
 }
 
-/// A mistake in what was asked for.
-pub(super) fn refuse(text: impl Display) -> ProcedureError {
-    ProcedureError::usage(text)
-}
-
 /// Refuses more bytes than a file can have.
 pub(super) fn check_length(block: usize, count: u64) -> Result<u128, ProcedureError> {
     let bytes = block as u128 * u128::from(count);
     match bytes <= 1 << 63 {
         true => Ok(bytes),
-        false => Err(refuse(format!(
+        false => Err(ProcedureError::usage(format!(
             "{count} blocks of {block} bytes are {bytes} bytes, above 2^63; give fewer"
         ))),
     }

@@ -12,7 +12,7 @@ use fathom_record::{
     Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit, Verdict,
 };
 
-use super::by_hand::{self, refuse, shown, size};
+use super::by_hand::{self, shown, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
 use super::passes::{Manner, Pass, Series};
 use super::temporary::{Folder, Temporary, announce};
@@ -175,12 +175,14 @@ impl Cache {
     /// The file that was named, which has pages.
     fn named(&self) -> Result<Option<Source>, ProcedureError> {
         let Some(path) = &self.file else { return Ok(None) };
-        let source = Source::open(path).map_err(refuse)?;
+        let source = Source::open(path).map_err(ProcedureError::failed)?;
         match source.subject().size {
             Some(1..) => Ok(Some(source)),
             _ => {
                 let path = shown(path);
-                Err(refuse(format!("{path} has no size, or none above 0: it has no pages")))
+                Err(ProcedureError::failed(format!(
+                    "{path} has no size, or none above 0: it has no pages"
+                )))
             }
         }
     }

@@ -9,12 +9,12 @@ use fathom_fileio::Source;
 use fathom_fileio::loops::{Call, Loop};
 use fathom_fileio::residency::{self, Residency};
 use fathom_measure::Clock;
-use fathom_metric::notation::counts;
+use fathom_metric::notation::{NotationError, counts};
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
 use fathom_record::{Cause, Disturbance, Fact, Params, State, Unit, Verdict};
 use rustix::io::Errno;
 
-use super::by_hand::{self, checked, refuse, shown};
+use super::by_hand::{self, checked, shown};
 use super::conditions;
 use super::options::{Counts, StateName, block};
 use super::temporary::{Folder, Temporary};
@@ -60,14 +60,13 @@ pub struct Calls {
     folder: Option<PathBuf>,
 }
 
-fn numbers(text: &str) -> Result<Counts, String> {
+fn numbers(text: &str) -> Result<Counts, NotationError> {
     let mut all = counts(text)?;
     all.sort_unstable();
     all.dedup();
-    match all.iter().find(|&&count| count == 0 || count > CALLS_MAX) {
-        Some(0) => Err("a pass of 0 calls times nothing; give 1 or more".to_owned()),
-        Some(count) => Err(format!("{count} calls would take hours; give {CALLS_MAX} at most")),
-        None => Ok(Counts(all)),
+    match all.iter().all(|count| (1..=CALLS_MAX).contains(count)) {
+        true => Ok(Counts(all)),
+        false => Err(NotationError::new(text, format!("passes of 1 to {CALLS_MAX} calls"))),
     }
 }
 
@@ -163,11 +162,11 @@ impl Calls {
     /// The file that was named, which has a block of each size.
     fn named(&self) -> Result<Option<Source>, ProcedureError> {
         let Some(path) = &self.file else { return Ok(None) };
-        let source = Source::open(path).map_err(refuse)?;
+        let source = Source::open(path).map_err(ProcedureError::failed)?;
         let block = self.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
         match source.subject().size.unwrap_or(0) {
             bytes if bytes >= block => Ok(Some(source)),
-            bytes => Err(refuse(format!(
+            bytes => Err(ProcedureError::failed(format!(
                 "{} has {bytes} bytes, and blocks of {block} are read of it: name a larger file, \
                  or none for a temporary one",
                 shown(path)

@@ -22,7 +22,7 @@ use fathom_record::{
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Look, Search};
-use super::by_hand::{checked, refuse, size};
+use super::by_hand::{checked, size};
 use super::temporary::{Folder, Temporary};
 
 /// file.capacity.
@@ -214,7 +214,11 @@ fn search(options: &FindCapacity, folder: &Folder, room: &Room) -> Result<Search
     let step = (room.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
     let search = Search { step: step.max(GRAIN), most, grain: GRAIN };
     if search.most < search.grain {
-        return Err(refuse(format!(
+        let error = match wanted < GRAIN {
+            true => ProcedureError::Usage,
+            false => ProcedureError::Failed,
+        };
+        return Err(error(format!(
             "a file of {} at least is needed, and {} may be written in {} (--max {}); give more, \
              or another --folder",
             size(GRAIN),

@@ -9,7 +9,7 @@ use fathom_metric::ProcedureError;
 use fathom_record::quantity::percent;
 use fathom_record::{Cause, Reason, Verdict};
 
-use super::by_hand::{refuse, shown, size};
+use super::by_hand::{shown, size};
 use super::options::{DropName, StateName};
 
 /// As [`prepare`], but leaves a file alone that is warm already: to read it anew for each of many
@@ -51,7 +51,7 @@ fn drop_caches(what: DropName) -> Result<(), ProcedureError> {
         DropName::All => Drop::Both,
     };
     residency::drop_caches(what).map_err(|error| {
-        refuse(format!(
+        ProcedureError::failed(format!(
             "--drop-caches: write /proc/sys/vm/drop_caches: {error}; run as root outside a \
              container, or leave it away: `--state cold` drops the file's own pages without root"
         ))

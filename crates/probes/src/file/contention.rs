@@ -19,7 +19,7 @@ use fathom_fileio::residency::{self, State};
 use fathom_fileio::{Source, read};
 use fathom_measure::clock;
 use fathom_measure::process::{self, Running};
-use fathom_metric::notation::{bytes, count, time};
+use fathom_metric::notation::{NotationError, bytes, count, time};
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
@@ -33,7 +33,7 @@ use fathom_record::{
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
 
-use super::by_hand::{checked, refuse, size};
+use super::by_hand::{checked, size};
 use super::cap::Cap;
 use super::conditions;
 use super::options::{Counts, StateName};
@@ -209,14 +209,15 @@ struct Reader {
 const PROCESSES_MAX: u64 = 64;
 
 /// Numbers of processes: unlike other lists, a range is all numbers in it.
-fn processes(text: &str) -> Result<Counts, String> {
+fn processes(text: &str) -> Result<Counts, NotationError> {
     let mut all = vec![1];
     for part in text.split(',').map(str::trim) {
         let (from, to) =
             part.split_once("..").or_else(|| part.split_once('…')).unwrap_or((part, part));
         let (from, to) = (count(from.trim())?, count(to.trim())?);
         if from == 0 || from > to || to > PROCESSES_MAX {
-            return Err(format!("`{part}`: processes are 1 to {PROCESSES_MAX}, as 1..10 or 1,2,4"));
+            let expected = format!("1 to {PROCESSES_MAX} processes, such as 1..10 or 1,2,4");
+            return Err(NotationError::new(part, expected));
         }
         all.extend(from..=to);
     }
@@ -269,7 +270,9 @@ impl Procedure for Contend {
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
             let got = size(self.bytes);
-            return Err(refuse(format!("--bytes {got}: a file of {least} to {most} is meant")));
+            return Err(ProcedureError::usage(format!(
+                "--bytes {got}: a file of {least} to {most} is meant"
+            )));
         }
         Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
     }

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::fast::{Options, fast as read_fast};
-use fathom_fileio::read::Way;
-use fathom_fileio::subject::Kind;
+use fathom_fileio::read::{ReadError, Way};
+use fathom_fileio::subject::{Kind, OpenError};
 use fathom_fileio::{Source, traffic};
 use fathom_measure::{Clock, affinity};
-use fathom_metric::notation::bytes;
+use fathom_metric::notation::{NotationError, bytes};
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
     observed,
@@ -26,7 +26,7 @@ use self::found::Found;
 use self::pass::{One, Pass};
 use self::words::{Why, facts};
 use super::bandwidth;
-use super::by_hand::{self, checked, refuse, shown, size};
+use super::by_hand::{self, checked, shown, size};
 use super::options::block;
 
 /// file.fast.
@@ -132,9 +132,9 @@ pub struct ReadFast {
     keep_going: bool,
 }
 
-fn ceiling(text: &str) -> Result<u64, String> {
+fn ceiling(text: &str) -> Result<u64, NotationError> {
     match bytes(text)? {
-        0 => Err("nothing is read at 0 bytes a second; write as 50GB".to_owned()),
+        0 => Err(NotationError::new(text, "bytes a second above 0, such as 50GB")),
         rate => Ok(rate),
     }
 }
@@ -210,32 +210,44 @@ fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass,
         let is_alone = found.files.len() == 1;
         match one(&found.files[number].0, number, &options, clock) {
             Ok(one) => pass.ones.push(one),
-            Err(why) if read.keep_going && !is_alone => pass.failed.push(why),
-            Err(why) => return Err(refuse(why)),
+            Err(why) if read.keep_going && !is_alone => pass.failed.push(why.to_string()),
+            Err(why) => return Err(ProcedureError::failed(why)),
         }
     }
     side_by_side(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
     pass.device_bytes = traffic::since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
-        return Err(refuse(first));
+        return Err(ProcedureError::failed(first));
     }
     if pass.ones.is_empty() {
-        return Err(refuse(pass.failed.first().map_or("nothing was read", String::as_str)));
+        return Err(ProcedureError::failed(
+            pass.failed.first().map_or("nothing was read", String::as_str),
+        ));
     }
     pass.ones.sort_by_key(|one| one.number);
     Ok(pass)
 }
 
-/// One file, with what of it was in memory before; or why it cannot be read.
-fn one(path: &Path, number: usize, options: &Options<'_>, clock: &Clock) -> Result<One, String> {
-    let source = Source::open(path).map_err(|error| error.to_string())?;
+/// Why one file cannot be read.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("{} has no end: `file read` reads so many blocks of it", shown(.0))]
+    Endless(PathBuf),
+    #[error("read {}: {error}", shown(.path))]
+    Read { path: PathBuf, error: ReadError },
+}
+
+/// One file, with what of it was in memory before.
+fn one(path: &Path, number: usize, options: &Options<'_>, clock: &Clock) -> Result<One, FileError> {
+    let source = Source::open(path)?;
     if source.subject().kind == Kind::Character {
-        let path = shown(path);
-        return Err(format!("{path} has no end: `file read` reads so many blocks of it"));
+        return Err(FileError::Endless(path.to_owned()));
     }
     let fast = read_fast(&source, options, clock)
-        .map_err(|error| format!("read {}: {error}", shown(path)))?;
+        .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
     Ok(One::new(number, &source, fast))
 }
 
@@ -274,7 +286,7 @@ fn side_by_side(
     for one in done {
         match one {
             Ok(one) => pass.ones.push(one),
-            Err(why) => pass.failed.push(why),
+            Err(why) => pass.failed.push(why.to_string()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use fathom_fileio::read::BLOCK_MAX;
-use fathom_metric::notation::{bytes, sizes};
+use fathom_metric::notation::{NotationError, bytes, sizes};
 
 /// Where temporary files lie.
 #[derive(Clone, Debug, Args)]
@@ -58,12 +58,14 @@ pub struct Blocks(pub Vec<usize>);
 /// A number of bytes above nought.
 ///
 /// # Errors
-/// In one line: what was got, and what is meant.
-pub(super) fn block(text: &str) -> Result<usize, String> {
+/// What was got, and what is meant.
+pub(super) fn block(text: &str) -> Result<usize, NotationError> {
     match usize::try_from(bytes(text)?) {
-        Ok(0) => Err(format!("a block of 0 bytes reads nothing; give 1 to {BLOCK_MAX}")),
-        Ok(size) if size <= BLOCK_MAX => Ok(size),
-        _ => Err(format!("a block of {text} is too large; give 1 to {BLOCK_MAX} bytes (1GiB)")),
+        Ok(size @ 1..=BLOCK_MAX) => Ok(size),
+        _ => {
+            let expected = format!("a block of 1 to {BLOCK_MAX} bytes (1GiB)");
+            Err(NotationError::new(text, expected))
+        }
     }
 }
 
@@ -71,12 +73,12 @@ pub(super) fn block(text: &str) -> Result<usize, String> {
 ///
 /// # Errors
 /// As [`block`].
-pub(super) fn file_sizes(text: &str) -> Result<Sizes, String> {
+pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     let mut all = sizes(text)?;
     all.sort_unstable();
     all.dedup();
     match all.first() {
-        Some(0) => Err("a file of 0 bytes: there is nothing to read; leave it away".to_owned()),
+        Some(0) => Err(NotationError::new(text, "files of at least 1 byte")),
         _ => Ok(Sizes(all)),
     }
 }
@@ -85,10 +87,9 @@ pub(super) fn file_sizes(text: &str) -> Result<Sizes, String> {
 ///
 /// # Errors
 /// As [`block`].
-pub(super) fn blocks(text: &str) -> Result<Blocks, String> {
-    let all: Result<Vec<usize>, String> =
-        sizes(text)?.into_iter().map(|size| block(&size.to_string())).collect();
-    let mut all = all?;
+pub(super) fn blocks(text: &str) -> Result<Blocks, NotationError> {
+    let sizes = sizes(text)?.into_iter();
+    let mut all = sizes.map(|size| block(&size.to_string())).collect::<Result<Vec<_>, _>>()?;
     all.sort_unstable();
     all.dedup();
     Ok(Blocks(all))

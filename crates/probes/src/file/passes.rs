@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use fathom_fileio::read::{Bypass, Outcome, Request, Way};
+use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
 use fathom_fileio::{Source, traffic};
 use fathom_metric::{Measured, ProcedureError, Recorder, observed};
@@ -11,7 +11,7 @@ use fathom_record::{
     Cause, Check, Disturbance, Fact, Params, Reason, Record, State, Unit, Verdict,
 };
 
-use super::by_hand::{self, checked, name_of, refuse, sums};
+use super::by_hand::{self, checked, name_of, sums};
 use super::conditions;
 use super::options::StateName;
 
@@ -43,7 +43,11 @@ impl Pass {
             observed(recorder.cpu(), || fathom_fileio::read(source, request, clock));
         let device_bytes = traffic::since(fetched);
         let outcome = outcome.map_err(|error| {
-            refuse(format!("read {}: {error}", source.subject().path.display()))
+            let text = format!("read {}: {error}", source.subject().path.display());
+            match error {
+                ReadError::Invalid(_) => ProcedureError::Usage(text),
+                _ => ProcedureError::Failed(text),
+            }
         })?;
         Ok((Self { before, outcome, device_bytes }, counted))
     }

@@ -11,7 +11,7 @@ use fathom_metric::{Ending, Measured, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::{NOTHING, quantity};
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
 
-use super::by_hand::{self, amount, name_of, refuse, shown, size, sum_facts, threads};
+use super::by_hand::{self, amount, name_of, shown, size, sum_facts, threads};
 use super::cap::Cap;
 use super::conditions;
 use super::options::{DropName, StateName, block};
@@ -98,12 +98,12 @@ impl Procedure for Read {
     }
 
     fn check(&self) -> Result<(), ProcedureError> {
-        let source = Source::open(&self.file).map_err(refuse)?;
+        let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         self.state_and_way(&source).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
-        let source = Source::open(&self.file).map_err(refuse)?;
+        let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         let (state, way) = self.state_and_way(&source)?;
         let limit = recorder.stop().after(self.time_limit, source.subject().size.is_none());
         let what = format!("reading {}", source.subject().size.map_or_else(String::new, size));
@@ -134,7 +134,7 @@ impl Read {
             (StateName::Cold | StateName::Warm, true) => {
                 let text = "--way direct and ring read past the page cache, where nothing is cold \
                             or warm; leave out --state";
-                return Err(refuse(text));
+                return Err(ProcedureError::usage(text));
             }
             (state, _) => state,
         };
@@ -147,12 +147,12 @@ impl Read {
             (Some(_), StateName::Direct, _) => {
                 let text = "--state direct reads past the page cache: give --way direct or ring, \
                             or none";
-                return Err(refuse(text));
+                return Err(ProcedureError::usage(text));
             }
             (Some(WayName::Mmap), ..) => Way::Map,
             (Some(WayName::Pread), ..) => Way::Pread,
             (Some(WayName::Read), _, 2..) => {
-                return Err(refuse(
+                return Err(ProcedureError::usage(
                     "--way read is one call after another: give --threads 1, or pread",
                 ));
             }
@@ -162,7 +162,9 @@ impl Read {
         if self.count.is_none() && source.subject().kind == fathom_fileio::subject::Kind::Character
         {
             let path = shown(&self.file);
-            return Err(refuse(format!("{path} has no end: say how many blocks, as --count 1000")));
+            return Err(ProcedureError::usage(format!(
+                "{path} has no end: say how many blocks, as --count 1000"
+            )));
         }
         Ok((state, way))
     }

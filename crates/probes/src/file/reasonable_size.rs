@@ -17,7 +17,7 @@ use rustix::fs::lstat;
 
 pub(super) use self::search::Found;
 use self::search::{Try, search};
-use super::by_hand::{checked, refuse, shown, size};
+use super::by_hand::{checked, shown, size};
 use super::conditions;
 use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{Manner, Series};
@@ -209,13 +209,15 @@ impl Procedure for FindSize {
         if let Some(name) = &self.keep {
             if name.components().count() != 1 || name.file_name().is_none() {
                 let name = shown(name);
-                return Err(refuse(format!(
+                return Err(ProcedureError::usage(format!(
                     "--keep {name}: give a name without a folder, and --folder"
                 )));
             }
             if lstat(folder.join(name)).is_ok() {
                 let path = shown(&folder.join(name));
-                return Err(refuse(format!("{path} exists; give another name to --keep")));
+                return Err(ProcedureError::failed(format!(
+                    "{path} exists; give another name to --keep"
+                )));
             }
         }
         Sought::new(&Host::default(), &folder, self.block, self.state, &self.sought).map(|_| ())
@@ -258,12 +260,20 @@ impl Sought {
         sought: &SoughtOptions,
     ) -> Result<Self, ProcedureError> {
         if state == StateName::AsIs {
-            return Err(refuse("--state as-is of a new file: give warm, cold or direct"));
+            return Err(ProcedureError::usage(
+                "--state as-is of a new file: give warm, cold or direct",
+            ));
         }
         if sought.between.0 < Duration::from_millis(1) {
-            return Err(refuse(
+            return Err(ProcedureError::usage(
                 "--between: a time below 1ms is none to wait for; give 1ms or more",
             ));
+        }
+        if let Some(max) = sought.max.filter(|max| *max < block as u64) {
+            let (block, max) = (size(block as u64), size(max));
+            return Err(ProcedureError::usage(format!(
+                "--max {max}: less than one block of {block}; give more"
+            )));
         }
         let asked = sought.max.map(|bytes| Limit { bytes, of: "what --max allows".to_owned() });
         let memory = memory(host).filter(|_| state == StateName::Warm);
@@ -271,7 +281,10 @@ impl Sought {
         let most = limits.min_by_key(|limit| limit.bytes).expect("the folder's is one");
         if most.bytes < block as u64 {
             let (block, bytes) = (size(block as u64), size(most.bytes));
-            return Err(refuse(format!("a block of {block} is more than {}, {bytes}", most.of)));
+            return Err(ProcedureError::failed(format!(
+                "a block of {block} is more than {}, {bytes}",
+                most.of
+            )));
         }
         let window = (sought.between.0.as_secs_f64(), sought.between.1.as_secs_f64());
         Ok(Self { block, state, window, most })

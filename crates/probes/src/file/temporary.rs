@@ -15,7 +15,7 @@ use fathom_fileio::{Generator, Source};
 use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::Host;
 
-use super::by_hand::{refuse, shown, size};
+use super::by_hand::{shown, size};
 
 /// Bytes that are made and written at a time.
 const PIECE: usize = 1 << 20;
@@ -39,9 +39,9 @@ impl Folder {
             Some(path) => {
                 folder::Folder::at(path).map_err(|why| format!("--folder {}: {why}", shown(path)))
             }
-            None => folder::Folder::usual(),
+            None => folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
         };
-        found.map(Self).map_err(refuse)
+        found.map(Self).map_err(ProcedureError::failed)
     }
 
     /// The same, but on a device or where it cannot be told, also where one was named.
@@ -52,7 +52,7 @@ impl Folder {
         let folder = Self::choose(named)?;
         let FileSystem { name, .. } = folder.0.file_system;
         match folder.0.file_system.is_on_device() {
-            Some(false) => Err(refuse(format!(
+            Some(false) => Err(ProcedureError::failed(format!(
                 "--folder {}: {name} keeps files in memory or elsewhere; name one on a disk",
                 shown(&folder.0.path)
             ))),
@@ -94,7 +94,7 @@ impl Folder {
         if bytes <= room.bytes {
             return Ok(());
         }
-        Err(refuse(format!(
+        Err(ProcedureError::failed(format!(
             "a file of {} is more than {}, {}; give less, or another --folder",
             size(bytes),
             room.of,
@@ -156,7 +156,7 @@ impl Temporary {
     pub(super) fn new(folder: &Folder) -> Result<Self, ProcedureError> {
         let place = shown(&folder.0.path);
         let scratch = Scratch::new(&folder.0.path)
-            .map_err(|error| refuse(format!("make a file in {place}: {error}")))?;
+            .map_err(|error| ProcedureError::failed(format!("make a file in {place}: {error}")))?;
         let path = folder.join(Path::new("(temporary)"));
         let source =
             Source::of(scratch.file().try_clone()?, &path).map_err(ProcedureError::failed)?;

@@ -11,7 +11,7 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Remedy, Unit};
 use rustix::io::Errno;
 
-use super::by_hand::{self, amount, checked, refuse, shown, size, sum_facts, sums};
+use super::by_hand::{self, amount, checked, shown, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::block;
 
@@ -137,13 +137,17 @@ impl Write {
     }
 }
 
-/// Whether a write failed because of what was asked for, or because of the machine.
+/// A failed write, with the remedy where the place is at fault.
 fn failure(error: WriteError) -> ProcedureError {
     match error {
-        WriteError::Invalid(_) | WriteError::InUse { .. } => refuse(error),
+        WriteError::Exists { .. } => {
+            let text = format!("{error}; replace it by --force, or give another name");
+            ProcedureError::failed(text)
+        }
+        WriteError::Invalid(_) => ProcedureError::usage(error),
         WriteError::Failed { path, error, .. } if is_of_the_place(error) => {
             let path = shown(&path);
-            refuse(format!("write {path}: {error}; name a place to write to"))
+            ProcedureError::failed(format!("write {path}: {error}; name a place to write to"))
         }
         error => ProcedureError::failed(error),
     }
@@ -166,7 +170,7 @@ fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
     }
     let (need, free) = (size(bytes as u64), size(free));
     let folder = shown(folder);
-    Err(refuse(format!(
+    Err(ProcedureError::failed(format!(
         "{need} are to be written to {folder}, where {free} are free; give fewer blocks, or free \
          space"
     )))

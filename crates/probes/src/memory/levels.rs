@@ -12,7 +12,7 @@ use super::latency::ladder;
 use super::latency::ladder::Step;
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, in_words};
-use fathom_metric::{About, Derived, Estimate, Known};
+use fathom_metric::{About, Derived, Estimate, Known, MissingInput};
 
 /// memory.latency.l1.
 pub static LATENCY_L1: OfLevel = OfLevel {
@@ -146,11 +146,11 @@ impl Derived for OfLevel {
         vec![Params::none()]
     }
 
-    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, String> {
-        let host = known.host().ok_or("the host's caches are unknown")?;
+    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+        let host = known.host().ok_or(NO_CACHES)?;
         let levels = levels(host)?;
         let place = levels.iter().position(|level| *level == self.level);
-        let place = place.ok_or("this CPU tells of no such cache")?;
+        let place = place.ok_or(MissingInput::Absent("this CPU reports no such cache"))?;
         if self.level == Level::Memory {
             reaches_memory(host, known)?;
         }
@@ -167,15 +167,13 @@ impl Derived for OfLevel {
                     values.push(value);
                     spans.push(span);
                 }
-                Err(why) => missing = why,
+                Err(why) => missing = why.to_string(),
             }
         }
         let processes = curves.per_process.len();
         if 2 * values.len() <= processes {
-            return Err(format!(
-                "in {} of {processes} processes {missing}",
-                processes - values.len()
-            ));
+            let without = processes - values.len();
+            return Err(MissingInput::TooFewProcesses { without, processes, why: missing });
         }
         let mut notes =
             vec![format!("from the curve by {} pages, random order", curves.page.name())];
@@ -228,21 +226,21 @@ impl OfLevel {
         least: f64,
         curve: &[Point],
         plateaus: &[Option<Plateau>],
-    ) -> Result<(f64, (f64, f64)), String> {
+    ) -> Result<(f64, (f64, f64)), NoLevel> {
         let of = |at: usize| plateaus.get(at).copied().flatten();
-        let plateau = of(place).ok_or_else(|| without(curve, plateaus))?;
+        let plateau = of(place).ok_or_else(|| NoLevel::missing(curve, plateaus))?;
         let to = curve[plateau.last].0;
         let clear = curve[plateau.first..=plateau.last].iter().filter(|(set, _)| *set >= least);
         let (sets, latencies): (Vec<f64>, Vec<f64>) = clear.copied().unzip();
-        let missing = || format!("the plateau ends at {}", in_words(to as u64));
+        let missing = || NoLevel::Ends(to as u64);
         let from = *sets.first().ok_or_else(missing)?;
         let level = statistics::median(&latencies).ok_or_else(missing)?;
         match self.asks {
             Asks::Latency => Ok((level, (from, to))),
             Asks::Size => {
-                let next = of(place + 1).ok_or("the next level has no plateau")?;
+                let next = of(place + 1).ok_or(NoLevel::NoNext)?;
                 let edge = curve::edge(curve, &plateau, &next);
-                Ok((edge.ok_or("the curve does not rise between the plateaus")?, (from, to)))
+                Ok((edge.ok_or(NoLevel::NoRise)?, (from, to)))
             }
         }
     }
@@ -256,27 +254,41 @@ fn doubts(show: usize, processes: usize, missing: &str) -> Vec<Reason> {
     if show < processes { vec![reason] } else { Vec::new() }
 }
 
-/// That a plateau is missing, and which ones there are.
-fn without(curve: &[Point], plateaus: &[Option<Plateau>]) -> String {
-    let there: Vec<String> = plateaus
-        .iter()
-        .flatten()
-        .map(|plateau| {
-            let [from, to] = [plateau.first, plateau.last].map(|at| curve[at].0 as u64);
-            format!("{} to {}", in_words(from), in_words(to))
-        })
-        .collect();
-    match there.as_slice() {
-        [] => "the curve has no flat part".to_owned(),
-        there => format!("the curve has no flat part for it, only from {}", there.join(", ")),
+/// Why one process does not show a level.
+#[derive(Debug, thiserror::Error)]
+enum NoLevel {
+    #[error("the curve has no flat part")]
+    NoPlateau,
+    /// With those of other levels.
+    #[error("the curve has no flat part for it, only from {0}")]
+    OtherPlateaus(String),
+    #[error("the plateau ends at {}", in_words(*.0))]
+    Ends(u64),
+    #[error("the next level has no plateau")]
+    NoNext,
+    #[error("the curve does not rise between the plateaus")]
+    NoRise,
+}
+
+impl NoLevel {
+    /// That its plateau is missing, and which ones there are.
+    fn missing(curve: &[Point], plateaus: &[Option<Plateau>]) -> Self {
+        let ends = |plateau: &Plateau| {
+            let [from, to] = [plateau.first, plateau.last].map(|at| in_words(curve[at].0 as u64));
+            format!("{from} to {to}")
+        };
+        let there: Vec<String> = plateaus.iter().flatten().map(ends).collect();
+        if there.is_empty() { Self::NoPlateau } else { Self::OtherPlateaus(there.join(", ")) }
     }
 }
 
+const NO_CACHES: MissingInput = MissingInput::Absent("the caches of this CPU are unknown");
+
 /// The levels of a host: its caches, and memory.
-fn levels(host: &Host) -> Result<Vec<Level>, String> {
+fn levels(host: &Host) -> Result<Vec<Level>, MissingInput> {
     let caches = ladder::caches(host);
     if caches.is_empty() {
-        return Err("the caches of this CPU are unknown".to_owned());
+        return Err(NO_CACHES);
     }
     let levels = caches.iter().map(|cache| Level::Cache(cache.level));
     Ok(levels.chain([Level::Memory]).collect())
@@ -287,19 +299,15 @@ fn last_bytes(host: &Host) -> u64 {
 }
 
 /// Whether the ladder went far enough for memory to be seen.
-fn reaches_memory(host: &Host, known: &Known<'_>) -> Result<(), String> {
-    let last = last_bytes(host);
+fn reaches_memory(host: &Host, known: &Known<'_>) -> Result<(), MissingInput> {
+    let needed = 2 * last_bytes(host);
     let largest = points(known, Page::Huge).chain(points(known, Page::Base));
     let largest = largest.map(|(set, _)| set).fold(0.0, f64::max) as u64;
-    if largest < 2 * last {
-        return Err(format!(
-            "the largest set that there was room for is {}, less than twice the last cache's {}; \
-             free memory, or raise the cgroup's limit",
-            in_words(largest),
-            in_words(last)
-        ));
+    if largest >= needed {
+        return Ok(());
     }
-    Ok(())
+    let why = "the last cache holds much of a smaller one";
+    Err(MissingInput::SetTooSmall { largest, needed, why })
 }
 
 /// The points by random order and these pages that may be believed, with their process medians.
@@ -319,7 +327,7 @@ struct Curves {
 
 impl Curves {
     /// By huge pages; by small ones where not all sets could be had by huge ones.
-    fn of(known: &Known<'_>) -> Result<Self, String> {
+    fn of(known: &Known<'_>) -> Result<Self, MissingInput> {
         let [base, huge] = [Page::Base, Page::Huge].map(|page| {
             let mut points: Vec<(f64, &[f64])> = points(known, page).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -333,7 +341,8 @@ impl Curves {
         };
         let processes = points.iter().map(|(_, medians)| medians.len()).min().unwrap_or(0);
         if processes == 0 {
-            return Err("memory.latency{pattern=random} has no result".to_owned());
+            let params = Params::one("pattern", "random");
+            return Err(MissingInput::Case { metric: "memory.latency", params });
         }
         let curve =
             |process: usize| points.iter().map(|(set, medians)| (*set, medians[process])).collect();

@@ -8,7 +8,7 @@ use super::latency::ladder;
 use super::latency::ladder::Step;
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, in_words};
-use fathom_metric::{About, Derived, Estimate, Known, Parameter};
+use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
 
 /// memory.latency.tlb_miss.
 pub struct TlbMiss;
@@ -70,12 +70,11 @@ impl Derived for TlbMiss {
         vec![Params::none()]
     }
 
-    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, String> {
-        let set_bytes = largest(known).map_err(without_set)?;
+    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+        let set_bytes = largest(known)?;
         let of = |page| {
             let step = Step { pattern: Pattern::Random, page, set_bytes };
-            let summary = known.summary("memory.latency", &step.params());
-            summary.ok_or_else(|| format!("memory.latency{} has no result", step.params()))
+            known.input("memory.latency", &step.params())
         };
         let (small, huge) = (of(Page::Base)?, of(Page::Huge)?);
         // Both are taken in the same processes.
@@ -113,7 +112,7 @@ impl Derived for TlbMiss {
 }
 
 /// The largest set that there is by both kinds of page, if no translation buffer holds it.
-fn largest(known: &Known<'_>) -> Result<usize, NoModel> {
+fn largest(known: &Known<'_>) -> Result<usize, MissingInput> {
     let of = |page| {
         known
             .cases_of("memory.latency")
@@ -123,26 +122,15 @@ fn largest(known: &Known<'_>) -> Result<usize, NoModel> {
     };
     let huge: Vec<usize> = of(Page::Huge).collect();
     let largest = of(Page::Base).filter(|set| huge.contains(set)).max();
-    let largest = largest.ok_or(NoModel::NoCommonSet)?;
-    let least = PAGES_MIN * Page::Base.bytes();
-    if largest < least {
-        let (largest_bytes, needed_bytes) = (largest as u64, least as u64);
-        return Err(NoModel::SetTooSmall { largest_bytes, needed_bytes });
+    let none = MissingInput::Absent("no set was measured both by small and by huge pages");
+    let largest = largest.ok_or(none)?;
+    let needed = PAGES_MIN * Page::Base.bytes();
+    if largest >= needed {
+        return Ok(largest);
     }
-    Ok(largest)
-}
-
-/// Why there is no result without such a set.
-fn without_set(none: NoModel) -> String {
-    match none {
-        NoModel::SetTooSmall { largest_bytes, needed_bytes } => format!(
-            "the largest set by both kinds of page is {}, and translation buffers may hold it: \
-             {} are needed",
-            in_words(largest_bytes),
-            in_words(needed_bytes)
-        ),
-        _ => "no set was taken by small and by huge pages".to_owned(),
-    }
+    let (largest, needed) = (largest as u64, needed as u64);
+    let why = "translation buffers may hold a smaller one";
+    Err(MissingInput::SetTooSmall { largest, needed, why })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use fathom_analysis::statistics;
 use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use fathom_metric::order::earlier;
-use fathom_metric::{About, Derived, Estimate, Known, Parameter};
+use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
 
 /// os.ratio.
 pub struct Ratio;
@@ -81,13 +81,10 @@ impl Derived for Ratio {
         ["fork", "switch"].map(|of| Params::one("of", of)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, String> {
+    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
         let (metric, case, _) = counted(params);
-        let medians = |metric: &str, case: &Params| {
-            let summary = known.summary(metric, case);
-            summary.ok_or(format!("{metric}{case} has no result"))
-        };
-        let (dividend, divisor) = (medians(metric, &case)?, medians("os.syscall", &call())?);
+        let (dividend, divisor) =
+            (known.input(metric, &case)?, known.input("os.syscall", &call())?);
         let pairs = dividend.process_medians.iter().zip(&divisor.process_medians);
         let per_process = pairs.filter(|(_, by)| **by > 0.0).map(|(it, by)| it / by).collect();
         let (of, by) = (&dividend.process_medians, &divisor.process_medians);
@@ -148,9 +145,10 @@ mod tests {
     fn a_ratio_without_both_is_none_and_names_what_is_missing() {
         let records = records();
         let error = Ratio.reduce(&Params::one("of", "fork"), &Known::new(&records[..1]));
-        assert!(error.unwrap_err().contains("os.process.fork{part=fork"));
+        assert!(error.unwrap_err().to_string().contains("os.process.fork{part=fork"));
         let error = Ratio.reduce(&Params::one("of", "switch"), &Known::new(&records[1..]));
-        assert!(error.unwrap_err().contains("os.syscall{call=getppid}"));
+        let missing = MissingInput::Case { metric: "os.syscall", params: call() };
+        assert_eq!(error.unwrap_err(), missing);
     }
 
     #[test]

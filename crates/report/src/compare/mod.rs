@@ -149,7 +149,9 @@ fn side_words(side: &Side) -> String {
     let (valid, records) = (side.valid, side.records);
     let mut words = format!(
         "run {} on {}, started {}; {valid} of {records} cases valid",
-        side.id, side.host, side.started
+        fathom_record::name(&side.id, side.label.as_deref()),
+        side.host,
+        side.started
     );
     if side.state != RunState::Complete {
         let whole = side.records - side.in_part;

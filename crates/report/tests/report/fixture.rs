@@ -296,6 +296,7 @@ pub(crate) fn host() -> Host {
 pub(crate) fn run() -> Run {
     Run {
         id: "0198c1a2b3c4d5e6".to_owned(),
+        label: None,
         started: "2026-03-01T12:00:00Z".to_owned(),
         ended: Some("2026-03-01T12:04:12Z".to_owned()),
         duration_ns: Some(252e9),

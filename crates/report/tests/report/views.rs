@@ -137,6 +137,7 @@ fn what_is_unavailable_comes_with_what_would_help() {
 fn the_list_of_runs() {
     let row = |id: &str, state, host: &str| RunListing {
         id: id.to_owned(),
+        label: (state == RunState::Running).then(|| "before upgrade".to_owned()),
         started: "2026-03-01T12:00:00Z".to_owned(),
         state,
         effort: Effort::Standard,

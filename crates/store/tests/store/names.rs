@@ -76,3 +76,25 @@ fn what_is_no_name_is_told_apart_from_what_is_not_there() {
     let error = store.resolve("019").unwrap_err();
     assert!(matches!(error, StoreError::TooShort { .. }), "{error}");
 }
+
+#[test]
+fn a_label_names_its_run_and_two_runs_are_ambiguous() {
+    let (_folder, mut store) = three_runs();
+    let labelled = |id: &str, label: &str| {
+        let run = example::run(id);
+        fathom_record::Run { label: Some(label.to_owned()), ..run }
+    };
+    store.update_run(&labelled(IDS[0], "before upgrade")).unwrap();
+    // A label goes before the beginning of an id, and a whole id before a label.
+    store.update_run(&labelled(IDS[1], "0195bb")).unwrap();
+    assert_eq!(store.resolve("before upgrade").unwrap(), IDS[0]);
+    assert_eq!(store.resolve("0195bb").unwrap(), IDS[1]);
+    let labels: Vec<_> = store.runs().unwrap().into_iter().map(|row| row.label).collect();
+    assert_eq!(labels, [None, Some("0195bb".to_owned()), Some("before upgrade".to_owned())]);
+    store.update_run(&labelled(IDS[2], "before upgrade")).unwrap();
+    let message = store.resolve("before upgrade").unwrap_err().to_string();
+    let both = format!("it could be {}, {}; name one by its id", IDS[2], IDS[0]);
+    assert!(message.contains(&both), "{message}");
+    store.update_run(&labelled(IDS[2], IDS[0])).unwrap();
+    assert_eq!(store.resolve(IDS[0]).unwrap(), IDS[0]);
+}

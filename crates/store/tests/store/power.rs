@@ -101,7 +101,10 @@ fn write(disk: &Disk, path: &Path) -> Vec<Acknowledged> {
     let mut told = Vec::new();
     for run_id in RUNS {
         let part = ["write", path.to_str().unwrap(), run_id, &records];
-        let mut child = children::command(&[], &part).spawn().unwrap();
+        let mut command = children::command(&[], &part);
+        // The default place, whose folder the store makes too.
+        let data = path.ancestors().nth(2).unwrap();
+        let mut child = command.env("XDG_DATA_HOME", data).spawn().unwrap();
         for line in children::lines_of(&mut child) {
             let what = match line.split(' ').next() {
                 Some("begun") => What::Begun(run_id),
@@ -132,6 +135,7 @@ fn check(past: &Past, survivors: Survivors, told: &[&What]) {
         Err(error) => panic!("{error} {}", after()),
     }
     // It can be written again, and is then as whole as SQLite can tell.
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let store = Store::open(&path).unwrap_or_else(|error| panic!("{error} {}", after()));
     check_content(&store, told, false, &after);
     drop(store);

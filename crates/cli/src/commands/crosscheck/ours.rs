@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_peers::{Invocation, On, Ours, Output, Place, Row};
+use fathom_peers::{Invocation, On, Ours, Output, Place, Row, RunError};
 use fathom_record::{Document, Verdict};
 
 /// The store is not for numbers that were taken to be held against others.
@@ -44,21 +44,22 @@ pub(super) fn cpus(row: &Row, cpu: u32, allowed: &[u32]) -> Vec<u32> {
 ///
 /// # Errors
 /// Where there is none that may be believed.
-pub(super) fn value(row: &Row, said: &Output) -> Result<(f64, Verdict), String> {
+pub(super) fn value(row: &Row, said: &Output) -> Result<(f64, Verdict), RunError> {
+    let failed = |why: String| RunError::Failed(why);
     let document: Document = serde_json::from_str(&said.out)
-        .map_err(|error| format!("ours printed no document: {error}"))?;
+        .map_err(|error| failed(format!("ours printed no document: {error}")))?;
     let of_case = document
         .records
         .iter()
         .find(|record| record.metric.as_str() == row.metric && record.params == row.params);
     let Some(record) = of_case else {
         let names: Vec<String> = document.records.iter().map(|record| record.name()).collect();
-        return Err(format!("ours measured {} and not {}", names.join(", "), row.case()));
+        return Err(failed(format!("ours measured {} and not {}", names.join(", "), row.case())));
     };
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
     summary.map(|summary| (summary.median, record.verdict.clone())).ok_or_else(|| {
         let reasons: Vec<&str> =
             record.verdict.reasons.iter().map(|reason| reason.text.as_str()).collect();
-        format!("ours is {}: {}", record.verdict.state.word(), reasons.join("; "))
+        failed(format!("ours is {}: {}", record.verdict.state.word(), reasons.join("; ")))
     })
 }

@@ -122,7 +122,7 @@ impl Bench<'_> {
         let cpus = ours::cpus(row, self.cpu, &self.allowed);
         let _files = self.prepared(row)?;
         let said = self.runner(cpus, OURS_NS).run(&self.our_command(row))?;
-        ours::value(row, &said).map_err(RunError::Failed)
+        ours::value(row, &said)
     }
 
     fn theirs(&self, row: &Row) -> Result<Theirs, RunError> {
@@ -131,7 +131,7 @@ impl Bench<'_> {
         let said: Result<Vec<Output>, RunError> =
             commands.iter().map(|command| self.runs(command, row.on)).collect();
         let said = said?;
-        let reading = (row.parse)(&said).map_err(RunError::Failed)?;
+        let reading = (row.parse)(&said)?;
         let preempted: u64 = said.iter().map(|said| said.preempted).sum();
         let ns: f64 = said.iter().map(|said| said.ns).sum();
         let lost: Option<f64> = said.iter().map(|said| said.lost_ns).sum();

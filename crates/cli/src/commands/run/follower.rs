@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use fathom_record::{Document, Record};
 use fathom_report::{Layout, Table};
-use fathom_store::Store;
+use fathom_store::{Store, StoreError};
 
+use super::super::keeping::Keeping;
 use crate::arguments::RunArguments;
 use crate::remedy::in_full;
 use crate::terminal::{self, Output, SHARE};
@@ -26,29 +27,14 @@ pub(super) struct Follower {
     output: Output,
     table: Table,
     layout: Layout,
-    /// None where there is no place for one, or after it failed: what is on the screen is then all
-    /// there is.
-    store: Option<Store>,
-    /// Why the run is not kept.
-    unkept: Option<String>,
+    keeping: Keeping,
     /// What is written where, if anything.
     files: Option<String>,
     run_id: String,
-    store_failed: bool,
-    /// The store knows of the run.
-    begun: bool,
 }
 
 impl Follower {
-    pub(super) fn new(
-        arguments: &RunArguments,
-        store: Result<Store, String>,
-        files: Option<String>,
-    ) -> Self {
-        let (store, unkept) = match store {
-            Ok(store) => (Some(store), None),
-            Err(why) => (None, Some(why)),
-        };
+    pub(super) fn new(arguments: &RunArguments, keeping: Keeping, files: Option<String>) -> Self {
         let format = match (arguments.json, arguments.jsonl) {
             (true, _) => Format::Json,
             (_, true) => Format::JsonLines,
@@ -66,33 +52,26 @@ impl Follower {
             output: Output::new(),
             table: Table::new(layout),
             layout,
-            store,
-            unkept,
+            keeping,
             files,
             run_id: String::new(),
-            store_failed: false,
-            begun: false,
         }
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.store_failed || self.output.failure().is_some()
+        self.keeping.has_failed() || self.output.failure().is_some()
     }
 
     pub(super) fn is_closed(&self) -> bool {
         self.output.is_closed()
     }
 
-    /// Does something with the store; a store that failed once is not tried again.
-    fn keep(&mut self, what: impl FnOnce(&mut Store) -> Result<(), fathom_store::StoreError>) {
-        let Some(store) = &mut self.store else { return };
-        if let Err(error) = what(store) {
+    /// Writes to the store.
+    fn keep(&mut self, write: impl FnOnce(&mut Store) -> Result<(), StoreError>) {
+        if let Some(error) = self.keeping.keep(write) {
             self.output.clear_bar();
-            let error = in_full(&error);
+            let error = in_full(error);
             terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
-            self.store = None;
-            self.unkept = Some(error);
-            self.store_failed = true;
         }
     }
 
@@ -106,7 +85,6 @@ impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
         self.run_id = document.run.id.clone();
         self.keep(|store| store.begin(document));
-        self.begun = !self.store_failed;
         if self.format == Format::Table {
             let width = self.layout.width;
             self.output.write(&fathom_report::opening(&document.run, &document.host, width));
@@ -158,18 +136,9 @@ impl Audience for Follower {
                 let width = self.layout.width;
                 self.output.write(&self.table.foot());
                 self.output.write(&fathom_report::closing(document, width));
-                let last = match &self.unkept {
-                    Some(why) => {
-                        let what = match (self.store_failed, self.begun) {
-                            (true, true) => "Not all of this run is kept: ",
-                            (true, false) => "None of this run is kept: ",
-                            (false, _) => "This run is not kept: ",
-                        };
-                        fathom_report::paragraph(&format!("{what}{why}"), width, "", "")
-                    }
-                    None => fathom_report::kept(document, width),
-                };
-                self.output.write(&last);
+                if self.keeping.store().is_some() {
+                    self.output.write(&fathom_report::kept(document, width));
+                }
             }
             Format::Json => {
                 let records = document.records.iter().map(|one| self.as_printed(one)).collect();
@@ -178,6 +147,7 @@ impl Audience for Follower {
             }
             Format::JsonLines => {}
         }
+        self.keeping.ends();
         if let Some(error) = self.output.failure() {
             terminal::warn(&format!("write to standard output: {error}"));
         }

@@ -11,7 +11,7 @@ use fathom_engine::Plan;
 /// Makes a place ready, where the plan has metrics that need one.
 ///
 /// # Errors
-/// Wrong usage, where the folder does not do and metrics of files were asked for by name.
+/// Where the folder is not usable and metrics of files were asked for by name.
 pub(super) fn prepare(
     arguments: &RunArguments,
     plan: &Plan,

@@ -8,7 +8,7 @@ use fathom_fileio::subject::Kind;
 use fathom_metric::ProcedureError;
 use walkdir::WalkDir;
 
-use super::super::by_hand::{refuse, shown};
+use super::super::by_hand::shown;
 
 /// More files than this are a mistake, or a file system as a whole.
 const MANY: usize = 10_000_000;
@@ -37,13 +37,16 @@ impl Found {
                 Err(error) => match is_pattern(word) {
                     true => found.pattern(word)?,
                     false if keep_going => found.missing.push(error.to_string()),
-                    false => return Err(refuse(error)),
+                    false => return Err(ProcedureError::failed(error)),
                 },
             }
         }
         if found.files.is_empty() {
             let names: Vec<String> = words.iter().map(|word| shown(word)).collect();
-            return Err(refuse(format!("there is no regular file in {}", names.join(", "))));
+            return Err(ProcedureError::failed(format!(
+                "there is no regular file in {}",
+                names.join(", ")
+            )));
         }
         Ok(found)
     }
@@ -68,8 +71,9 @@ impl Found {
 
     fn pattern(&mut self, pattern: &Path) -> Result<(), ProcedureError> {
         let text = pattern.to_string_lossy();
-        let paths = glob::glob(&text)
-            .map_err(|error| refuse(format!("the pattern {}: {error}", shown(pattern))))?;
+        let paths = glob::glob(&text).map_err(|error| {
+            ProcedureError::usage(format!("the pattern {}: {error}", shown(pattern)))
+        })?;
         let before = self.files.len();
         for path in paths {
             match path.map_err(|error| error.to_string()).and_then(|path| {
@@ -82,13 +86,15 @@ impl Found {
         }
         match self.files.len() > before {
             true => Ok(()),
-            false => Err(refuse(format!("no file has a name like {}", shown(pattern)))),
+            false => {
+                Err(ProcedureError::failed(format!("no file has a name like {}", shown(pattern))))
+            }
         }
     }
 
     fn add(&mut self, path: PathBuf, bytes: u64) -> Result<(), ProcedureError> {
         if self.files.len() == MANY {
-            return Err(refuse(format!("more than {MANY} files; name fewer")));
+            return Err(ProcedureError::failed(format!("more than {MANY} files; name fewer")));
         }
         self.files.push((path, bytes));
         Ok(())

@@ -15,7 +15,7 @@ use fathom_record::{Host, Params};
 
 use self::dd::Dd;
 use self::points::{Plan, Points};
-use super::by_hand::{self, refuse, shown};
+use super::by_hand::{self, shown};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes};
 use super::reasonable_size::{Found, Sought, SoughtOptions, find};
 use super::temporary::{Folder, Temporary, announce};
@@ -217,11 +217,17 @@ impl Sweep {
 /// The files that were named; each must have something to read.
 fn opened(files: &[PathBuf]) -> Result<Vec<Source>, ProcedureError> {
     let open = |path: &PathBuf| {
-        let source = Source::open(path).map_err(refuse)?;
+        let source = Source::open(path).map_err(ProcedureError::failed)?;
         match source.subject().size {
-            Some(0) => Err(refuse(format!("{} is empty: there is nothing to read", shown(path)))),
+            Some(0) => Err(ProcedureError::failed(format!(
+                "{} is empty: there is nothing to read",
+                shown(path)
+            ))),
             Some(_) => Ok(source),
-            None => Err(refuse(format!("{} has no end: name a regular file", shown(path)))),
+            None => Err(ProcedureError::failed(format!(
+                "{} has no end: name a regular file",
+                shown(path)
+            ))),
         }
     };
     files.iter().map(open).collect()

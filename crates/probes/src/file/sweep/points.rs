@@ -138,17 +138,13 @@ impl Points<'_> {
     ) -> Result<(Vec<Taken>, bool), ProcedureError> {
         let blocks = admitted(source, self.plan, name, left_out);
         let cost = match begin(recorder, source, self.plan, name, &blocks) {
-            Ok(Ok(cost)) => cost,
-            Ok(Err(why)) => {
-                left_out.push(why);
+            Ok(cost) => cost,
+            // A file system need not have direct reads; the other states are there all the same.
+            Err(BeginError::Failed(error)) if name != StateName::Direct => return Err(error),
+            Err(error) => {
+                left_out.push(error.to_string());
                 return Ok((Vec::new(), !recorder.stop().is_by_person()));
             }
-            // A file system need not have direct reads; the other states are there all the same.
-            Err(error) if name == StateName::Direct => {
-                left_out.push(error.to_string());
-                return Ok((Vec::new(), true));
-            }
-            Err(error) => return Err(error),
         };
         let file = source.subject().size.unwrap_or(u64::MAX);
         let mut taken: Vec<Taken> = Vec::new();
@@ -225,30 +221,45 @@ fn admitted(
     blocks
 }
 
-/// Whether the file can be had in this state at all, and what reading it costs.
+/// Why the file cannot be read in a state.
+#[derive(Debug, thiserror::Error)]
+enum BeginError {
+    #[error("no block is left")]
+    NoBlock,
+    #[error("{} are more than the available memory, {}", size(*.bytes), size(*.available))]
+    NoMemory { bytes: u64, available: u64 },
+    #[error("{0}")]
+    NotAsAsked(String),
+    #[error("stopped before its first pass")]
+    Stopped,
+    #[error(transparent)]
+    Failed(#[from] ProcedureError),
+}
+
+/// What reading the file in this state costs.
 fn begin(
     recorder: &dyn Recorder,
     source: &Source,
     plan: &Plan,
     name: StateName,
     blocks: &[usize],
-) -> Result<Result<Cost, String>, ProcedureError> {
+) -> Result<Cost, BeginError> {
     let Some(small) = blocks.first().copied() else {
-        return Ok(Err("no block is left".to_owned()));
+        return Err(BeginError::NoBlock);
     };
     let bytes = source.subject().size.unwrap_or(0);
     if let Some(available) = recorder.host().memory.available_bytes
         && name == StateName::Warm
         && bytes > available
     {
-        let (bytes, available) = (size(bytes), size(available));
-        return Ok(Err(format!("{bytes} are more than the available memory, {available}")));
+        return Err(BeginError::NoMemory { bytes, available });
     }
     if name == StateName::Warm {
         // A file that does not stay in memory would be read anew for each point, for nothing.
         let found = conditions::prepare(source, name, None, recorder.stop().now())?;
         if let Some(verdict) = conditions::not_as_asked(source, name, &found) {
-            return Ok(Err(verdict.reasons.into_iter().map(|reason| reason.text).collect()));
+            let reasons = verdict.reasons.into_iter().map(|reason| reason.text);
+            return Err(BeginError::NotAsAsked(reasons.collect()));
         }
     }
     let file = source.subject().size.unwrap_or(u64::MAX);
@@ -260,10 +271,8 @@ fn begin(
     };
     let of_small = call_ns(small, small as u64 * CALLS)?;
     let of_large = call_ns(LARGE.max(small), LARGE_BYTES)?;
-    match of_small.zip(of_large) {
-        Some((of_small, of_large)) => Ok(Ok(Cost::of(of_small, of_large))),
-        None => Ok(Err("stopped before its first pass".to_owned())),
-    }
+    let both = of_small.zip(of_large).ok_or(BeginError::Stopped)?;
+    Ok(Cost::of(both.0, both.1))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use fathom_measure::sampler::Fault;
 use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fdatasync, fstatfs, openat};
+use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 use rustix::param::page_size;
 
@@ -176,15 +177,23 @@ fn on_a_disk(folders: &[PathBuf]) -> Result<(File, PathBuf), Fault> {
     Err(Fault::unavailable(what, Remedy::DiskFolder))
 }
 
-fn nameless(folder: &Path) -> Result<OwnedFd, String> {
+/// Why a folder does not do.
+#[derive(Debug, thiserror::Error)]
+enum NotOnDisk {
+    #[error("a file without a name: {0}")]
+    Failed(#[from] Errno),
+    #[error("{0} keeps files in memory")]
+    InMemory(&'static str),
+}
+
+fn nameless(folder: &Path) -> Result<OwnedFd, NotOnDisk> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let file = openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR);
-    let file = file.map_err(|error| format!("a file without a name: {error}"))?;
-    let system = fstatfs(&file).map_err(|error| error.to_string())?;
+    let file = openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR)?;
+    let system = fstatfs(&file)?;
     // The type has another width and sign on other architectures.
     let kind = system.f_type as i64 & 0xffff_ffff;
     match IN_MEMORY.iter().find(|(number, _)| *number == kind) {
-        Some((_, name)) => Err(format!("{name} keeps files in memory")),
+        Some((_, name)) => Err(NotOnDisk::InMemory(name)),
         None => Ok(file),
     }
 }

@@ -40,7 +40,7 @@ fn records(page: Page, parts: &[(u64, f64)], largest: u64) -> Vec<Record> {
 
 const PARTS: [(u64, f64); 4] = [(32 * KIB, 1.0), (MIB, 4.0), (32 * MIB, 15.0), (u64::MAX, 150.0)];
 
-fn reduced(of: &OfLevel, records: &[Record], host: &Host) -> Result<Estimate, String> {
+fn reduced(of: &OfLevel, records: &[Record], host: &Host) -> Result<Estimate, MissingInput> {
     of.reduce(&Params::none(), &Known::new(records).on(host))
 }
 
@@ -84,10 +84,10 @@ fn a_level_without_a_plateau_is_unavailable_and_so_is_the_edge_before_it() {
     // What the guest is left of the third level is nothing.
     let parts = [PARTS[0], PARTS[1], (u64::MAX, 150.0)];
     let records = records(Page::Huge, &parts, 128 * MIB);
-    let error = reduced(&LATENCY_L3, &records, &host).unwrap_err();
+    let error = reduced(&LATENCY_L3, &records, &host).unwrap_err().to_string();
     assert!(error.contains("3 of 3 processes the curve has no flat part for it"), "{error}");
     assert!(reduced(&SIZE_L3, &records, &host).is_err());
-    let error = reduced(&SIZE_L2, &records, &host).unwrap_err();
+    let error = reduced(&SIZE_L2, &records, &host).unwrap_err().to_string();
     assert!(error.contains("next level has no plateau"), "{error}");
     assert!(reduced(&LATENCY_L2, &records, &host).is_ok());
     let memory = reduced(&LATENCY_DRAM, &records, &host).unwrap();
@@ -124,21 +124,21 @@ fn a_machine_without_a_third_cache_says_so() {
     let parts = [(64 * KIB, 1.0), (2 * MIB, 4.0), (u64::MAX, 90.0)];
     let records = records(Page::Huge, &parts, 128 * MIB);
     assert_eq!(
-        reduced(&LATENCY_L3, &records, &host).unwrap_err(),
-        "this CPU tells of no such cache"
+        reduced(&LATENCY_L3, &records, &host),
+        Err(MissingInput::Absent("this CPU reports no such cache"))
     );
     assert!((reduced(&LATENCY_DRAM, &records, &host).unwrap().per_process[0] - 90.0).abs() < 1e-9);
     assert!(reduced(&SIZE_L2, &records, &host).is_ok());
     let nothing = Host::default();
-    assert!(reduced(&LATENCY_L1, &records, &nothing).unwrap_err().contains("unknown"));
+    assert_eq!(reduced(&LATENCY_L1, &records, &nothing), Err(NO_CACHES));
 }
 
 #[test]
 fn a_ladder_that_ends_before_memory_has_no_memory() {
     let host = host(&[32 * KIB, MIB, 32 * MIB]);
     let records = records(Page::Huge, &PARTS, 48 * MIB);
-    let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err();
-    assert!(error.contains("less than twice the last cache's 32 MiB"), "{error}");
+    let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err().to_string();
+    assert!(error.contains("64 MiB are needed: the last cache holds much"), "{error}");
     assert!(reduced(&LATENCY_L3, &records, &host).is_ok());
 }
 
@@ -159,7 +159,7 @@ fn memory_is_told_by_sets_of_twice_the_last_cache_and_more() {
             record.summary.as_mut().unwrap().process_medians = vec![40.0; 3];
         }
     }
-    let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err();
+    let error = reduced(&LATENCY_DRAM, &records, &host).unwrap_err().to_string();
     assert!(error.contains("the plateau ends at 46340 KiB"), "{error}");
 }
 

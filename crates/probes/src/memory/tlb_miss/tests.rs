@@ -37,10 +37,11 @@ fn it_is_the_difference_in_each_process_at_the_largest_set_of_both() {
 #[test]
 fn a_set_that_a_translation_buffer_may_hold_gives_none() {
     let error = TlbMiss.reduce(&Params::none(), &Known::new(&pair(16 << 20))).unwrap_err();
+    let error = error.to_string();
     assert!(error.contains("16 MiB") && error.contains("32 MiB are needed"), "{error}");
     let alone = [record(Page::Base, LARGE, &[200.0])];
     let error = TlbMiss.reduce(&Params::none(), &Known::new(&alone)).unwrap_err();
-    assert!(error.contains("by small and by huge pages"), "{error}");
+    assert!(error.to_string().contains("by small and by huge pages"), "{error}");
 }
 
 #[test]
