@@ -93,7 +93,7 @@ fn a_label_names_its_run_and_two_runs_are_ambiguous() {
     assert_eq!(labels, [None, Some("0195bb".to_owned()), Some("before upgrade".to_owned())]);
     store.update_run(&labelled(IDS[2], "before upgrade")).unwrap();
     let message = store.resolve("before upgrade").unwrap_err().to_string();
-    let both = format!("it could be {}, {}; name one by its id", IDS[2], IDS[0]);
+    let both = format!("it could be {}, {}", IDS[2], IDS[0]);
     assert!(message.contains(&both), "{message}");
     store.update_run(&labelled(IDS[2], IDS[0])).unwrap();
     assert_eq!(store.resolve(IDS[0]).unwrap(), IDS[0]);
