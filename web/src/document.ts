@@ -394,6 +394,10 @@ export interface Host {
    * Address space randomisation: the value of `kernel.randomize_va_space`.
    */
   aslr?: number | null;
+  /**
+   * Whether the scheduler shares CPU time by session (`kernel.sched_autogroup_enabled`).
+   */
+  autogroup?: boolean | null;
   cgroup: Cgroup;
   /**
    * The kernel's clock source, and those it could use.
@@ -418,6 +422,10 @@ export interface Host {
    */
   distribution?: string | null;
   /**
+   * Which machine it is, whatever its name: a keyed hash of what identifies it, 32 hex digits.
+   */
+  id?: string | null;
+  /**
    * The kernel's release, such as `6.18.44`.
    */
   kernel: string;
@@ -425,6 +433,10 @@ export interface Host {
    * The kernel's command line.
    */
   kernel_command_line?: string | null;
+  /**
+   * The C library this program is linked with, such as `glibc 2.36` or `musl`.
+   */
+  libc?: string | null;
   /**
    * Links whose speed and width the kernel tells, such as PCIe.
    */
@@ -437,7 +449,7 @@ export interface Host {
     [k: string]: string;
   };
   /**
-   * The host's name.
+   * The host's name, for people.
    */
   name: string;
   /**
@@ -450,6 +462,7 @@ export interface Host {
   origins: {
     [k: string]: string;
   };
+  tcp?: Tcp;
   /**
    * Seconds since boot when the facts were read.
    */
@@ -697,6 +710,10 @@ export interface Memory {
    */
   available_bytes?: number | null;
   /**
+   * What DAMON does: the actions of its active schemes, such as `pageout`; `none`.
+   */
+  damon?: string | null;
+  /**
    * Huge pages reserved: size in bytes → count.
    */
   huge_pages: {
@@ -706,6 +723,7 @@ export interface Memory {
      */
     [k: string]: number;
   };
+  ksm?: Ksm;
   /**
    * Modules, where SMBIOS is readable.
    */
@@ -726,6 +744,20 @@ export interface Memory {
    * All of it, as the kernel counts.
    */
   total_bytes?: number | null;
+  zswap?: Zswap;
+}
+/**
+ * Merging of equal pages.
+ */
+export interface Ksm {
+  /**
+   * Pages saved by merging when the facts were read.
+   */
+  pages_sharing?: number | null;
+  /**
+   * 0 is stopped, 1 running, 2 stopped with all pages unmerged.
+   */
+  run?: number | null;
 }
 /**
  * One memory module.
@@ -747,6 +779,23 @@ export interface MemoryModule {
    * Configured rate in transfers per second.
    */
   transfers_per_s?: number | null;
+}
+/**
+ * Compressed swap in memory.
+ */
+export interface Zswap {
+  /**
+   * Compression algorithm.
+   */
+  compressor?: string | null;
+  /**
+   * Whether it is on.
+   */
+  enabled?: boolean | null;
+  /**
+   * Per cent of memory it may take.
+   */
+  max_pool_percent?: number | null;
 }
 /**
  * A network interface.
@@ -774,6 +823,75 @@ export interface NetworkLink {
   up?: boolean | null;
 }
 /**
+ * TCP settings of this network namespace.
+ */
+export interface Tcp {
+  /**
+   * Longest queue of connections waiting for accept(2) (`net.core.somaxconn`).
+   */
+  accept_queue_max?: number | null;
+  /**
+   * Default congestion control, such as `cubic`.
+   */
+  congestion?: string | null;
+  /**
+   * Congestion controls that are loaded.
+   */
+  congestion_available: string[];
+  /**
+   * First and last ephemeral port.
+   *
+   * @minItems 2
+   * @maxItems 2
+   */
+  ports?: [number, number] | null;
+  /**
+   * Default queueing discipline.
+   */
+  queue_discipline?: string | null;
+  /**
+   * Receive buffer (`net.ipv4.tcp_rmem`).
+   */
+  receive_buffer?: BufferSizes | null;
+  /**
+   * Largest receive buffer that a program may ask for (`net.core.rmem_max`).
+   */
+  receive_buffer_limit_bytes?: number | null;
+  /**
+   * Send buffer (`net.ipv4.tcp_wmem`).
+   */
+  send_buffer?: BufferSizes | null;
+  /**
+   * Largest send buffer that a program may ask for (`net.core.wmem_max`).
+   */
+  send_buffer_limit_bytes?: number | null;
+  /**
+   * Whether an idle connection starts slowly again.
+   */
+  slow_start_after_idle?: boolean | null;
+  /**
+   * Reuse of ports in TIME_WAIT (`net.ipv4.tcp_tw_reuse`): 0 never, 1 always, 2 on loopback.
+   */
+  time_wait_reuse?: number | null;
+}
+/**
+ * Sizes of a socket buffer that the kernel adapts.
+ */
+export interface BufferSizes {
+  /**
+   * At the start of a connection.
+   */
+  default_bytes: number;
+  /**
+   * At most.
+   */
+  max_bytes: number;
+  /**
+   * Guaranteed under memory pressure.
+   */
+  min_bytes: number;
+}
+/**
  * The machine; the near one, where a run has two ends.
  */
 export interface Host1 {
@@ -781,6 +899,10 @@ export interface Host1 {
    * Address space randomisation: the value of `kernel.randomize_va_space`.
    */
   aslr?: number | null;
+  /**
+   * Whether the scheduler shares CPU time by session (`kernel.sched_autogroup_enabled`).
+   */
+  autogroup?: boolean | null;
   cgroup: Cgroup;
   /**
    * The kernel's clock source, and those it could use.
@@ -805,6 +927,10 @@ export interface Host1 {
    */
   distribution?: string | null;
   /**
+   * Which machine it is, whatever its name: a keyed hash of what identifies it, 32 hex digits.
+   */
+  id?: string | null;
+  /**
    * The kernel's release, such as `6.18.44`.
    */
   kernel: string;
@@ -812,6 +938,10 @@ export interface Host1 {
    * The kernel's command line.
    */
   kernel_command_line?: string | null;
+  /**
+   * The C library this program is linked with, such as `glibc 2.36` or `musl`.
+   */
+  libc?: string | null;
   /**
    * Links whose speed and width the kernel tells, such as PCIe.
    */
@@ -824,7 +954,7 @@ export interface Host1 {
     [k: string]: string;
   };
   /**
-   * The host's name.
+   * The host's name, for people.
    */
   name: string;
   /**
@@ -837,6 +967,7 @@ export interface Host1 {
   origins: {
     [k: string]: string;
   };
+  tcp?: Tcp;
   /**
    * Seconds since boot when the facts were read.
    */

@@ -195,7 +195,7 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
   const [document, told, all] = [contents.documents[run], contents.told[run], contents.causes[run]];
   if (document === undefined || told === undefined || all === undefined) return [];
   const several = contents.documents.length > 1;
-  const described = `${document.host.name || 'a machine'}: ${document.host.cpu.model || 'unknown CPU'}`;
+  const described = `${hostName(contents, document)}: ${document.host.cpu.model || 'unknown CPU'}`;
   const name = document.run.label ? `${document.run.label}: ${described}` : described;
   const heading: Heading = (text) => element(several ? 'h3' : 'h2', { class: 'minor' }, text);
   const noisy = all.filter(({ state }) => state === 'noisy');
@@ -238,6 +238,14 @@ export function summary(contents: Contents, show: Show): HTMLElement {
 
 /** What the page is called. */
 export function title(contents: Contents): string {
-  const names = [...new Set(contents.documents.map((document) => document.host.name))];
-  return `Fathom report: ${names.filter(Boolean).join(', ') || 'a machine'}`;
+  const names = new Set(contents.documents.map((document) => hostName(contents, document)));
+  return `Fathom report: ${[...names].join(', ')}`;
+}
+
+/** The name, with the beginning of the id where another of these hosts has that name too. */
+function hostName(contents: Contents, { host }: Document): string {
+  const hosts = contents.documents.map((document) => document.host);
+  const collides = hosts.some(({ name, id }) => name === host.name && id !== host.id);
+  const id = collides && host.id ? ` (${host.id.slice(0, 8)})` : '';
+  return `${host.name || 'a machine'}${id}`;
 }

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fathom_record::host::BufferSizes;
 use fathom_record::quantity::binary_size;
-use fathom_record::{Document, Protocol, RunState};
+use fathom_record::{Document, Host, Protocol, RunState};
 use serde::Serialize;
 
 /// One fact that differs.
@@ -21,12 +22,9 @@ pub struct Difference {
 /// The facts of machine and run that bear on a measurement and differ.
 pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
     let (in_a, in_b) = (facts(a), facts(b));
-    let mut differences: Vec<Difference> = in_a
-        .into_iter()
-        .zip(in_b)
-        .filter(|((_, a), (_, b))| a != b)
-        .map(|((what, a), (_, b))| difference(what, a, b))
-        .collect();
+    let mut differences: Vec<Difference> = of_host(&a.host, &b.host).into_iter().collect();
+    let others = in_a.into_iter().zip(in_b).filter(|((_, a), (_, b))| a != b);
+    differences.extend(others.map(|((what, a), (_, b))| difference(what, a, b)));
     let (in_a, in_b) = (&a.host.mitigations, &b.host.mitigations);
     let names: BTreeSet<&String> = in_a.keys().chain(in_b.keys()).collect();
     for name in names {
@@ -40,7 +38,14 @@ pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
 
 /// Whether both runs were taken on one machine that was set up in one way.
 pub(crate) fn have_one_machine(a: &Document, b: &Document) -> bool {
-    machine(a) == machine(b)
+    a.host.identity() == b.host.identity() && machine(a) == machine(b)
+}
+
+/// Another host, though it may have the same name, or a host that was renamed.
+fn of_host(a: &Host, b: &Host) -> Option<Difference> {
+    let what = if a.identity() == b.identity() { "host name" } else { "host" };
+    let (a, b) = (a.label([b]), b.label([a]));
+    (a != b).then(|| difference(what, Some(a), Some(b)))
 }
 
 fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
@@ -64,6 +69,8 @@ fn imposed(notes: &[String]) -> String {
 fn facts(document: &Document) -> Vec<Fact> {
     let mut facts = machine(document);
     facts.extend(system(document));
+    facts.extend(background(&document.host));
+    facts.extend(network(&document.host));
     facts.extend(run(document));
     facts
 }
@@ -71,7 +78,6 @@ fn facts(document: &Document) -> Vec<Fact> {
 fn machine(document: &Document) -> Vec<Fact> {
     let (host, cpu) = (&document.host, &document.host.cpu);
     vec![
-        ("host", some(&host.name)),
         ("CPU", some(&cpu.model)),
         ("microcode", cpu.microcode.clone()),
         ("logical CPUs", Some(cpu.logical.to_string())),
@@ -100,6 +106,7 @@ fn system(document: &Document) -> Vec<Fact> {
         ("kernel", some(&host.kernel)),
         ("kernel command line", host.kernel_command_line.clone()),
         ("distribution", host.distribution.clone()),
+        ("C library", host.libc.clone()),
         ("kernel clock source", host.clocksource.clone()),
         ("page size", size(Some(memory.page_bytes))),
         ("transparent huge pages", memory.thp.clone()),
@@ -110,6 +117,41 @@ fn system(document: &Document) -> Vec<Fact> {
         ("huge pages reserved", Some(reserved(document))),
         ("disks", Some(disks(document))),
         ("I/O scheduler", Some(schedulers.join(", "))),
+    ]
+}
+
+/// What the kernel does on its own to memory and to scheduling.
+fn background(host: &Host) -> Vec<Fact> {
+    let memory = &host.memory;
+    vec![
+        ("swap", size(memory.swap_bytes)),
+        ("DAMON", memory.damon.clone()),
+        ("zswap", on(memory.zswap.enabled)),
+        ("zswap compressor", memory.zswap.compressor.clone()),
+        ("zswap pool limit", memory.zswap.max_pool_percent.map(|share| format!("{share} %"))),
+        ("KSM", on(memory.ksm.run.map(|run| run == 1))),
+        ("autogroup", on(host.autogroup)),
+    ]
+}
+
+fn network(host: &Host) -> Vec<Fact> {
+    let tcp = &host.tcp;
+    // Links of containers come and go, under names drawn at random.
+    let links = host.network.iter().filter(|link| link.driver.is_some() || link.name == "lo");
+    let mtu = links.filter_map(|link| Some(format!("{}: {}", link.name, link.mtu_bytes?)));
+    let mtu: Vec<String> = mtu.collect();
+    vec![
+        ("TCP congestion control", tcp.congestion.clone()),
+        ("queueing discipline", tcp.queue_discipline.clone()),
+        ("TCP receive buffer", tcp.receive_buffer.map(sizes)),
+        ("TCP send buffer", tcp.send_buffer.map(sizes)),
+        ("receive buffer limit", size(tcp.receive_buffer_limit_bytes)),
+        ("send buffer limit", size(tcp.send_buffer_limit_bytes)),
+        ("ephemeral ports", tcp.ports.map(|[first, last]| format!("{first}-{last}"))),
+        ("TIME_WAIT reuse", tcp.time_wait_reuse.map(|reuse| reuse.to_string())),
+        ("slow start after idle", on(tcp.slow_start_after_idle)),
+        ("accept queue limit", tcp.accept_queue_max.map(|max| max.to_string())),
+        ("MTU", Some(mtu.join(", "))),
     ]
 }
 
@@ -178,6 +220,13 @@ fn on(flag: Option<bool>) -> Option<String> {
 
 fn size(bytes: Option<u64>) -> Option<String> {
     bytes.map(|bytes| binary_size(i64::try_from(bytes).unwrap_or(i64::MAX)))
+}
+
+/// Minimum, default and maximum of a buffer.
+fn sizes(buffer: BufferSizes) -> String {
+    let BufferSizes { min_bytes, default_bytes, max_bytes } = buffer;
+    let sizes = [min_bytes, default_bytes, max_bytes].map(|bytes| size(Some(bytes)));
+    sizes.into_iter().flatten().collect::<Vec<String>>().join("/")
 }
 
 /// A quota that is absent is none, not unknown.

@@ -4,11 +4,11 @@
 //! Hosts are never pooled: a series is one case on one host. What else changed between two runs, a
 //! kernel or a setting, does not part a series; it is said beside the change that came with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
 use std::thread;
 
-use fathom_record::{Better, Document, Headline, Outline, Params, State, Unit};
+use fathom_record::{Better, Document, Headline, Host, Outline, Params, State, Unit};
 use serde::Serialize;
 
 use crate::differences::{Difference, differences};
@@ -26,8 +26,10 @@ pub const RUNS_MIN: usize = 2 * STRICTNESS.stretch_min;
 pub struct History {
     /// The metric.
     pub metric: String,
-    /// The host's name.
+    /// The host: its newest name, with the beginning of its id where other hosts have that name.
     pub host: String,
+    /// What the host is known by: its id, or its name where it has none.
+    pub host_id: String,
     /// By case, in the order in which they first appear.
     pub series: Vec<Series>,
     /// Runs of this host in which something was imposed on the measurement, left out.
@@ -99,7 +101,8 @@ pub struct Change {
     pub differences: Vec<Difference>,
 }
 
-/// The history of a metric on a host, from runs with its headlines, oldest first.
+/// The history of a metric on a host, known by its [`Host::identity`], from runs with its
+/// headlines, oldest first.
 pub fn history(
     metric: &str,
     host: &str,
@@ -108,13 +111,14 @@ pub fn history(
 ) -> History {
     let has_it = |run: &&Outline| run.headlines.iter().any(|one| selects(&one.params));
     let with_it: Vec<&Outline> = runs.iter().filter(has_it).collect();
-    let mut other_hosts: Vec<String> =
-        with_it.iter().map(|one| one.document.host.name.clone()).collect();
-    other_hosts.retain(|name| name != host);
-    other_hosts.sort();
-    other_hosts.dedup();
-    let of_host = runs.iter().filter(|run| run.document.host.name == host).count();
-    let ours = with_it.iter().copied().filter(|run| run.document.host.name == host);
+    let hosts = newest_hosts(runs);
+    let label = |host: &Host| host.label(hosts.values().copied());
+    let elsewhere = with_it.iter().map(|run| run.document.host.identity());
+    let elsewhere: BTreeSet<&str> = elsewhere.filter(|id| *id != host).collect();
+    let other_hosts: BTreeSet<String> = elsewhere.iter().map(|id| label(hosts[id])).collect();
+    let is_ours = |run: &Outline| run.document.host.identity() == host;
+    let of_host = runs.iter().filter(|run| is_ours(run)).count();
+    let ours = with_it.iter().copied().filter(|run| is_ours(run));
     let without = of_host - ours.clone().count();
     let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
         ours.partition(|one| is_imposed(&one.document));
@@ -133,12 +137,18 @@ pub fn history(
     }
     History {
         metric: metric.to_owned(),
-        host: host.to_owned(),
+        host: hosts.get(host).map_or_else(|| host.to_owned(), |host| label(host)),
+        host_id: host.to_owned(),
         series: all_series(&cases),
         imposed: imposed.into_iter().map(|one| one.document.run.id.clone()).collect(),
         without,
-        other_hosts,
+        other_hosts: other_hosts.into_iter().collect(),
     }
+}
+
+/// Each host as its newest run has it, by its identity: it may have been renamed.
+fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
+    runs.iter().map(|run| (run.document.host.identity(), &run.document.host)).collect()
 }
 
 /// A case in the runs that have it, oldest first.

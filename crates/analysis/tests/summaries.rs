@@ -272,3 +272,36 @@ fn a_value_that_is_no_number_never_reaches_a_summary() {
     assert_eq!((summary.n, summary.median, summary.max), (3, 2.0, 3.0));
     assert_eq!((summary.disturbed, summary.median_undisturbed), (1, Some(1.5)));
 }
+
+#[test]
+fn quantiles_come_from_single_timings_with_ten_beyond() {
+    let timings = |count: u32| (1..=count).map(|i| 1_000.0 * f64::from(i)).collect();
+    let with = |count: u32, values: Vec<f64>| {
+        let of = |process| Sample {
+            process,
+            values: values.clone(),
+            histogram: Some(timings(count)),
+            ..Sample::default()
+        };
+        summarise(&[0, 1, 2, 3, 4].map(of)).unwrap()
+    };
+    let summary = with(2_000, Vec::new());
+    let found: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
+    assert_eq!((summary.n, found), (10_000, vec![0.9, 0.99, 0.999]));
+    let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 2e-3;
+    assert!(near(summary.median, 1e6) && near(summary.quantiles[1].value, 1.98e6), "{summary:?}");
+    assert!(near(summary.mean, 1.0005e6) && near(summary.max, 2e6), "{summary:?}");
+    let values = with(2_000, vec![5.0; 12]);
+    assert_eq!((values.median, values.n), (5.0, 60), "values come first");
+    assert_eq!(values.quantiles, summary.quantiles);
+    assert!(with(19, Vec::new()).quantiles.is_empty(), "95 timings have no tail");
+}
+
+#[test]
+fn batches_have_no_quantiles_and_single_values_have() {
+    let sample =
+        |batch| Sample { batch, values: (0..200).map(f64::from).collect(), ..Sample::default() };
+    assert!(summarise(&[sample(4096)]).unwrap().quantiles.is_empty());
+    let single = summarise(&[sample(1)]).unwrap().quantiles;
+    assert!(single.len() == 1 && (single[0].q, single[0].value) == (0.9, 179.1), "{single:?}");
+}

@@ -404,8 +404,8 @@ pub struct HistoryArguments {
     /// The metric, or some cases of it.
     #[arg(value_name = "METRIC")]
     pub metric: String,
-    /// The host [default: this one].
-    #[arg(long, value_name = "NAME")]
+    /// The host, by its name or the beginning of its id [default: this one].
+    #[arg(long, value_name = "NAME|ID")]
     pub host: Option<String>,
     /// Print as JSON.
     #[arg(long)]

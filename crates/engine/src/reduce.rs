@@ -202,6 +202,10 @@ pub fn fill(
     if about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
         summary.process_spins.clear();
     }
+    // The tail of a rate is at its other end.
+    if about.unit != Unit::Nanoseconds {
+        summary.quantiles.clear();
+    }
     if is_difference {
         summary.bound = statistics::difference_bound(&summary);
     }

@@ -200,6 +200,18 @@ pub enum Fix {
     AllowPerfEvents,
     /// Keep runs where they can be written.
     KeepElsewhere,
+    /// Become root, who can read the schemes of DAMON.
+    ReadDamonAsRoot,
+    /// Stop the threads of DAMON.
+    StopDamon,
+    /// Turn zswap off.
+    DisableZswap,
+    /// Stop KSM.
+    StopKsm,
+    /// Turn autogroup off.
+    DisableAutogroup,
+    /// Choose a congestion control that does not pace.
+    ChooseCubic,
     /// There is nothing to do.
     Nothing {
         /// Why.
@@ -239,6 +251,8 @@ pub enum Acceptable {
     SeveralCpus,
     /// The machine has one CPU.
     OneCpu,
+    /// It moves no page of a measured process.
+    NoPageMoved,
     /// It is what the machine, or what surrounds it, is.
     Nature,
 }

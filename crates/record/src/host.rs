@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 /// Facts about the machine. What cannot be read is absent, never guessed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// The host's name.
+    /// The host's name, for people.
     pub name: String,
+    /// Which machine it is, whatever its name: a keyed hash of what identifies it, 32 hex digits.
+    pub id: Option<String>,
     /// The processor.
     pub cpu: Cpu,
     /// Memory.
@@ -20,6 +22,8 @@ pub struct Host {
     pub kernel_command_line: Option<String>,
     /// The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: Option<String>,
+    /// The C library this program is linked with, such as `glibc 2.36` or `musl`.
+    pub libc: Option<String>,
     /// `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
     pub virtualization: Option<String>,
     /// `docker`, `podman`, `lxc` … where there is a sign of one; a container may be in a virtual
@@ -31,6 +35,8 @@ pub struct Host {
     pub clocksources_available: Vec<String>,
     /// Address space randomisation: the value of `kernel.randomize_va_space`.
     pub aslr: Option<u32>,
+    /// Whether the scheduler shares CPU time by session (`kernel.sched_autogroup_enabled`).
+    pub autogroup: Option<bool>,
     /// Mitigations in force: vulnerability → what the kernel says of it.
     pub mitigations: BTreeMap<String, String>,
     /// Limits of the cgroup this process runs in.
@@ -39,6 +45,9 @@ pub struct Host {
     pub disks: Vec<Disk>,
     /// Network interfaces.
     pub network: Vec<NetworkLink>,
+    /// TCP settings of this network namespace.
+    #[serde(default)]
+    pub tcp: Tcp,
     /// Links whose speed and width the kernel tells, such as PCIe.
     pub links: Vec<BusLink>,
     /// Seconds since boot when the facts were read.
@@ -132,8 +141,36 @@ pub struct Memory {
     pub thp: Option<String>,
     /// Huge pages reserved: size in bytes → count.
     pub huge_pages: BTreeMap<u64, u64>,
+    /// What DAMON does: the actions of its active schemes, such as `pageout`; `none`.
+    pub damon: Option<String>,
+    /// Compressed swap in memory.
+    #[serde(default)]
+    pub zswap: Zswap,
+    /// Merging of equal pages.
+    #[serde(default)]
+    pub ksm: Ksm,
     /// Modules, where SMBIOS is readable.
     pub modules: Vec<MemoryModule>,
+}
+
+/// Compressed swap in memory, as `/sys/module/zswap/parameters` has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Zswap {
+    /// Whether it is on.
+    pub enabled: Option<bool>,
+    /// Compression algorithm.
+    pub compressor: Option<String>,
+    /// Per cent of memory it may take.
+    pub max_pool_percent: Option<u32>,
+}
+
+/// Kernel samepage merging.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ksm {
+    /// 0 is stopped, 1 running, 2 stopped with all pages unmerged.
+    pub run: Option<u32>,
+    /// Pages saved by merging when the facts were read.
+    pub pages_sharing: Option<u64>,
 }
 
 /// One memory module.
@@ -200,6 +237,44 @@ pub struct NetworkLink {
     pub up: Option<bool>,
 }
 
+/// TCP settings of this network namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Tcp {
+    /// Default congestion control, such as `cubic`.
+    pub congestion: Option<String>,
+    /// Congestion controls that are loaded.
+    pub congestion_available: Vec<String>,
+    /// Default queueing discipline.
+    pub queue_discipline: Option<String>,
+    /// Receive buffer (`net.ipv4.tcp_rmem`).
+    pub receive_buffer: Option<BufferSizes>,
+    /// Send buffer (`net.ipv4.tcp_wmem`).
+    pub send_buffer: Option<BufferSizes>,
+    /// Largest receive buffer that a program may ask for (`net.core.rmem_max`).
+    pub receive_buffer_limit_bytes: Option<u64>,
+    /// Largest send buffer that a program may ask for (`net.core.wmem_max`).
+    pub send_buffer_limit_bytes: Option<u64>,
+    /// First and last ephemeral port.
+    pub ports: Option<[u16; 2]>,
+    /// Reuse of ports in TIME_WAIT (`net.ipv4.tcp_tw_reuse`): 0 never, 1 always, 2 on loopback.
+    pub time_wait_reuse: Option<u32>,
+    /// Whether an idle connection starts slowly again.
+    pub slow_start_after_idle: Option<bool>,
+    /// Longest queue of connections waiting for accept(2) (`net.core.somaxconn`).
+    pub accept_queue_max: Option<u32>,
+}
+
+/// Sizes of a socket buffer that the kernel adapts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BufferSizes {
+    /// Guaranteed under memory pressure.
+    pub min_bytes: u64,
+    /// At the start of a connection.
+    pub default_bytes: u64,
+    /// At most.
+    pub max_bytes: u64,
+}
+
 /// A bus link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BusLink {
@@ -217,7 +292,31 @@ pub struct BusLink {
     pub lanes_max: Option<u32>,
 }
 
+/// Digits of an id that people are shown.
+const ID_SHOWN: usize = 8;
+
+/// A host's name with the beginning of its id, where the name alone could be another's.
+pub fn name_with_id(name: &str, id: Option<&str>) -> String {
+    let id = id.and_then(|id| id.get(..ID_SHOWN));
+    id.map_or_else(|| name.to_owned(), |id| format!("{name} ({id})"))
+}
+
 impl Host {
+    /// What the host is known by: its id, or its name where it has none.
+    pub fn identity(&self) -> &str {
+        self.id.as_deref().unwrap_or(&self.name)
+    }
+
+    /// The name, with the beginning of the id where one of `others` is another host of this name.
+    pub fn label<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> String {
+        let collides =
+            |other: &Self| other.name == self.name && other.identity() != self.identity();
+        match others.into_iter().any(collides) {
+            true => name_with_id(&self.name, self.id.as_deref()),
+            false => self.name.clone(),
+        }
+    }
+
     /// Notes where a fact was read.
     pub fn origin(&mut self, path: &str, origin: impl Into<String>) {
         self.origins.insert(path.to_owned(), origin.into());

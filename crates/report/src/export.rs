@@ -1,6 +1,6 @@
 //! Runs for other programs: documents line by line, one tidy table, or the format of monitoring.
 
-use fathom_record::{Document, Headline, Params, Record, State, Unit};
+use fathom_record::{Document, Headline, Host, Params, Record, State, Unit};
 
 /// Each document in a line of its own: what `fathom import` reads.
 ///
@@ -16,10 +16,11 @@ pub fn jsonl(documents: &[Document]) -> String {
 /// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
 /// each number that must not be believed, is empty; of what is known by its `bound` alone, all
 /// other numbers are.
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 33] = [
     "run",
     "started",
     "host",
+    "host_id",
     "kernel",
     "cpu",
     "version",
@@ -85,6 +86,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         run.id.clone(),
         run.started.clone(),
         host.name.clone(),
+        host.id.clone().unwrap_or_default(),
         host.kernel.clone(),
         host.cpu.model.clone(),
         document.tool.version.clone(),
@@ -200,8 +202,7 @@ fn add(
 fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     let (run, host) = (&document.run, &document.host);
     let info = [
-        ("host", host.name.as_str()),
-        ("run", &run.id),
+        ("run", run.id.as_str()),
         ("effort", run.effort.word()),
         ("verdict", run.verdict.state.word()),
         ("kernel", &host.kernel),
@@ -210,7 +211,12 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     let label = run.label.as_deref().map(|label| ("label", label));
     let pairs = info.into_iter().chain(label).map(|(name, value)| (name, value.to_owned()));
     let help = "A run of which there are samples, or the newest of its host; always 1";
-    add(gauges, ("fathom_run_info".to_owned(), "", help), labels(pairs), 1.0);
+    add(
+        gauges,
+        ("fathom_run_info".to_owned(), "", help),
+        labels(of_host(document).chain(pairs)),
+        1.0,
+    );
 }
 
 /// When a run began; whether it is the newest of its host.
@@ -219,7 +225,7 @@ fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
     let help = "When the newest run of the host began, in seconds since 1970";
     let seconds = began(&document.run.id);
     seconds.is_some_and(|seconds| {
-        add(gauges, (name, "seconds", help), labels([of_host(document)]), seconds)
+        add(gauges, (name, "seconds", help), labels(of_host(document)), seconds)
     })
 }
 
@@ -229,18 +235,21 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
     let (unit, factor) = base_unit(record.unit);
     let params = || record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
     let name = (gauge(record.metric.as_str(), unit), unit, record.title.as_str());
-    let case = labels([of_host(document)].into_iter().chain(params()));
+    let case = labels(of_host(document).chain(params()));
     let is_new = add(gauges, name, case, value * factor);
     let metric = ("metric", record.metric.to_string());
-    let case = labels([of_host(document), metric].into_iter().chain(params()));
+    let case = labels(of_host(document).chain([metric]).chain(params()));
     let help = "1 where a value is noisy, 0 where it is valid";
     let is_noisy = if record.verdict.state == State::Noisy { 1.0 } else { 0.0 };
     add(gauges, ("fathom_case_noisy".to_owned(), "", help), case, is_noisy);
     is_new
 }
 
-fn of_host(document: &Document) -> (&'static str, String) {
-    ("host", document.host.name.clone())
+/// The id as well: of two hosts with one name, each has its own series.
+fn of_host<'a>(document: &Document) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
+    let Host { name, id, .. } = &document.host;
+    let id = id.clone().map(|id| ("host_id", id));
+    [("host", name.clone())].into_iter().chain(id)
 }
 
 /// The unit in which monitoring wants it, and how many of them one of ours is.

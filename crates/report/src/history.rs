@@ -50,7 +50,7 @@ fn metric(history: &History, width: usize) -> String {
     }
     if !history.other_hosts.is_empty() {
         let hosts = history.other_hosts.join(", ");
-        aside(format!("Other hosts have runs of it: {hosts}; `--host NAME` shows one."));
+        aside(format!("Other hosts have runs of it: {hosts}; `--host NAME|ID` shows one."));
     }
     text
 }

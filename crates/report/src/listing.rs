@@ -1,12 +1,15 @@
 //! The list of kept runs.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use fathom_record::host::name_with_id;
 use fathom_record::{Counts, Effort, RunState};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::{Cell, line_of};
 use crate::layout::Layout;
 use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
-use crate::wrap::{NARROWEST, wrapped};
+use crate::wrap::{NARROWEST, cut, wrapped};
 
 /// One kept run, as the list shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,11 +27,16 @@ pub struct RunListing {
     pub effort: Effort,
     /// The host's name.
     pub host: String,
+    /// Its id, where it has one.
+    pub host_id: Option<String>,
     /// The kernel's release.
     pub kernel: String,
     /// Its records by state.
     pub counts: Counts,
 }
+
+/// The beginning of an id beside a name, as in ` (0a1b2c3d)`.
+const ID_WIDTH: usize = 11;
 
 /// Widths of the list's columns.
 struct Columns {
@@ -43,7 +51,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(width: usize) -> Self {
+    fn of(width: usize, with_ids: bool) -> Self {
         let line = width.clamp(NARROWEST, 140);
         let gap = if line < 80 { 1 } else { 2 };
         let mut columns = Self {
@@ -51,7 +59,8 @@ impl Columns {
             id: 16,
             started: 16,
             state: 11,
-            effort: (line >= 80).then_some(8),
+            // Ids need the room at 80 columns.
+            effort: (line >= if with_ids { 100 } else { 80 }).then_some(8),
             counts: 7,
             host: 0,
             kernel: (line >= 110).then_some(24),
@@ -83,10 +92,19 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     if rows.is_empty() {
         return "No run is kept here yet: `fathom run` makes one.\n".to_owned();
     }
-    let columns = Columns::of(layout.width);
+    let ids = ids_by_name(rows);
+    let collides = |row: &RunListing| ids[row.host.as_str()].len() > 1;
+    let columns = Columns::of(layout.width, rows.iter().any(collides));
     let names = ["run", "started (UTC)", "state", "effort", "valid", "host", "kernel"];
     let mut text = columns.line(names, STRONG, STRONG);
     for row in rows {
+        let host = match collides(row) {
+            true => {
+                let name = cut(&row.host, columns.host.saturating_sub(ID_WIDTH).max(1));
+                name_with_id(&name, row.host_id.as_deref())
+            }
+            false => row.host.clone(),
+        };
         let (state, style) = match row.state {
             RunState::Complete => ("complete", PLAIN),
             RunState::Running => ("running", PLAIN),
@@ -95,7 +113,7 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let counts = format!("{}/{}", row.counts.valid, row.counts.total());
         let started = started(&row.started);
         let effort = row.effort.word();
-        let texts = [&row.id, &started, state, effort, &counts, &row.host, &row.kernel];
+        let texts = [&row.id, &started, state, effort, &counts, &host, &row.kernel];
         text += &columns.line(texts, PLAIN, style);
         if let Some(label) = &row.label {
             let width = layout.width.max(NARROWEST);
@@ -104,6 +122,15 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     }
     let foot = "valid: valid/all cases; `fathom show RUN` shows a run, `fathom compare A B` two";
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
+}
+
+/// The ids of the hosts of each name.
+fn ids_by_name(rows: &[RunListing]) -> BTreeMap<&str, BTreeSet<Option<&str>>> {
+    let mut ids = BTreeMap::<&str, BTreeSet<Option<&str>>>::new();
+    for row in rows {
+        ids.entry(&row.host).or_default().insert(row.host_id.as_deref());
+    }
+    ids
 }
 
 /// `2026-03-01 12:00`.

@@ -138,6 +138,12 @@ fn fixed_command(fix: &Fix) -> Option<&'static str> {
         F::AllowIoUring => "sudo sysctl kernel.io_uring_disabled=0",
         F::AllowPerfEvents => "sudo sysctl kernel.perf_event_paranoid=1",
         F::KeepElsewhere => "fathom run --store PATH",
+        F::ReadDamonAsRoot => "sudo fathom doctor",
+        F::StopDamon => "echo off | sudo tee /sys/kernel/mm/damon/admin/kdamonds/*/state",
+        F::DisableZswap => "echo N | sudo tee /sys/module/zswap/parameters/enabled",
+        F::StopKsm => "echo 0 | sudo tee /sys/kernel/mm/ksm/run",
+        F::DisableAutogroup => "sudo sysctl kernel.sched_autogroup_enabled=0",
+        F::ChooseCubic => "sudo sysctl net.ipv4.tcp_congestion_control=cubic",
         _ => return None,
     })
 }
@@ -152,6 +158,10 @@ const CONTAINER: &str = "then measure again; in a container: raise its CPU limit
                          outside it";
 const SECOND_CPU: &str = "allow a second CPU (taskset, cpuset.cpus, the container's --cpuset-cpus)";
 const JUMPS: &str = "the counter or the kernel's clock jumps: look into `dmesg | grep -i clock`";
+
+const DAMON: &str =
+    "stops them until the next boot; modules: /sys/module/damon_*/parameters/enabled";
+const AUTOGROUP: &str = "where other sessions compete for CPU time; it lasts until the next boot";
 
 fn about(fix: &Fix) -> String {
     use Fix as F;
@@ -204,6 +214,12 @@ fn about(fix: &Fix) -> String {
         F::AllowIoUring => "only where io_uring is to be measured",
         F::AllowPerfEvents => "lasts until the next boot",
         F::KeepElsewhere => "keeps the run at a place that can be written",
+        F::ReadDamonAsRoot => "names them",
+        F::StopDamon => DAMON,
+        F::DisableZswap => "turns it off for pages that are reclaimed from now on",
+        F::StopKsm => "stops it until the next boot",
+        F::DisableAutogroup => AUTOGROUP,
+        F::ChooseCubic => "for new connections of this network namespace, until the next boot",
         F::Nothing { why } => return format!("nothing to do here: {}", acceptable(*why)),
     };
     fixed.to_owned()
@@ -227,6 +243,7 @@ fn acceptable(why: Acceptable) -> &'static str {
         Acceptable::KernelBuild => "another build of the kernel would be needed",
         Acceptable::SeveralCpus => "raise the quota only to measure on several CPUs at once",
         Acceptable::OneCpu => "a second CPU would have to be added to the machine",
+        Acceptable::NoPageMoved => "they move no page of a measured process",
         Acceptable::Nature => "it is what the machine is; compare it with its like",
     }
 }

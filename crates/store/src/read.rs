@@ -30,6 +30,8 @@ pub struct RunRow {
     pub effort: Effort,
     /// The host's name.
     pub host_name: String,
+    /// The host's id, where it has one.
+    pub host_id: Option<String>,
     /// The kernel's release.
     pub kernel: String,
     /// The processor's model.
@@ -50,6 +52,13 @@ const OF_METRIC: [&str; 2] = [
     "record.metric = ?1",
 ];
 
+impl RunRow {
+    /// What the host is [known by](fathom_record::Host::identity).
+    pub fn host(&self) -> &str {
+        self.host_id.as_deref().unwrap_or(&self.host_name)
+    }
+}
+
 impl Store {
     /// The runs, newest first: in the order of their ids, which sort by time. Nothing is
     /// checked, and of JSON only the label is read.
@@ -63,7 +72,7 @@ impl Store {
         };
         let query = format!(
             "SELECT id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}
+                pid, pid_start_ticks, boot_id, {}, {}, {}, {}, {}, {LABEL}, host_id
              FROM run ORDER BY id DESC",
             count(State::Valid),
             count(State::Noisy),
@@ -112,19 +121,19 @@ impl Store {
     }
 
     /// The newest runs of a host at one effort, oldest first, at most so many; else as
-    /// [`Store::history`].
+    /// [`Store::history`]. The host is known by its [`identity`](fathom_record::Host::identity).
     ///
     /// # Errors
     /// Where reading fails.
     pub fn newest_of(
         &self,
-        host_name: &str,
+        host: &str,
         effort: Effort,
         runs_max: u32,
     ) -> Result<Sound<Outline>, StoreError> {
-        let newest = "run.number IN (SELECT number FROM run WHERE host_name = ?1 AND effort = ?2
-            ORDER BY id DESC LIMIT ?3)";
-        self.outlines([newest, "true"], &[&host_name, &effort.word(), &runs_max])
+        let newest = "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
+            AND effort = ?2 ORDER BY id DESC LIMIT ?3)";
+        self.outlines([newest, "true"], &[&host, &effort.word(), &runs_max])
     }
 
     fn outlines(
@@ -266,6 +275,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
             failed: row.get(15)?,
         },
         label: row.get(16)?,
+        host_id: row.get(17)?,
     })
 }
 

@@ -24,6 +24,7 @@ CREATE TABLE run (
     state TEXT NOT NULL,
     effort TEXT NOT NULL,
     host_name TEXT NOT NULL,
+    host_id TEXT,
     kernel TEXT NOT NULL,
     cpu_model TEXT NOT NULL,
     pid INTEGER NOT NULL,

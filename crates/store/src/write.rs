@@ -158,9 +158,10 @@ impl<'r> RunRow<'r> {
     fn insert(&self, transaction: &Transaction<'_>, failed: ToError<'_>) -> Result<(), StoreError> {
         let Self { run, host, texts, owner } = self;
         let done = transaction.execute(
-            "INSERT INTO run (id, started, ended, state, effort, host_name, kernel, cpu_model,
-                pid, pid_start_ticks, boot_id, tool, body, host, far, crc)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+            "INSERT INTO run (id, started, ended, state, effort, host_name, host_id, kernel,
+                cpu_model, pid, pid_start_ticks, boot_id, tool, body, host, far, crc)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+                ?17)",
             params![
                 run.id,
                 run.started,
@@ -168,6 +169,7 @@ impl<'r> RunRow<'r> {
                 word(&run.state),
                 run.effort.word(),
                 host.name,
+                host.id,
                 host.kernel,
                 host.cpu.model,
                 owner.pid,

@@ -65,7 +65,7 @@ pub(super) fn change(a: &[&Document], b: &Document) -> Option<f64> {
     let is_alike = |one: &&&Document| {
         let (host_a, host_b) = (&one.host, &b.host);
         one.run.cpu == b.run.cpu
-            && (&host_a.name, &host_a.cpu.model) == (&host_b.name, &host_b.cpu.model)
+            && (host_a.identity(), &host_a.cpu.model) == (host_b.identity(), &host_b.cpu.model)
     };
     let in_a = a.iter().filter(is_alike).filter_map(|one| quickest_spin(one)).reduce(f64::min);
     let ratio = quickest_spin(b)? / in_a?;

@@ -16,7 +16,7 @@ pub use noise::{Noise, NoiseBy};
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Document, MetricId, Params, State};
+use fathom_record::{Document, Host, MetricId, Params, State};
 
 use self::core_speed::Runs;
 use self::obstacle::{obstacle, other_parameters};
@@ -68,10 +68,10 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         }
     }
     Comparison {
-        a: side(newest),
-        more_a: others.into_iter().map(side).collect(),
+        a: side(newest, &b.host),
+        more_a: others.into_iter().map(|other| side(other, &b.host)).collect(),
         within_a,
-        b: side(b),
+        b: side(b, &newest.host),
         seed,
         noise_runs: noise.runs(),
         differences: differences(newest, b),
@@ -106,12 +106,13 @@ fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
     cases
 }
 
-fn side(document: &Document) -> Side {
+/// A run with its host as people tell it from `other`.
+fn side(document: &Document, other: &Host) -> Side {
     Side {
         id: document.run.id.clone(),
         label: document.run.label.clone(),
         started: document.run.started.clone(),
-        host: document.host.name.clone(),
+        host: document.host.label([other]),
         state: document.run.state,
         records: document.records.len(),
         planned: document.run.planned,

@@ -6,6 +6,7 @@
 //! chosen by what it does to the numbers: an ordinary quiet machine, a virtual one included, has
 //! nothing above a note.
 
+mod background;
 mod clock;
 mod cpus;
 mod frequency;
@@ -30,6 +31,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
         frequency::RULES,
         cpus::RULES,
         memory::RULES,
+        background::RULES,
         system::RULES,
         limits::RULES,
         permissions::RULES,

@@ -59,9 +59,9 @@ impl<'s> Process<'s> {
         }
     }
 
-    /// The median of its single timings where it kept them, else of its values.
+    /// The median of its values, else of its single timings.
     fn median(&self) -> Option<f64> {
-        self.histogram.map_or_else(|| median(&self.values), |it| it.quantile(0.5))
+        median(&self.values).or_else(|| self.histogram?.quantile(0.5))
     }
 }
 
@@ -77,9 +77,8 @@ pub fn reference_ns(sample: &Sample) -> Option<f64> {
 /// The headline is the median of the process medians. Its interval is by order statistics over
 /// them from 5 processes on ([`Basis::Processes`]); with exactly one process, over its
 /// independent blocks ([`Basis::WithinRun`]); else there is none. Minimum, maximum, mean,
-/// deviation, trimmed mean (from 16 values on) and outliers are over all values together. Where
-/// each process kept its single timings in a histogram, its median, and what all values together
-/// show, are those of the timings; the values are then medians of rounds.
+/// deviation, trimmed mean (from 16 values on) and outliers are over all values together, or
+/// over all single timings where there are no values. Quantiles are those of single timings.
 ///
 /// Relative figures are ÷ the size of the headline; with a headline of 0 the spreads are 0 and the
 /// drift absent. Autocorrelation and drift are medians over the processes long enough for them
@@ -101,16 +100,19 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
 
     let mut summary = estimate_of(&medians)?;
     summary.process_spins = spins.unwrap_or_default();
-    match merged(&processes) {
-        Some(timings) => describe_timings(&mut summary, &timings),
-        None => {
-            describe(&mut summary, &pooled)?;
-            if is_single {
-                let sorted = sorted_finite(&pooled);
-                summary.quantiles = quantiles(|q| printable_quantile(&sorted, q));
-            }
-        }
+    let timings = merged(&processes);
+    match &timings {
+        Some(timings) if pooled.is_empty() => describe_timings(&mut summary, timings),
+        _ => describe(&mut summary, &pooled)?,
     }
+    let sorted = if is_single { sorted_finite(&pooled) } else { Vec::new() };
+    summary.quantiles = match &timings {
+        Some(timings) => quantiles(|q| {
+            let is_printable = timings.len() as f64 * (1.0 - q) >= TAIL_VALUES;
+            timings.quantile(q).filter(|_| is_printable)
+        }),
+        None => quantiles(|q| printable_quantile(&sorted, q)),
+    };
     if let [only] = processes.as_slice() {
         let interval = interval_within(&only.values, summary.median);
         set_interval(&mut summary, interval, Basis::WithinRun);
@@ -208,9 +210,6 @@ fn describe_timings(summary: &mut Summary, timings: &Histogram) {
     summary.n = timings.len();
     (summary.min, summary.max) = (timings.min(), timings.max());
     (summary.mean, summary.sd) = (timings.mean(), timings.standard_deviation());
-    let is_printable = |q: &f64| summary.n as f64 * (1.0 - q) >= TAIL_VALUES;
-    summary.quantiles =
-        quantiles(|q| Some(q).filter(is_printable).and_then(|q| timings.quantile(q)));
 }
 
 fn quantiles(value: impl Fn(f64) -> Option<f64>) -> Vec<Quantile> {

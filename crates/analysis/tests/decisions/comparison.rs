@@ -229,8 +229,20 @@ fn each_difference_between_two_runs_is_named() {
     let mut a = bare(1);
     a.host.cpu.allowed = vec![0, 1];
     type Change = fn(&mut Document);
-    let changes: [(&str, Change); 14] = [
+    let changes: [(&str, Change); 22] = [
         ("host: bench-3 → other", |b| b.host.name = "other".to_owned()),
+        ("host: bench-3 → bench-3 (1234abcd)", |b| {
+            b.host.id = Some("1234abcd00".to_owned());
+        }),
+        ("C library: unknown → musl", |b| b.host.libc = Some("musl".to_owned())),
+        ("DAMON: unknown → pageout", |b| b.host.memory.damon = Some("pageout".to_owned())),
+        ("zswap: unknown → on", |b| b.host.memory.zswap.enabled = Some(true)),
+        ("KSM: unknown → on", |b| b.host.memory.ksm.run = Some(1)),
+        ("autogroup: unknown → off", |b| b.host.autogroup = Some(false)),
+        ("TCP congestion control: unknown → bbr", |b| {
+            b.host.tcp.congestion = Some("bbr".to_owned());
+        }),
+        ("ephemeral ports: unknown → 1024-65535", |b| b.host.tcp.ports = Some([1024, 65535])),
         ("kernel: 6.12.9 → 7.0.1", |b| b.host.kernel = "7.0.1".to_owned()),
         ("tool: fathom 0.1.0 → fathom 0.2.0", |b| b.tool.version = "0.2.0".to_owned()),
         ("transparent huge pages: unknown → never", |b| {
@@ -260,4 +272,25 @@ fn each_difference_between_two_runs_is_named() {
         let [one] = found.as_slice() else { panic!("{expected}: {found:?}") };
         assert_eq!(format!("{}: {} → {}", one.what, one.a, one.b), expected);
     }
+}
+
+/// Names are for people: a host is known by its id.
+#[test]
+fn host_is_known_by_its_id_and_not_its_name() {
+    let with = |number, id: &str, name: &str| {
+        let mut run = bare(number);
+        (run.host.id, run.host.name) = (Some(id.to_owned()), name.to_owned());
+        run
+    };
+    let (a, renamed) = (with(1, "aaaaaaaa00", "old"), with(2, "aaaaaaaa00", "new"));
+    let said = |a: &Document, b: &Document| {
+        let found = differences(a, b);
+        found.iter().map(|one| format!("{}: {} → {}", one.what, one.a, one.b)).collect::<Vec<_>>()
+    };
+    assert_eq!(said(&a, &renamed), ["host name: old → new"]);
+    let namesake = with(3, "bbbbbbbb00", "old");
+    assert_eq!(said(&a, &namesake), ["host: old (aaaaaaaa) → old (bbbbbbbb)"]);
+    let comparison = comparison(&[&a], &namesake);
+    assert_eq!(comparison.a.host, "old (aaaaaaaa)");
+    assert_eq!(comparison.b.host, "old (bbbbbbbb)");
 }

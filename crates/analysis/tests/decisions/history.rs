@@ -57,6 +57,33 @@ fn hosts_are_never_pooled_and_the_others_are_named() {
 }
 
 #[test]
+fn two_hosts_of_one_name_are_two_histories() {
+    let mut documents = stepped();
+    for (number, document) in documents.iter_mut().enumerate() {
+        document.host.id = Some(if number % 2 == 0 { "aaaaaaaa00" } else { "bbbbbbbb00" }.into());
+    }
+    let one = of("aaaaaaaa00", &documents);
+    assert_eq!((one.host.as_str(), one.host_id.as_str()), ("here (aaaaaaaa)", "aaaaaaaa00"));
+    assert_eq!(one.series[0].points.len(), 10);
+    assert_eq!(one.other_hosts, ["here (bbbbbbbb)"]);
+}
+
+#[test]
+fn renamed_host_has_one_history() {
+    let mut documents = stepped();
+    for (number, document) in documents.iter_mut().enumerate() {
+        document.host.id = Some("aaaaaaaa00".to_owned());
+        document.host.name = if number < 10 { "old" } else { "new" }.to_owned();
+    }
+    let history = of("aaaaaaaa00", &documents);
+    assert_eq!((history.host.as_str(), history.series[0].points.len()), ("new", 20));
+    let named: Vec<&str> =
+        history.series[0].changes[0].differences.iter().map(|one| one.what.as_str()).collect();
+    assert_eq!(named, ["host name", "kernel"]);
+    assert_eq!(history.other_hosts, [""; 0]);
+}
+
+#[test]
 fn invalid_values_and_imposed_runs_make_no_change() {
     let mut documents = stepped();
     for document in &mut documents[3..5] {

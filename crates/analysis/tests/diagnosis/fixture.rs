@@ -77,6 +77,9 @@ fn host() -> Host {
     host.memory.available_bytes = Some(7 << 30);
     host.memory.swap_bytes = Some(0);
     host.memory.thp = Some("madvise".to_owned());
+    host.memory.damon = Some("none".to_owned());
+    (host.memory.zswap.enabled, host.memory.ksm.run) = (Some(false), Some(0));
+    (host.autogroup, host.tcp.congestion) = (Some(false), Some("cubic".to_owned()));
     host.cgroup.version = Some(2);
     host.origin("memory.thp", "/sys/kernel/mm/transparent_hugepage/enabled");
     host

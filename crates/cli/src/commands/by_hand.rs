@@ -67,7 +67,7 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
 /// read leaves the number without a model, and that is said.
 fn recalled(store: &Store, metric: &str, host: &Host) -> Vec<Record> {
     let Ok((documents, _)) = store.of_metric(metric) else { return Vec::new() };
-    let of_this_host = |document: &Document| document.host.name == host.name;
+    let of_this_host = |document: &Document| document.host.identity() == host.identity();
     documents.into_iter().filter(of_this_host).flat_map(|one| one.records).collect()
 }
 

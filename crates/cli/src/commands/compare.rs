@@ -74,8 +74,9 @@ fn sides(arguments: &CompareArguments) -> anyhow::Result<(Vec<Document>, Documen
         if a[..at].iter().any(|other| other.run.id == *id) {
             refuse!("compare: run {id} is named twice; a run counts once");
         }
-        let (host, other) = (&a[0].host.name, &run.host.name);
-        if host != other {
+        let (host, other) = (&a[0].host, &run.host);
+        if host.identity() != other.identity() {
+            let (host, other) = (host.label([other]), other.label([host]));
             refuse!(
                 "compare: run {} is of {host} and run {id} of {other}; hosts are never pooled: \
                  name runs of one host before the last",
@@ -117,6 +118,6 @@ fn refs(documents: &[Document]) -> Vec<&Document> {
 /// store that is not there or cannot be read teaches nothing.
 pub(super) fn noise(a: &[Document], b: &Document, store: &StoreArguments) -> Noise {
     let kept = stored::open(store)
-        .and_then(|store| Ok(store.newest_of(&b.host.name, b.run.effort, TEACHING)?));
+        .and_then(|store| Ok(store.newest_of(b.host.identity(), b.run.effort, TEACHING)?));
     kept.map_or_else(|_| Noise::default(), |(kept, _)| Noise::learn(&kept, a, b))
 }

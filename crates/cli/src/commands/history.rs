@@ -9,7 +9,7 @@ use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::history::render;
-use fathom_store::Store;
+use fathom_store::{RunRow, Store};
 
 use super::stored;
 use crate::arguments::HistoryArguments;
@@ -24,7 +24,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .or_usage()?;
     let store = stored::open(&arguments.store)?;
-    let host = host_with_runs(arguments.host.as_deref(), &store)?;
+    let hosts = hosts(&store, arguments.host.as_deref())?;
     let mut all = Vec::new();
     for entry in plan.metrics(false) {
         let id = entry.about().id;
@@ -35,26 +35,35 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         if word.is_of_some_cases() && !is_kept {
             may_be_asked(&word, entry)?;
         }
-        all.push(history::history(id, &host, &runs, &selects));
+        all.extend(hosts.iter().map(|host| history::history(id, host, &runs, &selects)));
     }
     let printed = super::print(arguments.json, &all, |layout| render(&all, layout))?;
     let is_empty = all.iter().all(|history| history.series.is_empty());
     Ok(if is_empty && printed == Status::Done { Status::Incomplete } else { printed })
 }
 
-/// The host that was named, or this one; with runs in the store.
-fn host_with_runs(named: Option<&str>, store: &Store) -> anyhow::Result<String> {
-    let host = named.map_or_else(stored::this_host, str::to_owned);
-    let hosts: BTreeSet<String> = store.runs()?.into_iter().map(|row| row.host_name).collect();
-    if hosts.contains(&host) {
-        return Ok(host);
+/// What the hosts are known by whose histories are asked for: this one, or all of that name or id.
+fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<Vec<String>> {
+    let runs = store.runs()?;
+    let this = host::read();
+    let found: Vec<String> = match word {
+        Some(word) => stored::hosts_of(&runs, word).into_keys().collect(),
+        None => runs
+            .iter()
+            .map(RunRow::host)
+            .find(|it| *it == this.identity())
+            .map_or_else(Vec::new, |it| vec![it.to_owned()]),
+    };
+    if !found.is_empty() {
+        return Ok(found);
     }
-    if hosts.is_empty() {
+    let known: BTreeSet<&str> = runs.iter().map(|row| row.host_name.as_str()).collect();
+    if known.is_empty() {
         bail!("history: the store has no runs; `fathom run` makes one");
     }
-    let hosts: Vec<String> = hosts.into_iter().collect();
-    let hosts = hosts.join(", ");
-    bail!("history: the store has no run of host {host}, but of {hosts}; choose one with --host")
+    let known: Vec<&str> = known.into_iter().collect();
+    let (host, known) = (word.unwrap_or(&this.name), known.join(", "));
+    bail!("history: the store has no run of host {host}, but of {known}; choose one with --host")
 }
 
 /// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.

@@ -27,6 +27,7 @@ pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
 }
 
 fn listing(row: RunRow) -> RunListing {
-    let RunRow { id, label, started, state, effort, host_name: host, kernel, counts, .. } = row;
-    RunListing { id, label, started, state, effort, host, kernel, counts }
+    let RunRow { id, label, started, state, effort, kernel, counts, .. } = row;
+    let (host, host_id) = (row.host_name, row.host_id);
+    RunListing { id, label, started, state, effort, host, host_id, kernel, counts }
 }

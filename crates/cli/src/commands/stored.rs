@@ -1,11 +1,14 @@
 //! Finding the store and the runs in it, for every command that reads or writes them.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use fathom_measure::host;
 use fathom_record::Document;
-use fathom_store::{Store, StoreError};
+use fathom_record::host::name_with_id;
+use fathom_store::{RunRow, Store, StoreError};
 
 use super::documents;
 use crate::arguments::StoreArguments;
@@ -45,7 +48,7 @@ pub(super) fn document(
     let store = open(arguments)?;
     let id = match store.resolve(name) {
         Ok(id) => id,
-        Err(error) => newest_of(&store, name).ok_or_else(|| unknown(name, error))?,
+        Err(error) => newest_of(&store, name)?.ok_or_else(|| unknown(name, error))?,
     };
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
@@ -56,9 +59,9 @@ pub(super) fn latest_of_this_host(
     arguments: &StoreArguments,
 ) -> anyhow::Result<Document> {
     let store = open(arguments)?;
-    let host = this_host();
+    let host = host::read();
     let runs = store.runs()?;
-    match runs.into_iter().find(|row| row.host_name == host) {
+    match runs.into_iter().find(|row| row.host() == host.identity()) {
         Some(row) => {
             store.document(&row.id, samples).with_context(|| format!("read run {}", row.id))
         }
@@ -66,9 +69,18 @@ pub(super) fn latest_of_this_host(
     }
 }
 
-/// The name of this host, as runs have it.
-pub(super) fn this_host() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+/// Fewer digits could be a word.
+const ID_DIGITS_MIN: usize = 4;
+
+/// The hosts of kept runs that have this name or an id that begins so, by what they are known by,
+/// with a name of each.
+pub(super) fn hosts_of(runs: &[RunRow], word: &str) -> BTreeMap<String, String> {
+    let has_id = |row: &RunRow| {
+        let id = row.host_id.as_deref();
+        word.len() >= ID_DIGITS_MIN && id.is_some_and(|id| id.starts_with(word))
+    };
+    let of_word = runs.iter().filter(|row| row.host_name == word || has_id(row));
+    of_word.map(|row| (row.host().to_owned(), row.host_name.clone())).collect()
 }
 
 /// What is said of a name that is nothing: it could have been three things.
@@ -86,11 +98,17 @@ fn unknown(name: &str, error: StoreError) -> anyhow::Error {
     }
 }
 
-/// The newest run with a result of the host of this name.
-fn newest_of(store: &Store, host: &str) -> Option<String> {
-    let runs = store.runs().ok()?;
-    let row = runs.into_iter().find(|row| row.host_name == host && row.counts.total() > 0)?;
-    Some(row.id)
+/// The newest run with a result of the host of this name or id.
+fn newest_of(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
+    let runs = store.runs()?;
+    let hosts = hosts_of(&runs, word);
+    if hosts.len() > 1 {
+        let ids: Vec<String> =
+            hosts.iter().map(|(id, name)| name_with_id(name, Some(id))).collect();
+        bail!("find run {word}: several hosts have this name: {}; name an id", ids.join(", "));
+    }
+    let newest = runs.iter().find(|row| hosts.contains_key(row.host()) && row.counts.total() > 0);
+    Ok(newest.map(|row| row.id.clone()))
 }
 
 fn from_file(path: &Path) -> anyhow::Result<Document> {

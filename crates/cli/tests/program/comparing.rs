@@ -117,6 +117,7 @@ fn a_host_s_name_means_its_newest_run() {
     let place = place();
     let mut other = run(&place, 1, 100.0);
     other.host.name = "elsewhere".to_owned();
+    other.host.id = Some("e".repeat(32));
     let path = written(&place, &other);
     assert!(place.run(&["import", &path]).status.success());
     let output = place.run(&["compare", "elsewhere", "latest"]);

@@ -17,6 +17,7 @@ mod file_sweep;
 mod file_write;
 mod forbidden;
 mod group;
+mod hosts;
 mod keeping;
 mod labels;
 mod laboratory;

@@ -323,6 +323,7 @@ mod page {
         let own = place.latest().run.id;
         let mut other = place.latest();
         other.host.name = "elsewhere".to_owned();
+        other.host.id = Some("e".repeat(32));
         other.run.id = "fffffffffffffff0".to_owned();
         other.run.started = "2999-01-01T00:00:00Z".to_owned();
         let file = place.keep("other.json", &other);

@@ -115,7 +115,9 @@ fn several_runs_are_one_side_and_those_of_two_hosts_are_not() {
     let comparison: serde_json::Value = json(&place.run(&words));
     assert_eq!(comparison["rows"][0]["runs_a"], 2, "{comparison}");
     assert_eq!(comparison["b"]["id"], format!("{:0<16}", "c"));
-    let elsewhere = file(&place, "d", |document| document.host.name = "elsewhere".to_owned());
+    let elsewhere = file(&place, "d", |document| {
+        (document.host.name, document.host.id) = ("elsewhere".to_owned(), None);
+    });
     let output = place.run(&["compare", "latest", &elsewhere, &like[0]]);
     is_refused(&output, &["elsewhere", "hosts are never pooled", "runs of one host"]);
     let output = place.run(&["compare", &like[0], &like[0], "latest"]);

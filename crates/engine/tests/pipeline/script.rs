@@ -138,7 +138,12 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
             values[0] = price_ns;
             Ok(())
         };
-        return Work::Single { cases: vec![case], batch, operation: Box::new(operation) };
+        return Work::Single {
+            cases: vec![case],
+            batch,
+            operation: Box::new(operation),
+            timings: None,
+        };
     }
     let kernel = move |iterations: u64| {
         fake.advance((price_ns * iterations as f64) as u64);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_record::Host;
 
 use super::Sources;
-use super::tree::{Fact, Tree, after, keep};
+use super::tree::{Fact, Tree, after, flag, keep};
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
     let tree = &sources.tree;
@@ -22,6 +22,8 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let available = tree.value(&format!("{clocks}/available_clocksource"), words);
     keep!(host.clocksources_available, available);
     keep!(host.aslr, tree.number::<u32>("/proc/sys/kernel/randomize_va_space"));
+    keep!(host.autogroup, tree.value("/proc/sys/kernel/sched_autogroup_enabled", flag));
+    keep!(host.libc, if sources.live { libc() } else { None });
     keep!(host.mitigations, mitigations(tree));
     let seconds = |text: &str| {
         let seconds: f64 = text.split_whitespace().next()?.parse().ok()?;
@@ -42,6 +44,21 @@ fn distribution(tree: &Tree) -> Option<Fact<String>> {
         let clean = unquoted.replace(|c: char| c.is_control(), " ");
         (!clean.trim().is_empty()).then(|| Fact::new(clean, format!("{path}: PRETTY_NAME")))
     })
+}
+
+/// The C library that is linked: what thread creation and copies cost depends on it.
+#[cfg(target_env = "gnu")]
+fn libc() -> Option<Fact<String>> {
+    // SAFETY: takes nothing, and returns a static string that ends with a zero byte.
+    let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+    let version = version.to_str().ok()?;
+    Some(Fact::new(format!("glibc {version}"), "gnu_get_libc_version(3)"))
+}
+
+/// musl has no call that gives its version.
+#[cfg(not(target_env = "gnu"))]
+fn libc() -> Option<Fact<String>> {
+    cfg!(target_env = "musl").then(|| Fact::new("musl".to_owned(), "target of the build"))
 }
 
 fn mitigations(tree: &Tree) -> Option<Fact<BTreeMap<String, String>>> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fathom_record::Host;
 
-use super::tree::{Fact, Tree, after, bracketed, keep};
-use super::{Sources, smbios};
+use super::tree::{Fact, Tree, after, bracketed, flag, keep};
+use super::{Sources, damon, smbios};
 
 pub(crate) const MEMINFO: &str = "/proc/meminfo";
 const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
@@ -28,6 +28,13 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
         Some(Fact::new(BTreeMap::from([(size, count)]), format!("{MEMINFO}: HugePages_Total")))
     });
     keep!(host.memory.huge_pages, huge);
+    damon::read(tree, host);
+    let zswap = |name: &str| format!("/sys/module/zswap/parameters/{name}");
+    keep!(host.memory.zswap.enabled, tree.value(&zswap("enabled"), flag));
+    keep!(host.memory.zswap.compressor, tree.fact(&zswap("compressor")));
+    keep!(host.memory.zswap.max_pool_percent, tree.number::<u32>(&zswap("max_pool_percent")));
+    keep!(host.memory.ksm.run, tree.number::<u32>("/sys/kernel/mm/ksm/run"));
+    keep!(host.memory.ksm.pages_sharing, tree.number::<u64>("/sys/kernel/mm/ksm/pages_sharing"));
     let modules = smbios::modules(&tree.bytes(TABLE).unwrap_or_default());
     keep!(host.memory.modules, Fact::unless_empty(modules, format!("{TABLE}: type 17")));
 }

@@ -14,8 +14,10 @@ mod cpu;
 pub(crate) mod cpuid;
 mod cpuinfo;
 pub(crate) mod cpulist;
+mod damon;
 mod disks;
 mod frequency;
+mod identity;
 mod kernel;
 pub(crate) mod memory;
 mod network;
@@ -111,6 +113,7 @@ impl Reader {
         disks::read(&sources.tree, &mut host);
         network::read(&sources.tree, &mut host);
         buslinks::read(&sources.tree, &mut host);
+        identity::read(&sources, &mut host);
         host
     }
 }

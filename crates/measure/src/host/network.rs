@@ -1,26 +1,55 @@
-//! Network interfaces, all but the loopback, which has neither a driver nor a speed to tell.
+//! Network interfaces, and the TCP settings of the network namespace this process is in.
+
+use std::str::FromStr;
 
 use fathom_record::Host;
-use fathom_record::host::NetworkLink;
+use fathom_record::host::{BufferSizes, NetworkLink};
 
 use super::tree::{Fact, Tree, after, flag, keep};
 
-const FOLDER: &str = "/sys/class/net";
-
-/// `ARPHRD_LOOPBACK` of `linux/if_arp.h`.
-const LOOPBACK: u32 = 772;
+pub(super) const FOLDER: &str = "/sys/class/net";
 
 pub(super) fn read(tree: &Tree, host: &mut Host) {
     let links: Vec<NetworkLink> =
         tree.names(FOLDER).into_iter().filter_map(|name| link(tree, name)).collect();
     keep!(host.network, Fact::unless_empty(links, format!("{FOLDER}/*")));
+    tcp(tree, host);
+}
+
+fn tcp(tree: &Tree, host: &mut Host) {
+    let ipv4 = |name: &str| format!("/proc/sys/net/ipv4/{name}");
+    let core = |name: &str| format!("/proc/sys/net/core/{name}");
+    let words = |text: &str| Some(text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    keep!(host.tcp.congestion, tree.fact(&ipv4("tcp_congestion_control")));
+    let available = tree.value(&ipv4("tcp_available_congestion_control"), words);
+    keep!(host.tcp.congestion_available, available);
+    keep!(host.tcp.queue_discipline, tree.fact(&core("default_qdisc")));
+    keep!(host.tcp.receive_buffer, tree.value(&ipv4("tcp_rmem"), buffer));
+    keep!(host.tcp.send_buffer, tree.value(&ipv4("tcp_wmem"), buffer));
+    keep!(host.tcp.receive_buffer_limit_bytes, tree.number::<u64>(&core("rmem_max")));
+    keep!(host.tcp.send_buffer_limit_bytes, tree.number::<u64>(&core("wmem_max")));
+    keep!(host.tcp.ports, tree.value(&ipv4("ip_local_port_range"), numbers));
+    keep!(host.tcp.time_wait_reuse, tree.number::<u32>(&ipv4("tcp_tw_reuse")));
+    keep!(host.tcp.slow_start_after_idle, tree.value(&ipv4("tcp_slow_start_after_idle"), flag));
+    keep!(host.tcp.accept_queue_max, tree.number::<u32>(&core("somaxconn")));
+}
+
+/// Exactly `N` numbers, none below the one before.
+fn numbers<T: FromStr + Ord, const N: usize>(text: &str) -> Option<[T; N]> {
+    let numbers = text.split_whitespace().map(|word| word.parse().ok());
+    let numbers: [T; N] = numbers.collect::<Option<Vec<T>>>()?.try_into().ok()?;
+    numbers.is_sorted().then_some(numbers)
+}
+
+fn buffer(text: &str) -> Option<BufferSizes> {
+    let [min_bytes, default_bytes, max_bytes] = numbers(text)?;
+    Some(BufferSizes { min_bytes, default_bytes, max_bytes })
 }
 
 fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
     let folder = format!("{FOLDER}/{name}");
-    let kind = tree.parsed::<u32>(&format!("{folder}/type"));
     // Files such as `bonding_masters` lie beside the interfaces.
-    if name == "lo" || kind == Some(LOOPBACK) || !tree.exists(&format!("{folder}/mtu")) {
+    if !tree.exists(&format!("{folder}/mtu")) {
         return None;
     }
     // The file is in Mbit/s; -1, 0 or an error where nothing was negotiated.

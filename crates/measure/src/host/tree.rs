@@ -157,11 +157,11 @@ pub(crate) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
-/// A switch as the kernel writes it.
+/// A switch as the kernel writes it; those of modules are letters.
 pub(crate) fn flag(text: &str) -> Option<bool> {
     match text {
-        "1" => Some(true),
-        "0" => Some(false),
+        "1" | "Y" => Some(true),
+        "0" | "N" => Some(false),
         _ => None,
     }
 }

@@ -13,10 +13,11 @@ mod single;
 mod spin;
 mod watch;
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use fathom_analysis::statistics;
-use fathom_record::{Check, Disturbance, Remedy, Sample};
+use fathom_record::{Check, Disturbance, Histogram, Remedy, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,9 @@ pub enum Work<'k> {
         batch: u64,
         /// Does it once.
         operation: Operation<'k>,
+        /// Where the operation counts the times of its parts, where it times each of them. What
+        /// the warm-up counted is dropped.
+        timings: Option<&'k RefCell<Histogram>>,
     },
 }
 
@@ -87,7 +91,7 @@ impl<'k> Work<'k> {
         cases: Vec<usize>,
         operation: impl FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k,
     ) -> Self {
-        Self::Single { cases, batch: 1, operation: Box::new(operation) }
+        Self::Single { cases, batch: 1, operation: Box::new(operation), timings: None }
     }
 
     fn cases(&self) -> &[usize] {
@@ -328,9 +332,12 @@ impl Sampler {
             }
         }
         for work in works {
-            if let Active::Batched(batched) = work {
-                let case = batched.cases[0];
-                batched.finish(&mut self.slots[case].sample);
+            match work {
+                Active::Batched(batched) => {
+                    let case = batched.cases[0];
+                    batched.finish(&mut self.slots[case].sample);
+                }
+                Active::Single(single) => single.finish(&mut self.slots),
             }
         }
     }
@@ -446,8 +453,8 @@ impl<'k> Active<'k> {
             Work::Batched { kernel, twin, per_iteration, to_unit, .. } => {
                 Self::Batched(batch::Batched::new(cases, kernel, twin, per_iteration, to_unit))
             }
-            Work::Single { operation, batch, .. } => {
-                Self::Single(single::Single::new(cases, batch, operation))
+            Work::Single { operation, batch, timings, .. } => {
+                Self::Single(single::Single::new(cases, batch, operation, timings))
             }
         }
     }

@@ -1,5 +1,9 @@
 //! Operations that cannot be repeated within one batch: each is timed for itself.
 
+use std::cell::RefCell;
+
+use fathom_record::Histogram;
+
 use super::batch::WARM_UP_FLOORS;
 use super::{Fault, Operation, Slot};
 use crate::clock::Clock;
@@ -13,14 +17,20 @@ pub(super) struct Single<'k> {
     pub(super) cases: Vec<usize>,
     batch: u64,
     operation: Operation<'k>,
+    timings: Option<&'k RefCell<Histogram>>,
     per_round: u32,
     values_ns: Vec<f64>,
 }
 
 impl<'k> Single<'k> {
-    pub(super) fn new(cases: Vec<usize>, batch: u64, operation: Operation<'k>) -> Self {
+    pub(super) fn new(
+        cases: Vec<usize>,
+        batch: u64,
+        operation: Operation<'k>,
+        timings: Option<&'k RefCell<Histogram>>,
+    ) -> Self {
         let values_ns = vec![0.0; cases.len()];
-        Self { cases, batch, operation, per_round: 1, values_ns }
+        Self { cases, batch, operation, timings, per_round: 1, values_ns }
     }
 
     /// Warms up with two operations at least, and more for as long as a batched kernel is warmed;
@@ -41,6 +51,9 @@ impl<'k> Single<'k> {
         let each_ns = (took_ns / f64::from(count)).max(1.0);
         let most = if trials { 1 } else { PER_ROUND_MAX };
         self.per_round = ((floor_ns / each_ns) as u32).clamp(1, most);
+        if let Some(timings) = self.timings {
+            timings.take();
+        }
         Ok(())
     }
 
@@ -53,6 +66,11 @@ impl<'k> Single<'k> {
             }
         }
         Ok(self.per_round as usize)
+    }
+
+    /// Keeps the times of the parts with the values of the first case.
+    pub(super) fn finish(self, slots: &mut [Slot]) {
+        slots[self.cases[0]].sample.histogram = self.timings.map(RefCell::take);
     }
 
     fn once(&mut self, clock: &Clock) -> Result<(), Fault> {

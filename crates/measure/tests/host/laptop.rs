@@ -76,12 +76,33 @@ const FILES: &str = r"
 /sys/class/net/enp0s31f6/mtu = 1500
 /sys/class/net/enp0s31f6/speed = 1000
 /sys/class/net/enp0s31f6/operstate = up
+/sys/class/net/enp0s31f6/address = 02:00:00:00:00:01
+/sys/class/net/enp0s31f6/addr_assign_type = 0
 /sys/class/net/enp0s31f6/device/uevent = DRIVER=e1000e\nPCI_CLASS=20000
 /sys/class/net/wlp0s20f3/type = 1
 /sys/class/net/wlp0s20f3/mtu = 1500
 /sys/class/net/wlp0s20f3/speed = -1
 /sys/class/net/wlp0s20f3/operstate = down
 /sys/class/net/bonding_masters = bond0
+/proc/sys/net/ipv4/tcp_congestion_control = bbr
+/proc/sys/net/ipv4/tcp_available_congestion_control = reno bbr cubic
+/proc/sys/net/ipv4/tcp_rmem = 4096\t131072\t33554432
+/proc/sys/net/ipv4/tcp_wmem = 4096\t16384\t4194304
+/proc/sys/net/ipv4/ip_local_port_range = 32768\t60999
+/proc/sys/net/ipv4/tcp_tw_reuse = 2
+/proc/sys/net/ipv4/tcp_slow_start_after_idle = 1
+/proc/sys/net/core/rmem_max = 4194304
+/proc/sys/net/core/wmem_max = 4194304
+/proc/sys/net/core/somaxconn = 4096
+/proc/sys/net/core/default_qdisc = fq
+/proc/sys/kernel/sched_autogroup_enabled = 1
+/sys/module/zswap/parameters/enabled = Y
+/sys/module/zswap/parameters/compressor = zstd
+/sys/module/zswap/parameters/max_pool_percent = 20
+/sys/kernel/mm/ksm/run = 1
+/sys/kernel/mm/ksm/pages_sharing = 512
+/sys/kernel/mm/damon/admin/kdamonds/0/state = on
+/sys/kernel/mm/damon/admin/kdamonds/0/contexts/0/schemes/0/action = pageout
 /sys/bus/pci/devices/0000:01:00.0/class = 0x010802
 /sys/bus/pci/devices/0000:01:00.0/current_link_speed = 8.0 GT/s PCIe
 /sys/bus/pci/devices/0000:01:00.0/current_link_width = 4
@@ -227,7 +248,9 @@ fn the_laptop_s_devices_are_told_and_what_is_none_is_left_out() {
         up: Some(false),
         ..NetworkLink::default()
     };
-    assert_eq!(host.network, [wired, wireless]);
+    let loopback =
+        NetworkLink { name: "lo".to_owned(), mtu_bytes: Some(65_536), ..NetworkLink::default() };
+    assert_eq!(host.network, [wired, loopback, wireless]);
     let link = BusLink {
         name: "0000:01:00.0".to_owned(),
         kind: "disk".to_owned(),

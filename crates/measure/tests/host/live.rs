@@ -71,3 +71,25 @@ fn the_processor_itself_says_whether_it_is_virtual() {
     let flag = host.cpu.flags.iter().any(|flag| flag == "hypervisor");
     assert_eq!(named.is_some_and(|kind| kind != "none"), flag, "{named:?}");
 }
+
+#[test]
+fn settings_of_tcp_and_libc_are_those_in_force() {
+    let host = host::read();
+    let text = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
+    let congestion = host.tcp.congestion.unwrap();
+    assert_eq!(congestion, text("/proc/sys/net/ipv4/tcp_congestion_control"));
+    assert!(host.tcp.congestion_available.contains(&congestion));
+    let loopback = host.network.iter().find(|link| link.name == "lo").unwrap();
+    let mtu = text("/sys/class/net/lo/mtu").parse().unwrap();
+    assert_eq!(loopback.mtu_bytes, Some(mtu));
+    let libc = host.libc.unwrap();
+    assert!(libc == "musl" || libc.starts_with("glibc 2."), "{libc}");
+}
+
+#[test]
+fn the_id_is_the_same_each_time_and_not_the_machine_id() {
+    let id = host::read().id.unwrap();
+    assert_eq!(host::read().id, Some(id.clone()));
+    let raw = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    assert_ne!(raw.trim(), id);
+}

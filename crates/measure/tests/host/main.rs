@@ -2,10 +2,12 @@
 //! the tests run on.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
+mod background;
 mod board;
 mod condition;
 mod container;
 mod fixture;
+mod identity;
 mod junk;
 mod laptop;
 mod live;

@@ -49,7 +49,12 @@ impl Probe for ClockResolution {
             Ok(())
         };
         let batch = clock::STEP_STAMPS;
-        sampler.run(vec![Work::Single { cases: vec![0], batch, operation: Box::new(step) }]);
+        sampler.run(vec![Work::Single {
+            cases: vec![0],
+            batch,
+            operation: Box::new(step),
+            timings: None,
+        }]);
         Ok(())
     }
 }

@@ -44,6 +44,7 @@ pub(super) fn visit_small(
             values[0] = operation(set, clock)?;
             Ok(())
         }),
+        timings: None,
     });
     sampler.run(works.collect());
     let (name, detail) = (check.0, check.1.into());

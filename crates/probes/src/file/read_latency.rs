@@ -10,7 +10,7 @@ use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, residency, traffic};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{Better, Effort, Histogram, Host, NoModel, Params, Prediction, Remedy, Unit};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -29,7 +29,8 @@ static ABOUT: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "pread(2) of 4 KiB blocks of a file, one after another, each once; divided by their \
-            number: all blocks of a small file, 64 of the large one (warm: all)",
+            number: all blocks of a small file, 64 of the large one (warm: all); quantiles, \
+            except of warm reads, are of single blocks",
     not_timed: "choosing the blocks, any look at what was read, and putting the file into memory \
                 or out of there",
     model: "orders: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. Nobody tells \
@@ -142,8 +143,12 @@ impl Probe for ReadLatency {
                     Err(fault) => sampler.fault(index, fault),
                 }
             }
-            let works: Vec<Work<'_>> =
-                readings.iter().map(|(index, reading)| work(*index, state, reading)).collect();
+            let timings: Vec<RefCell<Histogram>> =
+                readings.iter().map(|_| RefCell::default()).collect();
+            let each = readings.iter().zip(&timings);
+            let works: Vec<Work<'_>> = each
+                .map(|((index, reading), timings)| work(*index, state, reading, timings))
+                .collect();
             if works.is_empty() {
                 continue;
             }
@@ -168,16 +173,22 @@ fn cost_ns(state: State, bytes: i64) -> f64 {
     }
 }
 
-fn work(index: usize, state: State, reading: &RefCell<Reading>) -> Work<'_> {
+fn work<'r>(
+    index: usize,
+    state: State,
+    reading: &'r RefCell<Reading>,
+    timings: &'r RefCell<Histogram>,
+) -> Work<'r> {
     if state == State::Warm {
         return Work::batched(index, |blocks| reading.borrow_mut().repeat(blocks));
     }
     let batch = reading.borrow().order.len() as u64;
     let operation = |clock: &Clock, values: &mut [f64]| {
-        values[0] = reading.borrow_mut().pass(clock)?;
+        values[0] = reading.borrow_mut().pass(clock, &mut timings.borrow_mut())?;
         Ok(())
     };
-    Work::Single { cases: vec![index], batch, operation: Box::new(operation) }
+    let (cases, operation) = (vec![index], Box::new(operation));
+    Work::Single { cases, batch, operation, timings: Some(timings) }
 }
 
 /// The file of a case, which it has itself or shares with all.
@@ -281,14 +292,17 @@ impl Reading {
         good
     }
 
-    /// Reads each block once, from the device: nanoseconds a block.
-    fn pass(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    /// Reads each block once, from the device, and counts the time of each: nanoseconds a block.
+    fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64, Fault> {
         self.prepare()?;
         let begun = traffic::fetched();
         let mut good = 0;
+        // A pass waits for a device: two clock reads a block are far below its spread.
         let start = clock.start();
         for (slot, at) in self.buffer.chunks_exact_mut(BLOCK).zip(&self.order) {
+            let begun = clock.start();
             good += usize::from(rustix::io::pread(&self.opened, slot, *at) == Ok(BLOCK));
+            timings.add(clock.ns(begun, clock.stop()));
         }
         let stop = clock.stop();
         let blocks = self.order.len();

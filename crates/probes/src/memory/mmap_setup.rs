@@ -93,6 +93,7 @@ impl Probe for MmapSetup {
                 cases: vec![index],
                 batch: Mapped::COUNT as u64,
                 operation,
+                timings: None,
             }]);
         }
         Ok(())

@@ -127,7 +127,7 @@ impl Probe for Munmap {
                 Ok(())
             });
             let batch = if touched { 1 } else { Mapped::COUNT as u64 };
-            sampler.run(vec![Work::Single { cases: vec![index], batch, operation }]);
+            sampler.run(vec![Work::Single { cases: vec![index], batch, operation, timings: None }]);
             if touched {
                 // The case has ended where the count was another.
                 let pages = bytes / page_size();

@@ -70,3 +70,20 @@ fn a_series_goes_on_from_run_to_run_and_has_the_newest_value_without_a_time() {
     let text = openmetrics(&[older, other]);
     assert!(text.contains("run=\"0000000003e80001\"") && text.contains("run=\"0000000007d00001\""));
 }
+
+#[test]
+fn two_hosts_of_one_name_have_series_of_their_own() {
+    let of = |id: &str, run: &str| {
+        let mut document = document(run, 100.0);
+        document.host.id = Some(id.to_owned());
+        document
+    };
+    let documents = [of("aaaaaaaa00", "0000000003e80001"), of("bbbbbbbb00", "0000000007d00001")];
+    let text = openmetrics(&documents);
+    for id in ["aaaaaaaa00", "bbbbbbbb00"] {
+        let line =
+            format!("fathom_os_syscall_seconds{{host=\"here\",host_id=\"{id}\",call=\"stat\"}}");
+        assert!(text.contains(&line), "{line}: {text}");
+        assert!(csv(&documents).contains(&format!("here,{id},")), "{id}");
+    }
+}

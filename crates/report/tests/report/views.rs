@@ -142,6 +142,7 @@ fn the_list_of_runs() {
         state,
         effort: Effort::Standard,
         host: host.to_owned(),
+        host_id: Some("aaaaaaaa00".to_owned()),
         kernel: "6.18.44".to_owned(),
         counts: Counts { valid: 71, noisy: 6, unavailable: 7, ..Counts::default() },
     };

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fathom_record::{Counts, Document, Effort, Outline, Record, RunState, State, Verdict};
+use fathom_record::{Counts, Document, Effort, Host, Outline, Record, RunState, State, Verdict};
 use fathom_store::{Store, StoreError};
 
 use crate::example;
@@ -205,4 +205,24 @@ fn in_short_a_run_has_the_headlines_of_its_records() {
     assert_eq!(newest("bench-3", 9).len(), 3);
     assert!(newest("elsewhere", 9).is_empty());
     assert!(store.newest_of("bench-3", Effort::Thorough, 9).unwrap().0.is_empty());
+}
+
+#[test]
+fn newest_runs_of_a_host_are_found_by_its_id() {
+    let (_folder, _path, mut store) = example::store_with("00000000000000b0", 1);
+    for (run, id, name) in [
+        ("00000000000000b1", "aaaa", "bench-3"),
+        ("00000000000000b2", "bbbb", "bench-3"),
+        ("00000000000000b3", "aaaa", "renamed"),
+    ] {
+        let host = Host { id: Some(id.to_owned()), name: name.to_owned(), ..example::host() };
+        store.begin(&Document { host, ..example::head(run) }).unwrap();
+    }
+    let of = |host: &str| {
+        let (runs, _) = store.newest_of(host, Effort::Quick, 9).unwrap();
+        runs.into_iter().map(|run| run.document.run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
+    assert_eq!(of("bbbb"), ["00000000000000b2"]);
+    assert_eq!(of("bench-3"), ["00000000000000b0"], "by name where there is no id");
 }

@@ -59,7 +59,12 @@ pub(super) fn rounds(case: usize, memory: &mut dyn Faulting, sampler: &mut Sampl
         values[0] = ns;
         Ok(())
     });
-    sampler.run(vec![Work::Single { cases: vec![case], batch: pages as u64, operation }]);
+    sampler.run(vec![Work::Single {
+        cases: vec![case],
+        batch: pages as u64,
+        operation,
+        timings: None,
+    }]);
     let (fewest, most) = fewest_and_most;
     let counted = if fewest == most { most.to_string() } else { format!("{fewest} to {most}") };
     // Others have ended the case by then.

@@ -1,0 +1,71 @@
+//! What DAMON does to memory: a kernel thread that watches accesses, and whose schemes page memory
+//! out or move it.
+
+use std::collections::BTreeSet;
+
+use fathom_record::Host;
+
+use super::tree::{Fact, Tree, flag, keep};
+
+const FOLDER: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+const MODULES: [&str; 2] = ["damon_reclaim", "damon_lru_sort"];
+
+pub(super) fn read(tree: &Tree, host: &mut Host) {
+    keep!(host.memory.damon, actions(tree));
+}
+
+/// The actions of all active schemes. Only root may read most of these files; for everybody else
+/// the kernel's threads show whether there is any.
+fn actions(tree: &Tree) -> Option<Fact<String>> {
+    let (mut actions, mut places, mut unread) = (BTreeSet::new(), BTreeSet::new(), false);
+    for kdamond in numbered(tree, FOLDER) {
+        let on = tree.line(&format!("{kdamond}/state")).map(|state| state == "on");
+        unread |= on.is_none();
+        if on == Some(true) {
+            let schemes: Vec<String> = numbered(tree, &format!("{kdamond}/contexts"))
+                .into_iter()
+                .flat_map(|context| numbered(tree, &format!("{context}/schemes")))
+                .filter_map(|scheme| tree.line(&format!("{scheme}/action")))
+                .collect();
+            let watches = schemes.is_empty().then(|| "stat".to_owned());
+            actions.extend(schemes.into_iter().chain(watches));
+            places.insert(format!("{FOLDER}/*/contexts/*/schemes/*/action"));
+        }
+    }
+    for module in MODULES {
+        let path = format!("/sys/module/{module}/parameters/enabled");
+        let on = tree.value(&path, flag).map(|on| on.value);
+        unread |= on.is_none() && tree.exists(&path);
+        if on == Some(true) {
+            actions.insert(module.to_owned());
+            places.insert(path);
+        }
+    }
+    if !actions.is_empty() {
+        let actions: Vec<String> = actions.into_iter().collect();
+        return Some(Fact::new(actions.join(", "), Vec::from_iter(places).join(", ")));
+    }
+    match unread {
+        true => by_threads(tree),
+        false => tree.exists("/sys/kernel/mm").then(|| Fact::new("none".to_owned(), FOLDER)),
+    }
+}
+
+fn numbered(tree: &Tree, folder: &str) -> Vec<String> {
+    let names = tree.names(folder).into_iter().filter(|name| name.parse::<u32>().is_ok());
+    names.map(|name| format!("{folder}/{name}")).collect()
+}
+
+/// Whether a thread of DAMON runs. Where no thread of the kernel is seen, as in a container, that
+/// says nothing.
+fn by_threads(tree: &Tree) -> Option<Fact<String>> {
+    let place = "/proc/*/comm";
+    let is_of_kernel = tree.line("/proc/2/comm")? == "kthreadd";
+    let runs = || {
+        let mut threads = numbered(tree, "/proc").into_iter();
+        threads
+            .any(|it| tree.line(&format!("{it}/comm")).is_some_and(|it| it.starts_with("kdamond")))
+    };
+    let found = if runs() { "unknown actions" } else { "none" };
+    is_of_kernel.then(|| Fact::new(found.to_owned(), place))
+}

@@ -1,0 +1,83 @@
+//! What the kernel does to memory and network on its own, of machines whose files a test writes.
+
+use fathom_record::host::BufferSizes;
+
+use crate::fixture::Machine;
+
+const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
+
+/// A kernel with DAMON, of which two threads are set up.
+fn with_damon(first: &str, second: &str) -> Machine {
+    Machine::default().with(&format!(
+        "{DAMON}/nr_kdamonds = 2
+        {DAMON}/0/state = {first}
+        {DAMON}/0/contexts/0/schemes/0/action = pageout
+        {DAMON}/0/contexts/0/schemes/1/action = lru_prio
+        {DAMON}/1/state = {second}
+        {DAMON}/1/contexts/nr_contexts = 1"
+    ))
+}
+
+fn damon(machine: &Machine) -> Option<String> {
+    machine.read().memory.damon
+}
+
+#[test]
+fn damon_is_what_its_active_schemes_do() {
+    assert_eq!(damon(&with_damon("on", "off")).as_deref(), Some("lru_prio, pageout"));
+    assert_eq!(damon(&with_damon("off", "on")).as_deref(), Some("stat"));
+    assert_eq!(damon(&with_damon("off", "off")).as_deref(), Some("none"));
+    let module = "/sys/module/damon_reclaim/parameters/enabled";
+    let reclaim = with_damon("off", "off").with(&format!("{module} = Y"));
+    assert_eq!(damon(&reclaim).as_deref(), Some("damon_reclaim"));
+    assert_eq!(reclaim.read().origins["memory.damon"], module);
+    let without = Machine::default().with("/sys/kernel/mm/ksm/run = 0");
+    assert_eq!(damon(&without).as_deref(), Some("none"));
+    assert_eq!(damon(&Machine::default()), None);
+}
+
+/// As every user but root finds it: the state is there and cannot be read.
+#[test]
+fn unreadable_damon_is_seen_by_its_thread() {
+    let hidden = with_damon(r"\n", "off");
+    assert_eq!(damon(&hidden), None, "no thread of the kernel is seen");
+    let seen = hidden.with("/proc/2/comm = kthreadd\n/proc/1/comm = init");
+    assert_eq!(damon(&seen).as_deref(), Some("none"));
+    let running = seen.with("/proc/77/comm = kdamond.0");
+    assert_eq!(damon(&running).as_deref(), Some("unknown actions"));
+    assert_eq!(running.read().origins["memory.damon"], "/proc/*/comm");
+}
+
+#[test]
+fn tcp_settings_are_those_of_the_own_namespace() {
+    let tcp = crate::laptop::machine().read().tcp;
+    assert_eq!(tcp.congestion.as_deref(), Some("bbr"));
+    assert_eq!(tcp.congestion_available, ["reno", "bbr", "cubic"]);
+    assert_eq!(tcp.queue_discipline.as_deref(), Some("fq"));
+    let receive = BufferSizes { min_bytes: 4096, default_bytes: 131_072, max_bytes: 33_554_432 };
+    assert_eq!(
+        (tcp.receive_buffer, tcp.receive_buffer_limit_bytes),
+        (Some(receive), Some(4 << 20))
+    );
+    assert_eq!((tcp.ports, tcp.time_wait_reuse), (Some([32_768, 60_999]), Some(2)));
+    assert_eq!((tcp.slow_start_after_idle, tcp.accept_queue_max), (Some(true), Some(4096)));
+    let torn = crate::laptop::machine().with(
+        "/proc/sys/net/ipv4/tcp_rmem = 4096 131072
+        /proc/sys/net/ipv4/tcp_wmem = 4096 x 4194304
+        /proc/sys/net/ipv4/ip_local_port_range = 60999 32768
+        /proc/sys/net/ipv4/tcp_slow_start_after_idle = 7",
+    );
+    let tcp = torn.read().tcp;
+    assert_eq!((tcp.receive_buffer, tcp.send_buffer), (None, None));
+    assert_eq!((tcp.ports, tcp.slow_start_after_idle), (None, None));
+}
+
+#[test]
+fn zswap_ksm_and_autogroup_are_read() {
+    let host = crate::laptop::machine().read();
+    let zswap = host.memory.zswap;
+    assert_eq!((zswap.enabled, zswap.max_pool_percent), (Some(true), Some(20)));
+    assert_eq!(zswap.compressor.as_deref(), Some("zstd"));
+    assert_eq!((host.memory.ksm.run, host.memory.ksm.pages_sharing), (Some(1), Some(512)));
+    assert_eq!(host.autogroup, Some(true));
+}

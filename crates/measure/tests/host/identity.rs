@@ -1,0 +1,73 @@
+//! Which machine it is: what makes another host, and what does not.
+
+use crate::fixture::Machine;
+
+const MACHINE_ID: &str = "5d1219c7c4c5404aaa1f6d2a48adfda4";
+
+fn id(machine: &Machine) -> String {
+    machine.read().id.unwrap()
+}
+
+/// The laptop with its machine-id.
+fn laptop() -> Machine {
+    crate::laptop::machine().with(&format!("/etc/machine-id = {MACHINE_ID}"))
+}
+
+#[test]
+fn renamed_or_resized_machine_keeps_its_id() {
+    let before = id(&laptop());
+    let name = "/proc/sys/kernel/hostname = dunlin";
+    let larger = "/sys/devices/system/cpu/online = 0-3\n/proc/meminfo = MemTotal: 8 kB";
+    let kernel = "/proc/sys/kernel/osrelease = 7.0.1\n/sys/class/dmi/id/product_uuid = 42";
+    for change in [name, larger, kernel, "/proc/self/status = Cpus_allowed_list:\\t4-5"] {
+        assert_eq!(id(&laptop().with(change)), before, "{change}");
+    }
+    assert_ne!(laptop().with(name).read().name, laptop().read().name);
+}
+
+#[test]
+fn clone_or_other_hardware_is_another_host() {
+    let before = id(&laptop());
+    let other = MACHINE_ID.replace('5', "6");
+    let card = "/sys/class/net/enp0s31f6/address = 02:00:00:00:00:02";
+    for change in [card, &format!("/etc/machine-id = {other}")] {
+        assert_ne!(id(&laptop().with(change)), before, "{change}");
+    }
+    let mut replaced = laptop();
+    let info = replaced.files.iter_mut().find(|(path, _)| path == "/proc/cpuinfo").unwrap();
+    info.1 = String::from_utf8(info.1.clone()).unwrap().replace("i7-1260P", "i7-1280P").into();
+    assert_ne!(id(&replaced), before);
+}
+
+#[test]
+fn passing_network_cards_do_not_count() {
+    let before = id(&laptop());
+    for (kind, mark) in [("random", "addr_assign_type = 1"), ("wireless", "phy80211/index = 0")] {
+        let card = "/sys/class/net/a0";
+        let passing = laptop().with(&format!(
+            "{card}/mtu = 1500\n{card}/address = 02:00:00:00:00:00\n{card}/device/uevent = X=1
+            {card}/addr_assign_type = 0\n{card}/{mark}"
+        ));
+        assert_eq!(id(&passing), before, "{kind}");
+    }
+}
+
+#[test]
+fn without_machine_id_hardware_and_name_stand_in() {
+    let bare = crate::laptop::machine();
+    let unset = bare.clone().with("/etc/machine-id = uninitialized");
+    assert_eq!(id(&bare), id(&unset));
+    assert_ne!(id(&bare), id(&laptop()));
+    assert_ne!(id(&bare), id(&bare.clone().with("/proc/sys/kernel/hostname = dunlin")));
+    let origin = |machine: &Machine| machine.read().origins["id"].clone();
+    let rest = "/proc/cpuinfo, /sys/class/net/enp0s31f6/address";
+    assert_eq!(origin(&bare), format!("HMAC-SHA-256 of no machine-id: the host's name, {rest}"));
+    assert_eq!(origin(&laptop()), format!("HMAC-SHA-256 of /etc/machine-id, {rest}"));
+}
+
+#[test]
+fn raw_machine_id_is_in_no_document() {
+    let document = serde_json::to_string(&laptop().read()).unwrap();
+    assert!(!document.contains(MACHINE_ID), "{document}");
+    assert_eq!(id(&laptop()).len(), 32);
+}
