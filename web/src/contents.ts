@@ -84,10 +84,24 @@ export interface Study {
   figures: Published[];
 }
 
+/** A reason of a verdict, and what to do next. */
+export interface Why {
+  text: string;
+  next?: string;
+}
+
+/** What is data in a record, in words. */
+export interface Words {
+  reasons?: Why[];
+  no_model?: string;
+}
+
 export interface Contents {
   documents: Document[];
   told: Told[];
   causes: Counted[][];
+  /** Of each record of each run. */
+  words: Words[][];
   comparison: Comparison | null;
   /** Published figures that lie under those of the runs. */
   study: Study | null;
@@ -95,6 +109,21 @@ export interface Contents {
   /** Whether there are raw values that the page has no room for. */
   left_out: boolean;
 }
+
+const wordsByRecord = new WeakMap<Result, Words>();
+
+/** Keeps what is to be said of each record, so that whoever has a record can ask for it. */
+export function keepWords({ documents, words }: Contents): void {
+  documents.forEach((document, run) =>
+    document.records.forEach((record, at) => wordsByRecord.set(record, words[run]?.[at] ?? {})),
+  );
+}
+
+/** Why there is no prediction. */
+export const noModelOf = (record: Result): string => wordsByRecord.get(record)?.no_model ?? '';
+
+/** Why the verdict is what it is. */
+export const whyOf = (record: Result): Why[] => wordsByRecord.get(record)?.reasons ?? [];
 
 /** What a record may show: nothing else on the page reads its value. */
 export type Shown =
@@ -165,9 +194,7 @@ export function wordsOf(record: Result): string[] {
 
 /** Why the verdict is what it is, each reason with what to do next. */
 export function reasonsOf(record: Result): string[] {
-  const told = record.verdict.reasons.map((reason) =>
-    [reason.text || reason.cause.replace('_', ' '), reason.next].filter(Boolean).join(' → '),
-  );
+  const told = whyOf(record).map(({ text, next }) => (next ? `${text} → ${next}` : text));
   return [...new Set(told)];
 }
 

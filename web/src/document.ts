@@ -44,7 +44,135 @@ export type Fact1 =
 /**
  * Why there is no prediction. An honest answer, and never an empty cell.
  */
-export type NoModel = string;
+export type NoModel =
+  | {
+      kind: "missing_input";
+      /**
+       * The metric and its case.
+       */
+      metric: string;
+    }
+  | {
+      kind: "no_kept_result";
+      /**
+       * The metric and its case.
+       */
+      metric: string;
+    }
+  | {
+      /**
+       * The CPU, or the row of the table.
+       */
+      cpu: string;
+      /**
+       * The figure.
+       */
+      figure: string;
+      kind: "not_published";
+    }
+  | {
+      kind: "clock_source_not_published";
+      /**
+       * The clock source.
+       */
+      source: string;
+    }
+  | {
+      /**
+       * The architecture.
+       */
+      architecture: string;
+      kind: "unknown_architecture";
+    }
+  | {
+      kind: "unusable_table";
+      /**
+       * Why.
+       */
+      reason: string;
+    }
+  | {
+      /**
+       * Their paths, such as `cpu.tsc_hz`.
+       */
+      facts: string[];
+      kind: "unknown_fact";
+    }
+  | {
+      kind: "no_such_cache";
+      /**
+       * The level.
+       */
+      level: number;
+    }
+  | {
+      /**
+       * The parameters.
+       */
+      case: string;
+      kind: "no_such_case";
+    }
+  | {
+      /**
+       * The sum.
+       */
+      formula: string;
+      kind: "no_time";
+      /**
+       * What it gives, in nanoseconds.
+       */
+      value: number;
+    }
+  | {
+      kind: "no_slope";
+    }
+  | {
+      kind: "other_clock";
+    }
+  | {
+      kind: "between_levels";
+    }
+  | {
+      kind: "prefetched";
+    }
+  | {
+      kind: "threads_of_one_core";
+    }
+  | {
+      kind: "nested_paging";
+    }
+  | {
+      kind: "no_common_set";
+    }
+  | {
+      kind: "set_too_small";
+      /**
+       * The largest.
+       */
+      largest_bytes: number;
+      /**
+       * What is needed.
+       */
+      needed_bytes: number;
+    }
+  | {
+      kind: "write_combining";
+    }
+  | {
+      kind: "two_copies";
+    }
+  | {
+      kind: "schedulers_choice";
+    }
+  | {
+      kind: "speed_of_device";
+    }
+  | {
+      kind: "service_time";
+    }
+  | {
+      kind: "mixed_residency";
+    };
 /**
  * One parameter's value. Sizes are bytes.
  */
@@ -61,6 +189,150 @@ export type Histogram = string;
  * A headline.
  */
 export type Value = number | string;
+/**
+ * What to do next. The name is stable; how it reads, with the options of the program that it
+ * needs, is a matter of the views.
+ */
+export type Remedy =
+  | {
+      kind: "raise_cpu_quota";
+    }
+  | {
+      kind: "raise_device_limit";
+    }
+  | {
+      kind: "quieter_host";
+    }
+  | {
+      kind: "quiet_cpu";
+    }
+  | {
+      kind: "stop_others";
+    }
+  | {
+      kind: "move_interrupts";
+    }
+  | {
+      kind: "other_cpu";
+    }
+  | {
+      kind: "find_affinity_changes";
+    }
+  | {
+      kind: "quiet_core";
+    }
+  | {
+      kind: "avoid_swap";
+    }
+  | {
+      kind: "count_groups";
+    }
+  | {
+      kind: "follow_drift";
+    }
+  | {
+      kind: "measure_longer";
+    }
+  | {
+      kind: "let_settle";
+    }
+  | {
+      kind: "let_settle_or_measure_longer";
+    }
+  | {
+      kind: "run_to_end";
+    }
+  | {
+      kind: "more_bytes";
+    }
+  | {
+      kind: "distrust_syncs";
+    }
+  | {
+      kind: "leave_sandbox";
+    }
+  | {
+      kind: "allow_call";
+    }
+  | {
+      kind: "newer_kernel";
+      /**
+       * The first that will do.
+       */
+      version: string;
+    }
+  | {
+      kind: "kernel_with";
+      /**
+       * The option.
+       */
+      option: string;
+    }
+  | {
+      kind: "raise_limit";
+      /**
+       * `ulimit -n`, or the name of a kernel setting.
+       */
+      limits: string[];
+    }
+  | {
+      kind: "remove_semaphores";
+    }
+  | {
+      kind: "second_cpu";
+    }
+  | {
+      kind: "more_cores";
+    }
+  | {
+      /**
+       * Its number.
+       */
+      cpu: number;
+      kind: "allow_cpu";
+    }
+  | {
+      kind: "mount_proc";
+    }
+  | {
+      kind: "install_shell";
+    }
+  | {
+      kind: "allow_memory_programs";
+    }
+  | {
+      kind: "fifo_folder";
+    }
+  | {
+      kind: "disk_folder";
+    }
+  | {
+      kind: "free_temporary_space";
+    }
+  | {
+      kind: "readable_clock_source";
+    }
+  | {
+      kind: "allow_huge_pages";
+    }
+  | {
+      kind: "start_with_huge_pages";
+    }
+  | {
+      kind: "advise_huge_pages";
+    }
+  | {
+      kind: "free_memory";
+    }
+  | {
+      kind: "allow_overcommit";
+    }
+  | {
+      kind: "free_space";
+    }
+  | {
+      kind: "other_folder";
+    };
 
 /**
  * One JSON document: a run, the machine it ran on, and its records.
@@ -918,9 +1190,72 @@ export interface Input {
    */
   name: string;
   /**
-   * Where it comes from: a host fact, an earlier metric, or a table with its source.
+   * Where it comes from.
    */
-  origin: string;
+  origin:
+    | {
+        kind: "this_run";
+        /**
+         * The metric and its case.
+         */
+        metric: string;
+      }
+    | {
+        kind: "earlier_run";
+        /**
+         * The metric and its case.
+         */
+        metric: string;
+      }
+    | {
+        /**
+         * Its path, such as `cpu.base_hz`.
+         */
+        fact: string;
+        kind: "host";
+        /**
+         * Where it was read; empty where that is not known.
+         */
+        read_at?: string;
+      }
+    | {
+        kind: "table";
+        /**
+         * The row.
+         */
+        row: string;
+      }
+    | {
+        kind: "published";
+        /**
+         * Where.
+         */
+        source: string;
+      }
+    | {
+        kind: "control_group";
+        /**
+         * Which, and of which group.
+         */
+        limit: string;
+      }
+    | {
+        kind: "case";
+      }
+    | {
+        /**
+         * How.
+         */
+        from: string;
+        kind: "calculated";
+      }
+    | {
+        /**
+         * Where; empty for what it timed.
+         */
+        at?: string;
+        kind: "counted";
+      };
   /**
    * Its unit; absent for a count, a share or core clock cycles.
    */
@@ -1450,9 +1785,9 @@ export interface Reason {
     | "timed_out"
     | "interrupted";
   /**
-   * What to do next, in one line; empty where nothing can be done.
+   * What to do next; absent where nothing can be done.
    */
-  next?: string;
+  remedy?: Remedy | null;
   /**
    * The cause in words, with its figure, for people.
    */
@@ -1496,7 +1831,7 @@ export interface Run {
    */
   label?: string | null;
   /**
-   * Facts about the run that spoil nothing, such as a stepped wall clock.
+   * Facts about the run that spoil nothing, such as settings that `--tune` was refused.
    */
   notes?: string[];
   /**
@@ -1567,6 +1902,10 @@ export interface ClockFacts {
    * `tsc`, `cntvct`, `monotonic_raw` or `fake`.
    */
   source: string;
+  /**
+   * How far somebody set the wall clock during the run, in nanoseconds; 0 where it was put back.
+   */
+  wall_step_ns?: number | null;
 }
 /**
  * What holds for the run as a whole: drift of the machine, the clock's failure, a stepped

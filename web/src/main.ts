@@ -3,6 +3,7 @@
 import { charts } from './charts/section';
 import { samples } from './charts/samples';
 import type { Contents } from './contents';
+import { keepWords } from './contents';
 import { element } from './element';
 import './page.css';
 import { summary, title } from './summary';
@@ -47,5 +48,6 @@ function page(contents: Contents): Node[] {
 }
 
 const contents = JSON.parse(document.getElementById('runs')?.textContent ?? '') as Contents;
+keepWords(contents);
 document.title = title(contents);
 document.getElementById('page')?.replaceChildren(...page(contents));

@@ -8,6 +8,7 @@ import {
   letter,
   meaningOf,
   nameOf,
+  noModelOf,
   predictedRange,
   reasonsOf,
   shown,
@@ -76,7 +77,7 @@ function measuredCell(record: Result, run: Document['run']): (Node | string)[] {
 
 function predictedCell(record: Result): (Node | string)[] {
   const { prediction, unit } = record;
-  if (!prediction) return [element('small', { title: record.no_model ?? '' }, 'no model')];
+  if (!prediction) return [element('small', { title: noModelOf(record) }, 'no model')];
   const limits = predictedRange(record);
   if (prediction.value == null) return [limits];
   return [quantity(prediction.value, unit, 3), element('small', {}, limits)];

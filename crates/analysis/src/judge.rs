@@ -10,7 +10,7 @@ pub use machine::{machine_changed, machine_drift, machine_wander};
 
 use crate::statistics::{median, median_interval, reference_ns};
 use fathom_record::{
-    Cause, Counter, Counters, Disturbance, Reason, Sample, State, Summary, Verdict,
+    Cause, Counter, Counters, Disturbance, Reason, Remedy, Sample, State, Summary, Verdict,
 };
 
 /// Share of the visits' wall time that a quota took, above which it is told: batch medians hide it.
@@ -28,11 +28,6 @@ const TICKS_MIN_NS: u64 = 30_000_000;
 const GAP_MIN: f64 = 0.01;
 /// A process whose reference spins took so many times those of the fastest had a slow core.
 pub const SLOW_CORE_MIN: f64 = 1.05;
-/// What to do about one.
-const QUIET_CORE: &str = "a neighbour on the other thread of the core, or a changing frequency: \
-                          measure on a quieter or dedicated host, or see what --tune can set";
-/// What to do about pages that were not there.
-const FREE_MEMORY: &str = "free memory, so that nothing is swapped";
 /// Change over a visit above which the values are said to drift.
 const DRIFT_MIN: f64 = 0.03;
 /// Distance of two clusters of processes, in shares of the headline, above which they matter.
@@ -104,36 +99,36 @@ fn lost_time(total: &Disturbance, expectation: Expectation) -> Vec<Reason> {
             Cause::Throttled,
             total.throttled_ns.filter(|_| total.throttled_periods != Some(0)),
             "throttled by the CPU cgroup's quota for",
-            "raise or remove the quota (cpu.max or cpu.cfs_quota_us), or measure outside the group",
+            Remedy::RaiseCpuQuota,
         ),
         (
             Cause::Steal,
             in_ticks(total.steal_ns),
             "the hypervisor ran others on this CPU for",
-            "measure on a quieter or dedicated host; steal is reported, never corrected for",
+            Remedy::QuieterHost,
         ),
         (
             Cause::Contention,
             waited.map(|wait| wait.saturating_sub(total.throttled_ns.unwrap_or(0))),
             "other processes of this machine held the CPU for",
-            "stop them, or choose a quiet CPU with --cpu N",
+            Remedy::QuietCpu,
         ),
         (
             Cause::Interrupts,
             // Of whoever waits for a device most are that device's answers.
             in_ticks(total.interrupt_ns).filter(|_| !expectation.expects.has(Counter::Interrupts)),
             "interrupts held the CPU for",
-            "move interrupts away from this CPU, or choose another with --cpu N",
+            Remedy::MoveInterrupts,
         ),
     ];
     let mut found: Vec<(f64, Reason)> = Vec::new();
-    for (cause, ns, text, next) in causes {
+    for (cause, ns, text, remedy) in causes {
         let Some(share) = ns.map(|ns| ns as f64 / wall) else { continue };
         let least = if cause == Cause::Throttled { THROTTLED_MIN } else { LOST_TIME_MIN };
         if share > least {
             let percent = (100.0 * share).min(100.0);
             let text = format!("{text} {percent:.0} % of the time");
-            found.push((share, Reason::new(cause, text).with_next(next)));
+            found.push((share, Reason::new(cause, text).with_remedy(remedy)));
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -159,10 +154,9 @@ fn absence(total: &Disturbance, explained: f64, expectation: Expectation) -> Opt
         // Each wait for a device is one of the times that the worker gave up the CPU itself.
         if total.major_faults > 0 && 2 * total.major_faults >= total.voluntary_switches {
             let text = format!("{text}; {} page faults waited for a device", total.major_faults);
-            return Reason::new(Cause::MajorFaults, text).with_next(FREE_MEMORY);
+            return Reason::new(Cause::MajorFaults, text).with_remedy(Remedy::AvoidSwap);
         }
-        let next = "see what else runs on this CPU, or choose another with --cpu N";
-        Reason::new(Cause::NotRunning, text).with_next(next)
+        Reason::new(Cause::NotRunning, text).with_remedy(Remedy::OtherCpu)
     })
 }
 
@@ -181,16 +175,16 @@ fn disturbed_rounds(
         |what: &str| format!("{what}; without the rounds they met it is {percent:.0} % off");
     Some(if total.migrations > 0 {
         let text = moved(&format!("moved to another CPU {}", times(total.migrations)));
-        Reason::new(Cause::Migration, text).with_next("see what changes affinities on this machine")
+        Reason::new(Cause::Migration, text).with_remedy(Remedy::FindAffinityChanges)
     } else if total.major_faults > 0 && !expectation.expects.has(Counter::MajorFaults) {
         let text = moved(&format!("{} page faults waited for a device", total.major_faults));
-        Reason::new(Cause::MajorFaults, text).with_next(FREE_MEMORY)
+        Reason::new(Cause::MajorFaults, text).with_remedy(Remedy::AvoidSwap)
     } else if total.involuntary_switches > 0 && !expectation.expects.has(Counter::Preemptions) {
         let text = moved(&format!("preempted {}", times(total.involuntary_switches)));
-        Reason::new(Cause::Contention, text).with_next("stop other processes, or choose --cpu N")
+        Reason::new(Cause::Contention, text).with_remedy(Remedy::QuietCpu)
     } else if total.slow_rounds > 0 {
         let text = moved(&format!("{} met a core that was slow itself", rounds(total.slow_rounds)));
-        Reason::new(Cause::SlowCore, text).with_next(QUIET_CORE)
+        Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore)
     } else {
         return None;
     })
@@ -221,7 +215,7 @@ fn slow_core(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
         slowest / fastest,
         spins.len()
     );
-    Some(Reason::new(Cause::SlowCore, text).with_next(QUIET_CORE))
+    Some(Reason::new(Cause::SlowCore, text).with_remedy(Remedy::QuietCore))
 }
 
 /// Whether processes fall into two groups far enough apart to matter.
@@ -243,9 +237,7 @@ fn shapes(summary: &Summary) -> Vec<Reason> {
             "processes fall into two groups: {share:.0} % of them {:.0} % apart from the rest",
             100.0 * ((last.at - first.at) / summary.median).abs()
         );
-        let next = "which group a process joins is decided when it starts (memory layout, CPU): \
-                    --thorough shows the shares";
-        reasons.push(Reason::new(Cause::TwoClusters, text).with_next(next));
+        reasons.push(Reason::new(Cause::TwoClusters, text).with_remedy(Remedy::CountGroups));
     }
     if let Some(drift) = summary.drift.filter(|drift| drift.abs() > DRIFT_MIN) {
         let direction = if drift > 0.0 { "up" } else { "down" };
@@ -255,8 +247,7 @@ fn shapes(summary: &Summary) -> Vec<Reason> {
             }
             _ => format!("the values moved {direction} by more than their median over a visit"),
         };
-        let next = "something fills or settles while it is measured: --thorough shows more";
-        reasons.push(Reason::new(Cause::Drift, text).with_next(next));
+        reasons.push(Reason::new(Cause::Drift, text).with_remedy(Remedy::FollowDrift));
     }
     reasons
 }
@@ -271,8 +262,7 @@ fn spread(summary: &Summary, total: &Disturbance, expectation: Expectation) -> O
             summary.processes,
             little_told(total, expectation)
         );
-        let next = "measure it longer: --thorough";
-        Reason::new(Cause::Spread, text).with_next(next)
+        Reason::new(Cause::Spread, text).with_remedy(Remedy::MeasureLonger)
     })
 }
 
@@ -372,7 +362,7 @@ mod tests {
             let verdict = judge(&[sample(disturbance)], &summary(), QUIET);
             assert_eq!((verdict.state, causes(&verdict)), (State::Noisy, vec![cause]));
             assert!(verdict.reasons[0].text.contains("50 %"), "{}", verdict.reasons[0].text);
-            assert!(!verdict.reasons[0].next.is_empty());
+            assert!(verdict.reasons[0].remedy.is_some());
         }
     }
 

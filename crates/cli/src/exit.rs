@@ -1,7 +1,10 @@
 //! How a command ended, and the status it ends with.
 
+use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
+
+use crate::remedy;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,20 +52,20 @@ impl fmt::Display for Usage {
     }
 }
 
-impl std::error::Error for Usage {}
+impl Error for Usage {}
 
 /// For errors that say what was asked for wrongly.
 pub trait OrUsage<T> {
     /// The value, or the error as a [`Usage`].
     ///
     /// # Errors
-    /// The same, in the same words.
+    /// The same, with its remedy.
     fn or_usage(self) -> Result<T, Usage>;
 }
 
-impl<T, E: fmt::Display> OrUsage<T> for Result<T, E> {
+impl<T, E: Error + 'static> OrUsage<T> for Result<T, E> {
     fn or_usage(self) -> Result<T, Usage> {
-        self.map_err(|error| Usage(error.to_string()))
+        self.map_err(|error| Usage(remedy::in_full(&error)))
     }
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod exit;
 mod interrupt;
 mod live;
+mod remedy;
 mod terminal;
 mod tune;
 

@@ -239,7 +239,7 @@ fn reduce_block(
     records.into_iter().map(|record| record.sealed_by(plan.protocol)).collect()
 }
 
-/// Keeps how the clock stands, and what a stepped wall clock means.
+/// Keeps how the clock stands, and whether the wall clock was stepped.
 fn note_clock(run: &mut Run, clock: &WholeRun) {
     run.clock.raw_ppm = Some(clock.raw_ppm);
     run.clock.monotonic_ppm = Some(clock.monotonic_ppm);
@@ -247,16 +247,8 @@ fn note_clock(run: &mut Run, clock: &WholeRun) {
         run.verdict.reasons.retain(|reason| reason.cause != Cause::Clock);
         run.verdict.reasons.push(Reason::new(Cause::Clock, failure));
     }
-    run.notes.retain(|note| !note.starts_with("the wall clock"));
-    if clock.wall_step_ns != 0 {
-        let seconds = clock.wall_step_ns as f64 / 1e9;
-        run.notes.push(format!(
-            "the wall clock was stepped by {seconds:+.1} s; durations are unaffected"
-        ));
-    } else if clock.wall_was_set {
-        let note = "the wall clock was stepped and put back; durations are unaffected";
-        run.notes.push(note.to_owned());
-    }
+    let was_stepped = clock.wall_step_ns != 0 || clock.wall_was_set;
+    run.clock.wall_step_ns = was_stepped.then_some(clock.wall_step_ns as f64);
 }
 
 /// The run's state from its reasons.

@@ -6,7 +6,7 @@ use fathom_measure::sampler::Fault;
 use fathom_metric::{About, Case, Derived, Known};
 use fathom_record::{
     Agreement, Better, Cause, Counter, Document, MetricId, NoModel, Prediction, Reason, Record,
-    Sample, State, Summary, Unit, Verdict,
+    Remedy, Sample, State, Summary, Unit, Verdict,
 };
 
 use crate::plan::Plan;
@@ -65,8 +65,9 @@ pub(crate) fn derived(
         let so_far = Known::new(known).under(&document.run.clock).on(&document.host);
         match derived.reduce(&case.params, &so_far) {
             Err(missing) => {
-                let why = missing.to_string();
-                record.verdict = Verdict::because(State::Unavailable, Cause::MissingInput, why);
+                let reason = Reason::new(Cause::MissingInput, missing.to_string());
+                let reasons = vec![reason.with_remedy(missing.remedy())];
+                record.verdict = Verdict { state: State::Unavailable, reasons };
             }
             Ok(estimate) => {
                 record.notes = estimate.notes;
@@ -176,7 +177,10 @@ fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> 
         return Some(Verdict { state: State::Failed, reasons: vec![reason.clone()] });
     }
     Some(match fault.as_ref()? {
-        Fault::Unavailable(reason) => Verdict::because(State::Unavailable, Cause::Missing, reason),
+        Fault::Unavailable(what, remedy) => {
+            let reason = Reason::new(Cause::Missing, what).with_remedy(remedy.clone());
+            Verdict { state: State::Unavailable, reasons: vec![reason] }
+        }
         Fault::WrongWork(reason) => Verdict::because(State::Invalid, Cause::WrongWork, reason),
         Fault::Failed(reason) => Verdict::because(State::Failed, Cause::Crashed, reason),
     })
@@ -256,7 +260,7 @@ fn why_it_ended(processes: u32, plan: &Plan) -> String {
 fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
     if record.verdict.shows_number() && processes < wanted {
         let text = format!("the run was stopped after {processes} of {wanted} processes");
-        let reason = Reason::new(Cause::Interrupted, text).with_next("run it again to the end");
+        let reason = Reason::new(Cause::Interrupted, text).with_remedy(Remedy::RunToEnd);
         record.verdict.state = State::Noisy;
         record.verdict.reasons.insert(0, reason);
     }

@@ -8,8 +8,8 @@ use fathom_metric::{
     Stop,
 };
 use fathom_record::{
-    Cause, Document, Effort, Host, MetricId, NoModel, Params, Prediction, Protocol, Reason, Record,
-    Run, RunState, SCHEMA_VERSION, Sample, State, Tool, Verdict,
+    Cause, Document, Effort, Host, MetricId, NoModel, Origin, Params, Prediction, Protocol, Reason,
+    Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Tool, Verdict,
 };
 
 use crate::Audience;
@@ -189,11 +189,9 @@ impl<'a> Session<'a> {
             record.verdict.state = State::Noisy;
             record.verdict.reasons.splice(0..0, doubts);
         }
+        // By hand no CPU can be chosen.
         for reason in &mut record.verdict.reasons {
-            // By hand no CPU can be chosen.
-            if reason.next.contains("--cpu") {
-                reason.next = "stop them, and measure again".to_owned();
-            }
+            reason.remedy = reason.remedy.take().map(Remedy::without_choice_of_cpu);
         }
     }
 
@@ -202,13 +200,14 @@ impl<'a> Session<'a> {
         let own = &self.known[self.earlier..];
         let is_own = |name: &str| own.iter().any(|record| record.name() == name);
         for input in record.prediction.iter_mut().flat_map(|one| &mut one.inputs) {
-            if input.origin.starts_with("this run: ") && !is_own(&input.name) {
-                input.origin = input.origin.replacen("this run", "an earlier run", 1);
+            if let Origin::ThisRun { metric } = &mut input.origin
+                && !is_own(metric)
+            {
+                input.origin = Origin::EarlierRun { metric: std::mem::take(metric) };
             }
         }
-        if let Some(none) = &mut record.no_model {
-            let here = "has no kept result on this host: `fathom run` of it gives one";
-            none.0 = none.0.replace("has no result in this run", here);
+        if let Some(NoModel::MissingInput { metric }) = &mut record.no_model {
+            record.no_model = Some(NoModel::NoKeptResult { metric: std::mem::take(metric) });
         }
     }
 }

@@ -10,7 +10,7 @@ use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
 use fathom_measure::sampler::{Fault, KernelCounters, Sampler};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
-use fathom_record::{Cause, Reason};
+use fathom_record::{Cause, Reason, Remedy};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -96,7 +96,10 @@ impl Workers {
 pub fn serve(registry: &Registry) -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text)?;
-    anyhow::ensure!(!text.is_empty(), "`fathom worker` is for `fathom run` itself");
+    anyhow::ensure!(
+        !text.is_empty(),
+        "a worker is started by a run, with its request on standard input"
+    );
     let request: VisitRequest = serde_json::from_str(&text)?;
     // Once more: at exec the kernel forgets it where the program's file gives capabilities.
     let coordinator = Pid::from_raw(request.coordinator as i32);
@@ -122,9 +125,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     if let Err(error) = affinity::pin(request.settings.cpu) {
         let text = format!("pin to CPU {}: {error}", request.settings.cpu);
         return all(match error {
-            Errno::PERM => {
-                Fault::Unavailable(format!("{text}; run outside the sandbox that forbids it"))
-            }
+            Errno::PERM => Fault::unavailable(text, Remedy::LeaveSandbox),
             _ => Fault::Failed(text),
         });
     }

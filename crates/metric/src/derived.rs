@@ -2,7 +2,7 @@
 
 use fathom_analysis::statistics::Ratio;
 use fathom_record::quantity::quantity;
-use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record, Remedy, Unit};
 
 use crate::{About, Known};
 
@@ -36,6 +36,13 @@ pub trait Derived: Sync {
     ) -> Result<Prediction, NoModel>;
 }
 
+impl MissingInput {
+    /// What would give it.
+    pub fn remedy(&self) -> Option<Remedy> {
+        matches!(self, Self::SetTooSmall { .. }).then_some(Remedy::FreeMemory)
+    }
+}
+
 /// Why there is no derived result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MissingInput {
@@ -52,7 +59,7 @@ pub enum MissingInput {
     Absent(&'static str),
     /// The largest set that there was room for is too small.
     #[error(
-        "the largest set is {}, and {} are needed: {why}; free memory, or raise the cgroup's limit",
+        "the largest set is {}, and {} are needed: {why}",
         quantity(*.largest as f64, Unit::Bytes), quantity(*.needed as f64, Unit::Bytes)
     )]
     SetTooSmall {
@@ -77,7 +84,15 @@ pub enum MissingInput {
 
 impl From<MissingInput> for NoModel {
     fn from(missing: MissingInput) -> Self {
-        Self(missing.to_string())
+        match missing {
+            MissingInput::Case { metric, params } => {
+                Self::MissingInput { metric: format!("{metric}{params}") }
+            }
+            MissingInput::SetTooSmall { largest, needed, .. } => {
+                Self::SetTooSmall { largest_bytes: largest, needed_bytes: needed }
+            }
+            _ => Self::NoCommonSet,
+        }
     }
 }
 

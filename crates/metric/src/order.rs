@@ -31,7 +31,7 @@ impl Order<'_> {
                 "cheaper than what it contains or exceeds everywhere: one of the two results was \
                  spoilt, or the kernel takes a short cut",
             );
-        Ok(claim.with_quantity(&name, lower, Unit::Nanoseconds, &format!("this run: {name}")))
+        Ok(claim.with_result(&name, lower, Unit::Nanoseconds))
     }
 }
 
@@ -39,13 +39,14 @@ impl Order<'_> {
 pub fn earlier(metric: &str, params: &Params, known: &Known<'_>) -> Result<Quantity, NoModel> {
     known
         .quantity(metric, params)
-        .ok_or_else(|| NoModel(format!("{metric}{params} has no result in this run")))
+        .ok_or_else(|| NoModel::MissingInput { metric: format!("{metric}{params}") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tests;
+    use fathom_record::Origin;
 
     #[test]
     fn the_claim_is_a_lower_limit_with_its_input_named() {
@@ -55,9 +56,10 @@ mod tests {
         let claim = order.claim(&params, &Known::new(&records)).unwrap();
         assert_eq!((claim.low, claim.high, claim.value), (Some(15.0), None, None));
         assert_eq!(claim.formula, "≥ 10 × cpu.call{args=0}");
-        assert_eq!(claim.inputs[0].origin, "this run: cpu.call{args=0}");
+        assert_eq!(claim.inputs[0].origin, Origin::this_run("cpu.call{args=0}"));
         assert_eq!((claim.inputs[0].value, claim.source.as_str()), (1.5, "why"));
         let missing = order.claim(&params, &Known::new(&[])).unwrap_err();
-        assert!(missing.0.contains("cpu.call{args=0} has no result"), "{}", missing.0);
+        let metric = "cpu.call{args=0}".to_owned();
+        assert_eq!(missing, NoModel::MissingInput { metric });
     }
 }

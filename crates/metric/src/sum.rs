@@ -50,11 +50,11 @@ impl Sum<'_> {
             inputs.push((name, value));
         }
         if total <= 0.0 {
-            return Err(NoModel(format!("{formula} gives {total:.3}, which is no time")));
+            return Err(NoModel::NoTime { formula, value: total });
         }
         let sum = Prediction::sum(0.0, total, self.tolerance, &formula, self.source);
         let with = |sum: Prediction, (name, value): &(String, f64)| {
-            sum.with_quantity(name, *value, Unit::Nanoseconds, &format!("this run: {name}"))
+            sum.with_result(name, *value, Unit::Nanoseconds)
         };
         // What the terms owe to hardware their own predictions tell, where they have such.
         let sum = Prediction { hardware: None, software: None, ..sum };
@@ -66,6 +66,7 @@ impl Sum<'_> {
 mod tests {
     use super::*;
     use crate::tests;
+    use fathom_record::Origin;
 
     fn predicted(times: [f64; 2]) -> Result<Prediction, NoModel> {
         let none = Params::none();
@@ -87,15 +88,17 @@ mod tests {
         let sum = predicted([2.0, -1.0]).unwrap();
         assert_eq!((sum.value, sum.low, sum.high), (Some(2900.0), Some(2320.0), Some(3480.0)));
         assert_eq!(sum.formula, "2 × os.switch.process{set_bytes=0} − cpu.call");
-        assert_eq!(sum.inputs[1].origin, "this run: cpu.call");
+        assert_eq!(sum.inputs[1].origin, Origin::this_run("cpu.call"));
         assert_eq!((sum.inputs[0].value, sum.if_above.as_str()), (1500.0, "a queue"));
     }
 
     #[test]
     fn a_sum_that_is_no_time_and_a_term_that_is_missing_are_no_model() {
-        assert!(predicted([1.0, -20.0]).unwrap_err().0.contains("no time"));
+        let none = predicted([1.0, -20.0]).unwrap_err();
+        assert!(matches!(none, NoModel::NoTime { value, .. } if value == -500.0), "{none:?}");
         let terms = [Term { times: 1.0, metric: "os.missing", params: Params::none() }];
         let sum = Sum { terms: &terms, tolerance: 0.1, source: "why", otherwise: "" };
-        assert!(sum.predict(&Known::new(&[])).unwrap_err().0.contains("os.missing has no result"));
+        let metric = "os.missing".to_owned();
+        assert_eq!(sum.predict(&Known::new(&[])), Err(NoModel::MissingInput { metric }));
     }
 }

@@ -1,6 +1,7 @@
 //! Memory of a known size that is really there, by pages of a known size on a known node: written,
 //! and held against what the kernel says of it.
 
+use fathom_record::Remedy;
 use std::ffi::c_void;
 use std::fs;
 use std::ops::Range;
@@ -82,10 +83,8 @@ impl Buffer {
     /// `Unavailable` where the address space is limited, or there are no huge pages to be had.
     pub(crate) fn reserve(bytes: usize, page: Page) -> Result<Self, Fault> {
         let no_room = |error| {
-            Fault::Unavailable(format!(
-                "map {}: {error}; raise `ulimit -v`, or free memory",
-                in_words(bytes as u64)
-            ))
+            let what = format!("map {}: {error}", in_words(bytes as u64));
+            Fault::unavailable(what, Remedy::raise(&["`ulimit -v`"]))
         };
         if page == Page::Huge {
             huge_pages_are_allowed()?;
@@ -178,10 +177,8 @@ impl Buffer {
     /// `Unavailable` where the kernel does not tell, so that it would be a belief.
     pub(crate) fn check(&self) -> Result<(bool, String), Fault> {
         let untold = |error| {
-            Fault::Unavailable(format!(
-                "which pages a buffer has cannot be verified: read /proc/self/smaps: {error}; \
-                 mount /proc"
-            ))
+            let what = "which pages a buffer has cannot be verified: read /proc/self/smaps";
+            Fault::unavailable(format!("{what}: {error}"), Remedy::MountProc)
         };
         let text = fs::read_to_string("/proc/self/smaps").map_err(untold)?;
         let (passed, mut detail) = self.holds(&smaps::counted(&text, &self.range()));
@@ -240,22 +237,20 @@ pub(crate) fn in_words(bytes: u64) -> String {
 
 /// Whether the kernel gathers huge pages on advice.
 fn huge_pages_are_allowed() -> Result<(), Fault> {
-    let refused = |why: String| Err(Fault::Unavailable(why));
+    let refused =
+        |why: &str, remedy| Err(Fault::Unavailable(format!("no huge pages: {why}"), remedy));
     let none: libc::c_ulong = 0;
     // SAFETY: takes plain numbers and tells one.
     if unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, none, none, none, none) } == 1 {
-        return refused(
-            "no huge pages: they are forbidden to this process (PR_SET_THP_DISABLE); start it by \
-             a service or shell that does not forbid them"
-                .to_owned(),
-        );
+        let why = "they are forbidden to this process (PR_SET_THP_DISABLE)";
+        return refused(why, Some(Remedy::StartWithHugePages));
     }
     match fs::read_to_string(format!("{THP}/enabled")) {
-        Ok(text) if text.contains("[never]") => refused(format!(
-            "no huge pages: {THP}/enabled is `never`; as root: echo madvise > {THP}/enabled"
-        )),
+        Ok(text) if text.contains("[never]") => {
+            refused(&format!("{THP}/enabled is `never`"), Some(Remedy::AdviseHugePages))
+        }
         Ok(_) => Ok(()),
-        Err(error) => refused(format!("no huge pages: {THP}/enabled: {error}")),
+        Err(error) => refused(&format!("{THP}/enabled: {error}"), None),
     }
 }
 

@@ -1,7 +1,7 @@
 //! How much memory a probe may take: a quarter of what is free, and of what the cgroup allows.
 
 use fathom_measure::sampler::Fault;
-use fathom_record::Host;
+use fathom_record::{Host, Remedy};
 
 use crate::buffer::in_words;
 
@@ -35,12 +35,9 @@ impl Room {
         if bytes <= self.bytes {
             return Ok(());
         }
-        Err(Fault::Unavailable(format!(
-            "needs {} of memory, and a quarter {} is {}; free memory or raise the cgroup's limit",
-            in_words(bytes),
-            self.of,
-            in_words(self.bytes >> 20 << 20)
-        )))
+        let (needed, there) = (in_words(bytes), in_words(self.bytes >> 20 << 20));
+        let what = format!("needs {needed} of memory, and a quarter {} is {there}", self.of);
+        Err(Fault::unavailable(what, Remedy::FreeMemory))
     }
 }
 
@@ -66,7 +63,7 @@ mod tests {
     fn a_refusal_names_the_limit() {
         let room = room(Some(8 << 30), Some(1 << 30));
         assert_eq!(room.admits(256 << 20), Ok(()));
-        let Err(Fault::Unavailable(text)) = room.admits(1 << 30) else { panic!("admitted") };
+        let Err(Fault::Unavailable(text, _)) = room.admits(1 << 30) else { panic!("admitted") };
         assert!(text.contains("needs 1024 MiB") && text.contains("cgroup's limit is 256 MiB"));
     }
 }

@@ -215,7 +215,7 @@ pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     for (case, sample) in cases.iter().zip(&samples) {
         match sample {
             Ok(sample) => assert_sample(id, case, sample),
-            Err(Fault::Unavailable(reason)) => assert!(!reason.is_empty()),
+            Err(Fault::Unavailable(reason, _)) => assert!(!reason.is_empty()),
             Err(fault) => panic!("{id}{}: {fault}", case.params),
         }
     }

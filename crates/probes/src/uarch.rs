@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use fathom_record::host::Cpu;
-use fathom_record::{Host, NoModel};
+use fathom_record::{Host, NoModel, Origin};
 use serde::Deserialize;
 
 /// Imposes a row by its name, so that a wrong one can be seen to turn predictions to *differs*.
@@ -73,7 +73,7 @@ impl Row {
     /// # Errors
     /// That it has no public source.
     pub fn sourced(&self, name: &str) -> Result<&Constant, NoModel> {
-        let missing = || NoModel(format!("no sourced {name} for {}", self.name));
+        let missing = || NoModel::NotPublished { figure: name.to_owned(), cpu: self.title.clone() };
         self.constant(name).ok_or_else(missing)
     }
 
@@ -88,8 +88,8 @@ impl Row {
     }
 
     /// Where a prediction says that its input comes from.
-    pub fn origin(&self) -> String {
-        format!("data/uarch.toml: {}", self.name)
+    pub fn origin(&self) -> Origin {
+        Origin::Table { row: self.name.clone() }
     }
 }
 
@@ -136,7 +136,12 @@ pub enum NoConstants {
 
 impl From<NoConstants> for NoModel {
     fn from(error: NoConstants) -> Self {
-        Self(error.to_string())
+        match error {
+            NoConstants::UnknownArchitecture(architecture) => {
+                Self::UnknownArchitecture { architecture }
+            }
+            error => Self::UnusableTable { reason: error.to_string() },
+        }
     }
 }
 
@@ -398,7 +403,7 @@ mod tests {
         assert_eq!(rdtsc.value, 35.0);
         assert!(rdtsc.source.contains("uops.info"), "{}", rdtsc.source);
         assert!(rdtsc.source.contains("RDTSC, Zen 4"), "{}", rdtsc.source);
-        assert_eq!(row.origin(), "data/uarch.toml: zen4");
+        assert_eq!(row.origin(), Origin::Table { row: "zen4".to_owned() });
     }
 
     fn table(rows: &str) -> Result<Vec<Row>, TableError> {

@@ -16,6 +16,7 @@ pub mod outline;
 pub mod prediction;
 pub mod quantity;
 pub mod record;
+pub mod remedy;
 pub mod run;
 pub mod sample;
 pub mod series;
@@ -25,14 +26,15 @@ pub mod verdict;
 pub use condition::Condition;
 pub use counter::{Counter, Counters};
 pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Tells, Turn};
-pub use diagnosis::{Diagnosis, Finding, Severity};
+pub use diagnosis::{Diagnosis, Finding, Fix, Severity};
 pub use fact::{Fact, FactValue};
 pub use histogram::Histogram;
 pub use host::Host;
 pub use metric::{Better, MetricId, ParamValue, Params, Unit};
 pub use outline::{Headline, Outline};
-pub use prediction::{Agreement, Input, NoModel, Prediction};
+pub use prediction::{Agreement, Input, NoModel, Origin, Prediction};
 pub use record::{Record, Value};
+pub use remedy::Remedy;
 pub use run::{
     ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Run, RunState, Tool, label, name,
 };

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Unit;
+use crate::{Host, Params, Unit};
 
 /// The widest tolerance a prediction may declare.
 pub const TOLERANCE_MAX: f64 = 0.30;
@@ -126,18 +126,22 @@ impl Prediction {
 
     /// This prediction with one more input named.
     #[must_use]
-    pub fn with_input(mut self, name: &str, value: f64, origin: &str) -> Self {
-        let (name, origin) = (name.to_owned(), origin.to_owned());
-        self.inputs.push(Input { name, value, unit: None, origin });
+    pub fn with_input(mut self, name: &str, value: f64, origin: Origin) -> Self {
+        self.inputs.push(Input { name: name.to_owned(), value, unit: None, origin });
         self
     }
 
     /// This prediction with one more input named that is a quantity.
     #[must_use]
-    pub fn with_quantity(mut self, name: &str, value: f64, unit: Unit, origin: &str) -> Self {
-        let (name, origin) = (name.to_owned(), origin.to_owned());
-        self.inputs.push(Input { name, value, unit: Some(unit), origin });
+    pub fn with_quantity(mut self, name: &str, value: f64, unit: Unit, origin: Origin) -> Self {
+        self.inputs.push(Input { name: name.to_owned(), value, unit: Some(unit), origin });
         self
+    }
+
+    /// This prediction with one more input named that is a result of this run, under its own name.
+    #[must_use]
+    pub fn with_result(self, name: &str, value: f64, unit: Unit) -> Self {
+        self.with_quantity(name, value, unit, Origin::this_run(name))
     }
 
     /// Whether it is an order ("more than a call") rather than a number.
@@ -179,14 +183,184 @@ pub struct Input {
     /// Its unit; absent for a count, a share or core clock cycles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<Unit>,
-    /// Where it comes from: a host fact, an earlier metric, or a table with its source.
-    pub origin: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where an input of a prediction comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Origin {
+    /// A result of this run.
+    ThisRun {
+        /// The metric and its case.
+        metric: String,
+    },
+    /// A result of an earlier run on this host.
+    EarlierRun {
+        /// The metric and its case.
+        metric: String,
+    },
+    /// A fact of the host.
+    Host {
+        /// Its path, such as `cpu.base_hz`.
+        fact: String,
+        /// Where it was read; empty where that is not known.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        read_at: String,
+    },
+    /// A row of the table of micro-architectures.
+    Table {
+        /// The row.
+        row: String,
+    },
+    /// A published figure.
+    Published {
+        /// Where.
+        source: String,
+    },
+    /// A limit of the control group.
+    ControlGroup {
+        /// Which, and of which group.
+        limit: String,
+    },
+    /// A parameter of the case.
+    Case,
+    /// Computed from the parameters of the case.
+    Calculated {
+        /// How.
+        from: String,
+    },
+    /// Counted by the command itself, just before.
+    Counted {
+        /// Where; empty for what it timed.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        at: String,
+    },
+}
+
+impl Origin {
+    /// The result of this run that is called `metric`.
+    pub fn this_run(metric: impl Into<String>) -> Self {
+        Self::ThisRun { metric: metric.into() }
+    }
+
+    /// A fact of the host, with where it was read.
+    pub fn host(host: &Host, fact: &str) -> Self {
+        let read_at = host.origins.get(fact).cloned().unwrap_or_default();
+        Self::Host { fact: fact.to_owned(), read_at }
+    }
+
+    /// What the case says, through this calculation.
+    pub fn calculated(from: &str) -> Self {
+        Self::Calculated { from: from.to_owned() }
+    }
 }
 
 /// Why there is no prediction. An honest answer, and never an empty cell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct NoModel(pub String);
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum NoModel {
+    /// A result of this run is missing that it is computed from.
+    MissingInput {
+        /// The metric and its case.
+        metric: String,
+    },
+    /// The same, of a command that takes it from earlier runs on this host.
+    NoKeptResult {
+        /// The metric and its case.
+        metric: String,
+    },
+    /// No public source gives a figure for this CPU.
+    NotPublished {
+        /// The figure.
+        figure: String,
+        /// The CPU, or the row of the table.
+        cpu: String,
+    },
+    /// No public source gives the cost of reading this clock source.
+    ClockSourceNotPublished {
+        /// The clock source.
+        source: String,
+    },
+    /// The table of micro-architectures has no row for it.
+    UnknownArchitecture {
+        /// The architecture.
+        architecture: String,
+    },
+    /// The table of micro-architectures cannot be used.
+    UnusableTable {
+        /// Why.
+        reason: String,
+    },
+    /// The machine does not say one of these facts.
+    UnknownFact {
+        /// Their paths, such as `cpu.tsc_hz`.
+        facts: Vec<String>,
+    },
+    /// The CPU has no cache of this level.
+    NoSuchCache {
+        /// The level.
+        level: u32,
+    },
+    /// The metric has no case of these parameters.
+    NoSuchCase {
+        /// The parameters.
+        case: String,
+    },
+    /// The terms add up to nothing or less: one of them was disturbed.
+    NoTime {
+        /// The sum.
+        formula: String,
+        /// What it gives, in nanoseconds.
+        value: f64,
+    },
+    /// The larger of two cases is no dearer than the smaller, so that there is no line.
+    NoSlope,
+    /// The clock is not the time stamp counter.
+    OtherClock,
+    /// The set lies between two levels of cache.
+    BetweenLevels,
+    /// A prefetcher may foresee the pattern.
+    Prefetched,
+    /// Both ends are threads of one core.
+    ThreadsOfOneCore,
+    /// Page tables of a guest are walked through those of its host.
+    NestedPaging,
+    /// No set was taken by small and by huge pages.
+    NoCommonSet,
+    /// Translation buffers may hold the largest set that there is by both kinds of page.
+    SetTooSmall {
+        /// The largest.
+        largest_bytes: u64,
+        /// What is needed.
+        needed_bytes: u64,
+    },
+    /// How fast a core drains its write-combining buffers.
+    WriteCombining,
+    /// Two copies through memory.
+    TwoCopies,
+    /// Who waits for whom, and how often, is the scheduler's choice.
+    SchedulersChoice,
+    /// How fast the device is.
+    SpeedOfDevice,
+    /// The service time of the device.
+    ServiceTime,
+    /// Part of the file is in memory, or nobody knows how much.
+    MixedResidency,
+}
+
+impl NoModel {
+    /// That the metric has no such case.
+    pub fn no_such_case(params: &Params) -> Self {
+        Self::NoSuchCase { case: params.to_string() }
+    }
+
+    /// That the machine says none of these facts.
+    pub fn unknown_fact(facts: &[&str]) -> Self {
+        Self::UnknownFact { facts: facts.iter().map(|fact| (*fact).to_owned()).collect() }
+    }
+}
 
 /// How the measured interval compares with the prediction: a value is within or outside, a bound is
 /// met or violated.

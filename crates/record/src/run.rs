@@ -110,7 +110,7 @@ pub struct Run {
     /// What holds for the run as a whole: drift of the machine, the clock's failure, a stepped
     /// wall clock.
     pub verdict: Verdict,
-    /// Facts about the run that spoil nothing, such as a stepped wall clock.
+    /// Facts about the run that spoil nothing, such as settings that `--tune` was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -181,6 +181,9 @@ pub struct ClockFacts {
     pub raw_ppm: Option<f64>,
     /// Deviation against CLOCK_MONOTONIC over the whole run, in parts per million.
     pub monotonic_ppm: Option<f64>,
+    /// How far somebody set the wall clock during the run, in nanoseconds; 0 where it was put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_step_ns: Option<f64>,
     /// Further figures of the calibration, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, f64>,

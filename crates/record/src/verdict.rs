@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Remedy;
+
 /// The verdict on a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -111,22 +113,21 @@ pub struct Reason {
     pub cause: Cause,
     /// The cause in words, with its figure, for people.
     pub text: String,
-    /// What to do next, in one line; empty where nothing can be done.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub next: String,
+    /// What to do next; absent where nothing can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Remedy>,
 }
 
 impl Reason {
     /// A reason with nothing to do next.
     pub fn new(cause: Cause, text: impl Into<String>) -> Self {
-        Self { cause, text: text.into(), next: String::new() }
+        Self { cause, text: text.into(), remedy: None }
     }
 
     /// The same with the next thing to do.
     #[must_use]
-    pub fn with_next(mut self, next: impl Into<String>) -> Self {
-        self.next = next.into();
-        self
+    pub fn with_remedy(self, remedy: impl Into<Option<Remedy>>) -> Self {
+        Self { remedy: remedy.into(), ..self }
     }
 }
 

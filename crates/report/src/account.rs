@@ -2,14 +2,15 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Estimate, Host, Input, Interval, Params, Prediction, Quantile, Record,
-    Series, Summary, Unit,
+    Agreement, Cause, Estimate, Host, Input, Interval, NoModel, Params, Prediction, Quantile,
+    Record, Series, Summary, Unit,
 };
 
 use crate::case::case;
 use crate::counters::counters;
 use crate::family;
 use crate::layout::Layout;
+use crate::model::{no_model, origin};
 use crate::remarks::meaning;
 use crate::table::Table;
 use crate::wrap::{glued, wrapped};
@@ -44,11 +45,11 @@ pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
 }
 
 /// What two cases have in common of which one account is enough.
-type Kind<'a> = (Option<&'a str>, Option<&'a str>, bool, Vec<(Cause, Option<&'a str>)>);
+type Kind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<&'a str>)>);
 
 fn kind(record: &Record) -> Kind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
-    let none = record.no_model.as_ref().map(|none| none.0.as_str());
+    let none = record.no_model.as_ref();
     let differs = record.agreement.is_some_and(Agreement::fails);
     // Why there is no number is told each time that it differs; a cause of noise by its kind.
     let words = |text| Some(text).filter(|_| !record.verdict.shows_number());
@@ -85,7 +86,7 @@ fn account(record: &Record, width: usize) -> String {
             say(format!("with figures: {figures}"));
         }
         for input in &prediction.inputs {
-            say(format!("  {} = {} ({})", input.name, figure(input), input.origin));
+            say(format!("  {} = {} ({})", input.name, figure(input), origin(&input.origin)));
         }
         say(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
@@ -93,7 +94,7 @@ fn account(record: &Record, width: usize) -> String {
         }
     }
     if let Some(none) = &record.no_model {
-        say(format!("no model: {}", none.0));
+        say(format!("no model: {}", no_model(none)));
     }
     match counters(record) {
         told if told.is_empty() => {}
@@ -247,12 +248,28 @@ mod tests {
     #[test]
     fn a_formula_is_repeated_with_its_figures_where_it_names_them_all() {
         let hertz = fathom_record::Unit::Hertz;
+        use fathom_record::Origin;
         let prediction = Prediction::sum(1.0, 0.0, 0.1, "(add + slow add) ÷ frequency", "")
-            .with_input("add", 1.0, "")
-            .with_input("slow add", 7.5, "")
-            .with_quantity("frequency", 3.5e9, hertz, "");
+            .with_input("add", 1.0, Origin::Case)
+            .with_input("slow add", 7.5, Origin::Case)
+            .with_quantity("frequency", 3.5e9, hertz, Origin::Case);
         assert_eq!(with_figures(&prediction).unwrap(), "(1 + 7.5) ÷ 3.500 GHz");
-        assert_eq!(with_figures(&prediction.with_input("another", 1.0, "")), None);
+        assert_eq!(with_figures(&prediction.with_input("another", 1.0, Origin::Case)), None);
+    }
+
+    #[test]
+    fn account_has_quantiles_estimates_and_series() {
+        let golden = include_str!("../../store/tests/golden/v2.json");
+        let document: fathom_record::Document = serde_json::from_str(golden).unwrap();
+        let text: String = document.records.iter().map(|record| account(record, 200)).collect();
+        for line in [
+            "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
+            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits",
+            "as found: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); 5 of 5 visits",
+            "series: disk reads at bench-4: 20.79 MiB/s to 41.68 MiB/s, 2 values over 1.000 s",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::case::cases;
 use crate::counts::{agreements, cause_words, causes, counts_of, states, without_model};
 use crate::findings::{ended, findings};
 use crate::paint::{CARE, of_state, paint_lines};
+use crate::remedy;
 use crate::wrap::{NARROWEST, glued, wrapped};
 
 /// What is to be said of a run as a whole, in sentences.
@@ -160,8 +161,8 @@ fn run_verdict(document: &Document) -> Option<String> {
     for (i, reason) in verdict.reasons.iter().enumerate() {
         text += if i == 0 { ": " } else { "; " };
         text += &reason.text;
-        if !reason.next.is_empty() {
-            text += &format!(" → {}", reason.next);
+        if let Some(remedy) = &reason.remedy {
+            text += &format!(" → {}", remedy::words(remedy));
         }
     }
     Some(ended(text))
@@ -186,6 +187,13 @@ fn whole_run(document: &Document) -> Vec<String> {
             .collect();
     if !deviations.is_empty() {
         sentences.push(format!("Over it, its clock went {}.", deviations.join(" and ")));
+    }
+    if let Some(step) = run.clock.wall_step_ns {
+        let how = match step {
+            0.0 => "stepped and put back".to_owned(),
+            step => glued(&format!("stepped by {:+.1} s", step / 1e9).replace('-', "−")),
+        };
+        sentences.push(format!("Note: the wall clock was {how}; durations are unaffected."));
     }
     if !run.tuned.is_empty() {
         sentences.push(format!("Tuned while it lasted: {}.", run.tuned.join("; ")));

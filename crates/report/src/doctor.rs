@@ -5,6 +5,7 @@ use fathom_record::{Diagnosis, Finding, Severity};
 
 use crate::opening::{labelled, machine};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint, paint_lines};
+use crate::remedy::{Advice, advice};
 use crate::wrap::{GLUE, NARROWEST, glued, wrapped};
 
 /// A longer line would be hard to read.
@@ -133,12 +134,14 @@ fn patterns(touches: &[String]) -> String {
 /// The command on a line of its own, so that it can be copied, and the words after it.
 fn remedy(finding: &Finding, width: usize) -> String {
     let arrow = format!("{FURTHER}→ ");
-    let Some(command) = &finding.command else {
-        return paint_lines(FAINT, &wrapped(&finding.remedy, width, &arrow, FURTHEST));
+    let Some(Advice { command, words }) = finding.remedy.as_ref().map(advice) else {
+        return String::new();
     };
-    let mut text = paint_lines(PLAIN, &wrapped(command, width, &arrow, FURTHEST));
-    text += &paint_lines(FAINT, &wrapped(&finding.remedy, width, FURTHEST, FURTHEST));
-    text
+    let Some(command) = command else {
+        return paint_lines(FAINT, &wrapped(&words, width, &arrow, FURTHEST));
+    };
+    let text = paint_lines(PLAIN, &wrapped(&command, width, &arrow, FURTHEST));
+    text + &paint_lines(FAINT, &wrapped(&words, width, FURTHEST, FURTHEST))
 }
 
 /// What was looked at and found in order, by name.
@@ -184,13 +187,11 @@ fn conclusion(diagnosis: &Diagnosis, width: usize) -> String {
 /// What the weightiest finding asks for, and to look again.
 fn mend_first(diagnosis: &Diagnosis) -> String {
     let again = glued("`fathom doctor`");
-    match diagnosis.findings.first() {
-        Some(Finding { command: Some(command), .. }) => {
-            format!("`{command}`, then {again}{GLUE}again")
-        }
-        Some(finding) if !finding.remedy.is_empty() => {
-            format!("{}; then {again}{GLUE}again", finding.remedy)
-        }
-        _ => format!("{again}{GLUE}again"),
-    }
+    let first = diagnosis.findings.first().and_then(|finding| finding.remedy.as_ref());
+    let first = match first.map(advice) {
+        Some(Advice { command: Some(command), .. }) => format!("`{command}`, then "),
+        Some(Advice { words, .. }) => format!("{words}; then "),
+        None => String::new(),
+    };
+    format!("{first}{again}{GLUE}again")
 }

@@ -16,7 +16,7 @@ pub fn jsonl(documents: &[Document]) -> String {
 /// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
 /// each number that must not be believed, is empty; of what is known by its `bound` alone, all
 /// other numbers are.
-const COLUMNS: [&str; 33] = [
+const COLUMNS: [&str; 36] = [
     "run",
     "started",
     "host",
@@ -44,6 +44,9 @@ const COLUMNS: [&str; 33] = [
     "max",
     "mean",
     "sd",
+    "p90",
+    "p99",
+    "p999",
     "hardware",
     "software",
     "predicted",
@@ -75,6 +78,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let stands = summary.filter(|_| headline.value.is_some());
     let of = |value: fn(&fathom_record::Summary) -> f64| number(stands.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+    let quantile = |q: f64| stands?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
     let prediction = record.prediction.as_ref();
     let mut causes: Vec<String> = Vec::new();
     for cause in record.verdict.reasons.iter().map(|one| name_of(&one.cause)) {
@@ -110,6 +114,9 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         of(|summary| summary.max),
         of(|summary| summary.mean),
         of(|summary| summary.sd),
+        number(quantile(0.9)),
+        number(quantile(0.99)),
+        number(quantile(0.999)),
         number(prediction.and_then(|prediction| prediction.hardware)),
         number(prediction.and_then(|prediction| prediction.software)),
         number(prediction.and_then(|prediction| prediction.value)),

@@ -125,7 +125,7 @@ fn noisiest(records: &[Record]) -> Option<String> {
 
 /// What is unavailable, and what would make it available.
 fn missing(records: &[Record]) -> Option<String> {
-    let remedied: Vec<(&Record, &str)> = records
+    let remedied: Vec<(&Record, String)> = records
         .iter()
         .filter(|record| record.verdict.state == State::Unavailable)
         .filter_map(|record| Some((record, next(record)?)))
@@ -136,11 +136,11 @@ fn missing(records: &[Record]) -> Option<String> {
         1 => (format!("{} and one more case are unavailable", first.name()), "them"),
         more => (format!("{} and {more} more cases are unavailable", first.name()), "them"),
     };
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
     for (_, next) in &remedied {
         *counts.entry(next).or_default() += 1;
     }
-    let mut counts: Vec<(&str, usize)> = counts.into_iter().collect();
+    let mut counts: Vec<(&String, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     let mut ways: Vec<String> = counts
         .iter()

@@ -4,11 +4,13 @@
 
 use fathom_analysis::compare::Comparison;
 use fathom_analysis::reference::Beneath;
-use fathom_record::{Document, Record, Sample};
+use fathom_record::{Document, Reason, Record, Sample};
 use serde::Serialize;
 
 use crate::closing::Told;
 use crate::counts::{cause_words, causes};
+use crate::model::no_model;
+use crate::remedy;
 
 /// What every page of ours has near its beginning, so that it can be told from other files.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
@@ -32,6 +34,8 @@ struct Contents<'a> {
     told: Vec<Told>,
     /// Why numbers are noisy or missing in each, the most frequent first.
     causes: Vec<Vec<Counted>>,
+    /// What is to be said of each record of each, in the order of the records.
+    words: Vec<Vec<Words>>,
     /// The second against the first, as `fathom compare --json` prints it.
     comparison: Option<&'a Comparison>,
     /// Published figures that lie under those of the runs.
@@ -50,6 +54,41 @@ struct Counted {
     count: usize,
     /// What to do, by the first of them that says so.
     next: Option<String>,
+}
+
+/// What is data in a record, and words on the page.
+#[derive(Serialize)]
+struct Words {
+    /// Why the verdict is what it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<Why>,
+    /// Why there is no prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_model: Option<String>,
+}
+
+/// One reason, and what to do next.
+#[derive(Serialize)]
+struct Why {
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl Words {
+    fn of(record: &Record) -> Self {
+        let why = |reason: &Reason| Why {
+            text: match reason.text.as_str() {
+                "" => cause_words(reason.cause).to_owned(),
+                text => text.to_owned(),
+            },
+            next: reason.remedy.as_ref().map(remedy::words),
+        };
+        Self {
+            reasons: record.verdict.reasons.iter().map(why).collect(),
+            no_model: record.no_model.as_ref().map(no_model),
+        }
+    }
 }
 
 /// The raw values of one process, in four figures.
@@ -84,6 +123,7 @@ pub fn page(
         documents: &bare,
         told: documents.iter().map(Told::of).collect(),
         causes: documents.iter().map(counted).collect(),
+        words: documents.iter().map(|it| it.records.iter().map(Words::of).collect()).collect(),
         comparison,
         study,
         samples: documents.iter().map(|_| Values::new()).collect(),
@@ -122,7 +162,7 @@ fn counted(document: &Document) -> Vec<Counted> {
                 .filter(|record| record.verdict.state == state)
                 .filter_map(|record| record.verdict.reasons.first())
                 .filter(|reason| reason.cause == cause);
-            let next = of_cause.map(|it| it.next.clone()).find(|next| !next.is_empty());
+            let next = remedy::first(of_cause);
             all.push(Counted { state: state.word(), cause: cause_words(cause), count, next });
         }
     }

@@ -8,6 +8,7 @@ use fathom_record::{Agreement, Protocol, Record, State, Verdict};
 use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
 use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
+use crate::remedy;
 use crate::wrap::{glued, width_of, wrapped};
 
 /// Where remarks begin.
@@ -116,7 +117,7 @@ fn reasons(record: &Record, width: usize) -> String {
     }
     let mut lines = paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT));
     if let Some(next) = next(record) {
-        let next = wrapped(next, width, &format!("{INDENT}→ "), FURTHER);
+        let next = wrapped(&next, width, &format!("{INDENT}→ "), FURTHER);
         lines += &paint_lines(PLAIN, &next);
     }
     lines
@@ -144,8 +145,8 @@ pub(crate) fn reason_words(record: &Record) -> String {
 }
 
 /// The next thing to do.
-pub(crate) fn next(record: &Record) -> Option<&str> {
-    record.verdict.reasons.iter().map(|reason| reason.next.as_str()).find(|next| !next.is_empty())
+pub(crate) fn next(record: &Record) -> Option<String> {
+    remedy::first(&record.verdict.reasons)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What can go wrong with a store. Every message is one line: what, which, why, and what to do.
+//! What can go wrong with a store. Every message is one line: what, which, why. What to do is for
+//! whoever prints it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,25 +17,16 @@ const TRIES: u32 = 3;
 #[non_exhaustive]
 pub enum StoreError {
     /// No variable says where data belongs.
-    #[error(
-        "find the store: neither XDG_DATA_HOME nor HOME is an absolute path; \
-         name a file with --store or FATHOM_STORE"
-    )]
+    #[error("find the store: neither XDG_DATA_HOME nor HOME is an absolute path")]
     NoHome,
     /// There is nothing to read.
-    #[error(
-        "open {}: there is no store; make one with `fathom run`, \
-         or choose another with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("open {}: there is no store", .path.display())]
     Missing {
         /// The file that was looked for.
         path: PathBuf,
     },
     /// The folder of the file is missing, and not ours to make.
-    #[error(
-        "create {}: the directory {} does not exist; create it (mkdir -p), \
-         or choose another place with --store or FATHOM_STORE", .path.display(), .folder.display()
-    )]
+    #[error("create {}: the directory {} does not exist", .path.display(), .folder.display())]
     NoFolder {
         /// The file that was named.
         path: PathBuf,
@@ -42,37 +34,25 @@ pub enum StoreError {
         folder: PathBuf,
     },
     /// The path names a folder.
-    #[error(
-        "open {}: is a directory; name a file in it, such as --store {}",
-        .path.display(), .path.join("fathom.db").display()
-    )]
+    #[error("open {}: is a directory", .path.display())]
     IsDirectory {
         /// The folder.
         path: PathBuf,
     },
     /// The path names a device, a pipe or a socket.
-    #[error(
-        "open {}: not a regular file; choose another place with --store or FATHOM_STORE",
-        .path.display()
-    )]
+    #[error("open {}: not a regular file", .path.display())]
     NotAFile {
         /// What was named.
         path: PathBuf,
     },
     /// Something above the file is not a folder.
-    #[error(
-        "open {}: a part of this path is not a directory; \
-         choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("open {}: a part of this path is not a directory", .path.display())]
     ParentNotDirectory {
         /// The file that was named.
         path: PathBuf,
     },
     /// The permissions forbid it.
-    #[error(
-        "{action} {}: permission denied; run as its owner, \
-         or choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("{action} {}: permission denied", .path.display())]
     PermissionDenied {
         /// What was tried.
         action: &'static str,
@@ -80,10 +60,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file system, or this way of opening it, allows no writing.
-    #[error(
-        "{action} {}: it is read-only here; choose another place with --store or FATHOM_STORE",
-        .path.display()
-    )]
+    #[error("{action} {}: it is read-only here", .path.display())]
     ReadOnly {
         /// What was tried.
         action: &'static str,
@@ -91,10 +68,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The device is full. What was stored before stands.
-    #[error(
-        "{action} {}: no space left on the device; free some space \
-         or choose another place with --store", .path.display()
-    )]
+    #[error("{action} {}: no space left on the device", .path.display())]
     Full {
         /// What was tried.
         action: &'static str,
@@ -102,10 +76,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Another process holds the store.
-    #[error(
-        "{action} {}: another process has kept it locked for 10 s; wait for that process, \
-         or choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("{action} {}: another process has kept it locked for 10 s", .path.display())]
     Busy {
         /// What was tried.
         action: &'static str,
@@ -113,19 +84,15 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The file is not a database.
-    #[error(
-        "open {}: not a SQLite database, left untouched; \
-         choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("open {}: not a SQLite database, left untouched", .path.display())]
     NotADatabase {
         /// The file.
         path: PathBuf,
     },
     /// The file is a database of another program.
     #[error(
-        "open {}: a SQLite database, but not a store of fathom \
-         (application id {application_id:#x}), left untouched; choose another \
-         place with --store or FATHOM_STORE", .path.display()
+        "open {}: a SQLite database, but not a store of Fathom \
+         (application id {application_id:#x}), left untouched", .path.display()
     )]
     NotOurs {
         /// The file.
@@ -135,8 +102,7 @@ pub enum StoreError {
     },
     /// The store was made by another version.
     #[error(
-        "open {}: a store of version {found}, and this fathom reads {VERSION}, left untouched; use \
-         the fathom that made it, or choose another place with --store or FATHOM_STORE",
+        "open {}: a store of version {found}, and this one reads {VERSION}, left untouched",
         .path.display()
     )]
     OtherVersion {
@@ -147,19 +113,15 @@ pub enum StoreError {
     },
     /// A writer was killed in the middle of a change, and it cannot be undone where the store lies.
     #[error(
-        "open {}: a change that was cut off must be undone first, and nothing can be written here; \
-         copy it with the files beside it to a place that can be written and name that with \
-         --store", .path.display()
+        "open {}: a change that was cut off must be undone first, and nothing can be written here",
+        .path.display()
     )]
     NeedsRecovery {
         /// The file.
         path: PathBuf,
     },
     /// SQLite finds the file damaged.
-    #[error(
-        "{action} {}: the database is damaged ({reason}); restore a copy, or move it away \
-         and start anew", .path.display()
-    )]
+    #[error("{action} {}: the database is damaged ({reason})", .path.display())]
     Corrupt {
         /// What was tried.
         action: &'static str,
@@ -169,10 +131,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Something stored does not fit its checksum.
-    #[error(
-        "read run {run}: {part} is damaged: {reason}; measure it again, or restore a copy of the \
-         store"
-    )]
+    #[error("read run {run}: {part} is damaged: {reason}")]
     Damaged {
         /// The run.
         run: String,
@@ -208,13 +167,13 @@ pub enum StoreError {
         record: String,
     },
     /// A run with this id exists.
-    #[error("begin run {run}: the store has a run of this id already; start the run again")]
+    #[error("begin run {run}: the store has a run of this id already")]
     RunExists {
         /// The run.
         run: String,
     },
     /// No run answers to this name.
-    #[error("find run {name}: {}; `fathom show --runs` lists them", none_of(*runs, *empty))]
+    #[error("find run {name}: {}", none_of(*runs, *empty))]
     NoSuchRun {
         /// What was asked for.
         name: String,
@@ -224,7 +183,7 @@ pub enum StoreError {
         empty: u32,
     },
     /// Several runs have this label, or ids that begin so.
-    #[error("find run {name}: it could be {}; name one by its id", listed(candidates))]
+    #[error("find run {name}: it could be {}", listed(candidates))]
     Ambiguous {
         /// The label or the prefix.
         name: String,
@@ -232,7 +191,7 @@ pub enum StoreError {
         candidates: Vec<String>,
     },
     /// A prefix too short to mean anything.
-    #[error("find run {name}: a prefix has at least {min} characters; or say `latest`")]
+    #[error("find run {name}: a prefix has at least {min} characters")]
     TooShort {
         /// The prefix.
         name: String,
@@ -240,18 +199,13 @@ pub enum StoreError {
         min: usize,
     },
     /// Not a name of a run.
-    #[error(
-        "find run {name}: not a name of a run; give its id, the first digits of it, its label, \
-         `latest`, or `latest~1` for the one before"
-    )]
+    #[error("find run {name}: not a name of a run")]
     BadName {
         /// What was asked for.
         name: String,
     },
     /// Any other failure of the operating system.
-    #[error(
-        "{action} {}: {reason}; choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("{action} {}: {reason}", .path.display())]
     Io {
         /// What was tried.
         action: &'static str,
@@ -261,10 +215,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The device, or the file system on it, failed.
-    #[error(
-        "{action} {}: {reason}; see what the kernel says of the device (dmesg), \
-         or choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("{action} {}: {reason}", .path.display())]
     Device {
         /// What was tried.
         action: &'static str,
@@ -274,9 +225,7 @@ pub enum StoreError {
         reason: String,
     },
     /// Any other failure of SQLite.
-    #[error(
-        "{action} {}: {reason}; choose another place with --store or FATHOM_STORE", .path.display()
-    )]
+    #[error("{action} {}: {reason}", .path.display())]
     Sqlite {
         /// What was tried.
         action: &'static str,

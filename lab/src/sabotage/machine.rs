@@ -88,7 +88,7 @@ impl Sabotage for WallClock {
     }
     fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
         let run = &seen.document.run;
-        let told = run.notes.iter().any(|note| note.contains("wall clock was stepped"));
+        let told = run.clock.wall_step_ns.is_some();
         let took = run.duration_ns.unwrap_or(f64::NAN) / 1e9;
         let truly = seen.elapsed_ns as f64 / 1e9;
         let stands = run.verdict.state != State::Invalid && (took - truly).abs() < DURATION_MAX_S;

@@ -194,7 +194,7 @@ fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
             Some(None) => {}
         }
     }
-    let told = seen.document.run.notes.iter().any(|note| note.contains("wall clock was stepped"));
+    let told = seen.document.run.clock.wall_step_ns.is_some();
     if told {
         right = Right::FalseAlarm;
     }

@@ -5,6 +5,7 @@ import {
   intervalOf,
   letter,
   measuredText,
+  noModelOf,
   numberOf,
   predictedRange,
   reasonsOf,
@@ -119,7 +120,7 @@ export function tellPoint(record: Result, document: Document, run: number | null
   return [
     run === null ? told(record) : `${letter(run)}: ${told(record)}`,
     measuredText(record, document.run),
-    predicted === '' ? `no model: ${record.no_model ?? ''}` : `predicted ${predicted}`,
+    predicted === '' ? `no model: ${noModelOf(record)}` : `predicted ${predicted}`,
     wordsOf(record).join(', '),
     ...reasonsOf(record),
   ].join('\n');

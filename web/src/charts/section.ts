@@ -10,6 +10,7 @@ import {
   numberOf,
   predictedRange,
   reasonsOf,
+  whyOf,
   wordsOf,
 } from '../contents';
 import { element } from '../element';
@@ -40,7 +41,7 @@ function missing(points: Points, contents: Contents): string[] {
   const named = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
     const document = contents.documents[run];
     // What to do about it stands in the table.
-    const why = (reasonsOf(record)[0] ?? '').split(' → ')[0];
+    const why = whyOf(record)[0]?.text;
     const state = document ? measuredText(record, document.run) : '';
     return [nameOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
   });

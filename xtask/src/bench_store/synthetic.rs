@@ -7,8 +7,8 @@ use fathom_analysis::statistics::summarise;
 use fathom_probes::REGISTRY;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Disturbance, Document, Effort, Host, Input, MetricId, Params, Prediction, Protocol, Record,
-    Run, RunState, SCHEMA_VERSION, Sample, Tool, Verdict,
+    Disturbance, Document, Effort, Host, Input, MetricId, Origin, Params, Prediction, Protocol,
+    Record, Run, RunState, SCHEMA_VERSION, Sample, Tool, Verdict,
 };
 use fathom_simulation::Source;
 use fathom_store::Store;
@@ -125,7 +125,7 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
         name: "nominal".to_owned(),
         value: 2.6e9,
         unit: Some(fathom_record::Unit::Hertz),
-        origin: "host: cpu.tsc_hz".to_owned(),
+        origin: Origin::Host { fact: "cpu.tsc_hz".to_owned(), read_at: String::new() },
     };
     let prediction = Prediction::sum(level, 0.2 * level, 0.3, about.model, about.source);
     record.prediction = Some(Prediction { inputs: vec![input], ..prediction });

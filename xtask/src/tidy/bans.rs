@@ -60,6 +60,10 @@ const TO_TYPE: &[&str] = &["Files"];
 /// rule that it states.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/home", "/"), ("/root", "/"), ("/work", "/")];
 
+/// Crates below `report` and `cli`, which alone name the program's commands and options.
+const BELOW_REPORT: &[&str] =
+    &["record", "analysis", "store", "measure", "metric", "fileio", "engine", "probes"];
+
 /// Lines above an `unsafe` in which its reason may stand.
 const SAFETY_LINES: usize = 8;
 
@@ -95,10 +99,42 @@ pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
             }
         }
     }
+    found.extend(flags(file, code));
     found.extend(attributes(file, code));
     found.extend(untyped_errors(file, code));
     found.extend(unsafe_without_reason(file, code));
     found
+}
+
+/// Texts that name a command or an option of the program, where a remedy is data.
+fn flags(file: &File, code: &Code) -> Vec<String> {
+    let is_below =
+        BELOW_REPORT.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
+    // A procedure declares its own options, and names them where it refuses them.
+    let text = code.text();
+    let is_procedure = file.path.starts_with("crates/probes/src/file/")
+        && ["clap::", "ProcedureError"].iter().any(|name| text.contains(name));
+    if !is_below || is_procedure {
+        return Vec::new();
+    }
+    let tests = code.lines.iter().position(|line| line.contains("#[cfg(test)]"));
+    let lines = code.literals.iter().take(tests.unwrap_or(usize::MAX)).enumerate();
+    let named = lines.filter(|(_, text)| begins(text, "--") || begins(text, "fathom "));
+    let says = |(index, _)| {
+        let what = "a text names a command or an option of the program";
+        file.says(index + 1, what, "return a `Remedy`, and word it in crates/report or crates/cli")
+    };
+    named.map(says).collect()
+}
+
+/// Whether a word of a text begins with `start` and goes on with a letter.
+fn begins(text: &str, start: &str) -> bool {
+    text.match_indices(start).any(|(at, _)| {
+        let before = text[..at].chars().next_back();
+        let after = text[at + start.len()..].chars().next();
+        before.is_none_or(|c| !c.is_alphanumeric() && c != '-')
+            && after.is_some_and(|c| c.is_ascii_lowercase())
+    })
 }
 
 /// Whether the file speaks to somebody else than the user: a build script to cargo, a test that
@@ -238,6 +274,27 @@ mod tests {
         assert!(rust(PROBE, "fn f() { todo!() }")[0].contains("`todo!`"));
         assert!(rust(PROBE, "let x = dbg!(y);")[0].contains("remove it"));
         assert!(rust(PROBE, "// todo!\nlet x = \"dbg!\"; my_todo!();").is_empty());
+    }
+
+    #[test]
+    fn libraries_name_no_option_and_no_command() {
+        for text in ["choose --cpu N", "`fathom run` of it", "(--force)", "fathom show"] {
+            let code = format!("let next = \"{text}\";");
+            assert!(rust(PROBE, &code)[0].contains("return a `Remedy`"), "{text}");
+            for home in ["crates/report/src/remedy.rs", "crates/cli/src/remedy.rs"] {
+                assert!(rust(home, &code).is_empty(), "{home}: {text}");
+            }
+            assert!(rust("crates/peers/src/fio.rs", &code).is_empty(), "{text}");
+            let procedure = format!("use clap::Parser;\n{code}");
+            assert!(rust("crates/probes/src/file/read.rs", &procedure).is_empty(), "{text}");
+            assert_eq!(rust("crates/probes/src/file/state.rs", &code).len(), 1, "{text}");
+            assert!(rust(PROBE, &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}")).is_empty());
+        }
+        for text in ["fathom-lock", "a -- b", "non--zero", "fathom (id 1)", "Fathom runs"] {
+            assert!(rust(PROBE, &format!("let text = \"{text}\";")).is_empty(), "{text}");
+        }
+        assert!(rust(PROBE, "// what `--cpu` chose\nlet x = y--z;").is_empty());
+        assert!(rust(PROBE, "let x = r#\"\n--cpu\"#;")[0].contains(":2:"));
     }
 
     #[test]

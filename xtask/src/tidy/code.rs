@@ -8,6 +8,8 @@ pub(super) struct Code {
     pub(super) lines: Vec<String>,
     /// The comments of each line.
     pub(super) comments: Vec<String>,
+    /// The insides of the string literals of each line, each ended by its quote.
+    pub(super) literals: Vec<String>,
     /// Whether the line lies, at least in part, in a raw string: a table or a fixture.
     pub(super) raw: Vec<bool>,
 }
@@ -54,6 +56,7 @@ impl Code {
     fn begin_line(&mut self) {
         self.lines.push(String::new());
         self.comments.push(String::new());
+        self.literals.push(String::new());
         self.raw.push(false);
     }
 
@@ -63,6 +66,9 @@ impl Code {
         let (Some(line), Some(comments)) = (self.lines.last_mut(), self.comments.last_mut()) else {
             return;
         };
+        if matches!(state, State::Text | State::RawText(_)) {
+            self.literals.last_mut().expect("a line has begun").extend(characters);
+        }
         for &character in characters {
             let is_code = state == State::Code && !comment(next);
             line.push(if is_code { character } else { ' ' });

@@ -1,6 +1,8 @@
 //! What the kernel does on its own meanwhile: to memory, to scheduling, to TCP.
 
 use super::rule::{Outcome, Rule, Subject};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -42,17 +44,15 @@ fn damon(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.memory.damon.as_deref() {
         None => Outcome::unknown("what DAMON does", "only root reads its state"),
         Some("none") => Outcome::good("no DAMON scheme is active"),
-        Some("unknown actions") => Outcome::note("DAMON runs; only root reads its schemes")
-            .mend("sudo fathom doctor", "names them"),
+        Some("unknown actions") => {
+            Outcome::note("DAMON runs; only root reads its schemes").fix(Fix::ReadDamonAsRoot)
+        }
         Some(actions) if actions.split(", ").all(|action| HARMLESS.contains(&action)) => {
             Outcome::note(format!("DAMON schemes: {actions}"))
                 .effect("DAMON samples accesses, which takes some CPU time")
-                .nothing_to_do("they move no page of a measured process")
+                .nothing_to_do(Acceptable::NoPageMoved)
         }
-        Some(actions) => Outcome::warning(format!("DAMON schemes: {actions}")).mend(
-            "echo off | sudo tee /sys/kernel/mm/damon/admin/kdamonds/*/state",
-            "stops them until the next boot; modules: /sys/module/damon_*/parameters/enabled",
-        ),
+        Some(actions) => Outcome::warning(format!("DAMON schemes: {actions}")).fix(Fix::StopDamon),
     };
     outcome.from(subject, &["memory.damon"])
 }
@@ -63,10 +63,7 @@ fn zswap(subject: &Subject<'_>) -> Outcome {
         (None, _) => Outcome::unknown("zswap", "/sys/module/zswap does not have it"),
         (Some(false), _) => Outcome::good("off"),
         (Some(true), Some(0)) => Outcome::good("on, without swap: nothing is compressed"),
-        (Some(true), _) => Outcome::note("on").mend(
-            "echo N | sudo tee /sys/module/zswap/parameters/enabled",
-            "turns it off for pages that are reclaimed from now on",
-        ),
+        (Some(true), _) => Outcome::note("on").fix(Fix::DisableZswap),
     };
     outcome.from(subject, &["memory.zswap.enabled", "memory.swap_bytes"])
 }
@@ -77,7 +74,7 @@ fn ksm(subject: &Subject<'_>) -> Outcome {
         None => Outcome::unknown("KSM", "/sys/kernel/mm/ksm/run cannot be read"),
         Some(1) => {
             Outcome::warning(format!("running, {} pages saved", ksm.pages_sharing.unwrap_or(0)))
-                .mend("echo 0 | sudo tee /sys/kernel/mm/ksm/run", "stops it until the next boot")
+                .fix(Fix::StopKsm)
         }
         Some(_) => Outcome::good("not running"),
     };
@@ -88,10 +85,7 @@ fn autogroup(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.autogroup {
         None => Outcome::unknown("autogroup", "this kernel has no switch for it"),
         Some(false) => Outcome::good("off"),
-        Some(true) => Outcome::note("on").mend(
-            "sudo sysctl kernel.sched_autogroup_enabled=0",
-            "where other sessions compete for CPU time; it lasts until the next boot",
-        ),
+        Some(true) => Outcome::note("on").fix(Fix::DisableAutogroup),
     };
     outcome.from(subject, &["autogroup"])
 }
@@ -99,10 +93,9 @@ fn autogroup(subject: &Subject<'_>) -> Outcome {
 fn congestion(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.tcp.congestion.as_deref() {
         None => Outcome::unknown("TCP congestion control", "/proc/sys/net cannot be read"),
-        Some(bbr) if bbr.starts_with("bbr") => Outcome::note(format!("{bbr}, which paces")).mend(
-            "sudo sysctl net.ipv4.tcp_congestion_control=cubic",
-            "for new connections of this network namespace, until the next boot",
-        ),
+        Some(bbr) if bbr.starts_with("bbr") => {
+            Outcome::note(format!("{bbr}, which paces")).fix(Fix::ChooseCubic)
+        }
         Some(other) => Outcome::good(other),
     };
     outcome.from(subject, &["tcp.congestion"])

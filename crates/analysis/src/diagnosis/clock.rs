@@ -1,6 +1,8 @@
 //! The clock: which counter, why not the hardware's, how well it was calibrated.
 
 use super::rule::{Outcome, Rule, Subject};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -45,7 +47,7 @@ fn no_clock(subject: &Subject<'_>) -> Outcome {
     let because = subject.clock.failure.as_deref().unwrap_or("it was not asked");
     Outcome::severe(format!("no clock could be calibrated: {because}"))
         .effect("a run refuses to begin without a clock")
-        .mend("FATHOM_CLOCK=monotonic_raw fathom run", "measures by the kernel's clock")
+        .fix(Fix::UseKernelClock)
 }
 
 fn counter(subject: &Subject<'_>) -> Outcome {
@@ -64,27 +66,24 @@ fn counter(subject: &Subject<'_>) -> Outcome {
     };
     let found =
         format!("the hardware counter is not used: {refused}; {} instead, {fine}", clock.source);
-    let nothing = "the kernel's clock stands in for it";
     let (read, step) = (clock.read_ns, clock.resolution_ns);
     let outcome = if clock.details.contains_key("out_of_order_ticks") {
         Outcome::severe(found)
             .effect("time runs backwards between CPUs, by the kernel's clock as well: runs fail")
-            .advise("update the firmware, which sets the counters; or boot with tsc=unstable")
+            .fix(Fix::UpdateFirmware)
     } else if read > READ_POOR_NS || step > STEP_POOR_NS {
-        let words = "if the kernel lists tsc there; else boot with a kernel that trusts it";
         Outcome::severe(found)
             .effect("this clock is no good substitute: short operations cannot be timed")
-            .mend(format!("cat {AVAILABLE}"), words)
+            .fix(Fix::FindClockSource)
     } else if read > READ_GOOD_NS || step > STEP_GOOD_NS {
-        Outcome::warning(found).advise("see the finding clock-source")
+        Outcome::warning(found).fix(Fix::SeeFinding { id: "clock-source".to_owned() })
     } else {
-        Outcome::note(found).effect("batches are longer, and nothing else").nothing_to_do(nothing)
+        Outcome::note(found)
+            .effect("batches are longer, and nothing else")
+            .nothing_to_do(Acceptable::KernelClock)
     };
     outcome.read(measured).from(subject, &["cpu.flags", "clocksource"])
 }
-
-const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
-const CURRENT: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 fn calibration(subject: &Subject<'_>) -> Outcome {
     let Some(clock) = &subject.clock.facts else {
@@ -101,11 +100,9 @@ fn calibration(subject: &Subject<'_>) -> Outcome {
         ppm if ppm <= REPEAT_GOOD_PPM => Outcome::good(found),
         ppm if ppm <= REPEAT_NOTE_PPM => Outcome::note(found)
             .effect("far below every interval")
-            .nothing_to_do("a run calibrates again, and checks over its whole length"),
-        ppm if ppm <= REPEAT_SEVERE_PPM => Outcome::warning(found)
-            .advise("the machine was interrupted for long: look again when it is quiet"),
-        _ => Outcome::severe(found)
-            .advise("the counter or the kernel's clock jumps: look into `dmesg | grep -i clock`"),
+            .nothing_to_do(Acceptable::CheckedByRun),
+        ppm if ppm <= REPEAT_SEVERE_PPM => Outcome::warning(found).fix(Fix::LookWhenQuiet),
+        _ => Outcome::severe(found).fix(Fix::FindClockJumps),
     };
     outcome.read("the time stamps of 50 ms")
 }
@@ -126,16 +123,8 @@ fn source(subject: &Subject<'_>) -> Outcome {
         return Outcome::good(found).from(subject, &paths);
     }
     let outcome = Outcome::warning(found).from(subject, &paths);
-    match others.iter().any(|other| other == "tsc") {
-        true => outcome.mend(
-            format!("echo tsc | sudo tee {CURRENT}"),
-            "the kernel still lists tsc as usable; it lasts until the next boot",
-        ),
-        false => outcome.mend(
-            "sudo dmesg | grep -iE 'tsc|clocksource'",
-            "says why the kernel gave the TSC up; there is no way back without a boot",
-        ),
-    }
+    let is_usable = others.iter().any(|other| other == "tsc");
+    outcome.fix(if is_usable { Fix::ChooseTsc } else { Fix::FindTscFailure })
 }
 
 /// Nanoseconds as a person reads them.

@@ -1,6 +1,8 @@
 //! What the CPUs are to each other: SMT siblings, kinds of core, NUMA nodes, mitigations in force.
 
 use super::rule::{Outcome, Rule, Subject, list, percent};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -61,10 +63,7 @@ fn smt(subject: &Subject<'_>) -> Outcome {
         Some((share, _)) => Outcome::note(format!("{named}, {} busy", percent(share))),
         None => Outcome::note(named),
     };
-    outcome.from(subject, &paths).mend(
-        "sudo fathom run --tune",
-        "takes the sibling offline for the length of a run, and brings it back",
-    )
+    outcome.from(subject, &paths).fix(Fix::TakeSiblingOffline)
 }
 
 fn kinds(subject: &Subject<'_>) -> Outcome {
@@ -86,7 +85,7 @@ fn kinds(subject: &Subject<'_>) -> Outcome {
     };
     Outcome::note(format!("several kinds of core ({}){which}", all.join("; ")))
         .from(subject, &["cpu.kinds"])
-        .mend("fathom run --cpu N", "measures a core of another kind")
+        .fix(Fix::ChooseCore)
 }
 
 fn numa(subject: &Subject<'_>) -> Outcome {
@@ -100,13 +99,9 @@ fn numa(subject: &Subject<'_>) -> Outcome {
             let own = nodes.iter().find(|(_, cpus)| of(cpus)).map(|(node, _)| *node);
             let which =
                 own.map_or(String::new(), |node| format!("; a run measures on node {node}"));
-            let command = match own {
-                Some(node) => format!("numactl --membind={node} fathom run"),
-                None => "numactl --membind=NODE fathom run".to_owned(),
-            };
             Outcome::note(format!("{several} nodes{which}"))
                 .from(subject, &["cpu.numa"])
-                .mend(command, "keeps its memory on that node too")
+                .fix(Fix::BindMemory { node: own })
         }
     }
 }
@@ -132,6 +127,6 @@ fn mitigations(subject: &Subject<'_>) -> Outcome {
         true => Outcome::good("none, and none needed").from(subject, &["mitigations"]),
         false => Outcome::note(parts.join("; "))
             .from(subject, &["mitigations"])
-            .nothing_to_do("compare only with machines that have the same"),
+            .nothing_to_do(Acceptable::CompareWithSame),
     }
 }

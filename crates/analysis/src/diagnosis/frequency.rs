@@ -1,6 +1,8 @@
 //! Who decides on the frequency, and within which limits.
 
 use super::rule::{Outcome, Rule, Subject};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -38,11 +40,8 @@ fn governor(subject: &Subject<'_>) -> Outcome {
         "performance" => Outcome::good(found),
         "userspace" => Outcome::note(found)
             .effect("the frequency is what a program set it to")
-            .nothing_to_do("somebody fixed the frequency on purpose"),
-        _ => Outcome::warning(found).mend(
-            "sudo cpupower frequency-set -g performance",
-            "`sudo fathom run --tune` sets it for the length of a run, and puts it back",
-        ),
+            .nothing_to_do(Acceptable::OnPurpose),
+        _ => Outcome::warning(found).fix(Fix::SetGovernor),
     };
     outcome.from(subject, &paths)
 }
@@ -51,7 +50,7 @@ fn boost(subject: &Subject<'_>) -> Outcome {
     match subject.host.cpu.boost {
         Some(true) => Outcome::note("allowed: the cores may run above their nominal frequency")
             .from(subject, &["cpu.boost"])
-            .nothing_to_do("it is how the machine is used; the reference spin shows it drift"),
+            .nothing_to_do(Acceptable::SeenBySpin),
         Some(false) => Outcome::good("not allowed: the frequency stays within the nominal one")
             .from(subject, &["cpu.boost"]),
         None => {

@@ -2,7 +2,7 @@
 
 use super::quota::{ROOM_SEVERE, ROOM_WARNING};
 use super::rule::{Outcome, Rule, Subject, count, size};
-use fathom_record::Severity;
+use fathom_record::{Fix, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -88,10 +88,9 @@ fn processes(subject: &Subject<'_>) -> Outcome {
         room if room < ROOM_WARNING => Outcome::warning(found),
         _ => return Outcome::good(found).from(subject, &[path, "limits.processes_now"]),
     };
-    outcome.from(subject, &[path, "limits.processes_now"]).mend(
-        format!("ulimit -u {}", now + 4 * ROOM_WARNING),
-        "in the shell that measures; the hard limit is in /etc/security/limits.conf (nproc)",
-    )
+    outcome
+        .from(subject, &[path, "limits.processes_now"])
+        .fix(Fix::RaiseProcessLimit { to: now + 4 * ROOM_WARNING })
 }
 
 /// A limit of which more is better, and what is said of it.
@@ -99,8 +98,7 @@ struct Limit {
     path: &'static str,
     what: &'static str,
     told: Option<(Severity, String)>,
-    command: &'static str,
-    words: &'static str,
+    remedy: Fix,
 }
 
 impl Limit {
@@ -112,7 +110,7 @@ impl Limit {
         let outcome = match self.told {
             None => Outcome::good("unlimited"),
             Some((Severity::Good, found)) => Outcome::good(found),
-            Some((severity, found)) => Outcome::of(severity, found).mend(self.command, self.words),
+            Some((severity, found)) => Outcome::of(severity, found).fix(self.remedy),
         };
         outcome.from(subject, &[self.path])
     }
@@ -130,8 +128,7 @@ fn files(subject: &Subject<'_>) -> Outcome {
         path: "limits.files",
         what: "the limit on open files",
         told: max.map(|max| (severity(max), found(max))),
-        command: "ulimit -n 4096",
-        words: "in the shell that measures",
+        remedy: Fix::RaiseFileLimit,
     }
     .outcome(subject)
 }
@@ -147,8 +144,7 @@ fn address_space(subject: &Subject<'_>) -> Outcome {
         path: "limits.address_space_bytes",
         what: "the limit on address space",
         told: max.map(|max| (severity(max), format!("{} may be mapped", size(max)))),
-        command: "ulimit -v unlimited",
-        words: "in the shell that measures",
+        remedy: Fix::RaiseAddressSpace,
     }
     .outcome(subject)
 }
@@ -165,8 +161,7 @@ fn locked(subject: &Subject<'_>) -> Outcome {
         path,
         what: "the limit on locked memory",
         told: max.map(|max| (severity(max), format!("{} may be locked", size(max)))),
-        command: "ulimit -l 65536",
-        words: "in the shell that measures, where the hard limit allows it",
+        remedy: Fix::RaiseLockedMemory,
     }
     .outcome(subject)
 }

@@ -2,8 +2,8 @@
 //! that has just booted.
 
 use super::rule::{Outcome, Rule, Subject, count, percent};
-use fathom_record::Severity;
 use fathom_record::condition::{CpuShares, Look};
+use fathom_record::{Fix, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -106,7 +106,7 @@ fn busy(subject: &Subject<'_>) -> Outcome {
     };
     let outcome = outcome.from(subject, &["look"]);
     match own.busy > BUSY_WARNING {
-        true => outcome.mend("top -o %CPU", "shows who; stop them, or measure when they are done"),
+        true => outcome.fix(Fix::StopBusyProcesses),
         false => outcome,
     }
 }
@@ -153,16 +153,14 @@ fn steal(subject: &Subject<'_>) -> Outcome {
     } else {
         return Outcome::good(found).from(subject, &["look", "since_boot"]);
     };
-    outcome.from(subject, &["look", "since_boot"]).advise(
-        "measure on a dedicated host, or at another time; steal is reported, never corrected for",
-    )
+    outcome.from(subject, &["look", "since_boot"]).fix(Fix::DedicatedHost)
 }
 
 fn another_run(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.condition.another_run {
-        Some(true) => Outcome::warning("another fathom run measures on this machine")
-            .mend("pgrep -af 'fathom run'", "shows it; wait for its end"),
-        Some(false) => Outcome::good("no other fathom run"),
+        Some(true) => Outcome::warning("another run of Fathom measures on this machine")
+            .fix(Fix::WaitForOtherRun),
+        Some(false) => Outcome::good("no other run of Fathom"),
         None => Outcome::unknown("whether another run goes on", "no list of sockets can be read"),
     };
     outcome.from(subject, &["another_run"])
@@ -191,7 +189,7 @@ fn load_average(subject: &Subject<'_>) -> Outcome {
     };
     let outcome = outcome.from(subject, &["load_average"]);
     match each > LOAD_NOTE {
-        true => outcome.advise("wait a minute and look again: an average lags behind"),
+        true => outcome.fix(Fix::WaitForLoadAverage),
         false => outcome,
     }
 }
@@ -215,7 +213,7 @@ fn pressure(subject: &Subject<'_>) -> Outcome {
     let outcome = Outcome::of(severity, found).from(subject, &["pressure"]);
     match severity {
         Severity::Good => outcome,
-        _ => outcome.advise("wait until what waits is done, or stop it; then look again"),
+        _ => outcome.fix(Fix::WaitForPressure),
     }
 }
 
@@ -230,10 +228,10 @@ fn uptime(subject: &Subject<'_>) -> Outcome {
         s => format!("{:.0} days", s / 86_400.0),
     };
     let outcome = match seconds {
-        s if s < SETTLED_S => Outcome::warning(format!("booted {text} ago: still settling"))
-            .advise("wait a minute or two"),
-        s if s < YOUNG_S => Outcome::note(format!("booted {text} ago"))
-            .advise("a run in some minutes may be quieter"),
+        s if s < SETTLED_S => {
+            Outcome::warning(format!("booted {text} ago: still settling")).fix(Fix::WaitAfterBoot)
+        }
+        s if s < YOUNG_S => Outcome::note(format!("booted {text} ago")).fix(Fix::MeasureLater),
         _ => Outcome::good(format!("booted {text} ago")),
     };
     outcome.from(subject, &["uptime_s"])

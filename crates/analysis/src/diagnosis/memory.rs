@@ -1,6 +1,8 @@
 //! Memory: what is free, swap, huge pages, address space randomisation.
 
 use super::rule::{Outcome, Rule, Subject, size};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -57,13 +59,13 @@ fn available(subject: &Subject<'_>) -> Outcome {
                     "sizes above a quarter of it, {}, are unavailable",
                     size(bytes / 4)
                 ))
-                .nothing_to_do("it is the size of the machine");
+                .nothing_to_do(Acceptable::SizeOfMachine);
         }
         _ => Outcome::good(found),
     };
     let outcome = outcome.from(subject, &["memory.available_bytes", "memory.total_bytes"]);
     match available < AVAILABLE_WARNING_BYTES {
-        true => outcome.mend("ps -eo rss,pid,args --sort=-rss | head", "shows who holds it"),
+        true => outcome.fix(Fix::FindMemoryUsers),
         false => outcome,
     }
 }
@@ -79,11 +81,10 @@ fn swap(subject: &Subject<'_>) -> Outcome {
             match (used, moved) {
                 (_, Some(pages)) if pages > 0 => {
                     Outcome::warning(format!("{found}; {pages} pages moved just now"))
-                        .mend("vmstat 1", "shows when it ends (si, so); free memory until it does")
+                        .fix(Fix::WaitForSwapping)
                 }
                 (0, _) => Outcome::good(found),
-                _ => Outcome::note(found)
-                    .nothing_to_do("a worker's memory is new, and none of it is swapped"),
+                _ => Outcome::note(found).nothing_to_do(Acceptable::NewMemory),
             }
         }
         _ => Outcome::unknown("swap in use", "/proc/meminfo does not tell it"),
@@ -95,10 +96,10 @@ fn huge_pages(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.memory.thp.as_deref() {
         Some("madvise") => Outcome::good("transparent huge pages for who asks for them (madvise)"),
         Some("always") => Outcome::note("transparent huge pages for everyone (always)")
-            .nothing_to_do("probes ask for the page size they need, and check it"),
+            .nothing_to_do(Acceptable::PagesOnRequest),
         Some(other) => Outcome::note(format!("transparent huge pages: {other}"))
             .effect("memory in huge pages cannot be measured without reserving some")
-            .nothing_to_do("it is how the machine is set"),
+            .nothing_to_do(Acceptable::Setting),
         None => Outcome::unknown("transparent huge pages", "this kernel has no switch for them"),
     };
     outcome.from(subject, &["memory.thp"])
@@ -106,13 +107,10 @@ fn huge_pages(subject: &Subject<'_>) -> Outcome {
 
 fn aslr(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.aslr {
-        Some(0) => Outcome::warning("off: kernel.randomize_va_space = 0").mend(
-            "sudo sysctl kernel.randomize_va_space=2",
-            "so that every process draws its layout anew; it lasts until the next boot",
-        ),
+        Some(0) => Outcome::warning("off: kernel.randomize_va_space = 0").fix(Fix::RandomiseLayout),
         Some(1) => Outcome::note("in part: kernel.randomize_va_space = 1")
             .effect("the heap lies at one place in all processes")
-            .mend("sudo sysctl kernel.randomize_va_space=2", "it lasts until the next boot"),
+            .fix(Fix::RandomiseLayout),
         Some(level) => Outcome::good(format!("on: kernel.randomize_va_space = {level}")),
         None => Outcome::unknown("address space randomisation", "/proc/sys does not tell it"),
     };

@@ -1,12 +1,14 @@
 //! What this process may do. Nothing here needs to be allowed for a run: what is not is a note.
 
 use super::rule::{Outcome, Rule, Subject};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "privileges",
         touches: &["file.*"],
-        effect: "`--tune` can set nothing, and page caches cannot be dropped",
+        effect: "the machine cannot be set for a run, and page caches cannot be dropped",
         look: privileges,
     },
     Rule {
@@ -41,8 +43,7 @@ fn privileges(subject: &Subject<'_>) -> Outcome {
                 true => "no capability that matters".to_owned(),
                 false => format!("cap_{}", permissions.capabilities.join(", cap_")),
             };
-            Outcome::note(format!("not root; {held}"))
-                .mend("sudo fathom run --tune", "only where the machine may be set for a run")
+            Outcome::note(format!("not root; {held}")).fix(Fix::BecomeRootToTune)
         }
         None => Outcome::unknown("whether this is root", "/proc/self/status cannot be read"),
     };
@@ -52,8 +53,9 @@ fn privileges(subject: &Subject<'_>) -> Outcome {
 fn drop_caches(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.condition.permissions.drop_caches {
         Some(true) => Outcome::good("vm.drop_caches may be written"),
-        Some(false) => Outcome::note("vm.drop_caches may not be written")
-            .mend("sudo fathom run", "only to drop every page cache of the machine"),
+        Some(false) => {
+            Outcome::note("vm.drop_caches may not be written").fix(Fix::BecomeRootToDropCaches)
+        }
         None => Outcome::unknown("whether page caches may be dropped", "there is no such file"),
     };
     outcome.from(subject, &["permissions.drop_caches"])
@@ -70,11 +72,8 @@ fn io_uring(subject: &Subject<'_>) -> Outcome {
         Some(refused) => {
             let outcome = Outcome::note(format!("io_uring_setup says: {refused}{switch}"));
             match permissions.io_uring_disabled {
-                Some(1 | 2) => outcome.mend(
-                    "sudo sysctl kernel.io_uring_disabled=0",
-                    "only where io_uring is to be measured",
-                ),
-                _ => outcome.nothing_to_do("a filter or the kernel's build forbids it"),
+                Some(1 | 2) => outcome.fix(Fix::AllowIoUring),
+                _ => outcome.nothing_to_do(Acceptable::Forbidden),
             }
         }
         None => Outcome::unknown("whether io_uring is allowed", "it was not asked"),
@@ -91,7 +90,7 @@ fn perf_events(subject: &Subject<'_>) -> Outcome {
     let able = permissions.can("perfmon") || permissions.can("sys_admin");
     let outcome = match permissions.pmu {
         Some(false) => Outcome::note(format!("no hardware counters{level}"))
-            .nothing_to_do("the processor, or the hypervisor, does not give them"),
+            .nothing_to_do(Acceptable::NoHardware),
         None => Outcome::unknown("whether there are hardware counters", "/sys does not tell"),
         Some(true) => match paranoid {
             _ if able => Outcome::good(format!("hardware counters may be read{level}")),
@@ -99,9 +98,9 @@ fn perf_events(subject: &Subject<'_>) -> Outcome {
                 Outcome::good(format!("hardware counters may be read{level}"))
             }
             Some(_) => Outcome::note(format!("hardware counters may not all be read{level}"))
-                .mend("sudo sysctl kernel.perf_event_paranoid=1", "lasts until the next boot"),
+                .fix(Fix::AllowPerfEvents),
             None => Outcome::note("this kernel has no perf events")
-                .nothing_to_do("another build of the kernel would be needed"),
+                .nothing_to_do(Acceptable::KernelBuild),
         },
     };
     outcome.from(subject, &paths)

@@ -1,7 +1,9 @@
 //! Limits of the cgroup: the CPU quota and what it has cost so far, memory, processes, CPUs.
 
 use super::rule::{Outcome, Rule, Subject, count, list, percent, size};
+use fathom_record::Fix;
 use fathom_record::condition::QuotaSight;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -83,19 +85,12 @@ fn cpu(subject: &Subject<'_>) -> Outcome {
         return Outcome::note(found)
             .from(subject, &["cgroup.cpu_quota", "throttling"])
             .effect("one worker alone is not stopped; what runs on several CPUs at once is")
-            .nothing_to_do("raise the quota only to measure on several CPUs at once");
+            .nothing_to_do(Acceptable::SeveralCpus);
     } else {
         return Outcome::good(found).from(subject, &["cgroup.cpu_quota", "throttling"]);
     };
-    let words = "then measure again; in a container: raise its CPU limit, or measure outside it";
-    let outcome = outcome.from(subject, &["cgroup.cpu_quota", "throttling"]);
-    match host.origins.get("cgroup.cpu_quota") {
-        Some(file) if file.ends_with("cpu.max") => {
-            outcome.mend(format!("echo max | sudo tee {file}"), words)
-        }
-        Some(file) => outcome.mend(format!("echo -1 | sudo tee {file}"), words),
-        None => outcome.advise("raise or remove the quota, or measure outside the group"),
-    }
+    let file = host.origins.get("cgroup.cpu_quota").cloned();
+    outcome.from(subject, &["cgroup.cpu_quota", "throttling"]).fix(Fix::RaiseCpuQuota { file })
 }
 
 /// Without a quota that can be seen.
@@ -107,7 +102,7 @@ fn without_quota(subject: &Subject<'_>) -> Outcome {
             Outcome::warning(format!(
                 "a quota of a group that this container hides stopped it for {seconds:.1} s so far"
             ))
-            .advise("raise the container's CPU limit, or measure outside it")
+            .fix(Fix::RaiseContainerCpu)
         }
         QuotaSight::Hidden => {
             Outcome::unknown("the CPU quota", "this container hides the groups above its own")
@@ -127,7 +122,7 @@ fn memory(subject: &Subject<'_>) -> Outcome {
         Some(limit) if limit < MEMORY_WARNING_BYTES => {
             Outcome::warning(format!("the group may hold {}{held}", size(limit)))
                 .from(subject, &paths)
-                .advise("raise the memory limit of the container or unit, or measure outside it")
+                .fix(Fix::RaiseMemoryLimit)
         }
         Some(limit) => {
             Outcome::good(format!("the group may hold {}{held}", size(limit))).from(subject, &paths)
@@ -162,7 +157,7 @@ fn pids(subject: &Subject<'_>) -> Outcome {
         room if room < ROOM_WARNING => Outcome::warning(found),
         _ => return Outcome::good(found).from(subject, &paths),
     };
-    outcome.from(subject, &paths).advise("raise pids.max of the container or unit (TasksMax=)")
+    outcome.from(subject, &paths).fix(Fix::RaisePidsMax)
 }
 
 fn allowed(subject: &Subject<'_>) -> Outcome {
@@ -172,7 +167,7 @@ fn allowed(subject: &Subject<'_>) -> Outcome {
     if allowed == 0 {
         return Outcome::severe("no CPU is known to be allowed to this process")
             .effect("a run cannot choose a CPU to measure on, and refuses")
-            .advise("mount /proc: it tells which CPUs this process may use")
+            .fix(Fix::MountProcForCpus)
             .from(subject, &paths);
     }
     let by = if cpuset.len() < cpu.logical as usize && !cpuset.is_empty() {
@@ -182,16 +177,16 @@ fn allowed(subject: &Subject<'_>) -> Outcome {
     };
     let found = format!("CPU {} of {}{by}", list(&cpu.allowed), cpu.logical);
     let outcome = match allowed {
-        all if all >= cpu.logical && all == 1 => Outcome::note("the machine has one CPU")
-            .nothing_to_do("a second CPU would have to be added to the machine"),
+        all if all >= cpu.logical && all == 1 => {
+            Outcome::note("the machine has one CPU").nothing_to_do(Acceptable::OneCpu)
+        }
         all if all >= cpu.logical => {
             Outcome::good(format!("all {} may be used", count(cpu.logical.into(), "CPU", "CPUs")))
         }
-        1 => Outcome::warning(found)
-            .advise("allow a second CPU (taskset, cpuset.cpus, the container's --cpuset-cpus)"),
+        1 => Outcome::warning(found).fix(Fix::SecondCpu),
         _ => Outcome::note(found)
             .effect("what runs on all CPUs at once runs on these only")
-            .nothing_to_do("it is a limit somebody set"),
+            .nothing_to_do(Acceptable::OnPurpose),
     };
     outcome.from(subject, &paths)
 }

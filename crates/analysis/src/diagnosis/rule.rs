@@ -1,8 +1,8 @@
 //! A rule of the doctor, and how one says what it found.
 
 use fathom_record::condition::Condition;
-use fathom_record::diagnosis::ClockState;
-use fathom_record::{Finding, Host, Severity};
+use fathom_record::diagnosis::{Acceptable, ClockState};
+use fathom_record::{Finding, Fix, Host, Severity};
 
 /// What is examined.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,6 @@ impl Rule {
             read_at: outcome.read_at,
             touches: self.touches.iter().map(|pattern| (*pattern).to_owned()).collect(),
             effect: outcome.effect.unwrap_or_else(|| self.effect.to_owned()),
-            command: outcome.command,
             remedy: outcome.remedy,
         }
     }
@@ -54,8 +53,7 @@ pub(super) struct Outcome {
     found: String,
     read_at: Vec<String>,
     effect: Option<String>,
-    command: Option<String>,
-    remedy: String,
+    remedy: Option<Fix>,
 }
 
 impl Outcome {
@@ -82,8 +80,7 @@ impl Outcome {
     /// A fact that could not be read: a note, since what is not known accuses nobody.
     pub(super) fn unknown(what: &str, because: &str) -> Self {
         let found = format!("unknown: {what}, because {because}");
-        let nothing = "it is not taken for good or bad";
-        Self { unknown: true, ..Self::note(found) }.nothing_to_do(nothing)
+        Self { unknown: true, ..Self::note(found) }
     }
 
     /// Where it was read.
@@ -112,23 +109,14 @@ impl Outcome {
         self
     }
 
-    /// The command that mends it, and what to know of that.
-    pub(super) fn mend(mut self, command: impl Into<String>, words: impl Into<String>) -> Self {
-        self.command = Some(command.into());
-        self.remedy = words.into();
-        self
-    }
-
-    /// What to do where no single command does it.
-    pub(super) fn advise(mut self, words: impl Into<String>) -> Self {
-        self.command = None;
-        self.remedy = words.into();
-        self
+    /// What mends it.
+    pub(super) fn fix(self, remedy: Fix) -> Self {
+        Self { remedy: Some(remedy), ..self }
     }
 
     /// Why there is nothing to do here.
-    pub(super) fn nothing_to_do(self, why: &str) -> Self {
-        self.advise(format!("nothing to do here: {why}"))
+    pub(super) fn nothing_to_do(self, why: Acceptable) -> Self {
+        self.fix(Fix::Nothing { why })
     }
 }
 

@@ -1,6 +1,8 @@
 //! The surroundings: virtual machine, container, what the kernel tells at all, the store's place.
 
 use super::rule::{Outcome, Rule, Subject};
+use fathom_record::Fix;
+use fathom_record::diagnosis::Acceptable;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -41,8 +43,7 @@ fn store(subject: &Subject<'_>) -> Outcome {
     };
     let outcome = match &place.refused {
         None => Outcome::good(format!("{} can be written", place.path)),
-        Some(refused) => Outcome::warning(refused.clone())
-            .mend("fathom run --store PATH", "keeps the run at a place that can be written"),
+        Some(refused) => Outcome::warning(refused.clone()).fix(Fix::KeepElsewhere),
     };
     outcome.from(subject, &["store"])
 }
@@ -51,13 +52,14 @@ fn kernel_files(subject: &Subject<'_>) -> Outcome {
     let (proc, sys) = (subject.condition.proc_readable, subject.condition.sys_readable);
     let outcome = match (proc, sys) {
         (true, true) => return Outcome::good("/proc and /sys can be read").read("/proc, /sys"),
-        (false, true) => Outcome::severe("/proc cannot be read")
-            .mend("sudo mount -t proc proc /proc", "or give the container its /proc"),
+        (false, true) => {
+            Outcome::severe("/proc cannot be read").fix(Fix::MountProc { and_sys: false })
+        }
         (false, false) => Outcome::severe("neither /proc nor /sys can be read")
-            .mend("sudo mount -t proc proc /proc", "and sysfs at /sys"),
+            .fix(Fix::MountProc { and_sys: true }),
         (true, false) => Outcome::warning("/sys cannot be read")
             .effect("topology, caches, clock source and governor stay unknown")
-            .mend("sudo mount -t sysfs sysfs /sys", "or give the container its /sys"),
+            .fix(Fix::MountSys),
     };
     outcome.read("/proc, /sys")
 }
@@ -70,7 +72,7 @@ fn counters(subject: &Subject<'_>) -> Outcome {
     let outcome = match missing.as_slice() {
         [] => Outcome::good("all counters of disturbance are there"),
         missing => Outcome::note(format!("this kernel does not count {}", missing.join(", ")))
-            .nothing_to_do("another build of the kernel would be needed"),
+            .nothing_to_do(Acceptable::KernelBuild),
     };
     outcome.from(subject, &["counters_missing"])
 }
@@ -78,8 +80,9 @@ fn counters(subject: &Subject<'_>) -> Outcome {
 fn virtual_machine(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.virtualization.as_deref() {
         Some("none") => Outcome::good("no virtual machine"),
-        Some(kind) => Outcome::note(format!("a virtual machine ({kind})"))
-            .nothing_to_do("it is what the machine is; compare it with its like"),
+        Some(kind) => {
+            Outcome::note(format!("a virtual machine ({kind})")).nothing_to_do(Acceptable::Nature)
+        }
         None => Outcome::unknown("whether this is a virtual machine", "nothing tells"),
     };
     outcome.from(subject, &["virtualization"])
@@ -87,8 +90,9 @@ fn virtual_machine(subject: &Subject<'_>) -> Outcome {
 
 fn container(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.container.as_deref() {
-        Some(kind) => Outcome::note(format!("in a container ({kind})"))
-            .nothing_to_do("it is what the surroundings are; compare them with their like"),
+        Some(kind) => {
+            Outcome::note(format!("in a container ({kind})")).nothing_to_do(Acceptable::Nature)
+        }
         None => Outcome::good("no sign of a container"),
     };
     outcome.from(subject, &["container"])

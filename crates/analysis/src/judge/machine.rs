@@ -2,7 +2,7 @@
 //! (rule 23).
 
 use crate::statistics::{block_means, median, quantile, rank_autocorrelation, theil_sen};
-use fathom_record::{Cause, Reason};
+use fathom_record::{Cause, Reason, Remedy};
 
 /// The machine drifts when the reference spin changed by more than this share over the run.
 const DRIFT_MIN: f64 = 0.02;
@@ -50,8 +50,7 @@ pub fn machine_drift(spins: &[(u64, f64)]) -> Option<Reason> {
             "the machine became {percent:.0} % {word} between second 0 and second {length:.0} of \
              the run, by a fixed reference spin"
         );
-        let next = "let it settle (frequency, temperature, neighbours), and run again";
-        Reason::new(Cause::MachineDrift, text).with_next(next)
+        Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettle)
     })
 }
 
@@ -80,9 +79,7 @@ pub fn machine_wander(spins: &[(u64, f64)]) -> Option<Reason> {
              narrow",
             100.0 * deviation
         );
-        let next = "let it settle (frequency, temperature, neighbours), or measure longer: \
-                    --thorough";
-        Reason::new(Cause::MachineDrift, text).with_next(next)
+        Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettleOrMeasureLonger)
     })
 }
 

@@ -7,6 +7,7 @@ use super::made::{self, Own};
 use super::stored;
 use crate::arguments::{ExportArguments, FormatName};
 use crate::exit::{Status, refuse};
+use crate::remedy::in_full;
 use crate::terminal;
 
 /// An export looks like any file of others: none is replaced without being told to.
@@ -48,7 +49,7 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
         match store.document(&run.id, samples) {
             Ok(document) => documents.push(document),
             // One damaged run must not take the others.
-            Err(error) => terminal::warn(&format!("left out: {error}")),
+            Err(error) => terminal::warn(&format!("left out: {}", in_full(&error))),
         }
     }
     Ok(documents)

@@ -14,6 +14,7 @@ use fathom_store::{RunRow, Store};
 use super::stored;
 use crate::arguments::HistoryArguments;
 use crate::exit::{OrUsage, Status, Usage};
+use crate::remedy::in_full;
 use crate::terminal;
 use fathom_engine::{Asked, Plan, PlanError};
 
@@ -28,7 +29,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     for entry in plan.metrics(false) {
         let id = entry.about().id;
         let (runs, damaged) = store.history(id)?;
-        damaged.iter().for_each(|error| terminal::warn(&format!("left out: {error}")));
+        damaged.iter().for_each(|error| terminal::warn(&format!("left out: {}", in_full(error))));
         let selects = |params: &Params| word.selects(params);
         let is_kept = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.is_of_some_cases() && !is_kept {

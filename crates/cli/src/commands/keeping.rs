@@ -5,6 +5,7 @@ use fathom_store::{Store, StoreError};
 
 use super::stored;
 use crate::arguments::StoreArguments;
+use crate::remedy::in_full;
 use crate::terminal;
 
 /// Where a command keeps its run, if it can.
@@ -24,7 +25,7 @@ impl Keeping {
         let path = named.map_or_else(Store::default_path, Ok);
         let store = path.and_then(|path| Store::open(&path));
         if let Err(error) = &store {
-            terminal::warn(&format!("this run is not kept: {error}"));
+            terminal::warn(&format!("this run is not kept: {}", in_full(error)));
         }
         Self { store, must, begun: false }
     }
@@ -50,7 +51,7 @@ impl Keeping {
     pub(super) fn ends(&self) {
         let Err(error) = &self.store else { return };
         let what = if self.begun { "not all of this run is kept" } else { "this run is not kept" };
-        terminal::warn(&format!("{what}: {error}"));
+        terminal::warn(&format!("{what}: {}", in_full(error)));
     }
 
     /// Whether a missing record makes the command fail.

@@ -28,7 +28,7 @@ use fathom_report::Layout;
 
 use crate::arguments::{Arguments, Command};
 use crate::exit::{Status, Usage};
-use crate::terminal;
+use crate::{remedy, terminal};
 
 /// Does what the command line says.
 pub fn main(arguments: Arguments) -> ExitCode {
@@ -54,7 +54,9 @@ pub fn main(arguments: Arguments) -> ExitCode {
     match outcome {
         Ok(status) => status.into(),
         Err(error) => {
-            terminal::warn(&format!("{error:#}"));
+            let remedy = error.chain().find_map(remedy::of);
+            let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
+            terminal::warn(&format!("{error:#}{remedy}"));
             // Bad input has a status of its own, so that scripts can tell it from a failure.
             if error.is::<Usage>() { ExitCode::from(2) } else { Status::Failed.into() }
         }

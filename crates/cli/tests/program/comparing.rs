@@ -100,7 +100,7 @@ fn a_change_that_runs_show_without_any_is_none() {
         (output.status.code(), comparison["rows"][0].clone())
     };
     let (status, row) = compared();
-    assert_eq!((status, row["word"].as_str()), (Some(3), Some("worse")), "{row}");
+    assert_eq!((status, row["word"].as_str()), (Some(3), Some("slower")), "{row}");
     // Runs of this host that go up and down by 6 % while nothing changes.
     for number in 0..8 {
         let like = run(&place, 10 + number, if number % 2 == 0 { 100.0 } else { 106.0 });

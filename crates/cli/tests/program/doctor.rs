@@ -7,7 +7,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
-use fathom_record::{Diagnosis, Finding, Severity};
+use fathom_record::{Diagnosis, Finding, Fix, Severity};
 use rustix::process::Resource;
 
 use crate::group::{group, skipped};
@@ -108,7 +108,10 @@ fn limits_of_files_and_of_address_space_are_told_with_their_figures() {
     assert_eq!(files.status.code(), Some(4));
     let found = finding(&files, "limit-files");
     assert_eq!(found.severity, Severity::Severe);
-    assert!(found.found.starts_with("40 files") && found.command.is_some(), "{found:?}");
+    assert!(
+        found.found.starts_with("40 files") && found.remedy == Some(Fix::RaiseFileLimit),
+        "{found:?}"
+    );
     let space = limited(&place, Resource::As, 1 << 30);
     assert!(matches!(space.status.code(), Some(3 | 4)));
     let found = finding(&space, "limit-address-space");
@@ -197,7 +200,7 @@ fn a_quota_is_severe_or_a_warning_by_its_figure_which_is_told() {
         assert!(found.found.contains(figure), "{found:?}");
         let file = group.file("cpu.cfs_quota_us").display().to_string();
         assert!(found.read_at.contains(&file), "{found:?}");
-        assert!(found.command.is_some_and(|command| command.ends_with(&file)));
+        assert_eq!(found.remedy, Some(Fix::RaiseCpuQuota { file: Some(file) }));
         let status = output.status.code().expect("a status");
         assert!(status == 4 || (severity == Severity::Warning && status == 3), "{status}");
         let folder = group.file("");

@@ -117,7 +117,7 @@ fn what_is_no_run_is_refused_with_its_line_and_field_and_nothing_is_kept() {
         (b"hello", &["line 1"]),
         (half, &["EOF"]),
         (&version, &["line 1", "tool.version"]),
-        (&schema, &["schema 99", "reads 1"]),
+        (&schema, &["schema 99", "reads 2"]),
         (&id, &["../x", "no id"]),
         (&median, &["damaged", "checksum"]),
         (&second, &["line 2", "missing field"]),

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use fathom_record::{RunState, State};
+use fathom_record::{Origin, RunState, State};
 use rustix::process::Signal;
 
 use crate::children::{begun, is_interrupted, killed_leaves_nothing};
@@ -27,7 +27,8 @@ fn in_a_group_of_256_mib_the_page_cache_ends_where_the_group_does_and_nobody_is_
     let prediction = record.prediction.as_ref().expect("it is predicted");
     let predicted = prediction.value.expect("a value");
     assert!(predicted < LIMIT as f64 && predicted > 0.8 * LIMIT as f64, "{predicted}");
-    assert!(prediction.inputs[0].origin.contains("memory.limit_in_bytes of /fathom-lab"));
+    let Origin::Counted { at } = &prediction.inputs[0].origin else { panic!("{prediction:?}") };
+    assert!(at.contains("memory.limit_in_bytes of /fathom-lab"), "{at}");
     let found = median(record);
     assert!((found / predicted - 1.0).abs() < 0.15, "{found} of {predicted}: {told}");
     assert!(told.contains("does not stay"), "{told}");

@@ -4,7 +4,7 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use fathom_record::{Cause, Record};
+use fathom_record::{Cause, Record, Remedy};
 
 use crate::Place;
 use crate::group::{group, skipped};
@@ -67,7 +67,10 @@ fn is_capped(record: &Record, rate: f64, file: &str) {
     assert!(named.contains(&format!("{file} of /fathom-lab-caps")), "{named}");
     let reason = record.verdict.reasons.iter().find(|reason| reason.cause == Cause::Capped);
     let reason = reason.expect("the verdict names the cap");
-    assert!(reason.text.contains(file) && reason.next.contains("raise the limit"), "{reason:?}");
+    assert!(
+        reason.text.contains(file) && reason.remedy == Some(Remedy::RaiseDeviceLimit),
+        "{reason:?}"
+    );
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn the_share_of_the_ceiling_is_told_or_how_to_get_one() {
     let fast = format!("file fast {}", path.display());
     says(&text(&place.ask(&fast).stdout), &["fathom run memory.bandwidth"]);
     let share = place.ask(&format!("{fast} --ceiling 50GB"));
-    says(&text(&share.stdout), &["% of", "--ceiling"]);
+    says(&text(&share.stdout), &["% of", "as given"]);
 }
 
 #[test]

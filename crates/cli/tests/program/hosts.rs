@@ -4,7 +4,7 @@ use fathom_record::Document;
 use serde_json::Value;
 
 use crate::place::json;
-use crate::{Place, is_refused, text};
+use crate::{Place, fails, text};
 
 const FIRST: &str = "aaaaaaaa000000000000000000000000";
 const SECOND: &str = "bbbbbbbb000000000000000000000000";
@@ -43,7 +43,7 @@ fn two_hosts_of_one_name_are_shown_apart() {
     assert!(said.contains("on db (aaaaaaaa)") && said.contains("on db (bbbbbbbb)"), "{said}");
     let list = place.said("show --runs");
     assert!(list.contains("db (aaaaaaaa)") && list.contains("db (bbbbbbbb)"), "{list}");
-    is_refused(&place.run(&["compare", "db", "latest"]), &["several hosts", "db (bbbbbbbb)"]);
+    fails(&place.run(&["compare", "db", "latest"]), &["several hosts", "db (bbbbbbbb)"]);
     let compared = text(&place.run(&["compare", "aaaaaaaa", "bbbbbbbb"]).stdout);
     assert!(compared.contains("host: db (aaaaaaaa) → db (bbbbbbbb)"), "{compared}");
 }

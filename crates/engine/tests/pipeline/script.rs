@@ -56,7 +56,10 @@ impl Script {
             ("cpu.loop.iteration", _) => 0.5,
             ("cpu.call", _) => 0.6 + 0.05 * args,
             ("os.syscall", Some("open_close")) => {
-                return Err(Fault::Unavailable("open /dev/null: not permitted here".to_owned()));
+                return Err(Fault::Unavailable(
+                    "open /dev/null: not permitted here".to_owned(),
+                    None,
+                ));
             }
             ("os.syscall", Some("stat")) => 600.0,
             ("os.syscall", _) => 110.0,

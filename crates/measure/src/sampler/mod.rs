@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use fathom_analysis::statistics;
-use fathom_record::{Check, Disturbance, Histogram, Sample};
+use fathom_record::{Check, Disturbance, Histogram, Remedy, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -106,9 +106,9 @@ impl<'k> Work<'k> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "snake_case")]
 pub enum Fault {
-    /// This machine, kernel or permission cannot give it.
+    /// This machine, kernel or permission cannot give it; and what would change that.
     #[error("{0}")]
-    Unavailable(String),
+    Unavailable(String, Option<Remedy>),
     /// The probe's count of its own work was wrong: there is a result, and it must not be believed.
     #[error("{0}")]
     WrongWork(String),
@@ -123,12 +123,16 @@ impl Fault {
     pub fn system(call: &str, error: impl Into<std::io::Error>) -> Self {
         let error = error.into();
         match error.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Self::Unavailable(format!(
-                "{call}: {error}; run outside the sandbox that forbids it, or with a kernel that \
-                 has it"
-            )),
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+                Self::unavailable(format!("{call}: {error}"), Remedy::AllowCall)
+            }
             _ => Self::Failed(format!("{call}: {error}")),
         }
+    }
+
+    /// What this machine cannot give, and what would change that.
+    pub fn unavailable(what: impl Into<String>, remedy: Remedy) -> Self {
+        Self::Unavailable(what.into(), Some(remedy))
     }
 }
 
@@ -241,7 +245,7 @@ impl Sampler {
     /// # Errors
     /// `Unavailable`, with the reason why there is no such place.
     pub fn files(&self) -> Result<Files, Fault> {
-        self.files.clone().map_err(Fault::Unavailable)
+        self.files.clone().map_err(|why| Fault::Unavailable(why, None))
     }
 
     /// The clock, for operations that are timed singly.

@@ -171,11 +171,11 @@ fn an_operation_that_writes_no_value_or_fails_is_a_fault() {
     let mut sampler = sampler(&fake, 3, &[]);
     sampler.run(vec![
         Work::single(vec![0], |_, _| Ok(())),
-        Work::single(vec![1], |_, _| Err(Fault::Unavailable("not here".to_owned()))),
+        Work::single(vec![1], |_, _| Err(Fault::Unavailable("not here".to_owned(), None))),
     ]);
     let visit = sampler.finish();
     assert!(matches!(&visit.samples[0], Err(Fault::Failed(text)) if text.contains("unwritten")));
-    assert_eq!(visit.samples[1], Err(Fault::Unavailable("not here".to_owned())));
+    assert_eq!(visit.samples[1], Err(Fault::Unavailable("not here".to_owned(), None)));
     assert!(matches!(&visit.samples[2], Err(Fault::Failed(text)) if text.contains("no sample")));
     assert_eq!(visit.spin, None, "nothing was run, so nothing was spun between");
 }

@@ -2,9 +2,10 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use crate::uarch;
+use fathom_metric::order::earlier;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// cpu.call.
@@ -58,8 +59,7 @@ impl Probe for Call {
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
-        let frequency =
-            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
         let args = case.params.integer("args").unwrap_or(0);
         let (in_registers, on_stack) = (args.min(IN_REGISTERS), (args - IN_REGISTERS).max(0));
         let call = row.sourced("call_ret_cycles")?;
@@ -77,11 +77,20 @@ impl Probe for Call {
         let (hardware, software) = (call.value * cycle_ns, beyond * cycle_ns);
         let sum = Prediction::sum(hardware, software, 0.2, formula, &call.source);
         Ok(sum
-            .with_input("call + ret cycles", call.value, &row.origin())
-            .with_input("instructions", instructions, "the loop: call, add, ret and arguments")
-            .with_input("moves a cycle", width.value, &row.origin())
-            .with_input("cycles of stack arguments", stack, &row.origin())
-            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency")
+            .with_input("call + ret cycles", call.value, row.origin())
+            .with_input(
+                "instructions",
+                instructions,
+                Origin::calculated("the loop: call, add, ret and arguments"),
+            )
+            .with_input("moves a cycle", width.value, row.origin())
+            .with_input("cycles of stack arguments", stack, row.origin())
+            .with_quantity(
+                "frequency",
+                frequency.value,
+                Unit::Hertz,
+                Origin::this_run("cpu.frequency"),
+            )
             .if_above(
                 "something stands between call and return: a patched return, another thread of \
                  the same core; or the core is not the table's",

@@ -1,10 +1,11 @@
 //! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
 
 use fathom_analysis::statistics;
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::uarch;
+use fathom_metric::order::earlier;
 use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
 
 /// cpu.call.per_argument.
@@ -85,8 +86,7 @@ impl Derived for CallPerArgument {
         known: &Known<'_>,
     ) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
-        let frequency =
-            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
         let cycle_ns = 1e9 / frequency.value;
         let width = row.sourced("moves_per_cycle")?;
         let (from, to) = range(params);
@@ -98,13 +98,22 @@ impl Derived for CallPerArgument {
         let formula =
             "≤ (1 ÷ moves a cycle, by register; cycles of a stack argument, by stack) ÷ frequency";
         let mut prediction = Prediction::at_most(cycles * cycle_ns, formula, &width.source)
-            .with_input("moves a cycle", width.value, &row.origin())
-            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency")
+            .with_input("moves a cycle", width.value, row.origin())
+            .with_quantity(
+                "frequency",
+                frequency.value,
+                Unit::Hertz,
+                Origin::this_run("cpu.frequency"),
+            )
             .if_above("arguments wait for each other, or the core is not the table's");
         if let Some(stack) = stack {
             prediction = prediction
-                .with_input("cycles of a stack argument", stack.value, &row.origin())
-                .with_input("share of stack arguments", share, "the arguments of the line");
+                .with_input("cycles of a stack argument", stack.value, row.origin())
+                .with_input(
+                    "share of stack arguments",
+                    share,
+                    Origin::calculated("the arguments of the line"),
+                );
         }
         Ok(prediction)
     }

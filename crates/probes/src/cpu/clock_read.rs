@@ -3,9 +3,10 @@
 use fathom_measure::clock::Source;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use crate::uarch;
+use fathom_metric::order::earlier;
 use fathom_metric::{About, Case, Known, Probe, Sizes};
 
 /// cpu.clock.read.
@@ -39,12 +40,11 @@ impl Probe for ClockRead {
 
     fn predict(&self, _: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
-            return Err(NoModel("the clock is not the time stamp counter here".to_owned()));
+            return Err(NoModel::OtherClock);
         }
         let row = uarch::row_for(host)?;
         let pair = row.sourced("stamp_pair_cycles")?;
-        let frequency =
-            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
         let cycle_ns = 1e9 / frequency.value;
         let formula = "stamp pair cycles ÷ frequency";
         let mut prediction =
@@ -52,8 +52,13 @@ impl Probe for ClockRead {
         // Where the fences hide behind the counter's reads, the pair is as cheap as the reads.
         prediction.low = pair.low.map(|low| low * cycle_ns).or(prediction.low);
         Ok(prediction
-            .with_input("stamp pair cycles", pair.value, &row.origin())
-            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency")
+            .with_input("stamp pair cycles", pair.value, row.origin())
+            .with_quantity(
+                "frequency",
+                frequency.value,
+                Unit::Hertz,
+                Origin::this_run("cpu.frequency"),
+            )
             .if_above(
                 "the fences wait for more than the published constants count, the hypervisor \
                  scales the counter, or another thread of the core shares it",
@@ -64,7 +69,8 @@ impl Probe for ClockRead {
     fn visit(&self, _: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let clock = sampler.clock().clone();
         if clock.specification().source == Source::Fake {
-            return Err(Fault::Unavailable("a scripted clock has no cost of its own".to_owned()));
+            let what = "a scripted clock has no cost of its own";
+            return Err(Fault::Unavailable(what.to_owned(), None));
         }
         sampler.run(vec![Work::batched(0, move |pairs| {
             for _ in 0..pairs {

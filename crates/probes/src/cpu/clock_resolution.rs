@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use fathom_metric::{About, Case, Known, Probe, Sizes};
 
@@ -34,12 +34,9 @@ impl Probe for ClockResolution {
     }
 
     fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
-        let hz = host
-            .cpu
-            .tsc_hz
-            .ok_or_else(|| NoModel("the rate of the counter is unknown".to_owned()))?;
+        let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
-            .with_quantity("tick rate", hz, Unit::Hertz, "host: cpu.tsc_hz")
+            .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))
             .if_above(
                 "the counter does not advance by single ticks: the core adds several at once, at \
                  the pace of a slower clock behind it",

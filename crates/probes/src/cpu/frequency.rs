@@ -4,7 +4,7 @@ use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Origin, Params, Prediction, Unit};
 
 use fathom_metric::{About, Case, Known, Probe, Sizes};
 
@@ -48,25 +48,23 @@ impl Probe for Frequency {
     }
 
     fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
-        let base = host.cpu.base_hz.map(|hz| (hz, "host: cpu.base_hz"));
-        let counter = host.cpu.tsc_hz.map(|hz| (hz, "host: cpu.tsc_hz"));
-        let Some((hz, origin)) = base.or(counter) else {
-            return Err(NoModel(
-                "neither CPUID nor cpufreq nor a counter tells a nominal rate".to_owned(),
-            ));
+        let base = host.cpu.base_hz.map(|hz| (hz, "cpu.base_hz"));
+        let counter = host.cpu.tsc_hz.map(|hz| (hz, "cpu.tsc_hz"));
+        let Some((hz, fact)) = base.or(counter) else {
+            return Err(NoModel::unknown_fact(&["cpu.base_hz", "cpu.tsc_hz"]));
         };
         // 1 % below: the nominal rate is rounded to the clock generator's step.
         let low = 0.99 * hz;
         let Some(boost) = host.cpu.boost_hz.filter(|boost| *boost >= hz) else {
             let formula = "≥ 0.99 × nominal; boost is not told";
             return Ok(Prediction::at_least(low, formula, "the counter runs at the nominal rate")
-                .with_quantity("nominal", hz, Unit::Hertz, origin)
+                .with_quantity("nominal", hz, Unit::Hertz, Origin::host(host, fact))
                 .if_below(BELOW));
         };
         let formula = "0.99 × base … 1.01 × boost";
         let mut prediction = Prediction::at_least(low, formula, "cpufreq or CPUID")
-            .with_quantity("base", hz, Unit::Hertz, origin)
-            .with_quantity("boost", boost, Unit::Hertz, "host: cpu.boost_hz")
+            .with_quantity("base", hz, Unit::Hertz, Origin::host(host, fact))
+            .with_quantity("boost", boost, Unit::Hertz, Origin::host(host, "cpu.boost_hz"))
             .if_below(BELOW)
             .if_above("it boosts beyond what it tells");
         prediction.high = Some(1.01 * boost);

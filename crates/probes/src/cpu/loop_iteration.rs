@@ -4,9 +4,10 @@ use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use crate::uarch;
+use fathom_metric::order::earlier;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// cpu.loop.iteration.
@@ -48,22 +49,21 @@ impl Probe for LoopIteration {
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
-        let frequency =
-            known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
         let cycle_ns = 1e9 / frequency.value;
         let prediction = match case.params.text("form") {
             Some("register") => {
                 let branch = row.sourced("taken_branch_cycles")?;
                 let formula = "taken branch cycles ÷ frequency";
                 Prediction::sum(branch.value * cycle_ns, 0.0, 0.1, formula, &branch.source)
-                    .with_input("taken branch cycles", branch.value, &row.origin())
+                    .with_input("taken branch cycles", branch.value, row.origin())
             }
             _ => {
                 let forward = row.sourced("store_forward_cycles")?;
                 let add = row.sourced("add_latency_cycles")?;
                 memory_form(forward, add, cycle_ns)
-                    .with_input("add cycles", add.value, &row.origin())
-                    .with_input("store-forward cycles", forward.value, &row.origin())
+                    .with_input("add cycles", add.value, row.origin())
+                    .with_input("store-forward cycles", forward.value, row.origin())
             }
         };
         Ok(prediction
@@ -72,7 +72,12 @@ impl Probe for LoopIteration {
                  bubble, or the core is not the table's",
             )
             .if_below("the core is not the table's, or renames the counter's memory")
-            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency"))
+            .with_quantity(
+                "frequency",
+                frequency.value,
+                Unit::Hertz,
+                Origin::this_run("cpu.frequency"),
+            ))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {

@@ -8,7 +8,9 @@ use fathom_fileio::Source;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
-use fathom_record::{Better, Fact, Host, NoModel, Params, Prediction, Record, Unit, Verdict};
+use fathom_record::{
+    Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit, Verdict,
+};
 
 use super::by_hand::{self, shown, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
@@ -56,7 +58,7 @@ impl ByHand for Speedup {
     }
 
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let missing = |what: &str| NoModel(format!("{what} has no kept result on this host"));
+        let missing = |metric: &str| NoModel::NoKeptResult { metric: metric.to_owned() };
         let call = Params::one("call", "read1");
         let call = known.quantity("os.syscall", &call).ok_or_else(|| missing("os.syscall"))?;
         let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");
@@ -67,7 +69,7 @@ impl ByHand for Speedup {
         let first = first.and("read", 1);
         let rate = known
             .quantity("file.read.throughput", &first)
-            .ok_or_else(|| missing("the first read"))?;
+            .ok_or_else(|| missing("file.read.throughput"))?;
         let integer = |name| params.integer(name).unwrap_or(1) as f64;
         let (bytes, block) = (integer("file_bytes"), integer("block"));
         let first_ns = 1e9 * bytes / rate.value;
@@ -75,13 +77,17 @@ impl ByHand for Speedup {
         let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
         let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
         let ratio = Prediction { hardware: None, software: None, ..ratio };
-        let origin = "an earlier run";
         Ok(ratio
-            .with_quantity("first read", first_ns, Unit::Nanoseconds, "this command")
-            .with_quantity("calls", bytes / block, Unit::Ratio, "bytes ÷ block")
-            .with_quantity("os.syscall", call.value, Unit::Nanoseconds, origin)
-            .with_quantity("bytes", bytes, Unit::Bytes, "the case")
-            .with_quantity("memory.bandwidth", bandwidth.value, Unit::BytesPerSecond, origin)
+            .with_quantity(
+                "first read",
+                first_ns,
+                Unit::Nanoseconds,
+                Origin::Counted { at: String::new() },
+            )
+            .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
+            .with_result("os.syscall", call.value, Unit::Nanoseconds)
+            .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
+            .with_result("memory.bandwidth", bandwidth.value, Unit::BytesPerSecond)
             .if_below("a copy from the page cache costs more than its call and its bytes")
             .if_above("the second read comes from a cache of the cores"))
     }

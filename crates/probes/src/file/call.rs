@@ -5,7 +5,7 @@ use fathom_fileio::loops::{Call, Loop, STREAM};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Params, Prediction, Remedy, Unit};
 
 use rustix::io::Errno;
 
@@ -54,11 +54,11 @@ static ABOUT: About = About {
         Parameter {
             name: "block",
             values: "bytes",
-            meaning: "of a read or a seek over a whole file, by hand (`fathom file calls`)",
+            meaning: "of a read or a seek over a whole file, by hand (`file calls`)",
         },
     ],
     needs: &["os.syscall"],
-    requires: "a folder on a device (--folder)",
+    requires: "a folder on a device",
     noise_limit: 0.05,
     ..About::BASE
 };
@@ -153,8 +153,7 @@ fn take(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> R
 fn refused(name: &str, error: Errno) -> Fault {
     match error {
         Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
-            let remedy = "run outside the sandbox or container that forbids it";
-            Fault::Unavailable(format!("{name}: {error}; {remedy}"))
+            Fault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox)
         }
         error => failed(name, error),
     }

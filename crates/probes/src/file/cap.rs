@@ -4,7 +4,7 @@ use std::fs::File;
 
 use fathom_analysis::statistics;
 use fathom_fileio::caps::{self, Caps, Kind};
-use fathom_record::{Cause, Fact, Prediction, Reason, Unit};
+use fathom_record::{Cause, Fact, Origin, Prediction, Reason, Remedy, Unit};
 
 /// So near to its cap a rate is the cap's, and not the device's.
 const NEAR: f64 = 0.10;
@@ -73,7 +73,12 @@ impl Cap {
                       0.1 s, the first of which is free";
         let formula = "≤ bytes ÷ (bytes ÷ the control group's limit − 0.1 s)";
         let claim = Prediction::at_most(bytes as f64 / held_s, formula, source);
-        let claim = claim.with_quantity("limit", *bound, Unit::BytesPerSecond, text);
+        let claim = claim.with_quantity(
+            "limit",
+            *bound,
+            Unit::BytesPerSecond,
+            Origin::ControlGroup { limit: text.clone() },
+        );
         Some(claim.if_above("a part was in memory, or the limit was lifted meanwhile"))
     }
 
@@ -82,10 +87,9 @@ impl Cap {
         let (bound, text) = self.bound.as_ref()?;
         let rate = statistics::median(rates)?;
         let is_near = (rate / bound - 1.0).abs() <= NEAR;
-        let next = "raise the limit or measure outside the group to see the device";
         let reason = || {
             let text = format!("as fast as its cap allows: {text}");
-            Reason::new(Cause::Capped, text).with_next(next)
+            Reason::new(Cause::Capped, text).with_remedy(Remedy::RaiseDeviceLimit)
         };
         is_near.then(reason)
     }

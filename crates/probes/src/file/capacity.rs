@@ -16,7 +16,9 @@ use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::quantity::{percent, quantity};
-use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
+use fathom_record::{
+    Better, Cause, Fact, Host, NoModel, Origin, Params, Prediction, State, Unit, Verdict,
+};
 use rustix::fs::{Advice, fadvise};
 
 use self::knee::{Knee, Look, Search};
@@ -55,7 +57,7 @@ static ABOUT: About = About {
 const TOLERANCE: f64 = 0.15;
 
 /// What it should be by the room there was before it began, which no earlier result tells.
-fn prediction(room_bytes: f64, origin: &str) -> Prediction {
+fn prediction(room_bytes: f64, origin: Origin) -> Prediction {
     Prediction::sum(room_bytes, 0.0, TOLERANCE, "room for pages beforehand", ABOUT.source)
         .with_quantity("room", room_bytes, Unit::Bytes, origin)
         .if_above("memory was freed meanwhile, or other programs were pushed out of it")
@@ -73,8 +75,8 @@ impl ByHand for Capacity {
     fn predict(&self, _: &Params, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
         let limit = host.cgroup.memory_limit_bytes;
         let room = host.memory.available_bytes.into_iter().chain(limit).min();
-        let none = || NoModel("the kernel does not tell how much memory is available".to_owned());
-        room.map(|room| prediction(room as f64, "host facts")).ok_or_else(none)
+        let room = room.ok_or_else(|| NoModel::unknown_fact(&["memory.available_bytes"]))?;
+        Ok(prediction(room as f64, Origin::host(host, "memory.available_bytes")))
     }
 }
 
@@ -311,7 +313,10 @@ fn measured(knee: Knee, search: &Search, room: &Room, points: &[Point]) -> Measu
         ]),
         verdict,
         facts: facts(knee, room, points),
-        prediction: Some(prediction(room.bytes as f64, &room.source)),
+        prediction: Some(prediction(
+            room.bytes as f64,
+            Origin::Counted { at: room.source.clone() },
+        )),
         ..Measured::default()
     }
 }

@@ -27,7 +27,8 @@ use fathom_metric::{
 };
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Better, Cause, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Unit, Verdict,
+    Better, Cause, Disturbance, Fact, Host, NoModel, Params, Prediction, Reason, Remedy, Unit,
+    Verdict,
 };
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::process::Pid;
@@ -123,8 +124,7 @@ impl ByHand for Contention {
 
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if params.integer("processes") == Some(1) {
-            let text = "alone it is the device's service time, which no public figure gives";
-            return Err(NoModel(text.to_owned()));
+            return Err(NoModel::ServiceTime);
         }
         let source = "the device does for this process what it does for one alone";
         Order { factor: 1.0, metric: ABOUT.id, source }.claim(&alone(params), known)
@@ -148,7 +148,7 @@ impl ByHand for PerProcess {
                 "processes cost each other more than the device's service: they break up what \
                  would be served together, or the CPUs are too few",
             )
-            .with_quantity(&name, limit.value, Unit::Nanoseconds, &format!("this run: {name}")))
+            .with_result(&name, limit.value, Unit::Nanoseconds))
     }
 }
 
@@ -254,7 +254,7 @@ impl Row {
         let lost = self.rounds.iter().filter(|round| round.is_none()).count();
         let all = self.rounds.len();
         let text = format!("in {lost} of {all} rounds not all processes read at the same time");
-        let reason = || Reason::new(Cause::MissingInput, text).with_next("give more --bytes");
+        let reason = || Reason::new(Cause::MissingInput, text).with_remedy(Remedy::MoreBytes);
         (lost > 0).then(reason)
     }
 }

@@ -72,8 +72,8 @@ impl ByHand for Fast {
     fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         match params.text("state") {
             Some("warm") => bandwidth::at_most_all_cores(known),
-            Some("cold") => Err(NoModel("nothing tells how fast the device is".to_owned())),
-            _ => Err(NoModel("what of the files was in memory decides".to_owned())),
+            Some("cold") => Err(NoModel::SpeedOfDevice),
+            _ => Err(NoModel::MixedResidency),
         }
     }
 }

@@ -34,7 +34,7 @@ pub mod write_throughput;
 
 use fathom_measure::sampler::Fault;
 use fathom_metric::About;
-use fathom_record::Counters;
+use fathom_record::{Counters, Remedy};
 
 /// What most metrics of files have in common: they wait for a device, and are as steady as it.
 const BASE: About = About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };
@@ -54,7 +54,7 @@ fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {
     let error = error.into();
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT | libc::EROFS) => {
-            Fault::Unavailable(format!("{what}: {error}; free space, or name another --folder"))
+            Fault::unavailable(format!("{what}: {error}"), Remedy::FreeSpace)
         }
         _ => Fault::system(what, error),
     }

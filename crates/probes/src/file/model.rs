@@ -1,7 +1,7 @@
 //! What reading and writing a file should give, from what calls and memory gave in the same run.
 
 use fathom_fileio::read::{BLOCK, Way};
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::state::State;
 use crate::memory::bandwidth;
@@ -64,17 +64,11 @@ pub(super) fn read(
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
         (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
         (Some(State::Cold), _) => at_most_warm(params, kind, host, known),
-        (Some(State::Direct), _) => Err(no_figure_of_the_device()),
-        _ => Err(NoModel("what of the file is in memory has two speeds, or is unknown".into())),
+        // A throttle of the control group is to stand here, where there is one: it is what the
+        // device then gives.
+        (Some(State::Direct), _) => Err(NoModel::SpeedOfDevice),
+        _ => Err(NoModel::MixedResidency),
     }
-}
-
-/// Reads that wait for a device. A throttle of the control group is to stand here, where there is
-/// one: it is what the device then gives.
-fn no_figure_of_the_device() -> NoModel {
-    NoModel(
-        "nobody tells what the device gives: no throttle of the control group, no figure".into(),
-    )
 }
 
 /// A rate of memory, on the pages that were measured.
@@ -94,7 +88,7 @@ fn rate(
         Some((format!("{BANDWIDTH}{params}"), rate))
     };
     let wanted = format!("{BANDWIDTH}{{op={op},threads={threads},level={level}}}");
-    of("huge").or_else(|| of("4K")).ok_or_else(|| NoModel(format!("{wanted} has no result")))
+    of("huge").or_else(|| of("4K")).ok_or(NoModel::MissingInput { metric: wanted })
 }
 
 /// The level of cache that holds the buffer between the copy and the sum.
@@ -129,15 +123,14 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
                   counts what is read and what is written; then the block is summed in the cache";
     let claim = Prediction::sum(size / (calls_s + moves_s), 0.0, TOLERANCE, &formula, source);
     let claim = Prediction { hardware: None, software: None, ..claim };
-    let of_run = |name: &str| format!("this run: {name}");
     let call_name = format!("{CALL}{call}");
     Ok(claim
-        .with_quantity("bytes", size, Unit::Bytes, "the case")
-        .with_input("calls", calls, "bytes ÷ block")
-        .with_input("threads", each, "the case")
-        .with_quantity(&call_name, call_ns, Unit::Nanoseconds, &of_run(&call_name))
-        .with_quantity(&copy_name, copy.value, Unit::BytesPerSecond, &of_run(&copy_name))
-        .with_quantity(&sum_name, sum.value, Unit::BytesPerSecond, &of_run(&sum_name))
+        .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
+        .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
+        .with_input("threads", each, Origin::Case)
+        .with_result(&call_name, call_ns, Unit::Nanoseconds)
+        .with_result(&copy_name, copy.value, Unit::BytesPerSecond)
+        .with_result(&sum_name, sum.value, Unit::BytesPerSecond)
         .if_above(
             "the file, or a part of it, stays in the last-level cache from one pass to the next, \
              or the copy's target stays in a cache, which spares what a store to memory costs",
@@ -155,10 +148,9 @@ fn at_most(
     source: &str,
     meaning: &str,
 ) -> Result<Prediction, NoModel> {
-    let origin = format!("this run: {name}");
     let claim = Prediction::at_most(limit.value, &format!("≤ {name}"), source);
     let claim = claim.within(limit.low, limit.high);
-    let claim = claim.with_quantity(&name, limit.value, Unit::BytesPerSecond, &origin);
+    let claim = claim.with_result(&name, limit.value, Unit::BytesPerSecond);
     Ok(claim.if_above(meaning))
 }
 
@@ -205,12 +197,11 @@ pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Predi
     let source = "Linux mm/filemap.c: generic_perform_write copies to the page cache, by stores \
                   to memory; what it takes to find and to account for a page, and what a sync \
                   takes, comes on top, and no source tells it";
-    let of_run = |name: &str| format!("this run: {name}");
     Ok(Prediction::at_most(at(store.value), &formula, source)
         .within(at(store.low), at(store.high))
-        .with_quantity("bytes", size, Unit::Bytes, "the case")
-        .with_input("calls", calls, "bytes ÷ block")
-        .with_quantity(&call_name, call_ns, Unit::Nanoseconds, &of_run(&call_name))
-        .with_quantity(&store_name, store.value, Unit::BytesPerSecond, &of_run(&store_name))
+        .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
+        .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
+        .with_result(&call_name, call_ns, Unit::Nanoseconds)
+        .with_result(&store_name, store.value, Unit::BytesPerSecond)
         .if_above("the pages that are written stay in a cache that stores faster than memory"))
 }

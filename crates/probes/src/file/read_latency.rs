@@ -10,7 +10,7 @@ use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, residency, traffic};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Effort, Histogram, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Effort, Histogram, Host, NoModel, Params, Prediction, Remedy, Unit};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -388,9 +388,10 @@ fn opened(file: &File, state: State) -> Result<File, Fault> {
     let opened = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
     match opened {
         Ok(opened) => Ok(opened),
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(Fault::Unavailable(
-            "the file system refuses direct reads; name another --folder".to_owned(),
-        )),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let what = "the file system refuses direct reads";
+            Err(Fault::unavailable(what, Remedy::OtherFolder))
+        }
         // Without /proc, and where no other way is asked for, as it is.
         Err(_) if state != State::Direct => {
             file.try_clone().map_err(|error| failed("open the file", error))

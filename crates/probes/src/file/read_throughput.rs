@@ -115,7 +115,7 @@ impl Probe for ReadThroughput {
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         match Kind::of(&case.params) {
             Some(kind) => model::read(kind, &case.params, host, known),
-            None => Err(NoModel(format!("{} is no such case", case.params))),
+            None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 
@@ -217,11 +217,10 @@ impl<'v> Pass<'v> {
         }
         Err(Fault::WrongWork(match self.state {
             State::Direct => "the file system took direct reads, and read by way of the page \
-                              cache; name another --folder"
+                              cache"
                 .to_owned(),
             _ => format!(
-                "pages are driven out of memory while the file is read, {TRIES} times in a row; \
-                 free memory, or raise the cgroup's limit"
+                "pages are driven out of memory while the file is read, {TRIES} times in a row"
             ),
         }))
     }
@@ -238,7 +237,7 @@ impl<'v> Pass<'v> {
             fathom_fileio::read(&self.large.source, &request, clock)
         };
         let outcome = outcome.map_err(|error| match error {
-            ReadError::Unavailable { .. } => Fault::Unavailable(error.to_string()),
+            ReadError::Unavailable { .. } => Fault::Unavailable(error.to_string(), None),
             _ => Fault::Failed(error.to_string()),
         })?;
         if let Some(fault) = outcome.faults.first() {

@@ -78,7 +78,7 @@ impl ByHand for ReasonableSize {
         let integer = |name| params.integer(name).filter(|value| *value > 0);
         let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
         let Some(((block, from_ms), to_ms)) = values else {
-            return Err(NoModel("a block and a window of times are its parameters".to_owned()));
+            return Err(NoModel::no_such_case(params));
         };
         let [from, to] = [from_ms, to_ms].map(|ms| ms as f64 / 1e3);
         let state = params.text("state").unwrap_or_default();
@@ -87,8 +87,8 @@ impl ByHand for ReasonableSize {
             _ => as_measured(block, state, known),
         };
         let Some(Speed { rate, formula, inputs }) = speed else {
-            let text = format!("no {THROUGHPUT}{{block={block},state={state}}} of this host");
-            return Err(NoModel(text));
+            let metric = format!("{THROUGHPUT}{{block={block},state={state}}}");
+            return Err(NoModel::NoKeptResult { metric });
         };
         let formula = format!("√({from} s × {to} s) × {formula}");
         let mut prediction =
@@ -96,8 +96,8 @@ impl ByHand for ReasonableSize {
         // Any size whose time lies within the window may be the one that is found.
         prediction.low = Some((1.0 - TOLERANCE) * rate * from);
         prediction.high = Some((1.0 + TOLERANCE) * rate * to);
-        for (name, value, unit, origin) in inputs {
-            prediction = prediction.with_quantity(&name, value, unit, origin);
+        for (name, value, unit) in inputs {
+            prediction = prediction.with_result(&name, value, unit);
         }
         Ok(prediction.otherwise("reading was not as fast as it was foretold"))
     }
@@ -107,7 +107,7 @@ impl ByHand for ReasonableSize {
 struct Speed {
     rate: f64,
     formula: String,
-    inputs: Vec<(String, f64, Unit, &'static str)>,
+    inputs: Vec<(String, f64, Unit)>,
 }
 
 /// From the cost of a call and that of a byte.
@@ -115,13 +115,12 @@ fn by_calls(block: f64, known: &Known<'_>) -> Option<Speed> {
     let call = known.quantity(CALL, &Params::one("call", "read1"))?.value;
     let dram = Params::one("op", "read").and("threads", 1).and("level", "dram").and("page", "huge");
     let bandwidth = known.quantity(BANDWIDTH, &dram)?.value;
-    let origin = "the newest result of this host";
     Some(Speed {
         rate: 1e9 / (call / block + 1e9 / bandwidth),
         formula: format!("1 ÷ ({CALL}{{call=read1}} ÷ block + 1 ÷ {BANDWIDTH})"),
         inputs: vec![
-            (format!("{CALL}{{call=read1}}"), call, Unit::Nanoseconds, origin),
-            (BANDWIDTH.to_owned(), bandwidth, Unit::BytesPerSecond, origin),
+            (format!("{CALL}{{call=read1}}"), call, Unit::Nanoseconds),
+            (BANDWIDTH.to_owned(), bandwidth, Unit::BytesPerSecond),
         ],
     })
 }
@@ -136,11 +135,10 @@ fn as_measured(block: i64, state: &str, known: &Known<'_>) -> Option<Speed> {
     let newest = known.cases_of(THROUGHPUT).filter(|(params, _)| is_alike(params)).last();
     let (params, summary) = newest?;
     let name = format!("{THROUGHPUT}{params}");
-    let origin = "the newest result of this host, maybe taken just before";
     Some(Speed {
         rate: summary.median,
         formula: THROUGHPUT.to_owned(),
-        inputs: vec![(name, summary.median, Unit::BytesPerSecond, origin)],
+        inputs: vec![(name, summary.median, Unit::BytesPerSecond)],
     })
 }
 
@@ -386,7 +384,10 @@ fn foretold_words(foretold: &Result<Prediction, NoModel>) -> String {
             let within = within.join(" to ");
             format!("{} ({within}) = {}", bytes(value), prediction.formula)
         }
-        Err(none) => format!("nothing ({}): {} is tried first", none.0, size(FIRST)),
+        Err(NoModel::NoKeptResult { metric }) => {
+            format!("nothing (no result of {metric} is kept): {} is tried first", size(FIRST))
+        }
+        Err(_) => format!("nothing: {} is tried first", size(FIRST)),
     }
 }
 
@@ -553,6 +554,7 @@ mod tests {
         assert_eq!(predicted(&asked("cold"), &records), Ok(3e7));
         assert_eq!(predicted(&asked("warm"), &records), Ok(5e7));
         let none = predicted(&asked("direct"), &records).expect_err("nothing is known of it");
-        assert!(none.0.contains("block=100,state=direct"), "{}", none.0);
+        let metric = "file.read.throughput{block=100,state=direct}".to_owned();
+        assert_eq!(none, NoModel::NoKeptResult { metric });
     }
 }

@@ -58,7 +58,7 @@ impl Recorder for Scripted {
     }
 
     fn predicted(&self, _: &str, _: &Params) -> Result<Prediction, NoModel> {
-        Err(NoModel("none in a test".to_owned()))
+        Err(NoModel::SchedulersChoice)
     }
 
     fn record(&mut self, measured: Measured) -> Record {

@@ -1,5 +1,6 @@
 //! The state in which a file is read: brought about outside the timer, and proved.
 
+use fathom_record::Remedy;
 use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -57,9 +58,10 @@ impl State {
             Self::Warm => warmed(file)?,
         };
         match (self, is.state) {
-            (_, InMemory::Unknown { why }) => Err(Fault::Unavailable(format!(
-                "what of the file is in memory cannot be told: {why}; name another --folder"
-            ))),
+            (_, InMemory::Unknown { why }) => Err(Fault::unavailable(
+                format!("how much of the file is in memory is unknown: {why}"),
+                Remedy::OtherFolder,
+            )),
             (Self::Warm, InMemory::Warm) | (Self::Cold | Self::Direct, InMemory::Cold) => Ok(is),
             _ => Err(Fault::WrongWork(format!("asked for {}, but {}", self.name(), words(&is)))),
         }

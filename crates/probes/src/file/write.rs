@@ -8,7 +8,7 @@ use fathom_fileio::write::{Request, Sync, WriteError, Written};
 use fathom_metric::notation::{count, seed};
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
 use fathom_record::quantity::quantity;
-use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
+use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Remedy, Unit};
 use rustix::io::Errno;
 
 use super::by_hand::{self, amount, checked, shown, size, sum_facts, sums};
@@ -191,9 +191,7 @@ fn doubts(write: &Write, passes: &[Written]) -> Vec<Reason> {
         };
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     } else if let Some(text) = passes.iter().find_map(implausible) {
-        let next = "the file system, the host or the device drops syncs: a loss of power would \
-                    lose what is called written";
-        doubts.push(Reason::new(Cause::NotAsAsked, text).with_next(next));
+        doubts.push(Reason::new(Cause::NotAsAsked, text).with_remedy(Remedy::DistrustSyncs));
     }
     doubts
 }

@@ -77,7 +77,7 @@ impl Probe for WriteThroughput {
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         match Kind::of(&case.params) {
             Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
-            None => Err(NoModel(format!("{} is no such case", case.params))),
+            None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 

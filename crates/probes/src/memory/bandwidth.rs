@@ -4,7 +4,7 @@ mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Remedy, Unit};
 
 use super::crew::{Crew, Finding, Maker};
 use super::seats;
@@ -177,7 +177,7 @@ impl Probe for Bandwidth {
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         match Kind::of(&case.params) {
             Some(kind) => model::predict(kind, host, known),
-            None => Err(NoModel(format!("{} is no such case", case.params))),
+            None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 
@@ -244,9 +244,14 @@ pub(crate) fn storing(known: &Known<'_>) -> Result<(String, Quantity), NoModel> 
         let rate = known.quantity(ABOUT.id, &kind.params())?;
         Some((format!("{}{}", ABOUT.id, kind.params()), rate))
     });
-    rates
-        .max_by(|(_, one), (_, other)| one.value.total_cmp(&other.value))
-        .ok_or_else(|| NoModel(format!("{} of a store has no result in this run", ABOUT.id)))
+    rates.max_by(|(_, one), (_, other)| one.value.total_cmp(&other.value)).ok_or_else(|| {
+        let metric = format!(
+            "{}{}",
+            ABOUT.id,
+            Kind { op: Op::Write, threads: 1, level: Level::Dram, page: Page::Huge }.params()
+        );
+        NoModel::MissingInput { metric }
+    })
 }
 
 fn host_cache_bytes(host: &Host) -> u64 {
@@ -263,12 +268,12 @@ fn array_and_chunk(kind: Kind, sharing: usize, host: &Host) -> Result<(usize, us
         return Ok((array.next_multiple_of(chunk), chunk));
     }
     let name = kind.level.name();
-    let untold = || Fault::Unavailable(format!("the machine tells of no cache {name}"));
+    let untold = || Fault::Unavailable(format!("the machine tells of no cache {name}"), None);
     let cache = kind.level.cache_bytes(host).ok_or_else(untold)?;
     let sharing = if kind.level == Level::Cache(3) { sharing as u64 } else { 1 };
     let array = each(cache / 2 / sharing) / GRAIN * GRAIN;
     match array {
-        0 => Err(Fault::Unavailable(format!("half of {name} is too small for an array"))),
+        0 => Err(Fault::Unavailable(format!("half of {name} is too small for an array"), None)),
         array => Ok((array, array)),
     }
 }
@@ -308,11 +313,10 @@ impl<'h> Studio<'h> {
     fn take(&mut self, index: usize, kind: Kind, sampler: &mut Sampler) -> Result<(), Fault> {
         let Kind { op, threads, .. } = kind;
         if threads > self.seats.len() {
-            return Err(Fault::Unavailable(format!(
-                "needs {threads} cores of one kind, and this process may use {}; allow it more \
-                 (taskset, cpuset)",
-                self.seats.len()
-            )));
+            let there = self.seats.len();
+            let what =
+                format!("needs {threads} cores of one kind, and this process may use {there}");
+            return Err(Fault::unavailable(what, Remedy::MoreCores));
         }
         let needed: usize = self.reserve_bytes[..threads].iter().sum();
         self.room.admits(needed as u64)?;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Effort, Host, NoModel, Params, Prediction, Remedy, Unit};
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
@@ -79,14 +79,10 @@ impl Probe for CoreToCore {
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let (a, b) = ends(case).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
-            let text = "the two are threads of one core: the line stays in its first level, and \
-                        what two threads lose to each other there is not published";
-            return Err(NoModel(text.to_owned()));
+            return Err(NoModel::ThreadsOfOneCore);
         }
         let row = uarch::row_for(host)?;
-        let cycles = row
-            .constant("l3_cycles")
-            .ok_or_else(|| NoModel(format!("no published value of l3_cycles for {}", row.title)))?;
+        let cycles = row.sourced("l3_cycles")?;
         let hz = earlier("cpu.frequency", &Params::none(), known)?;
         let ns_at = |hz: f64| cycles.value / hz * 1e9;
         let formula = "≥ l3_cycles ÷ cpu.frequency";
@@ -94,8 +90,8 @@ impl Probe for CoreToCore {
                       cache, or further away";
         let claim = Prediction::at_least(ns_at(hz.value), formula, source)
             .within(ns_at(hz.high), ns_at(hz.low))
-            .with_input("l3_cycles", cycles.value, &row.origin())
-            .with_quantity("cpu.frequency", hz.value, Unit::Hertz, "this run: cpu.frequency");
+            .with_input("l3_cycles", cycles.value, row.origin())
+            .with_result("cpu.frequency", hz.value, Unit::Hertz);
         Ok(claim.if_below("the two are threads of one core, which the machine does not tell"))
     }
 
@@ -145,9 +141,8 @@ fn take(
 ) -> Result<(), Fault> {
     let own = sampler.settings().cpu;
     if allowed.len() < 2 {
-        let remedy = "allow this process a second (taskset, cpuset)";
-        let text = format!("there is one CPU only for this process; {remedy}");
-        return Err(Fault::Unavailable(text));
+        let what = "there is one CPU only for this process";
+        return Err(Fault::unavailable(what, Remedy::SecondCpu));
     }
     let line = Line::new();
     // The worker is an end itself, or only calls the time.
@@ -273,7 +268,7 @@ mod tests {
         let _alone = smoke::alone();
         let case = Case::usual(Params::one("a", 0).and("b", 1023));
         let samples = smoke::visit(&CoreToCore, &[case]);
-        assert!(matches!(&samples[0], Err(Fault::Unavailable(text)) if text.contains("CPU")));
+        assert!(matches!(&samples[0], Err(Fault::Unavailable(text, _)) if text.contains("CPU")));
     }
 
     #[test]
@@ -323,7 +318,7 @@ mod tests {
             assert_eq!((claim.value, claim.low, claim.high), (None, Some(25.0), None));
         }
         for (a, b) in [(0, 2), (1, 3)] {
-            assert!(predict(a, b).unwrap_err().0.contains("threads of one core"));
+            assert_eq!(predict(a, b), Err(NoModel::ThreadsOfOneCore));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! ends when the last has done its part. Between parts they sleep. Memory is touched first by the
 //! thread that uses it: a part is made, and ends, in its thread.
 
+use fathom_record::Remedy;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -190,8 +191,9 @@ impl Member {
 fn live(cpu: u32, post: &Post, orders: &Receiver<Maker>, tell: &Sender<Answer>) {
     let _silence = Silence(post);
     if let Err(error) = affinity::pin(cpu) {
-        let text = format!("pin a thread to CPU {cpu}: {error}; allow it (taskset, cpuset)");
-        let _ = tell.send(Answer::Ready(Err(Fault::Unavailable(text))));
+        let what = format!("pin a thread to CPU {cpu}: {error}");
+        let fault = Fault::unavailable(what, Remedy::AllowCpu { cpu });
+        let _ = tell.send(Answer::Ready(Err(fault)));
         return;
     }
     let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, host};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Unit};
 use rustix::param::page_size;
 
 use super::bandwidth;
@@ -232,7 +232,7 @@ impl Probe for PageFault {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let unknown = || NoModel(format!("{} is no kind of fault", case.params));
+        let unknown = || NoModel::no_such_case(&case.params);
         let kind = Kind::of(case).ok_or_else(unknown)?;
         if kind == Kind::Huge {
             return clearing(Page::Huge.bytes(), known);
@@ -281,8 +281,8 @@ fn clearing(bytes: usize, known: &Known<'_>) -> Result<Prediction, NoModel> {
                   the time, for caches may hold what is cleared again and again";
     let claim = Prediction::at_least(ns_at(rate.value), &formula, source)
         .within(ns_at(rate.high), ns_at(rate.low))
-        .with_quantity("size", bytes as f64, Unit::Bytes, "host")
-        .with_quantity(&name, rate.value, Unit::BytesPerSecond, &format!("this run: {name}"));
+        .with_quantity("size", bytes as f64, Unit::Bytes, Origin::Case)
+        .with_result(&name, rate.value, Unit::BytesPerSecond);
     Ok(claim.if_below(
         "a cache that stores more than twice as fast as memory holds the pages, something other \
          than the core clears them, or they were not cleared",

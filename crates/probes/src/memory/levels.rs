@@ -2,7 +2,9 @@
 //! memory.latency, and the sizes at which they are left.
 
 use fathom_analysis::statistics;
-use fathom_record::{Better, Cause, Host, NoModel, Params, Prediction, Reason, Record, Unit};
+use fathom_record::{
+    Better, Cause, Host, NoModel, Origin, Params, Prediction, Reason, Record, Remedy, Unit,
+};
 
 use super::chain::Pattern;
 use super::curve::{self, Plateau, Point};
@@ -196,9 +198,8 @@ impl Derived for OfLevel {
             return model::of_level(self.level, host, known);
         };
         let cache = ladder::caches(host).into_iter().find(|cache| cache.level == number);
-        let cache = cache.ok_or_else(|| NoModel("this CPU tells of no such cache".to_owned()))?;
+        let cache = cache.ok_or(NoModel::NoSuchCache { level: number })?;
         let size = cache.size_bytes as f64;
-        let origin = host.origins.get("cpu.caches").map_or("the kernel", String::as_str);
         let below = if model::shared_with_strangers(host, number) {
             "this cache is shared with other guests of the host, or the host allots each a part: \
              this is the share that a chase can hold against neighbours, not all that a quick \
@@ -210,7 +211,7 @@ impl Derived for OfLevel {
         let above = "it replaces at random, or keeps apart what the level before holds, so that \
                      both add up";
         Ok(Prediction::sum(size, 0.0, QUARTER_OCTAVE, "size by the kernel", EDGE.source)
-            .with_quantity("size", size, Unit::Bytes, origin)
+            .with_quantity("size", size, Unit::Bytes, Origin::host(host, "cpu.caches"))
             .if_below(below)
             .if_above(above))
     }
@@ -249,7 +250,7 @@ impl OfLevel {
 fn doubts(show: usize, processes: usize, missing: &str) -> Vec<Reason> {
     let text =
         format!("only {show} of {processes} processes show such a level: in others {missing}");
-    let reason = Reason::new(Cause::MissingInput, text).with_next("measure on a quieter host");
+    let reason = Reason::new(Cause::MissingInput, text).with_remedy(Remedy::QuieterHost);
     if show < processes { vec![reason] } else { Vec::new() }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Params, Prediction, Remedy, Unit};
 
 use self::load::{Load, Order as Told};
 use super::chain::{Chain, LOADS, Pattern, Shape};
@@ -118,8 +118,7 @@ impl Probe for Loaded {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let kind = Kind::of(&case.params)
-            .ok_or_else(|| NoModel(format!("{} is no such case", case.params)))?;
+        let kind = Kind::of(&case.params).ok_or_else(|| NoModel::no_such_case(&case.params))?;
         if kind.percent > 0 {
             let source = "what others read can only add to the queues that a load waits in";
             let order = Order { factor: 1.0, metric: ABOUT.id, source };
@@ -130,9 +129,8 @@ impl Probe for Loaded {
         let name = format!("memory.latency{params}");
         let source = "the same chase through as large a set, with nobody beside it";
         let sum = Prediction::sum(alone.value, 0.0, 0.15, &name, source);
-        let origin = format!("this run: {name}");
         Ok(Prediction { software: None, ..sum }
-            .with_quantity(&name, alone.value, Unit::Nanoseconds, &origin)
+            .with_result(&name, alone.value, Unit::Nanoseconds)
             .if_above("others used the memory meanwhile: neighbours on the host")
             .if_below("memory.latency met neighbours on the host that are gone"))
     }
@@ -220,9 +218,8 @@ fn beside(loaded: &[(Kind, usize)], seats: &[u32], chain: &mut Chain<'_>, sample
 /// A thread on each seat but the first.
 fn crew_of(seats: &[u32]) -> Result<Crew, Fault> {
     if seats.len() < 2 {
-        let remedy = "allow this process a second (taskset, cpuset)";
-        let text = format!("there is one core only, and none to read beside it; {remedy}");
-        return Err(Fault::Unavailable(text));
+        let what = "there is one core only, and none to read beside it";
+        return Err(Fault::unavailable(what, Remedy::SecondCpu));
     }
     Crew::on(&seats[1..])
 }

@@ -5,7 +5,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::buffer::in_words;
@@ -113,10 +113,10 @@ fn map_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
 /// What it means that there is no room for a mapping.
 pub(super) fn no_room(bytes: usize, error: rustix::io::Errno) -> Fault {
     match error {
-        rustix::io::Errno::NOMEM => Fault::Unavailable(format!(
-            "map {}: {error}; raise `ulimit -v`, or allow overcommitment (vm.overcommit_memory)",
-            in_words(bytes as u64)
-        )),
+        rustix::io::Errno::NOMEM => Fault::unavailable(
+            format!("map {}: {error}", in_words(bytes as u64)),
+            Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]),
+        ),
         error => Fault::system("mmap", error),
     }
 }
@@ -236,7 +236,7 @@ mod tests {
         let _alone = smoke::alone();
         let case = Case::usual(params(1 << 60));
         let samples = smoke::visit(&MmapSetup, &[case]);
-        let Err(Fault::Unavailable(reason)) = &samples[0] else { panic!("{samples:?}") };
-        assert!(reason.contains("ulimit -v"), "{reason}");
+        let Err(Fault::Unavailable(_, Some(remedy))) = &samples[0] else { panic!("{samples:?}") };
+        assert_eq!(*remedy, Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]));
     }
 }

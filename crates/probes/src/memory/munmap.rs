@@ -296,7 +296,7 @@ mod tests {
         let cases = [params(4096, false), params(1 << 50, true)].map(Case::usual);
         let samples = smoke::visit(&Munmap, &cases);
         assert!(samples[0].is_ok());
-        let Err(Fault::Unavailable(reason)) = &samples[1] else { panic!("{samples:?}") };
+        let Err(Fault::Unavailable(reason, _)) = &samples[1] else { panic!("{samples:?}") };
         assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
     }
 

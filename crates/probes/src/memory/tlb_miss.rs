@@ -1,7 +1,7 @@
 //! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
 //! fetched too.
 
-use fathom_record::{Host, NoModel, Params, Prediction, Record, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
 use super::latency::ladder;
@@ -90,11 +90,7 @@ impl Derived for TlbMiss {
 
     fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
-            return Err(NoModel(
-                "nested paging: each step of a walk is a walk through the tables of the host, \
-                 whose pages nobody tells"
-                    .to_owned(),
-            ));
+            return Err(NoModel::NestedPaging);
         }
         let set_bytes = largest(known)?;
         let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
@@ -104,7 +100,12 @@ impl Derived for TlbMiss {
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
         Ok(limit
-            .with_quantity("page table", table_bytes as f64, Unit::Bytes, "8 bytes a page")
+            .with_quantity(
+                "page table",
+                table_bytes as f64,
+                Unit::Bytes,
+                Origin::calculated("8 bytes a page"),
+            )
             .if_above("")
             .if_below("the translations were there already: the core gathers neighbouring pages"))
     }

@@ -2,7 +2,7 @@
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, affinity};
-use fathom_record::{Better, Counters, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Better, Counters, Host, NoModel, Origin, Params, Prediction, Remedy, Unit};
 
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
@@ -47,8 +47,6 @@ const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix leave the CPUs to the sc
                           writers run ahead";
 const BARE: &str = "reads and writes are bare instructions in a loop: a C library's procedures \
                     return mispredicted after each, which small chunks feel";
-const NO_COPY_MODEL: &str = "two copies ÷ memory bandwidth needs memory.bandwidth, which is not \
-                             measured yet";
 
 static PIPE: About = About {
     id: "os.pipe.bandwidth",
@@ -174,7 +172,7 @@ impl Probe for Bandwidth {
             (Carrier::UnixSocket, LARGE, Some(1)) => {
                 at_most(&calls(1.0), "each chunk is written, and read, by a call at least", known)
             }
-            (_, LARGE, _) => Err(NoModel(NO_COPY_MODEL.to_owned())),
+            (_, LARGE, _) => Err(NoModel::TwoCopies),
             (carrier, _, Some(1)) => {
                 let mut terms = calls(((LARGE - SMALL) / SMALL) as f64);
                 terms.push(Term::stream(self.about.id, LARGE));
@@ -185,9 +183,7 @@ impl Probe for Bandwidth {
                     Carrier::UnixSocket => at_most(&terms, source, known),
                 }
             }
-            _ => Err(NoModel(
-                "who waits for whom, and how often, is the scheduler's choice".to_owned(),
-            )),
+            _ => Err(NoModel::SchedulersChoice),
         }
     }
 
@@ -236,8 +232,7 @@ fn chunk_of(case: &Case) -> usize {
 }
 
 fn no_other_cpu() -> Fault {
-    let remedy = "allow this process a second (taskset, cpuset)";
-    Fault::Unavailable(format!("there is one CPU only for this process; {remedy}"))
+    Fault::unavailable("there is one CPU only for this process", Remedy::SecondCpu)
 }
 
 /// Some MiB an iteration, as bytes a second.
@@ -331,7 +326,7 @@ fn rate(terms: &[Term], known: &Known<'_>) -> Result<(Quantity, String), NoModel
         formula += &term.formula();
     }
     if sum[1] <= 0.0 {
-        return Err(NoModel(format!("{formula} gives {:.3}, which is no time", sum[1])));
+        return Err(NoModel::NoTime { formula, value: sum[1] });
     }
     let [value, high, low] = sum.map(|ns| LARGE as f64 * 1e9 / ns);
     Ok((Quantity { value, low, high }, format!("64 KiB ÷ ({formula})")))
@@ -361,7 +356,7 @@ fn with_inputs(
     for Term { metric, params, .. } in terms {
         let name = format!("{metric}{params}");
         let value = earlier(metric, params, known)?.value;
-        prediction = prediction.with_input(&name, value, &format!("this run: {name}"));
+        prediction = prediction.with_input(&name, value, Origin::this_run(&name));
     }
     Ok(prediction)
 }

@@ -3,6 +3,7 @@
 //! Between fork and `_exit` a child may only do what a signal handler may: its memory is a copy
 //! taken at any moment, locks included.
 
+use fathom_record::Remedy;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -223,14 +224,12 @@ fn reap(pid: libc::pid_t) -> io::Result<Ended> {
 /// user, not an error of ours.
 pub(crate) fn refused(call: &str, error: &io::Error) -> Fault {
     let remedy = match error.raw_os_error() {
-        Some(libc::EAGAIN) => "raise the limit on processes (ulimit -u, pids.max)",
-        Some(libc::ENOMEM) => "free memory, or allow overcommitment (vm.overcommit_memory)",
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
-            "run outside the sandbox that forbids it"
-        }
+        Some(libc::EAGAIN) => Remedy::raise(&["`ulimit -u`", "pids.max"]),
+        Some(libc::ENOMEM) => Remedy::AllowOvercommit,
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => Remedy::LeaveSandbox,
         _ => return Fault::Failed(format!("{call}: {error}")),
     };
-    Fault::Unavailable(format!("{call}: {error}; {remedy}"))
+    Fault::unavailable(format!("{call}: {error}"), remedy)
 }
 
 #[cfg(test)]
@@ -267,8 +266,9 @@ mod tests {
     #[test]
     fn a_limit_is_unavailable_and_anything_else_a_failure() {
         let refusal = |errno| refused("fork", &io::Error::from_raw_os_error(errno));
-        assert!(matches!(refusal(libc::EAGAIN), Fault::Unavailable(text) if text.contains("pids")));
-        assert!(matches!(refusal(libc::EPERM), Fault::Unavailable(_)));
+        let limits = Remedy::raise(&["`ulimit -u`", "pids.max"]);
+        assert!(matches!(refusal(libc::EAGAIN), Fault::Unavailable(_, it) if it == Some(limits)));
+        assert!(matches!(refusal(libc::EPERM), Fault::Unavailable(..)));
         assert!(matches!(refusal(libc::EINVAL), Fault::Failed(_)));
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 
 use super::raw_call::system_call;
@@ -142,17 +142,16 @@ fn whole(kind: libc::c_int) -> libc::flock {
 
 impl Lock {
     fn of_new_file(kind: Kind) -> Result<Self, Fault> {
-        let unavailable = |call: &str, error: rustix::io::Errno, remedy: &str| {
-            Fault::Unavailable(format!("{call}: {error}; {remedy}"))
+        let unavailable = |call: &str, error: rustix::io::Errno, remedy| {
+            Fault::unavailable(format!("{call}: {error}"), remedy)
         };
-        let file = memfd_create(c"fathom-lock", MemfdFlags::CLOEXEC).map_err(|error| {
-            unavailable("memfd_create", error, "use Linux 3.17 or later, outside a sandbox")
-        })?;
+        let file = memfd_create(c"fathom-lock", MemfdFlags::CLOEXEC)
+            .map_err(|error| unavailable("memfd_create", error, Remedy::kernel("3.17")))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let path = CString::new(path).map_err(|error| Fault::Failed(error.to_string()))?;
         let other = rustix::fs::open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
         let other =
-            other.map_err(|error| unavailable("open /proc/self/fd", error, "mount /proc"))?;
+            other.map_err(|error| unavailable("open /proc/self/fd", error, Remedy::MountProc))?;
         Ok(Self { kind, file, other })
     }
 
@@ -257,9 +256,7 @@ fn refused(result: isize) -> Fault {
     let error = std::io::Error::from_raw_os_error(errno);
     match errno {
         libc::EINVAL | libc::ENOSYS | libc::EPERM | libc::EACCES | libc::ENOLCK => {
-            Fault::Unavailable(format!(
-                "file lock: {error}; use Linux 3.15 or later, outside a sandbox that forbids it"
-            ))
+            Fault::unavailable(format!("file lock: {error}"), Remedy::kernel("3.15"))
         }
         _ => Fault::system("file lock", error),
     }
@@ -309,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_call_that_is_not_there_is_unavailable_and_anything_else_a_failure() {
-        assert!(matches!(refused(-(libc::EINVAL as isize)), Fault::Unavailable(_)));
+        assert!(matches!(refused(-(libc::EINVAL as isize)), Fault::Unavailable(..)));
         assert!(matches!(refused(-(libc::EBADF as isize)), Fault::Failed(_)));
         assert!(matches!(Kind::of("lease"), Err(Fault::Failed(_))));
     }

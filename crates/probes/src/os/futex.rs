@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction};
 
 use super::raw_call::RawCall;
 use super::syscall::tried;
@@ -101,9 +101,9 @@ fn by_two_instructions(host: &Host, known: &Known<'_>) -> Result<Prediction, NoM
     let formula = "(LOCK CMPXCHG + XCHG with memory) ÷ frequency";
     let source = format!("{}; {}", lock.source, unlock.source);
     Ok(Prediction::sum(hardware, 0.0, 0.3, formula, &source)
-        .with_input("LOCK CMPXCHG cycles", lock.value, &row.origin())
-        .with_input("XCHG with memory cycles", unlock.value, &row.origin())
-        .with_input("frequency", hz, "this run: cpu.frequency")
+        .with_input("LOCK CMPXCHG cycles", lock.value, row.origin())
+        .with_input("XCHG with memory cycles", unlock.value, row.origin())
+        .with_input("frequency", hz, Origin::this_run("cpu.frequency"))
         .otherwise("the pair overlaps with its neighbours, or the line is not this core's own"))
 }
 
@@ -191,8 +191,9 @@ mod tests {
         let prediction = predicted(LOCK_UNLOCK, 25).unwrap();
         assert!((prediction.value.unwrap() - (9.4 + 7.9) / 2.0).abs() < 1e-9);
         assert_eq!(prediction.inputs.len(), 3);
-        let reason = predicted(LOCK_UNLOCK, 99).unwrap_err().0;
-        assert!(reason.contains("lock_cmpxchg_cycles"), "{reason}");
+        let none = predicted(LOCK_UNLOCK, 99).unwrap_err();
+        let is_named = |figure: &str| figure == "lock_cmpxchg_cycles";
+        assert!(matches!(&none, NoModel::NotPublished { figure, .. } if is_named(figure)));
         assert_eq!(predicted("wake", 25).unwrap().low, Some(100.0));
     }
 }

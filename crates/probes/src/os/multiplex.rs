@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -202,7 +202,7 @@ fn along_the_line(metric: &str, fds: i64, known: &Known<'_>) -> Result<Predictio
     let from = earlier(metric, &ten, known)?.value;
     let to = earlier(metric, &hundred, known)?.value;
     if to <= from {
-        return Err(NoModel("the two small cases do not grow, so there is no line".to_owned()));
+        return Err(NoModel::NoSlope);
     }
     let (a, b) = (format!("{metric}{ten}"), format!("{metric}{hundred}"));
     let rest = fds - 100;
@@ -211,8 +211,8 @@ fn along_the_line(metric: &str, fds: i64, known: &Known<'_>) -> Result<Predictio
     let source = "each descriptor costs one lookup and one question to its file: Linux \
                   fs/select.c, do_select and do_poll";
     Ok(Prediction::sum(0.0, value, 0.3, &formula, source)
-        .with_input(&a, from, &format!("this run: {a}"))
-        .with_input(&b, to, &format!("this run: {b}"))
+        .with_input(&a, from, Origin::this_run(&a))
+        .with_input(&b, to, Origin::this_run(&b))
         .otherwise("a descriptor costs more among many: the files leave the first-level cache"))
 }
 
@@ -235,16 +235,14 @@ fn raise_limit(needed: u64) {
 /// What it means that so many descriptors cannot be had.
 fn too_few(fds: usize, error: rustix::io::Errno) -> Fault {
     let remedy = match error {
-        rustix::io::Errno::MFILE => "raise the hard limit on descriptors (ulimit -Hn, LimitNOFILE)",
-        rustix::io::Errno::NFILE => "raise fs.file-max",
-        rustix::io::Errno::NOMEM => "free memory, or raise the cgroup's limit",
-        rustix::io::Errno::NOSPC => "raise fs.epoll.max_user_watches",
-        rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => {
-            "run outside the sandbox that forbids it"
-        }
+        rustix::io::Errno::MFILE => Remedy::raise(&["`ulimit -Hn`", "LimitNOFILE"]),
+        rustix::io::Errno::NFILE => Remedy::raise(&["fs.file-max"]),
+        rustix::io::Errno::NOMEM => Remedy::FreeMemory,
+        rustix::io::Errno::NOSPC => Remedy::raise(&["fs.epoll.max_user_watches"]),
+        rustix::io::Errno::PERM | rustix::io::Errno::NOSYS => Remedy::LeaveSandbox,
         _ => return Fault::system("eventfd", error),
     };
-    Fault::Unavailable(format!("{fds} descriptors to watch: {error}; {remedy}"))
+    Fault::unavailable(format!("{fds} descriptors to watch: {error}"), remedy)
 }
 
 /// Descriptors, and the question whether one is ready.

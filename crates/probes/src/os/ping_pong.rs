@@ -7,6 +7,7 @@
 
 mod end;
 
+use fathom_record::Remedy;
 use std::cell::{Cell, RefCell};
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -154,8 +155,8 @@ impl<L: Link> Ring<L> {
         for process in self.processes() {
             let process = Pid::from_raw(process as i32);
             sched_setaffinity(process, &set).map_err(|error| {
-                let remedy = "allow this process more than one CPU (taskset, cpuset)";
-                Fault::Unavailable(format!("moving a process to CPU {cpu}: {error}; {remedy}"))
+                let what = format!("moving a process to CPU {cpu}: {error}");
+                Fault::unavailable(what, Remedy::AllowCpu { cpu })
             })?;
         }
         Ok(())
@@ -263,7 +264,7 @@ fn watched(life: &Life, alarm: Alarm) -> Result<Option<JoinHandle<()>>, Fault> {
     let process = Pid::from_raw(child.id() as i32);
     let process = process.ok_or_else(|| Fault::Failed("a child without a number".to_owned()))?;
     let process = pidfd_open(process, PidfdFlags::empty()).map_err(|error| {
-        Fault::Unavailable(format!("pidfd_open: {error}; run on Linux 5.3 or later, unfiltered"))
+        Fault::unavailable(format!("pidfd_open: {error}"), Remedy::kernel("5.3"))
     })?;
     let wait = move || {
         let mut process = [PollFd::new(&process, PollFlags::IN)];

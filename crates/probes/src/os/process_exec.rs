@@ -7,7 +7,7 @@ use std::ptr;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction, Remedy};
 
 use super::child::{Child, refused};
 use super::program::{EXIT_STATUS, Program, Strings};
@@ -337,12 +337,12 @@ fn not_started(path: &CStr, error: &io::Error) -> Fault {
     let what = format!("start {}", path.to_string_lossy());
     match error.raw_os_error() {
         Some(libc::ENOENT) => {
-            let remedy = if path == SH { "install a shell" } else { "mount /proc" };
-            Fault::Unavailable(format!("{what}: {error}; {remedy}"))
+            let remedy = if path == SH { Remedy::InstallShell } else { Remedy::MountProc };
+            Fault::unavailable(format!("{what}: {error}"), remedy)
         }
-        Some(libc::EACCES) => Fault::Unavailable(format!(
-            "{what}: {error}; allow programs in memory (vm.memfd_noexec, or the security module)"
-        )),
+        Some(libc::EACCES) => {
+            Fault::unavailable(format!("{what}: {error}"), Remedy::AllowMemoryPrograms)
+        }
         _ => refused(&what, error),
     }
 }

@@ -111,7 +111,7 @@ impl Probe for ProcessFork {
                 order(ABOUT.id, &params(part, RSS_BYTES[0]), source)
             }
             Some(_) => along_the_line(part, rss, known),
-            None => Err(NoModel(format!("{rss} bytes are no step of the ladder"))),
+            None => Err(NoModel::no_such_case(&case.params)),
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! The file has no name that could stay behind: it is reached through the worker's own descriptor.
 
+use fathom_record::Remedy;
 use std::arch::global_asm;
 use std::ffi::{CString, c_char};
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -172,11 +173,8 @@ impl Strings {
 /// A file in memory with these contents, open for reading only: nothing that somebody could write
 /// to can be executed.
 fn in_memory(contents: &[u8]) -> Result<OwnedFd, Fault> {
-    let refused = |error| {
-        Fault::Unavailable(format!(
-            "memfd_create: {error}; run outside the sandbox that forbids it"
-        ))
-    };
+    let refused =
+        |error| Fault::unavailable(format!("memfd_create: {error}"), Remedy::LeaveSandbox);
     // Kernels before 6.3 refuse the flag that says what they do anyhow.
     let create = |flags| memfd_create(c"fathom-program", flags);
     let file = create(MemfdFlags::CLOEXEC | MemfdFlags::EXEC)
@@ -187,9 +185,8 @@ fn in_memory(contents: &[u8]) -> Result<OwnedFd, Fault> {
         return Err(Fault::Failed(format!("wrote {written} of {} bytes", contents.len())));
     }
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    rustix::fs::open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(
-        |error| Fault::Unavailable(format!("open {path}: {error}; mount /proc for this process")),
-    )
+    rustix::fs::open(path.as_str(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|error| Fault::unavailable(format!("open {path}: {error}"), Remedy::MountProc))
 }
 
 /// The file: headers, the stamp, what follows it, and the descriptor to write to.

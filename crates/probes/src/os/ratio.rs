@@ -2,7 +2,7 @@
 //! which change less from machine to machine than its times do.
 
 use fathom_analysis::statistics;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction, Record, Unit};
+use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use fathom_metric::order::earlier;
 use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
@@ -99,7 +99,7 @@ impl Derived for Ratio {
         Ok(Prediction::at_least(least, &formula, ABOUT.source).with_input(
             &format!("os.syscall{}", call()),
             call_ns.value,
-            "this run",
+            Origin::this_run(format!("os.syscall{}", call())),
         ))
     }
 }

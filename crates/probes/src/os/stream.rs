@@ -6,6 +6,7 @@
 //! number in the stream, which the reader compares: a page that is lost, repeated or swapped with
 //! another is seen.
 
+use fathom_record::Remedy;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -237,10 +238,13 @@ fn sized_pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
     let (input, output) = pipe()?;
     match fcntl_setpipe_size(&output, PIPE_BYTES) {
         Ok(PIPE_BYTES) => Ok((input, output)),
-        Ok(bytes) => Err(Fault::Unavailable(format!("a pipe holds {bytes} bytes, not 64 KiB"))),
-        Err(error) => Err(Fault::Unavailable(format!(
-            "a pipe of 64 KiB: {error}; raise fs.pipe-user-pages-soft, or close other pipes"
-        ))),
+        Ok(bytes) => {
+            Err(Fault::Unavailable(format!("a pipe holds {bytes} bytes, not 64 KiB"), None))
+        }
+        Err(error) => {
+            let remedy = Remedy::raise(&["fs.pipe-user-pages-soft"]);
+            Err(Fault::unavailable(format!("a pipe of 64 KiB: {error}"), remedy))
+        }
     }
 }
 
@@ -251,9 +255,10 @@ fn sized_sockets() -> Result<(OwnedFd, OwnedFd), Fault> {
     let held = size_send_buffer(&output).map_err(|error| Fault::system("setsockopt", error))?;
     match held == SOCKET_BYTES {
         true => Ok((input, output)),
-        false => Err(Fault::Unavailable(format!(
-            "a socket's send buffer is {held} bytes, not {SOCKET_BYTES}; raise net.core.wmem_max"
-        ))),
+        false => {
+            let what = format!("a socket's send buffer is {held} bytes, not {SOCKET_BYTES}");
+            Err(Fault::unavailable(what, Remedy::raise(&["net.core.wmem_max"])))
+        }
     }
 }
 

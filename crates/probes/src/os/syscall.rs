@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::fs::{Mode, OFlags};
 
 use super::raw_call::{RawCall, system_call};
@@ -196,8 +196,7 @@ pub(super) fn tried(
     match errno {
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS | libc::ENOENT) if errno != wanted => {
             let error = std::io::Error::from_raw_os_error(errno.unwrap_or_default());
-            let remedy = "run outside the sandbox or container that forbids it";
-            Err(Fault::Unavailable(format!("{name}: {error}; {remedy}")))
+            Err(Fault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox))
         }
         _ => Err(Fault::WrongWork(format!("{name}: the trial returned errno {errno:?}"))),
     }
@@ -205,7 +204,7 @@ pub(super) fn tried(
 
 fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd, Fault> {
     rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| Fault::Unavailable(format!("open {}: {error}", path.to_string_lossy())))
+        .map_err(|error| Fault::system(&format!("open {}", path.to_string_lossy()), error))
 }
 
 #[cfg(test)]
@@ -230,7 +229,7 @@ mod tests {
         let mut targets = Targets::open();
         targets.zero = open(c"/dev/no-such-device", OFlags::RDONLY);
         let missing = targets.call("read1").err();
-        assert!(matches!(missing, Some(Fault::Unavailable(text)) if text.contains("no-such")));
+        assert!(matches!(missing, Some(Fault::Unavailable(text, _)) if text.contains("no-such")));
         assert!(targets.call("getppid").is_ok());
     }
 
@@ -238,7 +237,7 @@ mod tests {
     fn a_call_that_a_filter_forbids_is_unavailable_and_one_that_misbehaves_wrong_work() {
         // SAFETY: a kernel has no call of this number, and looks at no argument.
         let call = unsafe { RawCall::new(NO_SUCH_CALL, [0; 4], 0) };
-        assert!(matches!(tried("read1", call, 0, None), Err(Fault::Unavailable(_))));
+        assert!(matches!(tried("read1", call, 0, None), Err(Fault::Unavailable(..))));
         // SAFETY: takes no argument.
         let call = unsafe { RawCall::new(libc::SYS_getppid, [0; 4], -1) };
         assert!(matches!(tried("getppid", call, 0, None), Err(Fault::WrongWork(_))));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Host, NoModel, Params, Prediction};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Remedy};
 
 use super::child::{fork, refused};
 use super::raw_call::system_call;
@@ -97,7 +97,7 @@ impl Probe for ClockGettime {
                               lib/vdso/gettimeofday.c, do_coarse";
                 Ok(Prediction::at_most(limit.value, &format!("≤ {name}"), source)
                     .within(limit.low, limit.high)
-                    .with_input(&name, limit.value, &format!("this run: {name}"))
+                    .with_input(&name, limit.value, Origin::this_run(&name))
                     .otherwise("the coarse clock enters the kernel, or the vDSO is not used"))
             }
         }
@@ -121,7 +121,7 @@ fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         ("x86_64", Some("tsc")) => {}
         (_, source) => {
             let source = source.unwrap_or("unknown");
-            return Err(NoModel(format!("no sourced cost of reading the clock source {source}")));
+            return Err(NoModel::ClockSourceNotPublished { source: source.to_owned() });
         }
     }
     let row = uarch::row_for(host)?;
@@ -133,10 +133,10 @@ fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let formula = "(RDTSCP + conversion) ÷ frequency + 2 × cpu.call{args=0}";
     let source = format!("{}; {}", counter.source, conversion.source);
     Ok(Prediction::sum(hardware, 2.0 * call, 0.3, formula, &source)
-        .with_input("RDTSCP cycles", counter.value, &row.origin())
-        .with_input("conversion cycles", conversion.value, &row.origin())
-        .with_input("frequency", hz, "this run: cpu.frequency")
-        .with_input("cpu.call{args=0}", call, "this run: cpu.call{args=0}")
+        .with_input("RDTSCP cycles", counter.value, row.origin())
+        .with_input("conversion cycles", conversion.value, row.origin())
+        .with_input("frequency", hz, Origin::this_run("cpu.frequency"))
+        .with_input("cpu.call{args=0}", call, Origin::this_run("cpu.call{args=0}"))
         .otherwise("the counter costs more or less here than on the bare core: a hypervisor"))
 }
 
@@ -269,16 +269,12 @@ fn verdict(status: Option<i32>, source: impl Fn() -> Option<String>) -> Result<(
     }
     if is(Finding::Entered) {
         let source = source().unwrap_or_else(|| "unknown".to_owned());
-        return Err(Fault::Unavailable(format!(
-            "the vDSO enters the kernel here: clock source {}; see available_clocksource beside \
-             it for one that programs can read, such as tsc",
-            source.trim()
-        )));
+        let what = format!("the vDSO enters the kernel here: clock source {}", source.trim());
+        return Err(Fault::unavailable(what, Remedy::ReadableClockSource));
     }
     if is(Finding::NoFilter) {
-        let text = "that no system call is made cannot be checked: no seccomp filter can be set; \
-                    use a kernel with CONFIG_SECCOMP_FILTER, outside a sandbox that forbids it";
-        return Err(Fault::Unavailable(text.to_owned()));
+        let what = "that no system call is made cannot be checked: no seccomp filter can be set";
+        return Err(Fault::unavailable(what, Remedy::kernel_with("CONFIG_SECCOMP_FILTER")));
     }
     Err(Fault::Failed(format!("the child that checks the vDSO left with status {status:?}")))
 }

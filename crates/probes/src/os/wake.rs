@@ -4,7 +4,7 @@ use std::fs;
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
+use fathom_record::{Counters, Host, NoModel, Params, Prediction, Remedy};
 
 use super::link::Link;
 use super::link::futex::futexes;
@@ -100,9 +100,8 @@ impl Probe for Wake {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let Some(cpu) = sampler.settings().other_cpu else {
-            let text =
-                "there is one CPU only for this process; allow it a second (taskset, cpuset)";
-            return Err(Fault::Unavailable(text.to_owned()));
+            let what = "there is one CPU only for this process";
+            return Err(Fault::unavailable(what, Remedy::SecondCpu));
         };
         let idle = idle();
         for (index, case) in cases.iter().enumerate() {
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn one_cpu_is_not_enough() {
         let fault = settings_without_another_cpu();
-        assert!(matches!(&fault, Fault::Unavailable(text) if text.contains("one CPU only")));
+        assert!(matches!(&fault, Fault::Unavailable(text, _) if text.contains("one CPU only")));
     }
 
     #[test]
@@ -199,7 +198,10 @@ mod tests {
     fn a_cpu_that_is_not_there_is_unavailable() {
         let _alone = smoke::alone();
         let fault = pipes(2).and_then(|ends| apart(ends, 1000)).err().unwrap();
-        assert!(matches!(&fault, Fault::Unavailable(text) if text.contains("CPU 1000")), "{fault}");
+        assert!(
+            matches!(&fault, Fault::Unavailable(text, _) if text.contains("CPU 1000")),
+            "{fault}"
+        );
         assert!(smoke::has_no_children());
     }
 

@@ -13,7 +13,9 @@ use crate::closing::closing;
 use crate::counts::cause_words;
 use crate::family::{self, Caches};
 use crate::layout::{Columns, Layout};
+use crate::model::no_model;
 use crate::remarks::meaning;
+use crate::remedy;
 use crate::wrap::{glued, width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity, range};
 
@@ -145,7 +147,7 @@ fn standing(record: &Record, width: usize) -> String {
                 lines.push(("", meaning.to_owned()));
             }
         }
-        (None, Some(none)) => lines.push(("predicted", format!("no model: {}", none.0))),
+        (None, Some(none)) => lines.push(("predicted", format!("no model: {}", no_model(none)))),
         (None, None) => {}
     }
     let state = record.verdict.state.word();
@@ -153,10 +155,8 @@ fn standing(record: &Record, width: usize) -> String {
         [] => lines.push(("verdict", state.to_owned())),
         reasons => {
             for reason in reasons {
-                let next = match reason.next.as_str() {
-                    "" => String::new(),
-                    next => format!("; {next}"),
-                };
+                let next = reason.remedy.as_ref().map(remedy::words);
+                let next = next.map_or(String::new(), |next| format!("; {next}"));
                 let cause = cause_words(reason.cause);
                 if record.verdict.state == State::Unavailable {
                     lines.push(("verdict", format!("{state}: {}{next}", reason.text)));

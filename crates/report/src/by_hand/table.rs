@@ -7,6 +7,7 @@ use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, Stat
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
 use crate::case::{axis_name, case, place};
+use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
 use fathom_record::quantity::{NOTHING, percent, quantity, range};
 
@@ -232,7 +233,7 @@ fn remarks(records: &[Record], width: usize) -> String {
     }
     let none = records.iter().find_map(|record| record.no_model.as_ref());
     if let Some(none) = none {
-        text += &wrapped(&format!("no model: {}", none.0), width, "", "  ");
+        text += &wrapped(&format!("no model: {}", no_model(none)), width, "", "  ");
     }
     text
 }

@@ -263,7 +263,7 @@ impl Points<'_> {
 fn advice(record: &Record, width: usize) -> String {
     let arrow = format!("{INDENT}→ ");
     next(record)
-        .map_or(String::new(), |next| paint_lines(PLAIN, &wrapped(next, width, &arrow, FURTHER)))
+        .map_or(String::new(), |next| paint_lines(PLAIN, &wrapped(&next, width, &arrow, FURTHER)))
 }
 
 /// The chosen by their key, in the order in which the keys first occur.

@@ -35,7 +35,7 @@ fn each_fact_of_a_record_is_a_line_that_goes_with_it() {
     for spoilt in [
         Record { summary: None, ..record.clone() },
         Record { verdict: Verdict { state: State::Noisy, ..Verdict::default() }, ..record.clone() },
-        Record { no_model: Some(NoModel("no figure".to_owned())), ..record.clone() },
+        Record { no_model: Some(NoModel::SpeedOfDevice), ..record.clone() },
     ] {
         assert_ne!(group(&[spoilt], None, 100), whole);
     }

@@ -1,7 +1,7 @@
 //! What `fathom doctor` says at the widths a terminal has.
 
-use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
-use fathom_record::{Condition, Diagnosis, Finding, Severity, Tool};
+use fathom_record::diagnosis::{Acceptable, ClockState, DIAGNOSIS_SCHEMA_VERSION};
+use fathom_record::{Condition, Diagnosis, Finding, Fix, Severity, Tool};
 use fathom_report::{doctor, json};
 
 use crate::fixture::{host, plain};
@@ -15,8 +15,8 @@ fn finding(id: &str, severity: Severity, found: &str) -> Finding {
         touches: vec!["*".to_owned()],
         effect: "what it does to the numbers".to_owned(),
         remedy: match severity {
-            Severity::Good => String::new(),
-            _ => "nothing to do here: it is what the machine is".to_owned(),
+            Severity::Good => None,
+            _ => Some(Fix::Nothing { why: Acceptable::Nature }),
         },
         ..Finding::default()
     }
@@ -24,8 +24,7 @@ fn finding(id: &str, severity: Severity, found: &str) -> Finding {
 
 fn findings() -> Vec<Finding> {
     let quota = Finding {
-        command: Some("echo max | sudo tee /sys/fs/cgroup/pod7/cpu.max".to_owned()),
-        remedy: "then measure again; in a container: raise its CPU limit".to_owned(),
+        remedy: Some(Fix::RaiseCpuQuota { file: Some("/sys/fs/cgroup/pod7/cpu.max".to_owned()) }),
         ..finding(
             "cgroup-cpu-quota",
             Severity::Severe,
@@ -34,8 +33,7 @@ fn findings() -> Vec<Finding> {
     };
     let governor = Finding {
         touches: vec!["cpu.*".to_owned(), "os.*".to_owned()],
-        command: Some("sudo cpupower frequency-set -g performance".to_owned()),
-        remedy: "`sudo fathom run --tune` sets it for the length of a run".to_owned(),
+        remedy: Some(Fix::SetGovernor),
         ..finding("cpu-governor", Severity::Warning, "powersave, by intel_pstate")
     };
     let unknown = Finding {
@@ -43,7 +41,7 @@ fn findings() -> Vec<Finding> {
         ..finding("cpu-boost", Severity::Note, "unknown: whether the cores may boost, because …")
     };
     let young = Finding {
-        remedy: "wait a minute or two".to_owned(),
+        remedy: Some(Fix::WaitAfterBoot),
         ..finding("uptime", Severity::Warning, "booted 30 s ago: still settling")
     };
     vec![

@@ -3,7 +3,9 @@
 use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
-use fathom_record::{Cause, Document, Params, Prediction, Reason, Record, State, Unit};
+use fathom_record::{
+    Cause, Document, NoModel, Origin, Params, Prediction, Reason, Record, Remedy, State, Unit,
+};
 use fathom_report::compare::render;
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
 use unicode_width::UnicodeWidthStr;
@@ -30,7 +32,7 @@ fn point(page: &str, at: usize, ns: f64) -> Record {
         _ => 3,
     }];
     let prediction = Prediction::sum(expected, 0.0, 0.3, "cycles ÷ frequency", "test")
-        .with_input("cycles", expected * 3.7, "data/uarch.toml")
+        .with_input("cycles", expected * 3.7, Origin::Table { row: "zen4".to_owned() })
         .if_above(SHARED);
     measured("memory.latency", params, Unit::Nanoseconds, ns, 0.01)
         .titled("Dependent load")
@@ -38,7 +40,7 @@ fn point(page: &str, at: usize, ns: f64) -> Record {
 }
 
 fn slow() -> Reason {
-    Reason::new(Cause::SlowCore, SLOW).with_next("measure on a quieter or dedicated host")
+    Reason::new(Cause::SlowCore, SLOW).with_remedy(Remedy::QuieterHost)
 }
 
 /// 4 KiB pages with a noisy point, one that must not be believed and some that differ; huge pages
@@ -63,7 +65,7 @@ fn curves() -> Vec<Record> {
 fn pair(a: i64, b: i64, ns: f64) -> Record {
     measured("memory.core_to_core", Params::one("a", a).and("b", b), Unit::Nanoseconds, ns, 0.01)
         .titled("Cache-line ping-pong")
-        .without_model("the interconnect is not documented")
+        .without_model(NoModel::SchedulersChoice)
 }
 
 /// Pairs of so many CPUs, four to a complex.
@@ -128,6 +130,14 @@ fn matrices_at_60_80_and_140_columns() {
     insta::assert_snapshot!(texts.join("\n"));
 }
 
+/// What to do about each of the states of [`troubled`], and how that reads.
+const REMEDIES: [(Remedy, &str); 4] = [
+    (Remedy::QuieterHost, "measure on a quieter or dedicated host"),
+    (Remedy::MeasureLonger, "measure it longer: --thorough"),
+    (Remedy::MountProc, "mount /proc"),
+    (Remedy::RunToEnd, "run it again to the end"),
+];
+
 /// Both kinds of family with all that can be wrong with a point.
 fn troubled() -> Vec<Record> {
     let states = [State::Noisy, State::Invalid, State::Unavailable, State::Failed];
@@ -138,7 +148,7 @@ fn troubled() -> Vec<Record> {
         if nth % 3 == 0 {
             let which = nth / 3 % 4;
             let text = format!("cause{}.", if which == 0 { 0 } else { nth });
-            let reason = Reason::new(causes[which], text).with_next(format!("remedy{which}"));
+            let reason = Reason::new(causes[which], text).with_remedy(REMEDIES[which].0.clone());
             record.verdict = fathom_record::Verdict { state: states[which], reasons: vec![reason] };
         }
     }
@@ -159,8 +169,10 @@ fn no_line_is_too_wide_and_no_cause_is_lost_at_any_width() {
             for record in &document.records {
                 for reason in &record.verdict.reasons {
                     assert!(words.contains(&reason.text), "{width}: {} is lost", reason.text);
-                    assert!(words.contains(&reason.next), "{width}: {} is lost", reason.next);
                 }
+            }
+            for (_, remedy) in REMEDIES {
+                assert!(words.contains(remedy), "{width}: {remedy} is lost");
             }
             assert!(!text.replace(['.', ' '], "").contains("7654"), "{width}: {text}");
         }

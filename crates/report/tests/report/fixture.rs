@@ -4,7 +4,8 @@ use fathom_record::run::ClockFacts;
 use fathom_record::summary::{Mode, Trimmed};
 use fathom_record::{
     Basis, Better, Cause, Document, Effort, Host, Interval, MetricId, NoModel, Params, Prediction,
-    Protocol, Reason, Record, Run, RunState, Sample, State, Summary, Tool, Unit, Value, Verdict,
+    Protocol, Reason, Record, Remedy, Run, RunState, Sample, State, Summary, Tool, Unit, Value,
+    Verdict,
 };
 
 /// The value inside every record that must not be believed: no view may show any of it.
@@ -66,7 +67,7 @@ pub(crate) trait Build {
     fn titled(self, title: &str) -> Record;
     fn predicted(self, hardware: f64, software: f64, tolerance: f64) -> Record;
     fn claimed(self, prediction: Prediction) -> Record;
-    fn without_model(self, why: &str) -> Record;
+    fn without_model(self, why: NoModel) -> Record;
     fn judged(self, state: State, reasons: Vec<Reason>) -> Record;
     fn with(self, change: impl FnOnce(&mut Summary)) -> Record;
 }
@@ -88,8 +89,8 @@ impl Build for Record {
         self
     }
 
-    fn without_model(mut self, why: &str) -> Record {
-        self.no_model = Some(NoModel(why.to_owned()));
+    fn without_model(mut self, why: NoModel) -> Record {
+        self.no_model = Some(why);
         self
     }
 
@@ -145,7 +146,7 @@ fn cpu() -> Vec<Record> {
             .predicted(1.112, 0.333, 0.2),
         measured("cpu.call", args(7), ns, 2.446, 0.01)
             .titled("Call and return")
-            .without_model("no sourced store latency")
+            .without_model(NoModel::BetweenLevels)
             .with(|summary| summary.modes = modes(2.2, 2.9)),
         measured("cpu.call.per_argument", Params::one("through", "register"), ns, 0.05, 0.9)
             .titled("Cost of one more argument")
@@ -160,7 +161,7 @@ fn os() -> Vec<Record> {
     let rss = |mib: i64| Params::one("rss_bytes", mib << 20);
     let throttled =
         Reason::new(Cause::Throttled, "the CPU quota stopped it in 12 of 60 periods, for 410 ms")
-            .with_next("run it outside the container, or raise its quota");
+            .with_remedy(Remedy::RaiseCpuQuota);
     vec![
         measured("os.syscall", call("getppid"), ns, 165.2, 0.003)
             .titled("System call")
@@ -180,8 +181,7 @@ fn os() -> Vec<Record> {
             "os.syscall",
             call("read1"),
             State::Invalid,
-            Reason::new(Cause::WrongWork, "bytes read: the work asked for one a call and got none")
-                .with_next("report it: this is a defect of the probe"),
+            Reason::new(Cause::WrongWork, "bytes read: the work asked for one a call and got none"),
         ),
         measured("os.vdso.clock_gettime", Params::none(), ns, 14.61, 0.004)
             .claimed(Prediction::at_most(165.2, "less than a system call", "test")),
@@ -204,10 +204,10 @@ fn os() -> Vec<Record> {
             Params::one("via", "futex"),
             State::Unavailable,
             Reason::new(Cause::Missing, "it wants two CPUs, and this process may run on one only")
-                .with_next("allow a second CPU (taskset, cpuset)"),
+                .with_remedy(Remedy::SecondCpu),
         ),
         measured("os.signal.deliver", Params::none(), ns, 874.0, 0.01)
-            .without_model("no sourced figure")
+            .without_model(NoModel::SchedulersChoice)
             .with(|summary| summary.clock_floor = Some(11.92)),
     ]
 }
@@ -250,7 +250,7 @@ fn memory_and_files() -> Vec<Record> {
             Params::none(),
             State::Unavailable,
             Reason::new(Cause::Missing, "perf_event_open: permission denied")
-                .with_next("run as root, or set kernel.perf_event_paranoid to 1"),
+                .with_remedy(Remedy::AllowCall),
         ),
         measured("file.read.throughput", long, rate, 1.9 * gib, 0.0)
             .titled("Reading a file")

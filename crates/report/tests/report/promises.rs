@@ -2,7 +2,7 @@
 
 use crate::fixture::{Build, document, forbidden, measured, plain};
 use fathom_analysis::compare::{Noise, compare};
-use fathom_record::{Cause, Document, Params, Protocol, Reason, Record, State, Unit};
+use fathom_record::{Cause, Document, Params, Protocol, Reason, Record, Remedy, State, Unit};
 use fathom_report::compare::render;
 use fathom_report::{Layout, Table, closing, document_json, opening, record_line, show};
 use unicode_width::UnicodeWidthStr;
@@ -51,7 +51,8 @@ fn strained() -> Document {
     document.records.push(strange.clone());
     strange.params = Params::none();
     document.records.push(strange.clone());
-    let reason = Reason::new(Cause::Crashed, "x".repeat(400)).with_next("y ".repeat(200));
+    let reason =
+        Reason::new(Cause::Crashed, "x".repeat(400)).with_remedy(Remedy::raise(&["limit"; 60]));
     document.records.push(strange.judged(State::Failed, vec![reason]));
     document.host.cpu.model = "processor ".repeat(40);
     document.host.kernel_command_line = Some("option=value,".repeat(60));

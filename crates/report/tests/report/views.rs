@@ -1,7 +1,9 @@
 //! What a person sees of a run, at the widths a terminal has.
 
 use crate::fixture::{document, over, plain};
-use fathom_record::{Cause, Counts, Document, Effort, Protocol, Reason, RunState, State, Verdict};
+use fathom_record::{
+    Cause, Counts, Document, Effort, Protocol, Reason, Remedy, RunState, State, Verdict,
+};
 use fathom_report::{Layout, RunListing, Table, closing, kept, opening, runs, show};
 
 fn layout(width: usize) -> Layout {
@@ -64,14 +66,13 @@ fn a_run_that_was_interrupted_drifted_and_was_tuned() {
     document.run.planned = 40;
     document.run.asked = vec!["cpu".to_owned(), "os.syscall".to_owned()];
     document.run.tuned = vec!["governor of CPU 1: powersave → performance".to_owned()];
-    document.run.notes =
-        vec!["the wall clock was stepped by 2.0 s: no duration depends on it".into()];
+    document.run.clock.wall_step_ns = Some(2e9);
     document.run.clock.refused = Some("the kernel's clock source is hpet".to_owned());
     document.run.verdict = Verdict {
         state: State::Noisy,
         reasons: vec![
             Reason::new(Cause::MachineDrift, "the machine became 3.1 % slower from 12:01 to 12:03")
-                .with_next("let it cool down, and run again"),
+                .with_remedy(Remedy::LetSettle),
         ],
     };
     for record in &mut document.records[20..] {
@@ -122,14 +123,14 @@ fn what_is_unavailable_comes_with_what_would_help() {
     let mut document = document();
     document.records.retain(|record| record.verdict.state == State::Unavailable);
     let text = plain(&closing(&document, 200));
-    let sentence =
-        "to have 1 of them: allow a second CPU (taskset, cpuset); to have 1 more: run as";
+    let sentence = "to have 1 of them: allow this process a second CPU (taskset, cpuset); to have \
+                    1 more: run outside";
     assert!(text.contains(sentence), "{text}");
     for record in &mut document.records {
-        record.verdict.reasons[0].next = "run as root".to_owned();
+        record.verdict.reasons[0].remedy = Some(Remedy::MountProc);
     }
     let text = plain(&closing(&document, 200));
-    assert!(text.contains("are unavailable; to have them: run as root.\n"), "{text}");
+    assert!(text.contains("are unavailable; to have them: mount /proc.\n"), "{text}");
 }
 
 #[test]

@@ -22,8 +22,6 @@ fn is_one_clear_line(message: &str) {
     assert!(!message.contains('\n'), "{message}");
     assert!(message.starts_with(|c: char| c.is_lowercase()), "{message}");
     assert!(!message.ends_with('.'), "{message}");
-    let remedy = message.contains("--store") || message.contains("FATHOM_STORE");
-    assert!(remedy, "no remedy: {message}");
 }
 
 #[test]
@@ -110,7 +108,7 @@ fn a_reader_does_not_make_a_store() {
 fn a_path_that_cannot_be_a_file_is_refused() {
     let (folder, path) = example::new_place();
     let message = refusal(folder.path());
-    assert!(message.contains("is a directory; name a file in it"), "{message}");
+    assert!(message.contains("is a directory"), "{message}");
     assert!(refusal(Path::new("/dev/null")).contains("not a regular file"));
     std::fs::write(&path, "a file").unwrap();
     let below: [PathBuf; 2] = [path.join("fathom.db"), path.join("deeper/fathom.db")];

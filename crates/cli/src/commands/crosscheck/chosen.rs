@@ -3,6 +3,7 @@
 use fathom_peers::{Machine, PEERS, Peer, Row};
 
 use crate::exit::{OrUsage, Usage};
+use crate::remedy::did_you_mean;
 use fathom_engine::{Asked, beginnings, matches, nearest_of};
 
 /// A peer with those of its rows that are asked for.
@@ -54,11 +55,8 @@ fn unknown(word: &Asked, machine: &Machine) -> String {
     names.sort_unstable();
     names.dedup();
     let nearest = nearest_of(&word.name, names);
-    let list = "`fathom crosscheck --list` names them all";
-    format!(
-        "no group, program or metric that is compared is called `{}`{nearest} {list}",
-        word.text
-    )
+    let remedy = did_you_mean(&nearest, "`fathom crosscheck --list` names them all");
+    format!("no group, program or metric that is compared is called `{}`; {remedy}", word.text)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use fathom_store::{Store, StoreError};
 
 use super::super::keeping::Keeping;
 use crate::arguments::RunArguments;
+use crate::remedy::in_full;
 use crate::terminal::{self, Output, SHARE};
 use fathom_engine::{Audience, Plan, Progress};
 
@@ -69,6 +70,7 @@ impl Follower {
     fn keep(&mut self, write: impl FnOnce(&mut Store) -> Result<(), StoreError>) {
         if let Some(error) = self.keeping.keep(write) {
             self.output.clear_bar();
+            let error = in_full(error);
             terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
         }
     }

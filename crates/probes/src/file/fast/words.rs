@@ -75,7 +75,7 @@ fn ways(pass: &Pass, is_shown: bool) -> Vec<Fact> {
 /// Why it was read in these ways.
 fn reason(why: &Why, pass: &Pass) -> Option<String> {
     if why.is_fixed {
-        return Some("--path fixes the way".to_owned());
+        return Some("the way was chosen on the command line".to_owned());
     }
     let parts = parts(pass);
     let is_of = |from: From| parts.iter().any(|part| part.from == from && !part.is_trial);
@@ -99,12 +99,11 @@ fn reason(why: &Why, pass: &Pass) -> Option<String> {
 /// How near it came to what all cores read of memory.
 fn share_of_ceiling(recorder: &dyn Recorder, why: &Why, pass: &Pass) -> String {
     let (most, origin) = match why.ceiling {
-        Some(most) => (most as f64, "--ceiling".to_owned()),
+        Some(most) => (most as f64, "as given".to_owned()),
         None => {
             let best = bandwidth::all_cores(&Known::new(recorder.known()));
             let Some((name, most)) = best else {
-                let text =
-                    "not known: `fathom run memory.bandwidth` measures it, or give --ceiling";
+                let text = "unknown: no result of memory.bandwidth is kept, and no ceiling given";
                 return text.to_owned();
             };
             (most.value, name)
@@ -167,7 +166,7 @@ fn which(pass: &Pass, found: &Found) -> Vec<Fact> {
         facts.extend(pass.ones.iter().take(LINES).map(|one| line(one, found)));
         if pass.ones.len() > LINES {
             let more = pass.ones.len() - LINES;
-            let text = format!("… and {more} more files: --json has the sum of all");
+            let text = format!("… and {more} more files: the JSON has the sum of all");
             facts.push(Fact::line(text));
         }
     }

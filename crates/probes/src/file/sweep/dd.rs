@@ -32,7 +32,7 @@ impl Dd {
         match times {
             Ok(times) => statistics::median(&times).map(|empty_ns| Self { empty_ns }),
             Err(error) => {
-                let text = "--with-dd is left out: dd is of the package coreutils";
+                let text = "dd is left out: it is of the package coreutils";
                 recorder.event(Event::Warning(&format!("{text} ({error})")));
                 None
             }

@@ -1,6 +1,6 @@
 //! What a stream should give.
 
-use fathom_record::{Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::{ABOUT, Kind, Level};
 use crate::buffer::Page;
@@ -32,9 +32,7 @@ fn of_memory(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, N
     match kind.op {
         Op::Read if kind.threads == 1 => of_one_reader(known),
         Op::Read => of_all_readers(kind, host, known),
-        Op::WriteNt => Err(NoModel(
-            "how fast a core drains its write-combining buffers is not published".to_owned(),
-        )),
+        Op::WriteNt => Err(NoModel::WriteCombining),
         Op::Write | Op::Copy | Op::Triad => {
             let source = "an ordinary store fetches the line it is about to overwrite, so that as \
                           many lines are fetched as for a read of so many bytes, and some go back";
@@ -53,12 +51,10 @@ fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let formula = format!("≥ 64 B ÷ {LATENCY}");
     let source = "Little's law: under way = rate × time, and a stream has one line under way at \
                   least; how many a core keeps at most no source tells";
-    let origin = format!("this run: {LATENCY}");
-    let claim = Prediction::at_least(value, &formula, source).within(low, high).with_quantity(
+    let claim = Prediction::at_least(value, &formula, source).within(low, high).with_result(
         LATENCY,
         latency.value,
         Unit::Nanoseconds,
-        &origin,
     );
     Ok(claim.if_below("the reader waits for each line: a quota, or one of the two was spoilt"))
 }
@@ -73,8 +69,12 @@ fn of_all_readers(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Predicti
             "≤ modules × transfers/s × 8 B",
             "JEDEC: a channel is 64 bits wide; two modules on one channel share it",
         );
-        let origin = "SMBIOS";
-        let claim = claim.with_quantity("modules' peak", peak, Unit::BytesPerSecond, origin);
+        let claim = claim.with_quantity(
+            "modules' peak",
+            peak,
+            Unit::BytesPerSecond,
+            Origin::host(host, "memory.modules"),
+        );
         return Ok(claim.if_above("a cache served a part of the bytes"));
     }
     let one = Kind { threads: 1, ..kind };
@@ -87,9 +87,7 @@ fn of_all_readers(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Predicti
         "more cores keep more lines under way; what they lose to each other in the memory's banks \
          is less than a tenth of one's",
     );
-    let origin = format!("this run: {name}");
-    let claim =
-        claim.within(low, high).with_quantity(&name, limit.value, Unit::BytesPerSecond, &origin);
+    let claim = claim.within(low, high).with_result(&name, limit.value, Unit::BytesPerSecond);
     Ok(claim.if_below("the cores hinder each other: they may be threads of one core, or a quota"))
 }
 
@@ -145,10 +143,9 @@ fn of_private_caches(kind: Kind, one: Kind, known: &Known<'_>) -> Result<Predict
     let sum =
         Prediction::sum(threads * alone.value, 0.0, 0.2, &format!("threads × {name}"), source);
     let sum = Prediction { hardware: None, software: None, ..sum };
-    let origin = format!("this run: {name}");
     Ok(sum
-        .with_input("threads", threads, "the case")
-        .with_quantity(&name, alone.value, Unit::BytesPerSecond, &origin)
+        .with_input("threads", threads, Origin::Case)
+        .with_result(&name, alone.value, Unit::BytesPerSecond)
         .if_above("the one thread was disturbed, or ran at a lower frequency")
         .if_below("the cores are threads of one core, or slow each other: frequency, quota"))
 }
@@ -165,21 +162,14 @@ fn at_most(
     let name = format!("{}{}", ABOUT.id, other.params());
     let formula =
         if times == 1.0 { format!("≤ {name}") } else { format!("≤ {times} × {name}") };
-    let origin = format!("this run: {name}");
     let claim = Prediction::at_most(times * limit.value, &formula, source)
         .within(times * limit.low, times * limit.high)
-        .with_quantity(&name, limit.value, Unit::BytesPerSecond, &origin);
+        .with_result(&name, limit.value, Unit::BytesPerSecond);
     Ok(claim.if_above(meaning))
 }
 
 fn rate(kind: Kind, known: &Known<'_>) -> Result<Quantity, NoModel> {
     earlier(ABOUT.id, &kind.params(), known)
-}
-
-fn constant<'r>(row: &'r Row, name: &str) -> Result<&'r Constant, NoModel> {
-    row.constant(name).ok_or_else(|| {
-        NoModel(format!("no published value of {name} for {} in data/uarch.toml", row.title))
-    })
 }
 
 /// A published number of bytes a cycle at the measured frequency.
@@ -189,7 +179,7 @@ fn published(
     known: &Known<'_>,
 ) -> Result<(Quantity, &'static Row, &'static Constant), NoModel> {
     let row = uarch::row_for(host)?;
-    let per_cycle = constant(row, name)?;
+    let per_cycle = row.sourced(name)?;
     let Quantity { value, low, high } = earlier("cpu.frequency", &Params::none(), known)?;
     let [value, low, high] = [value, low, high].map(|hz| per_cycle.value * hz);
     Ok((Quantity { value, low, high }, row, per_cycle))
@@ -197,10 +187,9 @@ fn published(
 
 fn inputs(prediction: Prediction, peak: &Quantity, row: &Row, per_cycle: &Constant) -> Prediction {
     let hz = peak.value / per_cycle.value;
-    prediction.with_input("bytes a cycle", per_cycle.value, &row.origin()).with_quantity(
+    prediction.with_input("bytes a cycle", per_cycle.value, row.origin()).with_result(
         "cpu.frequency",
         hz,
         Unit::Hertz,
-        "this run: cpu.frequency",
     )
 }

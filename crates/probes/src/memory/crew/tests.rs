@@ -31,7 +31,7 @@ fn counted(total: &Arc<AtomicU64>, dies_at: u64, short_at: u64) -> Maker {
 }
 
 fn refuse() -> Maker {
-    Box::new(|| Err(Fault::Unavailable("no memory".to_owned())))
+    Box::new(|| Err(Fault::Unavailable("no memory".to_owned(), None)))
 }
 
 /// Threads of this process that belong to a crew. The kernel lists one that was joined a moment
@@ -114,9 +114,9 @@ fn a_part_that_cannot_be_made_is_the_reason_and_the_others_go_back_to_sleep() {
         let total = Arc::new(AtomicU64::new(0));
         let makers = vec![counted(&total, 0, 0), refuse(), counted(&total, 0, 0)];
         let refused = crew.muster(None, makers).err();
-        assert_eq!(refused, Some(Fault::Unavailable("no memory".to_owned())));
+        assert_eq!(refused, Some(Fault::Unavailable("no memory".to_owned(), None)));
         let refused = crew.muster(Some(refuse()), vec![counted(&total, 0, 0)]).err();
-        assert_eq!(refused, Some(Fault::Unavailable("no memory".to_owned())));
+        assert_eq!(refused, Some(Fault::Unavailable("no memory".to_owned(), None)));
         let makers = (0..3).map(|_| counted(&total, 0, 0)).collect();
         let mut mustered = crew.muster(None, makers).unwrap();
         assert_eq!(mustered.work(3), 3);
@@ -128,7 +128,7 @@ fn a_cpu_that_is_not_there_is_the_reason_and_leaves_no_thread() {
     let _alone = smoke::alone();
     smoke::pinned(|cpu| {
         let fault = Crew::on(&[cpu, 1023]).err();
-        assert!(matches!(fault, Some(Fault::Unavailable(text)) if text.contains("CPU 1023")));
+        assert!(matches!(fault, Some(Fault::Unavailable(text, _)) if text.contains("CPU 1023")));
         assert!(smoke::comes(|| crew_threads() == 0), "a thread was left");
     });
 }

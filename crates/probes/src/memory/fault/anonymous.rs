@@ -1,6 +1,7 @@
 //! Faults of memory that belongs to no file: written, only read, fresh, and by huge pages.
 
 use fathom_measure::sampler::Fault;
+use fathom_record::Remedy;
 use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
@@ -178,23 +179,18 @@ impl Faulting for Huge {
     /// The count cannot tell: where there is no huge page, the fault gives a small one.
     fn verify(&mut self) -> Result<(), Fault> {
         let text = std::fs::read_to_string("/proc/self/smaps").map_err(|error| {
-            Fault::Unavailable(format!(
-                "whether pages are huge cannot be verified: read /proc/self/smaps: {error}; mount \
-                 /proc"
-            ))
+            let what = "whether pages are huge cannot be verified: read /proc/self/smaps";
+            Fault::unavailable(format!("{what}: {error}"), Remedy::MountProc)
         })?;
         let huge = smaps::counted(&text, &self.buffer.range()).huge;
         self.detail = format!("{huge} of {} bytes by huge pages, each pass", self.bytes);
         if huge == self.bytes as u64 {
             return Ok(());
         }
-        Err(Fault::Unavailable(format!(
-            "the kernel gave {} of {} by huge pages, though it was advised to; allow them \
-             (transparent_hugepage/enabled, PR_SET_THP_DISABLE, the cgroup's limit), or free \
-             memory in larger pieces",
-            in_words(huge),
-            in_words(self.bytes as u64)
-        )))
+        let (huge, asked) = (in_words(huge), in_words(self.bytes as u64));
+        let what =
+            format!("the kernel gave {huge} of {asked} by huge pages, though it was advised to");
+        Err(Fault::unavailable(what, Remedy::AllowHugePages))
     }
     fn check(&mut self) -> Result<(bool, String), Fault> {
         Ok((true, self.detail.clone()))

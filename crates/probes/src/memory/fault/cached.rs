@@ -1,5 +1,6 @@
 //! Faults of a file in the page cache: mapped page by page, mapped whole, and written privately.
 
+use fathom_record::Remedy;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -78,9 +79,10 @@ impl Drop for Mapping {
 
 fn no_room(error: rustix::io::Errno) -> Fault {
     match error {
-        rustix::io::Errno::NOMEM => Fault::Unavailable(format!(
-            "map a file: {error}; raise `ulimit -v` or vm.max_map_count"
-        )),
+        rustix::io::Errno::NOMEM => {
+            let remedy = Remedy::raise(&["`ulimit -v`", "vm.max_map_count"]);
+            Fault::unavailable(format!("map a file: {error}"), remedy)
+        }
         error => Fault::system("mmap", error),
     }
 }

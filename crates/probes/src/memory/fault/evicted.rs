@@ -1,6 +1,7 @@
 //! Faults that wait for a device: pages of a file on a disk, which are proved to be in no page
 //! cache of this system before each pass.
 
+use fathom_record::Remedy;
 use std::fs::File;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -46,11 +47,8 @@ impl Evicted {
         let bytes = pages * DISTANCE;
         let written = fill(&mut file, bytes / page_size());
         written.map_err(|error| {
-            Fault::Unavailable(format!(
-                "write {} MiB in {}: {error}; free space there, or name another folder by TMPDIR",
-                bytes >> 20,
-                folder.display()
-            ))
+            let what = format!("write {} MiB in {}: {error}", bytes >> 20, folder.display());
+            Fault::unavailable(what, Remedy::FreeTemporarySpace)
         })?;
         fdatasync(&file).map_err(|error| Fault::system("fdatasync", error))?;
         let mapping = Mapping::of(&file, bytes, ProtFlags::READ)?;
@@ -128,12 +126,13 @@ impl Faulting for Evicted {
                 return Ok(());
             }
         }
-        Err(Fault::Unavailable(format!(
+        let what = format!(
             "{resident} of {} pages of a file in {} stay in the page cache though they were \
-             written and given up; name a folder on a disk by TMPDIR",
+             written and given up",
             self.mapping.bytes / page_size(),
             self.folder.display()
-        )))
+        );
+        Err(Fault::unavailable(what, Remedy::DiskFolder))
     }
 
     fn touch(&mut self) {
@@ -174,10 +173,8 @@ fn on_a_disk(folders: &[PathBuf]) -> Result<(File, PathBuf), Fault> {
             Err(reason) => reasons.push(format!("{}: {reason}", folder.display())),
         }
     }
-    Err(Fault::Unavailable(format!(
-        "no folder for a file on a disk ({}); name one by TMPDIR",
-        reasons.join(", ")
-    )))
+    let what = format!("no folder for a file on a disk ({})", reasons.join(", "));
+    Err(Fault::unavailable(what, Remedy::DiskFolder))
 }
 
 /// Why a folder does not do.

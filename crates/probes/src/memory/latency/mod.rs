@@ -69,7 +69,7 @@ static ABOUT: About = About {
         },
         Parameter {
             name: "pattern",
-            values: "random; from standard effort on random_page, stride64; with --thorough \
+            values: "random; from standard effort on random_page, stride64; at thorough effort \
                      stride32, 128, 256, 512, 1024 up to 128 MiB",
             meaning: "random: one random cycle through all lines · random_page: pages in random \
                       order, and all lines of one in random order before the next · stride: \
@@ -99,7 +99,7 @@ impl Probe for Latency {
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let step = Step::of(&case.params);
-        let step = step.ok_or_else(|| NoModel("no step of the ladder".to_owned()))?;
+        let step = step.ok_or_else(|| NoModel::no_such_case(&case.params))?;
         model::predict(&step, host, known)
     }
 

@@ -1,11 +1,12 @@
 //! What a load should take, by the level that its set lies in.
 
-use fathom_record::{Host, NoModel, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::super::chain::Pattern;
 use super::ladder::{Step, caches};
 use crate::buffer::Page;
 use crate::uarch::{self, Row};
+use fathom_metric::order::earlier;
 use fathom_metric::{Known, Quantity};
 
 /// A level of the hierarchy of caches, or what lies behind it.
@@ -21,7 +22,7 @@ pub(crate) enum Level {
 pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> {
     let caches = caches(host);
     if caches.is_empty() {
-        return Err(NoModel("the sizes of the caches are unknown here".to_owned()));
+        return Err(NoModel::unknown_fact(&["cpu.caches"]));
     }
     let set = set_bytes as u64;
     let mut smaller = 0;
@@ -34,16 +35,13 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     if set >= 2 * smaller {
         return Ok(Level::Memory);
     }
-    Err(NoModel("between two levels: some of the loads hit the one, some the other".to_owned()))
+    Err(NoModel::BetweenLevels)
 }
 
 pub(super) fn predict(step: &Step, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let level = level_of(step.set_bytes, host)?;
     if level != Level::Cache(1) && step.pattern != Pattern::Random {
-        return Err(NoModel(
-            "a prefetcher may foresee this pattern: how much of a load remains no source says"
-                .to_owned(),
-        ));
+        return Err(NoModel::Prefetched);
     }
     let value = of_level(level, host, known)?;
     if step.page == Page::Base && level != Level::Cache(1) && !value.is_ordinal() {
@@ -60,8 +58,7 @@ pub(crate) fn of_level(
     known: &Known<'_>,
 ) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
-    let frequency =
-        known.frequency().ok_or_else(|| NoModel("cpu.frequency has no result".to_owned()))?;
+    let frequency = earlier("cpu.frequency", &Params::none(), known)?;
     match level {
         Level::Cache(level) => of_cache(level, row, frequency, host),
         Level::Memory => of_memory(row, frequency, host),
@@ -75,9 +72,7 @@ fn of_cache(
     host: &Host,
 ) -> Result<Prediction, NoModel> {
     let name = format!("l{level}_cycles");
-    let cycles = row
-        .constant(&name)
-        .ok_or_else(|| NoModel(format!("no sourced {name} for {}", row.title)))?;
+    let cycles = row.sourced(&name)?;
     let cycle_ns = 1e9 / frequency.value;
     let tolerance = match level {
         1 => 0.1,
@@ -87,8 +82,13 @@ fn of_cache(
     let formula = format!("{name} ÷ frequency");
     let prediction =
         Prediction::sum(cycles.value * cycle_ns, 0.0, tolerance, &formula, &cycles.source)
-            .with_input(&name, cycles.value, &row.origin())
-            .with_quantity("frequency", frequency.value, Unit::Hertz, "this run: cpu.frequency");
+            .with_input(&name, cycles.value, row.origin())
+            .with_quantity(
+                "frequency",
+                frequency.value,
+                Unit::Hertz,
+                Origin::this_run("cpu.frequency"),
+            );
     let (above, below) = match level {
         1 => (
             "the loads do not hit the first level, or the core is not the table's",
@@ -132,9 +132,9 @@ fn of_memory(row: &Row, frequency: Quantity, host: &Host) -> Result<Prediction, 
     if !modules.is_empty() && modules.iter().all(|module| module.kind.as_deref() == Some("DDR4")) {
         order.low = order.low.map(|low| low + DDR4_ROW_AND_COLUMN_NS);
         order.formula += " + row and column of DDR4";
-        let nanoseconds = Unit::Nanoseconds;
-        order =
-            order.with_quantity("row and column", DDR4_ROW_AND_COLUMN_NS, nanoseconds, DDR4_SOURCE);
+        let published = Origin::Published { source: DDR4_SOURCE.to_owned() };
+        let (name, nanoseconds) = ("row and column", Unit::Nanoseconds);
+        order = order.with_quantity(name, DDR4_ROW_AND_COLUMN_NS, nanoseconds, published);
     } else {
         order.formula += MERE_BOUND;
     }

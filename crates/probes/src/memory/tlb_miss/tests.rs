@@ -86,7 +86,7 @@ fn it_is_at_least_a_load_from_the_level_that_holds_the_table_and_nested_no_model
     let mut records = pair(LARGE);
     records.push(smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6));
     let predict = |host: &Host| TlbMiss.predict(&Params::none(), host, &Known::new(&records));
-    let nested = |host: &Host| predict(host).unwrap_err().0.contains("nested paging");
+    let nested = |host: &Host| predict(host) == Err(NoModel::NestedPaging);
     assert!(nested(&host), "whether it is a guest is unknown");
     host.virtualization = Some("kvm".to_owned());
     assert!(nested(&host));

@@ -1,5 +1,6 @@
 //! Links by pipes and FIFOs. A byte is the token.
 
+use fathom_record::Remedy;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -99,8 +100,7 @@ fn fifo() -> Result<(OwnedFd, OwnedFd), Fault> {
     let name = format!("fathom-{}-{number}.fifo", std::process::id());
     let path = std::env::temp_dir().join(name);
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|error| {
-        let remedy = "set TMPDIR to a folder in which a FIFO may be made";
-        Fault::Unavailable(format!("mkfifo {}: {error}; {remedy}", path.display()))
+        Fault::unavailable(format!("mkfifo {}: {error}", path.display()), Remedy::FifoFolder)
     })?;
     let flags = OFlags::CLOEXEC;
     // Without waiting for a writer, and once there is a reader nor for that.

@@ -4,6 +4,7 @@
 //! is dropped; if the worker is killed, the other end does, which the kernel tells by a signal.
 //! Only where both are killed at once does a set stay (`ipcs -s` lists it).
 
+use fathom_record::Remedy;
 use std::io;
 use std::mem::zeroed;
 use std::ptr;
@@ -51,13 +52,11 @@ pub(in crate::os) fn semaphores() -> Result<Vec<SystemV>, Fault> {
 
 fn refused(error: &io::Error) -> Fault {
     let remedy = match error.raw_os_error() {
-        Some(libc::ENOSPC) => "remove old sets (ipcs -s, ipcrm) or raise kernel.sem",
-        Some(libc::ENOSYS | libc::EPERM | libc::EACCES) => {
-            "run on a kernel with System V IPC, outside the sandbox that forbids it"
-        }
+        Some(libc::ENOSPC) => Remedy::RemoveSemaphores,
+        Some(libc::ENOSYS | libc::EPERM | libc::EACCES) => Remedy::kernel_with("CONFIG_SYSVIPC"),
         _ => return Fault::Failed(format!("semget: {error}")),
     };
-    Fault::Unavailable(format!("semget: {error}; {remedy}"))
+    Fault::unavailable(format!("semget: {error}"), remedy)
 }
 
 impl SystemV {

@@ -13,7 +13,7 @@ use crate::smoke;
 fn ring<L: Link>(links: Result<Vec<L>, Fault>, cpu: u32) -> Option<Ring<L>> {
     let links = match links {
         Ok(links) => links,
-        Err(Fault::Unavailable(_)) => return None,
+        Err(Fault::Unavailable(..)) => return None,
         Err(fault) => panic!("{fault}"),
     };
     Some(Ring::join(links, Others { kind: Kind::Process, set_bytes: 0, cpu }).unwrap())

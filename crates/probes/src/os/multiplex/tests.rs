@@ -58,7 +58,7 @@ fn too_low_a_limit_is_unavailable_with_the_remedy() {
         raise_limit(500);
         let raised = getrlimit(Resource::Nofile).current == Some(40);
         match POLL.watch(500).err() {
-            Some(Fault::Unavailable(text)) if text.contains("-Hn") && raised => 7,
+            Some(Fault::Unavailable(_, Some(Remedy::RaiseLimit { .. }))) if raised => 7,
             _ => 8,
         }
     };
@@ -84,7 +84,7 @@ fn a_visit_raises_the_soft_limit() {
 #[test]
 fn a_fault_that_is_no_limit_is_a_failure() {
     let fault = |error| too_few(500, error);
-    assert!(matches!(fault(rustix::io::Errno::MFILE), Fault::Unavailable(_)));
+    assert!(matches!(fault(rustix::io::Errno::MFILE), Fault::Unavailable(..)));
     assert!(matches!(fault(rustix::io::Errno::INVAL), Fault::Failed(_)));
 }
 
@@ -106,7 +106,7 @@ fn the_largest_set_lies_on_the_line_through_the_smaller_ones() {
         let largest = predicted(probe, 500, 2200.0).unwrap();
         assert_eq!(largest.value, Some(2200.0 + 400.0 * 20.0));
         assert_eq!((largest.inputs.len(), largest.inputs[1].value), (2, 2200.0));
-        assert!(predicted(probe, 500, 400.0).unwrap_err().0.contains("no line"));
+        assert_eq!(predicted(probe, 500, 400.0), Err(NoModel::NoSlope));
     }
 }
 

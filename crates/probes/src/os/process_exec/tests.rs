@@ -75,7 +75,10 @@ fn a_program_that_may_not_be_started_is_unavailable() {
     let fault = |errno| not_started(SH, &io::Error::from_raw_os_error(errno));
     for errno in [libc::ENOENT, libc::EACCES, libc::EPERM, libc::EAGAIN] {
         let fault = fault(errno);
-        assert!(matches!(&fault, Fault::Unavailable(text) if text.contains("/bin/sh")), "{fault}");
+        assert!(
+            matches!(&fault, Fault::Unavailable(text, _) if text.contains("/bin/sh")),
+            "{fault}"
+        );
     }
     assert!(matches!(fault(libc::EINVAL), Fault::Failed(_)));
 }

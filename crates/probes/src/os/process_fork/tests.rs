@@ -34,7 +34,7 @@ fn a_step_beyond_a_quarter_of_memory_is_unavailable_and_says_how_much_it_needs()
     assert!(samples[0].is_ok());
     for sample in &samples[1..] {
         let fault = sample.as_ref().unwrap_err();
-        let Fault::Unavailable(reason) = fault else { panic!("{fault}") };
+        let Fault::Unavailable(reason, _) = fault else { panic!("{fault}") };
         assert!(reason.contains("needs 1073741824 MiB"), "{reason}");
     }
 }
