@@ -137,9 +137,8 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
     let counters = KernelCounters::new(request.settings.cpu, waits);
-    let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
-    sampler.may_use(request.allowed.clone());
-    sampler.may_write(request.files.clone());
+    let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
+    let mut sampler = sampler.with(request.resources.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }
