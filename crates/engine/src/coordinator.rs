@@ -157,7 +157,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         tool: setup.tool,
         run,
         host: setup.host,
-        far: setup.far,
+        far: if plan.has_far_ends() { setup.far } else { Vec::new() },
         records: Vec::new(),
     }
 }

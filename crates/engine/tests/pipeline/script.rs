@@ -157,8 +157,14 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
 }
 
 /// Counters that stand still, but for steal where the script says so.
-struct Quiet {
+pub struct Quiet {
     stolen: bool,
+}
+
+impl Quiet {
+    pub fn new() -> Self {
+        Self { stolen: false }
+    }
 }
 
 impl Observer for Quiet {
