@@ -47,6 +47,13 @@ pub struct Sample {
     pub checks: Vec<Check>,
 }
 
+impl Sample {
+    /// What either end verified of its work.
+    pub fn checks_of_both(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().chain(self.far.iter().flat_map(|far| &far.checks))
+    }
+}
+
 /// What the far end of a visit says of itself: a process of its own on this host or another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FarEnd {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use fathom_measure::clock::{self, Watch};
 use fathom_measure::condition::RUN_MARK;
+use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, RunState};
@@ -83,7 +84,12 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         tuned: tuned.as_ref().map(|tuned| tuned.done.clone()).unwrap_or_default(),
         notes,
         priority: tuned.as_ref().is_some_and(|tuned| tuned.priority),
-        files: place.files.clone(),
+        resources: Resources {
+            cpus: host.cpu.allowed.clone(),
+            files: place.files.clone(),
+            far: Vec::new(),
+        },
+        far: Vec::new(),
         host,
     };
     let workers = Workers::of_this_program().context("find this program")?;
