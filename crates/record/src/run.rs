@@ -80,7 +80,6 @@ pub struct Run {
     /// When it ended; absent while it goes on, or where it was cut off.
     pub ended: Option<String>,
     /// How long it took, in nanoseconds by a clock that nobody steps; absent while it goes on.
-    #[serde(default)]
     pub duration_ns: Option<f64>,
     /// How thoroughly.
     pub effort: Effort,
@@ -94,7 +93,6 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub procedure: Option<String>,
     /// Records the run gives if nothing stops it.
-    #[serde(default)]
     pub planned: u64,
     /// How far it came.
     pub state: RunState,
