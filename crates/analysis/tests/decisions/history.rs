@@ -90,7 +90,7 @@ fn invalid_values_and_imposed_runs_make_no_change() {
         document.records[0].verdict.state = State::Invalid;
         summary(document).median = 9000.0;
     }
-    documents[7].run.notes.push("FATHOM_SPIN=os.syscall=40% was imposed".to_owned());
+    documents[7].run.imposed.push("FATHOM_SPIN=os.syscall=40%".to_owned());
     let history = of("here", &documents);
     assert_eq!(history.imposed, [documents[7].run.id.clone()]);
     let series = &history.series[0];
