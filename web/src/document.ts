@@ -332,6 +332,9 @@ export type Remedy =
     }
   | {
       kind: "other_folder";
+    }
+  | {
+      kind: "other_folder_or_memory";
     };
 
 /**
@@ -1826,6 +1829,11 @@ export interface Run {
    * Identifier: 16 hexadecimal digits, sortable by time.
    */
   id: string;
+  /**
+   * What a laboratory imposed on it by the environment, such as `FATHOM_SPIN=os.syscall=40%`;
+   * no history and no noise is learnt from such a run.
+   */
+  imposed?: string[];
   /**
    * The name that `--label` gave it.
    */
