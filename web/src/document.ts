@@ -1830,6 +1830,11 @@ export interface Run {
    */
   id: string;
   /**
+   * What a laboratory imposed on it by the environment, such as `FATHOM_SPIN=os.syscall=40%`;
+   * no history and no noise is learnt from such a run.
+   */
+  imposed?: string[];
+  /**
    * The name that `--label` gave it.
    */
   label?: string | null;

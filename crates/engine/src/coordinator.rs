@@ -67,6 +67,8 @@ pub struct RunSetup {
     pub clock: ClockFacts,
     /// What was tuned.
     pub tuned: Vec<String>,
+    /// What the environment imposes on the run.
+    pub imposed: Vec<String>,
     /// What is to be said of the run beside its results.
     pub notes: Vec<String>,
     /// Workers run at the highest ordinary priority.
@@ -150,6 +152,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         clock: setup.clock,
         tuned: setup.tuned,
         verdict: Verdict::default(),
+        imposed: setup.imposed,
         notes: setup.notes,
     };
     Document {

@@ -105,6 +105,10 @@ pub struct Run {
     /// What `--tune` changed while the run lasted; empty without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<String>,
+    /// What a laboratory imposed on it by the environment, such as `FATHOM_SPIN=os.syscall=40%`;
+    /// no history and no noise is learnt from such a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imposed: Vec<String>,
     /// What holds for the run as a whole: drift of the machine, the clock's failure, a stepped
     /// wall clock.
     pub verdict: Verdict,

@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let keeping = Keeping::open(&arguments.store);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     start::note_counter_rate(&mut host, &watch);
-    let (mark, mut notes) = (mark_of_a_run(), start::imposed());
+    let (mark, mut notes) = (mark_of_a_run(), Vec::new());
     if mark.is_none() {
         let note = "another fathom run measures on this machine: both disturb each other";
         terminal::warn(note);
@@ -82,6 +82,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         cpu_reason,
         clock: watch.facts(),
         tuned: tuned.as_ref().map(|tuned| tuned.done.clone()).unwrap_or_default(),
+        imposed: start::imposed(),
         notes,
         priority: tuned.as_ref().is_some_and(|tuned| tuned.priority),
         resources: Resources {

@@ -160,6 +160,7 @@ fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
         cpu_reason: "the first".to_owned(),
         clock: machine.watch.facts(),
         tuned: Vec::new(),
+        imposed: Vec::new(),
         notes: Vec::new(),
         priority: false,
         resources: Resources::none(),

@@ -1,4 +1,4 @@
-//! A run with two hosts, histograms and series: through every command that keeps, shows or sends it.
+//! A run with two hosts, histograms and series: through every command that keeps or shows it.
 
 use std::path::PathBuf;
 

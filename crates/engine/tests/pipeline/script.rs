@@ -228,6 +228,7 @@ pub fn setup() -> RunSetup {
             ..ClockFacts::default()
         },
         tuned: Vec::new(),
+        imposed: Vec::new(),
         notes: Vec::new(),
         priority: false,
         resources: Resources::none(),
