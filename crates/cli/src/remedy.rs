@@ -4,7 +4,7 @@
 use std::error::Error;
 
 use fathom_engine::PlanError;
-use fathom_store::StoreError;
+use fathom_store::{StoreError, VERSION};
 
 const ELSEWHERE: &str = "choose another place with --store or FATHOM_STORE";
 
@@ -37,6 +37,7 @@ fn of_store(error: &StoreError) -> Option<String> {
         E::PermissionDenied { .. } => or_elsewhere("run as its owner"),
         E::Full { .. } => or_elsewhere("free some space"),
         E::Busy { .. } => or_elsewhere("wait for that process"),
+        E::OtherVersion { found, .. } if *found > VERSION => or_elsewhere("upgrade fathom"),
         E::OtherVersion { .. } => or_elsewhere("use the fathom that made it"),
         E::NeedsRecovery { .. } => only(
             "copy it with the files beside it to a place that can be written and name that with \
@@ -93,6 +94,13 @@ mod tests {
             let text = in_full(&error);
             assert!(text.contains("; ") && text.contains("--store"), "{text}");
         }
+    }
+
+    #[test]
+    fn newer_store_asks_for_upgrade() {
+        let of = |found| in_full(&StoreError::OtherVersion { path: "/a".into(), found });
+        assert!(of(VERSION + 1).contains("; upgrade fathom, or choose another place"));
+        assert!(of(VERSION - 1).contains("; use the fathom that made it, or choose"));
     }
 
     #[test]

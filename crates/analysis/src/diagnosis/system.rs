@@ -8,7 +8,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "store",
         touches: &["*"],
-        effect: "a run is measured and not kept; where the store was named, it is refused",
+        effect: "a run is measured and not kept; where the store was named, the run fails",
         look: store,
     },
     Rule {

@@ -68,8 +68,14 @@ fn check_schema(schema: u32) -> Result<(), SchemaError> {
 
 /// A document of a schema that this program does not know.
 #[derive(Debug, thiserror::Error)]
-#[error("schema {0}, and this fathom reads {SCHEMA_VERSION}; use the fathom that made it")]
+#[error("schema {0}, and this fathom reads {SCHEMA_VERSION}; {remedy}", remedy = self.remedy())]
 struct SchemaError(u32);
+
+impl SchemaError {
+    fn remedy(&self) -> &'static str {
+        if self.0 > SCHEMA_VERSION { "upgrade fathom" } else { "use the fathom that made it" }
+    }
+}
 
 /// A reader that gives so many bytes at most.
 struct Limited<'l, R> {
@@ -192,7 +198,7 @@ mod tests {
         assert_eq!(first.len(), 1);
         // As a program writes it that sorts the fields: the schema is not the first then.
         let sorted: serde_json::Value = serde_json::from_str(WHOLE).unwrap();
-        assert!(sorted.to_string().starts_with("{\"host\""));
+        assert!(!sorted.to_string().starts_with("{\"schema\""));
         assert_eq!(read(sorted.to_string().as_bytes(), "x").unwrap(), first);
         let twice = format!("{WHOLE}\n{WHOLE}");
         assert_eq!(read(twice.as_bytes(), "x").unwrap().len(), 2);
@@ -200,14 +206,15 @@ mod tests {
 
     #[test]
     fn other_schema_is_refused_before_the_rest_is_read() {
-        for newer in [
-            "{\"schema\": 3, \"tool\": \"other\"}".to_owned(),
-            WHOLE.replacen("\"schema\": 2", "\"schema\": 1", 1),
-            WHOLE.replacen("\"schema\": 2", "\"schema\": 99", 1),
-            WHOLE.replacen("\"schema\": 2", "\"schema\": 0", 1),
+        let whole = |schema: &str| WHOLE.replacen("\"schema\": 2", schema, 1);
+        for (other, remedy) in [
+            ("{\"schema\": 3, \"tool\": \"other\"}".to_owned(), "upgrade fathom"),
+            (whole("\"schema\": 99"), "upgrade fathom"),
+            (whole("\"schema\": 1"), "use the fathom that made it"),
+            (whole("\"schema\": 0"), "use the fathom that made it"),
         ] {
-            let text = refused(&newer);
-            assert!(text.contains("this fathom reads 2; use the fathom that made it"), "{text}");
+            let text = refused(&other);
+            assert!(text.contains(&format!("this fathom reads 2; {remedy}")), "{text}");
         }
     }
 

@@ -112,7 +112,7 @@ fn prepared(before: Before, example: &Example) -> Place {
     let place = Place::new();
     if before == Before::AStore {
         let folder = place.store().parent().expect("a folder");
-        std::fs::create_dir(folder).expect("a folder");
+        std::fs::create_dir_all(folder).expect("a folder");
         std::fs::copy(example.place.store(), place.store()).expect("a copy");
     }
     place

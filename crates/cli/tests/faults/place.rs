@@ -19,7 +19,7 @@ impl Place {
     /// Without a store yet.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let store = folder.path().join("store/fathom.db");
+        let store = folder.path().join("share/fathom/fathom.db");
         Self::with(folder, store)
     }
 
@@ -45,7 +45,9 @@ impl Place {
     pub(crate) fn fathom(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
         command.args(arguments).env("FATHOM_STORE", &self.store).stdin(Stdio::null());
-        command.env("XDG_DATA_HOME", self.file("data"));
+        // It is the default place too, whose folders alone are made.
+        let data = self.store.ancestors().nth(2).expect("a folder");
+        command.env("XDG_DATA_HOME", data);
         command.env("TMPDIR", self.file("temporary"));
         command.env("SQLITE_TMPDIR", self.file("temporary"));
         command.env_remove("COLUMNS").env_remove("RUST_BACKTRACE");

@@ -3,14 +3,14 @@
 
 use std::io::{Error, Result};
 
-use fathom_record::{Document, Record};
+use fathom_record::{Document, Record, Remedy};
 use rustix::process::Resource;
 
 use crate::Place;
 use crate::forbidden::{has_number, within, without_number};
 use crate::group::group;
 use crate::limits::{at_most, one_cpu, under};
-use crate::place::document;
+use crate::place::{document, says};
 
 /// A quick run of these alone, as a document.
 fn asked(metrics: &str) -> String {
@@ -26,10 +26,11 @@ fn limited(
     document(&under(place.asked(&asked(metrics)), limit))
 }
 
-/// Why a case has no number; nothing where it has one.
-fn reason<'d>(missing: &[&'d Record], name: &str) -> &'d str {
+/// Why a case has no number, and what would change that.
+fn reason<'d>(missing: &[&'d Record], name: &str) -> (&'d str, Option<&'d Remedy>) {
     let record = missing.iter().find(|record| record.name() == name);
-    record.map_or("", |record| record.verdict.reasons[0].text.as_str())
+    let reason = &record.unwrap_or_else(|| panic!("{name} has a number")).verdict.reasons[0];
+    (&reason.text, reason.remedy.as_ref())
 }
 
 /// Asserts that these have numbers.
@@ -46,9 +47,9 @@ fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
     let Some(group) = group("memory", "group", &limits) else { return };
     let document = document(&place.ask_within(&group, &asked("memory")));
     let missing = without_number(&document);
-    let large = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
-    let told = ["needs 64 MiB", "cgroup's limit is 16 MiB", "raise the cgroup's limit"];
-    assert!(told.iter().all(|part| large.contains(part)), "{large}");
+    let (large, remedy) = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
+    says(large, &["needs 64 MiB", "cgroup's limit is 16 MiB"]);
+    assert_eq!(remedy, Some(&Remedy::FreeMemory));
     let small = ["memory.fault{kind=anonymous}", "memory.fault{kind=anonymous_first}"];
     have_numbers(&document, &small);
     have_numbers(&document, &["memory.munmap{bytes=16777216,touched=yes}"]);
@@ -72,7 +73,7 @@ fn without_huge_pages_what_asks_for_them_is_unavailable_and_nothing_else() {
     let metrics = "memory.fault memory.latency{set_bytes=1MiB}";
     let document = limited(&place, forbid_huge_pages, metrics);
     let missing = without_number(&document);
-    let huge = reason(&missing, "memory.fault{kind=huge}");
+    let (huge, _) = reason(&missing, "memory.fault{kind=huge}");
     assert!(huge.contains("huge pages"), "{huge}");
     have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=cow}"]);
     let told = |record: &&&Record| {
@@ -92,7 +93,8 @@ fn under_a_limit_of_address_space_large_mappings_are_unavailable_and_say_ulimit(
     let document = limited(&place, at_most(Resource::As, 2 << 30), metrics);
     let missing = without_number(&document);
     for name in ["memory.mmap.setup{bytes=1073741824}", "memory.mmap.setup{bytes=268435456}"] {
-        assert!(reason(&missing, name).contains("ulimit -v"), "{name}");
+        let remedy = Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]);
+        assert_eq!(reason(&missing, name).1, Some(&remedy), "{name}");
     }
     have_numbers(&document, &["memory.mmap.setup{bytes=4096}", "memory.fault{kind=anonymous}"]);
     have_numbers(&document, &["memory.munmap{bytes=67108864,touched=yes}"]);
@@ -131,6 +133,7 @@ fn without_proc_what_needs_no_memory_is_measured_and_the_rest_says_why_not() {
     let missing = without_number(&document);
     have_numbers(&document, &["memory.mmap.setup{bytes=1073741824}"]);
     have_numbers(&document, &["memory.munmap{bytes=4096,touched=no}"]);
-    let anonymous = reason(&missing, "memory.fault{kind=anonymous}");
-    assert!(anonymous.contains("cannot be verified") && anonymous.contains("mount /proc"));
+    let (anonymous, remedy) = reason(&missing, "memory.fault{kind=anonymous}");
+    says(anonymous, &["cannot be verified"]);
+    assert_eq!(remedy, Some(&Remedy::MountProc));
 }

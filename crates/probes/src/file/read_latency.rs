@@ -311,8 +311,7 @@ impl Reading {
         }
         let more = traffic::since(begun);
         if !self.state.has_held(self.held.file(), more) {
-            let text = "the file system took direct reads, and read by way of the page cache";
-            return Err(Fault::WrongWork(text.to_owned()));
+            return Err(self.state.unheld());
         }
         self.look_at_all()?;
         self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);

@@ -215,14 +215,7 @@ impl<'v> Pass<'v> {
             }
             self.again += 1;
         }
-        Err(Fault::WrongWork(match self.state {
-            State::Direct => "the file system took direct reads, and read by way of the page \
-                              cache"
-                .to_owned(),
-            _ => format!(
-                "pages are driven out of memory while the file is read, {TRIES} times in a row"
-            ),
-        }))
+        Err(self.state.unheld())
     }
 
     /// Reads the next part, and holds it against what was written.
@@ -251,7 +244,7 @@ impl<'v> Pass<'v> {
             )));
         }
         if outcome.bypass == Some(Bypass::Buffered) {
-            return Err(Fault::WrongWork("direct reads went by way of the cache".to_owned()));
+            return Err(State::Direct.unheld());
         }
         Ok(outcome)
     }

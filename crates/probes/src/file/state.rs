@@ -73,6 +73,19 @@ impl State {
         self.was_held(&residency::of(file), fetched)
     }
 
+    /// Why a file cannot be held in this state here.
+    pub(super) fn unheld(self) -> Fault {
+        match self {
+            Self::Direct => Fault::unavailable(
+                "the file system took direct reads, and read by way of the page cache",
+                Remedy::OtherFolder,
+            ),
+            Self::Warm | Self::Cold => {
+                Fault::unavailable("pages were evicted while the file was read", Remedy::FreeMemory)
+            }
+        }
+    }
+
     fn was_held(self, is: &Residency, fetched: Option<u64>) -> bool {
         match self {
             Self::Warm => is.state == InMemory::Warm || (fetched == Some(0) && is_nearly_all(is)),

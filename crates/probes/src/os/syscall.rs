@@ -203,8 +203,10 @@ pub(super) fn tried(
 }
 
 fn open(path: &CStr, flags: OFlags) -> Result<OwnedFd, Fault> {
-    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|error| Fault::system(&format!("open {}", path.to_string_lossy()), error))
+    // A container may have no such device: a fact of this machine, whatever the error.
+    rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).map_err(|error| {
+        Fault::Unavailable(format!("open {}: {error}", path.to_string_lossy()), None)
+    })
 }
 
 #[cfg(test)]

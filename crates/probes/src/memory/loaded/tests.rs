@@ -38,8 +38,9 @@ fn on_one_cpu_there_is_nobody_to_read_beside() {
         let samples = sampler.finish().samples;
         assert!(samples[0].is_ok(), "load=0 needs one core");
         for sample in &samples[1..] {
-            let Err(Fault::Unavailable(text, _)) = sample else { panic!("{sample:?}") };
-            assert!(text.contains("one core only") && text.contains("taskset"), "{text}");
+            let Err(Fault::Unavailable(text, remedy)) = sample else { panic!("{sample:?}") };
+            assert!(text.contains("one core only"), "{text}");
+            assert_eq!(*remedy, Some(Remedy::SecondCpu));
         }
     });
 }
