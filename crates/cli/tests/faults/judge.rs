@@ -119,6 +119,9 @@ impl Faulty<'_> {
     fn usable(&self) -> Result<(), String> {
         let run = Run { id: "f".repeat(16), ..self.example.run.clone() };
         let document = Document { run, ..self.example.clone() };
+        // The next run would make its folder where this one did not come to it.
+        let folder = self.place.store().parent().expect("a folder");
+        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         let another = || -> Result<(), StoreError> {
             let mut store = Store::open(self.place.store())?;
             store.begin(&document)?;
