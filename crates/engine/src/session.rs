@@ -164,8 +164,12 @@ impl<'a> Session<'a> {
         }
         let read_ns = self.document.run.clock.read_ns;
         reduce::fill(&mut record, about, &samples, measured.is_difference, read_ns);
+        let is_stopped = self.stop.is_by_person() && measured.values.is_empty();
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
+        } else if is_stopped {
+            let text = "stopped before its first value";
+            record.verdict = Verdict::because(State::Unavailable, Cause::Interrupted, text);
         }
         self.doubt(&mut record, measured.doubts);
         if record.verdict.shows_number() {

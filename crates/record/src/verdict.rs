@@ -161,7 +161,7 @@ pub enum Cause {
     Drift,
     /// The machine itself became faster or slower over the run, or came and went.
     MachineDrift,
-    /// The interval is wide and no counter says why: cannot tell.
+    /// The interval is wide and no counter says why.
     Spread,
     /// Processes fall into two groups: which one a process joins is decided when it starts.
     TwoClusters,

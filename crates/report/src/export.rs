@@ -230,7 +230,7 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
 fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
     let name = "fathom_run_started_seconds".to_owned();
     let help = "When the newest run of the host began, in seconds since 1970";
-    let seconds = began(&document.run.id);
+    let seconds = began(&document.run.started);
     seconds.is_some_and(|seconds| {
         add(gauges, (name, "seconds", help), labels(of_host(document)), seconds)
     })
@@ -284,10 +284,9 @@ fn labels<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
     labels.join(",")
 }
 
-/// When a run began, by its id, whose first 12 digits are milliseconds since 1970.
-fn began(id: &str) -> Option<f64> {
-    let ms = id.get(..12).and_then(|digits| u64::from_str_radix(digits, 16).ok())?;
-    Some(ms as f64 / 1000.0)
+/// When a run began, in seconds since 1970.
+fn began(started: &str) -> Option<f64> {
+    Some(started.parse::<jiff::Timestamp>().ok()?.as_millisecond() as f64 / 1000.0)
 }
 
 fn escaped(text: &str) -> String {
@@ -301,7 +300,7 @@ mod tests {
     #[test]
     fn gauges_have_names_units_and_times_of_their_own() {
         assert_eq!(gauge("os.switch.process", "seconds"), "fathom_os_switch_process_seconds");
-        assert_eq!(began("0000000003e8abcd"), Some(1.0));
+        assert_eq!(began("1970-01-01T00:00:01.000Z"), Some(1.0));
         assert_eq!(began("x"), None);
         assert_eq!(escaped("a\"b\\c\nd"), "a\\\"b\\\\c\\nd");
     }

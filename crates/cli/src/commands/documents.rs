@@ -40,13 +40,33 @@ pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document
     Ok(documents)
 }
 
+/// The digits of an id.
+const ID_DIGITS: usize = 16;
+/// The longest name of a host, in bytes, as DNS has it.
+const HOST_MAX: usize = 253;
+
+/// As much of a text as a message has room for.
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
+
 /// What a document must have for being kept or shown.
 fn checked(document: &Document, name: &str) -> anyhow::Result<()> {
     check_schema(document.schema).map_err(|why| anyhow!("{name} has {why}"))?;
     let id = &document.run.id;
-    if id.is_empty() || id.len() > 64 || !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
-    {
-        bail!("{name}: `{id}` is no id of a run");
+    if id.len() != ID_DIGITS || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
+        bail!("{name}: {:?} is no id of a run, which has {ID_DIGITS} digits", shortened(id));
+    }
+    let started = &document.run.started;
+    if started.parse::<jiff::Timestamp>().is_err() {
+        let started = shortened(started);
+        bail!("{name}: run {id} began at {started:?}, which is no time of RFC 3339");
+    }
+    let far = document.far.iter().flat_map(|far| [&far.name, &far.host.name]);
+    for host in far.chain([&document.host.name]) {
+        if host.len() > HOST_MAX || host.chars().any(char::is_control) {
+            bail!("{name}: {:?} of run {id} is no name of a host", shortened(host));
+        }
     }
     if let Some(Err(why)) = document.run.label.as_deref().map(label) {
         bail!("{name}: the label of run {id} is none: {why}");
@@ -138,7 +158,7 @@ impl<'de> Visitor<'de> for Opening {
             return Err(A::Error::missing_field("schema"));
         };
         if !FIELDS.contains(&first.as_str()) {
-            let shown: String = first.chars().take(40).collect();
+            let shown = shortened(&first);
             let text = format!("its first field, `{shown}`, is none of a run (missing field)");
             return Err(A::Error::custom(text));
         }

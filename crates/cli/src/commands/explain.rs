@@ -1,7 +1,7 @@
 //! `fathom explain`: what a metric is, and how its last results came about.
 
 use anyhow::Context;
-use fathom_metric::{About, Entry};
+use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Protocol, Record};
 use fathom_report::{Layout, accounts, paragraph};
@@ -24,8 +24,9 @@ pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
     let width = terminal::width();
     let mut output = Output::new();
     for entry in plan.metrics(false) {
+        let results = last_results(entry, &word, arguments, width)?;
         output.write(&what_it_is(entry, width));
-        output.write(&last_results(entry.about(), &word, arguments, width)?);
+        output.write(&results);
     }
     super::printed(&output)
 }
@@ -61,15 +62,23 @@ fn what_it_is(entry: &Entry, width: usize) -> String {
 /// The results of the run that was named, or of the newest that measured it; without one, how to
 /// get them.
 fn last_results(
-    about: &About,
+    entry: &Entry,
     word: &Asked,
     arguments: &ExplainArguments,
     width: usize,
 ) -> anyhow::Result<String> {
-    let none =
-        format!("\nno result is kept yet; `fathom run {}` makes one\n\n", word.typed(about.id));
-    if arguments.run.is_none() && !stored::path(&arguments.store)?.exists() {
-        return Ok(none);
+    let about = entry.about();
+    let typed = word.typed(about.id);
+    let without = |text: String| {
+        if word.is_of_some_cases() {
+            super::may_be_asked(word, entry)?;
+        }
+        Ok(text)
+    };
+    let none = format!("\nno result is kept yet; `fathom run {typed}` makes one\n\n");
+    let is_named = arguments.store.store.is_some();
+    if !is_named && arguments.run.is_none() && !stored::path(&arguments.store)?.exists() {
+        return without(none);
     }
     let store = stored::open(&arguments.store)?;
     let runs: Vec<String> = match &arguments.run {
@@ -93,13 +102,10 @@ fn last_results(
         }
     }
     match &arguments.run {
-        None => Ok(none),
+        None => without(none),
         Some(_) => {
             let run = &runs[0];
-            Ok(format!(
-                "\nrun {run} did not measure it; `fathom run {}` does\n\n",
-                word.typed(about.id)
-            ))
+            without(format!("\nrun {run} did not measure it; `fathom run {typed}` does\n\n"))
         }
     }
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use fathom_analysis::history;
 use fathom_measure::host;
-use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::history::render;
@@ -13,10 +12,10 @@ use fathom_store::{RunRow, Store};
 
 use super::stored;
 use crate::arguments::HistoryArguments;
-use crate::exit::{OrUsage, Status, Usage};
+use crate::exit::{OrUsage, Status};
 use crate::remedy::in_full;
 use crate::terminal;
-use fathom_engine::{Asked, Plan, PlanError};
+use fathom_engine::{Asked, Plan};
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     let word = Asked::parse(&arguments.metric).or_usage()?;
@@ -33,7 +32,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         let selects = |params: &Params| word.selects(params);
         let is_kept = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.is_of_some_cases() && !is_kept {
-            may_be_asked(&word, entry)?;
+            super::may_be_asked(&word, entry)?;
         }
         all.extend(hosts.iter().map(|host| history::history(id, host, &runs, &selects)));
     }
@@ -64,14 +63,4 @@ fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<Vec<String>> {
     let known: Vec<&str> = known.into_iter().collect();
     let (host, known) = (word.unwrap_or(&this.name), known.join(", "));
     bail!("history: the store has no run of host {host}, but of {known}; choose one with --host")
-}
-
-/// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
-fn may_be_asked(word: &Asked, entry: &Entry) -> Result<(), Usage> {
-    let (effort, protocol) = (Effort::Thorough, Protocol::Median);
-    match Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read()) {
-        // What has a command of its own has the cases that one asks it for.
-        Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
-        checked => checked.map(drop).or_usage(),
-    }
 }

@@ -24,10 +24,15 @@ mod stored;
 
 use std::process::ExitCode;
 
+use fathom_engine::{Asked, Plan, PlanError};
+use fathom_measure::host;
+use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
+use fathom_record::{Effort, Protocol};
 use fathom_report::Layout;
 
 use crate::arguments::{Arguments, Command};
-use crate::exit::{Status, Usage};
+use crate::exit::{OrUsage, Status, Usage};
 use crate::{remedy, terminal};
 
 /// Does what the command line says.
@@ -88,5 +93,15 @@ fn printed(output: &terminal::Output) -> anyhow::Result<Status> {
         Some(error) => anyhow::bail!("write to standard output: {error}"),
         None if output.is_closed() => Ok(Status::OutputClosed),
         None => Ok(Status::Done),
+    }
+}
+
+/// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
+fn may_be_asked(word: &Asked, entry: &Entry) -> Result<(), Usage> {
+    let (effort, protocol) = (Effort::Thorough, Protocol::Median);
+    match Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read()) {
+        // What has a command of its own has the cases that one asks it for.
+        Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
+        checked => checked.map(drop).or_usage(),
     }
 }

@@ -68,7 +68,7 @@ static ABOUT: About = About {
     timed: "a block of 4 KiB, as one of several processes sees it that each read a file of their \
             own from its beginning: from when the last began until the first was done",
     not_timed: "starting the processes, opening the files, the time in which not all of them read",
-    model: "an order: with others ≥ alone; alone it is the device's service time, for which there \
+    model: "a bound: with others ≥ alone; alone it is the device's service time, for which there \
             is no model",
     source: "one request of each process at a time: Linux block/blk-mq.c",
     pitfalls: &[
@@ -97,7 +97,7 @@ static ABOUT_PER_PROCESS: About = About {
     better: Better::Lower,
     timed: "the slope of file.contention over the number of processes, in each round",
     not_timed: "what a block takes without others",
-    model: "an order: ≤ file.contention{processes=1}. A device that serves one after the other \
+    model: "a bound: ≤ file.contention{processes=1}. A device that serves one after the other \
             adds a whole service time for each process, one that serves several at once less",
     source: "queueing: n customers with one request each at one server wait n service times",
     pitfalls: &["a device that serves many at once gives no line but a step where it is full"],

@@ -17,7 +17,7 @@ static ABOUT: About = About {
     timed: "64 new files in an empty folder, one after another, each with all its bytes by one \
             call, and closed; divided by 64",
     not_timed: "making the names and the data; taking the files away again",
-    model: "an order: ≥ os.syscall{call=open_close}. What a file system does besides, it keeps \
+    model: "a bound: ≥ os.syscall{call=open_close}. What a file system does besides, it keeps \
             in a journal of its own making, and no source tells its price",
     source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: lookup_open",
     pitfalls: &[

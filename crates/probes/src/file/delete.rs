@@ -18,7 +18,7 @@ static ABOUT: About = About {
     timed: "the names of 64 files removed one after another, in the order in which they were \
             made, which frees the files; divided by 64",
     not_timed: "making the files, which is done just before",
-    model: "an order: ≥ os.syscall{call=getppid}",
+    model: "a bound: ≥ os.syscall{call=getppid}",
     source: "lmbench, lat_fs: the sizes; Linux fs/namei.c: vfs_unlink, and evict of the inode",
     pitfalls: &[
         "a file that is still open, or has another name, is not freed: each has one name and is \

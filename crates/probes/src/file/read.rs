@@ -107,13 +107,17 @@ impl Procedure for Read {
         let (state, way) = self.state_and_way(&source)?;
         let limit = recorder.stop().after(self.time_limit, source.subject().size.is_none());
         let what = format!("reading {}", source.subject().size.map_or_else(String::new, size));
-        let (passes, disturbance) = by_hand::repeated(
+        let (mut passes, disturbance) = by_hand::repeated(
             recorder,
             (self.repeat, &what),
             |recorder, _| self.pass(recorder, &source, state, way).map(Some),
             |pass| pass.outcome.stopped || !pass.outcome.faults.is_empty(),
         )?;
         drop(limit);
+        // A pass that was stopped before it read anything hides those before it.
+        if passes.len() > 1 {
+            passes.pop_if(|last| last.outcome.stopped && last.outcome.sum.bytes == 0);
+        }
         let cap = cap(self, &source, way, &passes);
         let measured = self.measured(&source, (state, way), &passes, cap.as_ref());
         let facts = self.facts(recorder, &source, way, &passes, &measured);

@@ -29,11 +29,11 @@ static ABOUT: About = About {
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "pread(2) of 4 KiB blocks of a file, one after another, each once; divided by their \
-            number: all blocks of a small file, 64 of the large one (warm: all); quantiles, \
-            except of warm reads, are of single blocks",
+            number: all blocks of a small file, 64 of the large one (warm: all); quantiles \
+            are of single blocks from a device, at random",
     not_timed: "choosing the blocks, any look at what was read, and putting the file into memory \
                 or out of there",
-    model: "orders: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. Nobody tells \
+    model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. Nobody tells \
             what a device takes",
     source: "Linux mm/filemap.c: what is not in memory is asked of the device, and then copied \
              as what is there",
@@ -187,8 +187,10 @@ fn work<'r>(
         values[0] = reading.borrow_mut().pass(clock, &mut timings.borrow_mut())?;
         Ok(())
     };
-    let (cases, operation) = (vec![index], Box::new(operation));
-    Work::Single { cases, batch, operation, timings: Some(timings) }
+    // In order, the kernel reads ahead: a few blocks wait for all.
+    let is_single = batch == 1 || reading.borrow().is_random;
+    let timings = Some(timings).filter(|_| is_single);
+    Work::Single { cases: vec![index], batch, operation: Box::new(operation), timings }
 }
 
 /// The file of a case, which it has itself or shares with all.

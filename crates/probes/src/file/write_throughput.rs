@@ -25,7 +25,7 @@ static ABOUT: About = About {
     timed: "writing so many blocks of generated data, the syncs that were asked for, and the \
             close",
     not_timed: "making the data and its sums, opening the file, giving it its name",
-    model: "an order: ≤ bytes ÷ (calls × os.syscall{call=write1} + bytes ÷ the rate at which one \
+    model: "a bound: ≤ bytes ÷ (calls × os.syscall{call=write1} + bytes ÷ the rate at which one \
             core stored to memory in this run)",
     source: "Linux mm/filemap.c: generic_perform_write copies a page at a time to the page cache. \
              What a file system does for each page, and a device for a sync, no source tells",

@@ -24,7 +24,7 @@ static ABOUT: About = About {
             itself",
     not_timed: "waking anybody: both ends spin on the line in threads of their own, pinned, and \
                 nobody else touches it",
-    model: "an order for two cores: ≥ l3_cycles ÷ cpu.frequency, for a line that another core \
+    model: "a bound for two cores: ≥ l3_cycles ÷ cpu.frequency, for a line that another core \
             owns is asked for at the last-level cache at least. No value: what the way to the \
             holder adds no source tells. None for threads of one core, which share its caches",
     source: "data/uarch.toml (l3_cycles); the number printed is one way, as by \

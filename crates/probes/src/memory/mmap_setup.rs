@@ -21,7 +21,7 @@ static ABOUT: About = About {
     title: "mapping memory",
     timed: "mmap of private anonymous memory, 16 in a row",
     not_timed: "unmapping, and any page: nothing is touched",
-    model: "an order for one page: ≥ os.syscall{call=getppid}. For the other sizes its \
+    model: "a bound for one page: ≥ os.syscall{call=getppid}. For the other sizes its \
             value: a mapping is one entry in a tree, whatever its size",
     source: "Linux mm/mmap.c and mm/vma.c: finding a gap and entering a vm_area_struct; no page \
              table is touched",

@@ -25,7 +25,7 @@ static ABOUT: About = About {
     timed: "munmap of private anonymous memory: of 16 untouched mappings in a row, or of one whose \
             every page was written",
     not_timed: "mapping, and making the pages resident, which is done before",
-    model: "touched=no: an order for one page, ≥ os.syscall{call=getppid}; the other sizes cost \
+    model: "touched=no: a bound for one page, ≥ os.syscall{call=getppid}; the other sizes cost \
             what it does. touched=yes: orders. 1 MiB ≥ the same untouched; 16 MiB ≥ 0.7 × 16 × \
             1 MiB; 64 MiB ≥ 0.9 × 4 × 16 MiB. No value: from some MiB on a page costs more to \
             free, by how much no source tells",

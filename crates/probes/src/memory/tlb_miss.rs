@@ -20,7 +20,7 @@ static ABOUT: About = About {
             the same by huge ones, for each process, with the median and interval over processes",
     not_timed: "misses of the first translation buffer that the second one answers: the set has \
                 more pages than both",
-    model: "an order: one page-table entry must be loaded, ≥ the cycles of the smallest level that \
+    model: "a bound: one page-table entry must be loaded, ≥ the cycles of the smallest level that \
             holds all entries, which is 8 bytes a page, ÷ cpu.frequency. Under nested paging there \
             is no model: each step of the walk is a walk of the host's tables itself",
     source: "page walk: Intel SDM volume 3A, chapter 5 (paging); nested: J. Bhargava et al., \

@@ -57,7 +57,7 @@ static PIPE: About = About {
             own: a copy into the kernel, a copy out of it, the system calls, and the switches or \
             wake-ups between them",
     not_timed: NOT_TIMED,
-    model: "with chunk=64 KiB an order: on one CPU a full pipe costs a write, a read and two \
+    model: "with chunk=64 KiB a bound: on one CPU a full pipe costs a write, a read and two \
             switches, so ≤ 64 KiB ÷ (2 × os.switch.process{set_bytes=0} + \
             os.syscall{call=write1} + os.syscall{call=read1}); the pipe's lock is held while a \
             call copies, so two CPUs copy in turn and save the switches at best: ≤ 64 KiB ÷ \
@@ -93,7 +93,7 @@ static UNIX: About = About {
             writer in a process of its own: a copy into the kernel, a copy out of it, the making \
             and freeing of the buffers between, the system calls, and the switches or wake-ups",
     not_timed: NOT_TIMED,
-    model: "on one CPU an order: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
+    model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
             KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB, 15 of \
             each more than with 64 KiB, and a buffer for each write besides. On two CPUs there is \
             no model: two copies ÷ memory bandwidth needs memory.bandwidth, which is not measured \

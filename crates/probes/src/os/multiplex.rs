@@ -35,7 +35,7 @@ enum Call {
 
 const NOT_TIMED: &str = "making the descriptors; waiting: one of them is ready before the call, \
                          and the time limit is 0; what a C library does around the call";
-const MODEL: &str = "an order at the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 \
+const MODEL: &str = "a bound at the two small cases: fds=10 ≥ os.syscall{call=getppid}, fds=100 \
                      ≥ fds=10. A value for fds=500: the line through the two goes on, since each \
                      descriptor costs the same work and the call's own is paid once. The small \
                      cases have no value: what one descriptor costs is known from them alone";
@@ -95,7 +95,7 @@ static EPOLL_ABOUT: About = About {
             room for 16 events",
     not_timed: "telling the kernel what to watch (epoll_ctl), which is done once, before; making \
                 the descriptors; waiting; what a C library does around the call",
-    model: "an order for fds=10, ≥ os.syscall{call=getppid}; a value beyond: as fds=10, ± 30 %, \
+    model: "a bound for fds=10, ≥ os.syscall{call=getppid}; a value beyond: as fds=10, ± 30 %, \
             for the kernel walks the list of the ready, not the set",
     source: "Linux fs/eventpoll.c, ep_send_events: the ready list",
     pitfalls: &[

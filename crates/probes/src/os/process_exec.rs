@@ -64,11 +64,11 @@ static BARE: About = About {
     timed: "a bare vfork (clone with CLONE_VM and CLONE_VFORK) whose child calls execve at once, \
             of a tiny program of our own, which ends at once; no C library in between",
     not_timed: NOT_TIMED,
-    model: "an order: a program's start holds all that a thread's life holds (a clone, a switch \
+    model: "a bound: a program's start holds all that a thread's life holds (a clone, a switch \
             there and back) and a new address space besides, so part=first_instruction ≥ \
             os.thread.create_join; part=total ≥ part=first_instruction. There is no value: \
             building and tearing down an address space has no earlier metric",
-    source: "order: Linux kernel/fork.c and fs/exec.c: what copy_process does for a thread, then \
+    source: "bound: Linux kernel/fork.c and fs/exec.c: what copy_process does for a thread, then \
              begin_new_exec; lmbench's lat_proc, which forks, has no vfork",
     pitfalls: &[OWN_PROGRAM, VERIFIED, ONE_CPU, SMALL],
     parameters: PARTS,
@@ -115,10 +115,10 @@ static SHELLED: About = About {
             in its own place or by a fork, as the shell does it; part=total with the shell's end",
     not_timed: "writing the program; loading the shell from the disk; what an environment of many \
                 variables costs: PATH is the only one",
-    model: "an order: two programs are started one after the other, and the shell's start with its \
+    model: "a bound: two programs are started one after the other, and the shell's start with its \
             libraries costs more than the vfork that is spared where it gives its place to ours: \
             ≥ 2 × os.process.vfork_exec of the same part",
-    source: "order: POSIX sh -c; execve happens twice. lmbench's lat_proc shell starts the same by \
+    source: "bound: POSIX sh -c; execve happens twice. lmbench's lat_proc shell starts the same by \
              a fork",
     pitfalls: &[
         "shells differ: dash forks for the program of -c, bash becomes it; which of the two \

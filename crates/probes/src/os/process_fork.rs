@@ -23,7 +23,7 @@ static ABOUT: About = About {
             child, which does nothing but _exit, has been reaped by wait4",
     not_timed: "making the memory resident, which is done before; copying pages on write: neither \
                 side writes to the ladder between two forks",
-    model: "an order at the two small steps: at 1 MiB part=fork ≥ os.thread.create, part=total ≥ \
+    model: "a bound at the two small steps: at 1 MiB part=fork ≥ os.thread.create, part=total ≥ \
             part=fork; 16 MiB ≥ 1 MiB. A value from 256 MiB on: the line through the two small \
             steps goes on, since each page costs the same work. The small steps have no value: \
             what copying one entry costs is known from this ladder alone",

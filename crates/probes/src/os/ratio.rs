@@ -19,9 +19,9 @@ static ABOUT: About = About {
             over the processes of both",
     not_timed: "the reaping of the child; the pipe that passes the turn, which the switch has \
                 subtracted",
-    model: "an order (METHOD 25): a fork ≥ 10 system calls, a switch ≥ 1. That a system call \
+    model: "a bound (METHOD 25): a fork ≥ 10 system calls, a switch ≥ 1. That a system call \
             became cheaper makes both ratios larger: a kernel is compared by its times first",
-    source: "order: lmbench (McVoy & Staelin, USENIX 1996), tables of system calls, process \
+    source: "bound: lmbench (McVoy & Staelin, USENIX 1996), tables of system calls, process \
              creation and context switches, where fork is hundreds of calls and a switch several",
     pitfalls: &[
         "the bare instruction is the unit: by the C library's procedure a call costs more, and \

@@ -109,7 +109,7 @@ static UNIX: About = About {
     title: "round trip by Unix sockets",
     timed: TIMED,
     not_timed: BARE_ONLY,
-    model: "an order: a socket allocates and frees a buffer for each message, where a pipe keeps \
+    model: "a bound: a socket allocates and frees a buffer for each message, where a pipe keeps \
             its page: ≥ os.pipe.rtt{calls=bare}. What a buffer costs is known from this metric \
             alone",
     source: "lmbench's lat_unix (McVoy & Staelin, USENIX 1996); Linux net/unix/af_unix.c, \

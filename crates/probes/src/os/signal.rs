@@ -22,8 +22,8 @@ static INSTALL: About = About {
             installed again, for a signal that is not pending",
     not_timed: "what a C library does around it: it copies the action into the kernel's form and \
                 back",
-    model: "an order: ≥ os.syscall{call=getppid}",
-    source: "order: Linux kernel/signal.c, do_sigaction: 32 bytes from the program and a change \
+    model: "a bound: ≥ os.syscall{call=getppid}",
+    source: "bound: Linux kernel/signal.c, do_sigaction: 32 bytes from the program and a change \
              under a lock; the work is that of lmbench's lat_sig install (McVoy & Staelin, USENIX \
              1996)",
     pitfalls: &[
@@ -43,10 +43,10 @@ static DELIVER: About = About {
             read, until the handler has stepped over it and the program goes on behind the write",
     not_timed: "installing the handler; sending to another thread or process, which is woken; the \
                 C library's raise, which blocks all signals meanwhile",
-    model: "an order: ≥ 2 × os.syscall{call=getppid}: the kernel is entered twice, by tgkill or \
+    model: "a bound: ≥ 2 × os.syscall{call=getppid}: the kernel is entered twice, by tgkill or \
             the fault and by rt_sigreturn, and builds and takes down a frame of the registers \
             between",
-    source: "order: Linux kernel/signal.c, get_signal, and arch/x86/kernel/signal.c, \
+    source: "bound: Linux kernel/signal.c, get_signal, and arch/x86/kernel/signal.c, \
              setup_rt_frame and rt_sigreturn; arch/x86/mm/fault.c, bad_area_access_error. The work \
              is that of lmbench's lat_sig catch and prot",
     pitfalls: &[

@@ -54,10 +54,10 @@ static THREAD: About = About {
     title: "switch between threads",
     timed: TIMED,
     not_timed: NOT_TIMED,
-    model: "an order: waking a sleeper, choosing the next, and changing registers and stacks, \
+    model: "a bound: waking a sleeper, choosing the next, and changing registers and stacks, \
             within system calls whose entry is subtracted, take longer than entering the kernel \
             alone: ≥ os.syscall{call=getppid}; with a set ≥ set_bytes=0",
-    source: "order: lmbench (McVoy & Staelin, USENIX 1996), whose tables show a switch above a \
+    source: "bound: lmbench (McVoy & Staelin, USENIX 1996), whose tables show a switch above a \
              simple system call; Linux kernel/sched/core.c, try_to_wake_up and __schedule",
     pitfalls: PITFALLS,
     parameters: SETS,
@@ -73,7 +73,7 @@ static PROCESS: About = About {
     title: "switch between processes",
     timed: TIMED,
     not_timed: NOT_TIMED,
-    model: "an order: what a switch between threads does, and the change of address space with the \
+    model: "a bound: what a switch between threads does, and the change of address space with the \
             translations lost by it: ≥ os.switch.thread of no set; with a set ≥ set_bytes=0",
     source: "METHOD 25: thread switch < process switch; Linux arch/x86/mm/tlb.c, \
              switch_mm_irqs_off, which a switch between threads skips",

@@ -21,7 +21,7 @@ static ABOUT: About = About {
             a set of its own",
     not_timed: "the pipe's writes and reads and the touching of a set that stays cached, which are \
                 subtracted; making the processes and ending them",
-    model: "an order without sets: ≥ os.switch.process{set_bytes=0}, for a hop holds that switch, \
+    model: "a bound without sets: ≥ os.switch.process{set_bytes=0}, for a hop holds that switch, \
             and another one where the waker was preempted. An order with sets: ≥ the ring \
             of 8 without, since the sets of all displace each other; no public source gives the \
             refill of a set for each cache",

@@ -25,11 +25,11 @@ static ABOUT: About = About {
             also the procedure around the instruction",
     not_timed: "what a C library does around it, but for getppid_called; the vDSO, which never \
                 enters the kernel; waiting: no call here blocks",
-    model: "an order: entry and exit save and restore every register, change stacks and pass the \
+    model: "a bound: entry and exit save and restore every register, change stacks and pass the \
             mitigations in force, so ≥ 10 × cpu.call{args=0}; a call that looks up a descriptor or \
             a path ≥ os.syscall{call=getppid}; open and close are two entries, ≥ 2 × getppid. \
             There is no value: no public source gives entry and exit for each CPU and mitigation",
-    source: "order: Linux arch/x86/entry/entry_64.S and arch/arm64/kernel/entry.S; the calls are \
+    source: "bound: Linux arch/x86/entry/entry_64.S and arch/arm64/kernel/entry.S; the calls are \
              those of lmbench's lat_syscall (McVoy & Staelin, USENIX 1996)",
     pitfalls: &[
         "C libraries have cached getpid: getppid is called, by the bare instruction",

@@ -23,7 +23,7 @@ static ABOUT: About = About {
             (the classic protocol), between two stamps taken in that process",
     not_timed: "the fork itself; handing the stamps over, through shared memory after the second; \
                 the child's end",
-    model: "an order: the same call as os.syscall{call=getppid}, met with cold translations and \
+    model: "a bound: the same call as os.syscall{call=getppid}, met with cold translations and \
             colder caches, so at least that. How much colder has no sourced constant",
     source: "the same instructions as os.syscall{call=getppid}, plus misses; protocol: a 2016 \
              study that times getpid in fresh processes",

@@ -39,8 +39,8 @@ static CREATE: About = About {
     not_timed: "the thread's own work, an addition by which it is seen to have run, and joining \
                 it, which is done before the next; mapping a stack, which warm creations are \
                 spared",
-    model: "an order: the stack is prepared and cloned with, so at least one system call",
-    source: "order: glibc nptl/pthread_create.c and allocatestack.c: at least a clone",
+    model: "a bound: the stack is prepared and cloned with, so at least one system call",
+    source: "bound: glibc nptl/pthread_create.c and allocatestack.c: at least a clone",
     pitfalls: &[
         WARM,
         ONE_CPU,
@@ -59,8 +59,8 @@ static CREATE_JOIN: About = About {
     timed: "pthread_create with default attributes, the thread's life of one addition, and \
             pthread_join until it returns in the creator: with two switches on one CPU",
     not_timed: "mapping a stack, which warm creations are spared",
-    model: "an order: at least os.thread.create, which it contains",
-    source: "order: the one contains the other",
+    model: "a bound: at least os.thread.create, which it contains",
+    source: "bound: the one contains the other",
     pitfalls: &[WARM, ONE_CPU],
     needs: &["os.thread.create"],
     published: PUBLISHED,

@@ -24,9 +24,9 @@ static ABOUT: About = About {
     not_timed: "a server of its own: connect does not wait for accept, so both sides are made by \
                 one process, without a switch, which os.switch.process tells; sending anything; \
                 making and naming the listening socket",
-    model: "an order: five system calls, each of which does more than getppid: ≥ 5 × \
+    model: "a bound: five system calls, each of which does more than getppid: ≥ 5 × \
             os.syscall{call=getppid}. There is no value: no earlier metric makes or frees a socket",
-    source: "order: Linux net/unix/af_unix.c, unix_stream_connect and unix_accept",
+    source: "bound: Linux net/unix/af_unix.c, unix_stream_connect and unix_accept",
     pitfalls: &[
         "lmbench's lat_unix_connect has a server process, unpinned: its number holds wake-ups and \
          switches as the scheduler places them",

@@ -27,7 +27,7 @@ static ABOUT: About = About {
             the scheduler's switch, to the woken end's own code",
     not_timed: "falling asleep, as far as it is done while the other end wakes up; choosing a CPU: \
                 each end may run on one only",
-    model: "via=futex an order: a wake-up contains a system call and more, so ≥ \
+    model: "via=futex a bound: a wake-up contains a system call and more, so ≥ \
             os.syscall{call=getppid}; how long an idle CPU takes to answer depends on its idle \
             state, for which no public source gives a figure. via=pipe a value: the same wake-up \
             within a write and a read, so via=futex and what read1 and write1 cost beyond getppid",
