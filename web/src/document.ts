@@ -332,6 +332,9 @@ export type Remedy =
     }
   | {
       kind: "other_folder";
+    }
+  | {
+      kind: "other_folder_or_memory";
     };
 
 /**
@@ -462,7 +465,7 @@ export interface Host {
   origins: {
     [k: string]: string;
   };
-  tcp?: Tcp;
+  tcp: Tcp;
   /**
    * Seconds since boot when the facts were read.
    */
@@ -723,7 +726,7 @@ export interface Memory {
      */
     [k: string]: number;
   };
-  ksm?: Ksm;
+  ksm: Ksm;
   /**
    * Modules, where SMBIOS is readable.
    */
@@ -744,7 +747,7 @@ export interface Memory {
    * All of it, as the kernel counts.
    */
   total_bytes?: number | null;
-  zswap?: Zswap;
+  zswap: Zswap;
 }
 /**
  * Merging of equal pages.
@@ -967,7 +970,7 @@ export interface Host1 {
   origins: {
     [k: string]: string;
   };
-  tcp?: Tcp;
+  tcp: Tcp;
   /**
    * Seconds since boot when the facts were read.
    */
@@ -1100,7 +1103,7 @@ export interface Disturbance {
   /**
    * Rounds between two reference spins that both found the core slow.
    */
-  slow_rounds?: number;
+  slow_rounds: number;
   /**
    * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
    */
@@ -1298,7 +1301,7 @@ export interface Sample {
    * What was subtracted from each batch, in nanoseconds, and is not the operation: the clock's
    * own cost and the kernel's entry, found by timing N and 2N iterations.
    */
-  overhead_ns?: number;
+  overhead_ns: number;
   /**
    * Number of the process within the case, from 0.
    */
@@ -1320,7 +1323,7 @@ export interface Sample {
   /**
    * First rounds left out because they lay outside the range of the rest.
    */
-  warmup_dropped?: number;
+  warmup_dropped: number;
 }
 /**
  * One thing a probe verified of its own work: children reaped, switches made, bytes read.
@@ -1382,7 +1385,7 @@ export interface Disturbance1 {
   /**
    * Rounds between two reference spins that both found the core slow.
    */
-  slow_rounds?: number;
+  slow_rounds: number;
   /**
    * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
    */
@@ -1465,7 +1468,7 @@ export interface Disturbance2 {
   /**
    * Rounds between two reference spins that both found the core slow.
    */
-  slow_rounds?: number;
+  slow_rounds: number;
   /**
    * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
    */
@@ -1619,7 +1622,7 @@ export interface Summary {
   /**
    * Which visits the headline and its interval rest on.
    */
-  stratum?: "full_speed" | "as_found";
+  stratum: "full_speed" | "as_found";
   /**
    * The classic trimmed protocol's mean and deviation over the same values.
    */
@@ -1827,6 +1830,11 @@ export interface Run {
    */
   id: string;
   /**
+   * What a laboratory imposed on it by the environment, such as `FATHOM_SPIN=os.syscall=40%`;
+   * no history and no noise is learnt from such a run.
+   */
+  imposed?: string[];
+  /**
    * The name that `--label` gave it.
    */
   label?: string | null;
@@ -1837,7 +1845,7 @@ export interface Run {
   /**
    * Records the run gives if nothing stops it.
    */
-  planned?: number;
+  planned: number;
   /**
    * The command that measured by hand, such as `file read`; absent for a battery of workers.
    */

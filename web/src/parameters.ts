@@ -11,6 +11,7 @@ const SIZES: { [name: string]: string } = {
   file_bytes: 'file',
   rss_bytes: 'resident',
   set_bytes: 'set',
+  window_bytes: 'window',
 };
 
 /** Parameters that count things. */
@@ -32,6 +33,7 @@ export function words(name: string, value: string | number): string {
     return `${binarySize(value)} ${SIZES[name] ?? ''}`.trim();
   }
   if (counted) return `${value} ${counted[value === 1 ? 0 : 1]}`;
+  if (name === 'think_s') return `${value} s think time`;
   if (name === 'page') return `${value} pages`;
   if (name === 'load') return `${value} % load`;
   if (name === 'a' || name === 'b') return `CPU ${value}`;

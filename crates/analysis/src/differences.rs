@@ -83,12 +83,6 @@ fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
 
 type Fact = (&'static str, Option<String>);
 
-/// What the environment imposed on a run.
-fn imposed(notes: &[String]) -> String {
-    let imposed = notes.iter().filter_map(|note| note.strip_suffix(" was imposed"));
-    imposed.collect::<Vec<&str>>().join(", ")
-}
-
 /// The facts compared, always the same ones in the same order.
 fn facts(host: &Host) -> Vec<Fact> {
     [machine(host), system(host), background(host), network(host)].concat()
@@ -187,7 +181,7 @@ fn run(document: &Document) -> Vec<Fact> {
         RunState::Interrupted => "interrupted",
     };
     vec![
-        ("imposed", Some(imposed(&document.run.notes))),
+        ("imposed", Some(run.imposed.join(", "))),
         ("tool", Some(format!("{} {}", tool.name, tool.version))),
         ("effort", some(run.effort.word())),
         ("protocol", some(protocol)),

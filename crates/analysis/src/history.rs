@@ -176,7 +176,7 @@ fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
 
 /// Whether a laboratory had a hand in the run.
 fn is_imposed(document: &Document) -> bool {
-    document.run.notes.iter().any(|note| note.ends_with(" was imposed"))
+    !document.run.imposed.is_empty()
 }
 
 /// One case, from its headlines in the order of time, one at least.

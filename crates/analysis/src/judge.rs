@@ -83,7 +83,7 @@ pub fn judge(samples: &[Sample], summary: &Summary, expectation: Expectation) ->
 
 /// The first check of its own work that the probe failed.
 fn failed_check(samples: &[Sample]) -> Option<Reason> {
-    let check = samples.iter().flat_map(|sample| &sample.checks).find(|check| !check.passed)?;
+    let check = samples.iter().flat_map(Sample::checks_of_both).find(|check| !check.passed)?;
     let text = format!("{}: {}", check.name, check.detail);
     Some(Reason::new(Cause::WrongWork, text))
 }

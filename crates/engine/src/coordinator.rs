@@ -3,10 +3,12 @@
 use fathom_analysis::judge;
 use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
-use fathom_measure::sampler::Files;
+use fathom_measure::sampler::Resources;
 use fathom_metric::{Entry, Event};
 use fathom_record::run::ClockFacts;
-use fathom_record::{Cause, Document, Host, Reason, Record, Run, RunState, State, Tool, Verdict};
+use fathom_record::{
+    Cause, Document, FarHost, Host, Reason, Record, Run, RunState, State, Tool, Verdict,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -65,12 +67,16 @@ pub struct RunSetup {
     pub clock: ClockFacts,
     /// What was tuned.
     pub tuned: Vec<String>,
+    /// What the environment imposes on the run.
+    pub imposed: Vec<String>,
     /// What is to be said of the run beside its results.
     pub notes: Vec<String>,
     /// Workers run at the highest ordinary priority.
     pub priority: bool,
-    /// Where files may lie, or why nowhere.
-    pub files: Result<Files, String>,
+    /// What its visits may use.
+    pub resources: Resources,
+    /// The hosts at the far ends, beside this one.
+    pub far: Vec<FarHost>,
 }
 
 /// Runs a plan on a machine and tells an audience.
@@ -81,16 +87,14 @@ pub fn coordinate(
     audience: &mut dyn Audience,
 ) -> Document {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
-    let allowed = setup.host.cpu.allowed.clone();
-    let files = setup.files.clone();
+    let resources = setup.resources.clone();
     let facts = RequestFacts {
         seed: 0,
         injected: plan.injected.as_ref(),
         cpu: setup.cpu,
         other_cpu: affinity::partner(&setup.host, setup.cpu),
-        allowed: &allowed,
         priority: setup.priority,
-        files: &files,
+        resources: &resources,
     };
     let mut document = begin(plan, setup, machine);
     audience.begins(&document, Some((plan, estimate_ns(plan))));
@@ -148,6 +152,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         clock: setup.clock,
         tuned: setup.tuned,
         verdict: Verdict::default(),
+        imposed: setup.imposed,
         notes: setup.notes,
     };
     Document {
@@ -155,7 +160,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         tool: setup.tool,
         run,
         host: setup.host,
-        far: Vec::new(),
+        far: if plan.has_far_ends() { setup.far } else { Vec::new() },
         records: Vec::new(),
     }
 }

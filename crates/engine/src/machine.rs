@@ -1,7 +1,7 @@
 //! What the pipeline needs of a machine: someone who takes visits, and the time.
 
 use fathom_measure::clock::{Specification, WholeRun};
-use fathom_measure::sampler::{Fault, Files, Settings};
+use fathom_measure::sampler::{Fault, Resources, Settings};
 use fathom_record::{Params, Reason, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,6 @@ pub struct VisitRequest {
     pub metric: String,
     /// Its cases.
     pub params: Vec<Params>,
-    /// The CPUs that the run may use. The coordinator keeps off the measured one, and its workers
-    /// inherit that: they cannot ask the kernel.
-    #[serde(default)]
-    pub allowed: Vec<u32>,
     /// How the visit is to be taken.
     pub settings: Settings,
     /// The coordinator's clock.
@@ -24,8 +20,8 @@ pub struct VisitRequest {
     pub coordinator: u32,
     /// Run at the highest ordinary priority.
     pub priority: bool,
-    /// Where files may lie, or why nowhere.
-    pub files: Result<Files, String>,
+    /// What the visit may use.
+    pub resources: Resources,
 }
 
 /// What a worker answers: one line of JSON on its standard output.

@@ -1,7 +1,7 @@
 //! From the words of a command line to what will be measured, checked whole before it begins.
 
 use crate::{Asked, InjectedSpin};
-use fathom_metric::{Case, Entry, Registry, Sizes};
+use fathom_metric::{Case, Entry, Far, Registry, Sizes};
 use fathom_record::{Effort, Host, Params, Protocol};
 
 /// Rounds of a case in one visit.
@@ -219,6 +219,15 @@ impl Plan {
         let mut metrics: Vec<&'static Entry> = of_kind.map(|unit| unit.entry).collect();
         metrics.dedup_by_key(|entry| entry.about().id);
         metrics
+    }
+
+    /// Whether a probe of it works with other hosts.
+    pub(crate) fn has_far_ends(&self) -> bool {
+        let is_far = |unit: &Unit| match unit.entry {
+            Entry::Probe(probe) => probe.needs().far == Some(Far::Anywhere),
+            _ => false,
+        };
+        self.units.iter().any(is_far)
     }
 
     /// Records that the run will give if nothing stops it.

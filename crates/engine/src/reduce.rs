@@ -186,6 +186,9 @@ fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> 
     })
 }
 
+/// Before the name of what a far end verified.
+const FAR: &str = "far end: ";
+
 /// What the samples of a case amount to, with the verdict on them.
 pub fn fill(
     record: &mut Record,
@@ -211,8 +214,12 @@ pub fn fill(
     }
     set_clock_floor(&mut summary, samples, read_ns);
     record.verdict = judge(samples, &summary, expectation(about));
-    for check in samples.iter().flat_map(|sample| &sample.checks) {
-        let known = record.checks.entry(check.name.clone()).or_insert_with(|| check.detail.clone());
+    let far = samples.iter().filter_map(|sample| sample.far.as_ref());
+    let far = far.flat_map(|far| &far.checks).map(|check| (FAR, check));
+    let near = samples.iter().flat_map(|sample| &sample.checks).map(|check| ("", check));
+    for (end, check) in near.chain(far) {
+        let name = format!("{end}{}", check.name);
+        let known = record.checks.entry(name).or_insert_with(|| check.detail.clone());
         if !check.passed {
             *known = format!("FAILED: {}", check.detail);
         }

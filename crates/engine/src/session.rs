@@ -39,8 +39,8 @@ pub struct SessionSetup {
     pub stop: Stop,
     /// The newest believable results on this host that its models use, the oldest first.
     pub earlier: Vec<Record>,
-    /// What is to be said of the run beside its results.
-    pub notes: Vec<String>,
+    /// What the environment imposes on it.
+    pub imposed: Vec<String>,
 }
 
 /// A procedure that runs.
@@ -84,7 +84,8 @@ impl<'a> Session<'a> {
             clock: setup.watch.facts(),
             tuned: Vec::new(),
             verdict: Verdict::default(),
-            notes: setup.notes,
+            imposed: setup.imposed,
+            notes: Vec::new(),
         };
         let document = Document {
             schema: SCHEMA_VERSION,

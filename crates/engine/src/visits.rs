@@ -1,7 +1,7 @@
 //! The visits of a block: in seeded random order, and as many as its cases need.
 
 use fathom_analysis::{judge, statistics};
-use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Files, Settings};
+use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Resources, Settings};
 use fathom_metric::{Entry, Probe};
 use fathom_record::{Reason, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -91,7 +91,6 @@ impl<'p> Visited<'p> {
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
             params: self.unit.cases.iter().map(|case| case.params.clone()).collect(),
-            allowed: request.allowed.to_vec(),
             settings: Settings {
                 rounds: visits.rounds,
                 seed: request.seed,
@@ -109,7 +108,7 @@ impl<'p> Visited<'p> {
             clock: machine.clock(),
             coordinator: std::process::id(),
             priority: request.priority,
-            files: request.files.clone(),
+            resources: request.resources.clone(),
         });
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
@@ -166,10 +165,9 @@ pub(crate) struct RequestFacts<'s> {
     pub(crate) seed: u64,
     pub(crate) cpu: u32,
     pub(crate) other_cpu: Option<u32>,
-    pub(crate) allowed: &'s [u32],
     pub(crate) priority: bool,
     pub(crate) injected: Option<&'s InjectedSpin>,
-    pub(crate) files: &'s Result<Files, String>,
+    pub(crate) resources: &'s Resources,
 }
 
 /// The next probe to visit: one of those that want it, by chance; none when all are done.

@@ -18,8 +18,10 @@ use crate::machine::{Outcome, VisitAnswer, VisitRequest};
 
 /// A worker that has not answered this long after its last possible round hangs.
 const GRACE_NS: f64 = 10e9;
-/// No answer is longer: a bound on what a broken worker can make the coordinator keep.
-const ANSWER_MAX_BYTES: usize = 64 << 20;
+/// No case has a longer answer, however many operations it timed: values are those of rounds, and
+/// a histogram grows with the range of the times and not with their number. A bound on what a
+/// broken worker can make the coordinator keep.
+const CASE_MAX_BYTES: usize = 4 << 20;
 
 /// Starts workers.
 pub struct Workers {
@@ -51,7 +53,8 @@ impl Workers {
         };
         // Rounds end after the limit by at most one round, and the set-up comes on top.
         let bound_ns = 2.0 * request.settings.time_limit_ns + self.grace_ns;
-        let limits = Limits { time_ns: bound_ns as u64, output_bytes: ANSWER_MAX_BYTES };
+        let output_bytes = CASE_MAX_BYTES * request.params.len().max(1);
+        let limits = Limits { time_ns: bound_ns as u64, output_bytes };
         let ended = worker.collect(limits, stop.as_fd());
         if let Err(CollectError::Stopped) = ended {
             return Outcome::Interrupted;
@@ -137,9 +140,8 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
     let counters = KernelCounters::new(request.settings.cpu, waits);
-    let mut sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
-    sampler.may_use(request.allowed.clone());
-    sampler.may_write(request.files.clone());
+    let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
+    let mut sampler = sampler.with(request.resources.clone());
     if let Err(fault) = probe.visit(&cases, &mut sampler) {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }

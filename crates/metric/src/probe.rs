@@ -42,6 +42,24 @@ pub struct Disk {
     pub own: u64,
 }
 
+/// What a probe takes of the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Far {
+    /// A process of its own on this host.
+    Here,
+    /// One on another host too, where the run has one.
+    Anywhere,
+}
+
+/// What a probe takes beside the CPU of its worker; nothing, if it does not say so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Of a folder on a device.
+    pub disk: Option<Disk>,
+    /// Of a far end.
+    pub far: Option<Far>,
+}
+
 /// A thing that can be measured. Stateless; listed once in the registry.
 pub trait Probe: Sync {
     /// What it is.
@@ -61,9 +79,9 @@ pub trait Probe: Sync {
     fn expects(&self, _: &Case) -> Counters {
         self.about().expects
     }
-    /// What it takes of a folder on a device; none where it touches no file.
-    fn disk(&self) -> Option<Disk> {
-        None
+    /// What it takes beside the CPU of its worker.
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
     /// The cases to take on this host.
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case>;

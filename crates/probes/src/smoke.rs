@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
-use fathom_measure::sampler::{Fault, Files, Observer, RoundMark, Settings};
+use fathom_measure::sampler::{Fault, Files, Observer, Resources, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
 use fathom_record::{
     Basis, Better, Disturbance, Host, Interval, MetricId, Params, Record, Sample, Summary, Unit,
@@ -159,9 +159,9 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         trials: false,
         injected: fathom_measure::sampler::Dose::default(),
     };
-    let mut sampler = Sampler::new(clock, settings, cases, Box::new(Quiet));
-    sampler.may_write(PLACE.with_borrow(Option::clone).ok_or("no place".to_owned()));
-    sampler
+    let none = Resources::none();
+    let files = PLACE.with_borrow(Option::clone).map_or(none.files.clone(), Ok);
+    Sampler::new(clock, settings, cases, Box::new(Quiet)).with(Resources { files, ..none })
 }
 
 /// Takes a visit of these cases, pinned to one CPU as a worker is.

@@ -117,7 +117,6 @@ pub struct Turn {
     /// Ours ÷ theirs.
     pub ratio: f64,
     /// How far ours can be believed.
-    #[serde(default)]
     pub our_state: State,
     /// The weightiest reason of that, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

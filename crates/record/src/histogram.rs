@@ -181,6 +181,14 @@ mod tests {
     }
 
     #[test]
+    fn million_timings_take_little_room() {
+        // From nanoseconds to minutes, no two alike.
+        let histogram: Histogram = (1..=1_000_000).map(|i| 1.00003_f64.powi(i % 900_000)).collect();
+        let text = serde_json::to_string(&histogram).unwrap();
+        assert!(histogram.len() == 1_000_000 && text.len() < 128 << 10, "{}", text.len());
+    }
+
+    #[test]
     fn foreign_or_spoilt_histogram_is_refused() {
         let five_digits = {
             let mut bytes = Vec::new();

@@ -46,7 +46,6 @@ pub struct Host {
     /// Network interfaces.
     pub network: Vec<NetworkLink>,
     /// TCP settings of this network namespace.
-    #[serde(default)]
     pub tcp: Tcp,
     /// Links whose speed and width the kernel tells, such as PCIe.
     pub links: Vec<BusLink>,
@@ -144,10 +143,8 @@ pub struct Memory {
     /// What DAMON does: the actions of its active schemes, such as `pageout`; `none`.
     pub damon: Option<String>,
     /// Compressed swap in memory.
-    #[serde(default)]
     pub zswap: Zswap,
     /// Merging of equal pages.
-    #[serde(default)]
     pub ksm: Ksm,
     /// Modules, where SMBIOS is readable.
     pub modules: Vec<MemoryModule>,

@@ -50,12 +50,9 @@ impl Prediction {
             value: Some(value),
             low: Some(value * (1.0 - tolerance)),
             high: Some(value * (1.0 + tolerance)),
-            limit_interval: None,
             formula: formula.to_owned(),
-            inputs: Vec::new(),
             source: source.to_owned(),
-            if_above: String::new(),
-            if_below: String::new(),
+            ..Self::default()
         }
     }
 

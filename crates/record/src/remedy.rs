@@ -102,6 +102,8 @@ pub enum Remedy {
     FreeSpace,
     /// Name another folder for files.
     OtherFolder,
+    /// The same, or allow one that keeps files in memory.
+    OtherFolderOrMemory,
 }
 
 impl Remedy {

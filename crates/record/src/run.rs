@@ -80,7 +80,6 @@ pub struct Run {
     /// When it ended; absent while it goes on, or where it was cut off.
     pub ended: Option<String>,
     /// How long it took, in nanoseconds by a clock that nobody steps; absent while it goes on.
-    #[serde(default)]
     pub duration_ns: Option<f64>,
     /// How thoroughly.
     pub effort: Effort,
@@ -94,7 +93,6 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub procedure: Option<String>,
     /// Records the run gives if nothing stops it.
-    #[serde(default)]
     pub planned: u64,
     /// How far it came.
     pub state: RunState,
@@ -107,6 +105,10 @@ pub struct Run {
     /// What `--tune` changed while the run lasted; empty without it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<String>,
+    /// What a laboratory imposed on it by the environment, such as `FATHOM_SPIN=os.syscall=40%`;
+    /// no history and no noise is learnt from such a run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub imposed: Vec<String>,
     /// What holds for the run as a whole: drift of the machine, the clock's failure, a stepped
     /// wall clock.
     pub verdict: Verdict,

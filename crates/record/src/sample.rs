@@ -20,11 +20,9 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed: Vec<u32>,
     /// First rounds left out because they lay outside the range of the rest.
-    #[serde(default)]
     pub warmup_dropped: u32,
     /// What was subtracted from each batch, in nanoseconds, and is not the operation: the clock's
     /// own cost and the kernel's entry, found by timing N and 2N iterations.
-    #[serde(default)]
     pub overhead_ns: f64,
     /// What a loop of the same shape without the operation took, which was subtracted from each
     /// value, in nanoseconds an operation; absent where there was no such loop.
@@ -45,6 +43,13 @@ pub struct Sample {
     /// What the probe verified of its own work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<Check>,
+}
+
+impl Sample {
+    /// What either end verified of its work.
+    pub fn checks_of_both(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().chain(self.far.iter().flat_map(|far| &far.checks))
+    }
 }
 
 /// What the far end of a visit says of itself: a process of its own on this host or another.
@@ -77,7 +82,6 @@ pub struct Disturbance {
     /// Rounds after which the worker was found on another CPU.
     pub migrations: u64,
     /// Rounds between two reference spins that both found the core slow.
-    #[serde(default, skip_serializing_if = "is_zero")]
     pub slow_rounds: u64,
     /// Wall time of the visit's rounds.
     pub wall_ns: u64,
@@ -97,11 +101,6 @@ pub struct Disturbance {
     pub quota_periods: Option<u64>,
     /// Time some task of the machine waited for a CPU (`/proc/pressure/cpu`).
     pub cpu_pressure_ns: Option<u64>,
-}
-
-/// A counter that older records do not have must not change their checksums.
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Disturbance {

@@ -16,7 +16,6 @@ pub struct Summary {
     /// Confidence interval of the headline; absent where there are too few processes or blocks.
     pub interval: Option<Interval>,
     /// Which visits the headline and its interval rest on.
-    #[serde(default)]
     pub stratum: Stratum,
     /// The estimate over clean visits alone, where there are enough of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -90,7 +90,7 @@ fn account(record: &Record, width: usize) -> String {
         }
         say(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
-            say(format!("differs: {meaning}"));
+            say(format!("{}: {meaning}", record.agreement.map_or("", Agreement::word)));
         }
     }
     if let Some(none) = &record.no_model {

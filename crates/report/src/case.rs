@@ -13,14 +13,18 @@ pub(crate) fn cases(count: usize) -> String {
     if count == 1 { "1 case".to_owned() } else { format!("{count} cases") }
 }
 
-/// The parameters of a case, sizes in binary units without `_bytes`: `order=random set=64 KiB`.
+/// The parameters of a case, sizes and times with their unit instead of a name that ends in it:
+/// `order=random set=64 KiB think=1 s`.
 pub(crate) fn case(params: &Params) -> String {
     let list: Vec<String> = params
         .0
         .iter()
-        .map(|(name, value)| match (value, size_name(name)) {
-            (ParamValue::Integer(bytes), Some(name)) => format!("{name}={}", binary_size(*bytes)),
-            (value, _) => format!("{name}={value}"),
+        .map(|(name, value)| match (value, size_name(name), name.strip_suffix("_s")) {
+            (ParamValue::Integer(bytes), Some(name), _) => {
+                format!("{name}={}", binary_size(*bytes))
+            }
+            (ParamValue::Integer(seconds), _, Some(name)) => format!("{name}={seconds} s"),
+            (value, ..) => format!("{name}={value}"),
         })
         .collect();
     list.join(" ")
@@ -46,9 +50,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_among_parameters_read_as_sizes() {
+    fn sizes_and_times_read_with_their_unit() {
         let params =
             Params::one("set_bytes", 65_536).and("order", "random").and("bytes", 56).and("args", 3);
         assert_eq!(case(&params), "args=3 bytes=56 B order=random set=64 KiB");
+        let params = Params::one("window_bytes", 1 << 20).and("think_s", 1).and("set", "small");
+        assert_eq!(case(&params), "set=small think=1 s window=1 MiB");
     }
 }

@@ -198,6 +198,7 @@ fn whole_run(document: &Document) -> Vec<String> {
     if !run.tuned.is_empty() {
         sentences.push(format!("Tuned while it lasted: {}.", run.tuned.join("; ")));
     }
+    sentences.extend(run.imposed.iter().map(|what| ended(format!("Imposed on it: {what}"))));
     sentences.extend(run.notes.iter().map(|note| ended(format!("Note: {note}"))));
     sentences
 }

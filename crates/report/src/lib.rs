@@ -35,7 +35,7 @@ mod model;
 mod opening;
 mod paint;
 mod remarks;
-mod remedy;
+pub mod remedy;
 mod spark;
 mod table;
 mod wrap;

@@ -190,7 +190,7 @@ fn apart(rows: &[&Row], line: usize) -> String {
     text
 }
 
-/// `path=local 135.4 µs ± 2 %`.
+/// `to=loopback 135.4 µs ± 2 %`.
 fn alone(row: &Row) -> String {
     let published = &row.published;
     let mut text = String::new();

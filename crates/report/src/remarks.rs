@@ -55,7 +55,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
         }
     }
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
-        say(format!("differs: {text}"));
+        say(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
     }
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
         let floor = glued(&quantity(floor, fathom_record::Unit::Nanoseconds));
@@ -79,8 +79,8 @@ fn repeats(above: &Verdict, below: &Verdict) -> bool {
 
 /// What a result outside its prediction says of the machine.
 pub(crate) fn meaning(record: &Record) -> Option<&str> {
-    let differs = record.agreement.is_some_and(Agreement::fails);
-    let prediction = record.prediction.as_ref().filter(|_| differs)?;
+    record.agreement.filter(|agreement| agreement.fails())?;
+    let prediction = record.prediction.as_ref()?;
     let meaning = prediction.meaning_of(record.summary.as_ref()?.median);
     (!meaning.is_empty()).then_some(meaning)
 }

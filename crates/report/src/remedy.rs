@@ -19,7 +19,7 @@ const CLOCK_SOURCE: &str = "choose a clock source that programs can read, such a
                             /sys/devices/system/clocksource/clocksource0/available_clocksource";
 
 /// What to do next about a number.
-pub(crate) fn words(remedy: &Remedy) -> String {
+pub fn words(remedy: &Remedy) -> String {
     use Remedy as R;
     let fixed = match remedy {
         R::RaiseCpuQuota => QUOTA,
@@ -71,6 +71,7 @@ pub(crate) fn words(remedy: &Remedy) -> String {
         R::AllowOvercommit => "free memory, or allow overcommitment (vm.overcommit_memory)",
         R::FreeSpace => "free space, or name another --folder",
         R::OtherFolder => "name another --folder",
+        R::OtherFolderOrMemory => "name another --folder, or allow memory (--allow-memory)",
     };
     fixed.to_owned()
 }

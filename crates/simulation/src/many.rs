@@ -102,6 +102,7 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
         clock: ClockFacts::default(),
         tuned: Vec::new(),
         verdict: Verdict::default(),
+        imposed: Vec::new(),
         notes: Vec::new(),
     };
     let tool = Tool { name: "fathom".to_owned(), version: String::new() };

@@ -91,6 +91,7 @@ fn run(number: usize) -> Run {
         clock: ClockFacts { source: "tsc".to_owned(), hz: 2.6e9, ..ClockFacts::default() },
         tuned: Vec::new(),
         verdict: Verdict::default(),
+        imposed: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -53,9 +53,6 @@ const BANS: &[Ban] = &[
     Ban { name: "eprintln!", home: PRINTERS, remedy: RETURN_IT },
 ];
 
-/// What a visit writes to, or why not: its error has no type yet.
-const TO_TYPE: &[&str] = &["Files"];
-
 /// Beginnings of paths that exist on one machine only. In two parts, or this file would break the
 /// rule that it states.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/home", "/"), ("/root", "/"), ("/work", "/")];
@@ -183,10 +180,8 @@ fn untyped_errors(file: &File, code: &Code) -> Vec<String> {
         return Vec::new();
     }
     let text = code.text();
-    let is_untyped = |at: &usize| match arguments(&text[at + "Result".len()..])[..] {
-        [value, "String"] => !TO_TYPE.contains(&value),
-        _ => false,
-    };
+    let is_untyped =
+        |at: &usize| matches!(arguments(&text[at + "Result".len()..])[..], [_, "String"]);
     let found = words(&text, "Result").filter(is_untyped).map(|at| {
         let line = text[..at].matches('\n').count() + 1;
         file.says(line, "an error of a library is a `String`", "make it a type (thiserror)")

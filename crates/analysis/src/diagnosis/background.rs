@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "tcp-congestion",
         touches: &["network.*"],
-        effect: "bbr paces TCP on loopback too: less than half the throughput of cubic",
+        effect: "bbr paces TCP on loopback too, which bounds its throughput",
         look: congestion,
     },
 ];

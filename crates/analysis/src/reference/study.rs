@@ -87,10 +87,16 @@ pub enum Figure {
 }
 
 impl Published {
-    /// Whether a case is the work that was published: it has all the parameters of the figure.
+    /// Whether a case is the work that was published: it has all the parameters of the figure. A
+    /// study cannot know the names of our hosts, so its `remote` is any far host.
     pub(super) fn is_like(&self, metric: &MetricId, params: &Params) -> bool {
+        let remote = self.params.text("to") == Some("remote");
+        let far = params.text("to").is_some_and(|to| to != "loopback");
         let mut published = self.params.0.iter();
-        self.metric == *metric && published.all(|(name, value)| params.0.get(name) == Some(value))
+        self.metric == *metric
+            && published.all(|(name, value)| {
+                params.0.get(name) == Some(value) || (name == "to" && remote && far)
+            })
     }
 }
 
@@ -138,6 +144,22 @@ mod tests {
         assert!(toml::from_str::<Reference>(&text).is_err());
         let text = FILES[1].replacen("note =", "notes =", 1);
         assert!(toml::from_str::<Reference>(&text).is_err());
+    }
+
+    #[test]
+    fn published_remote_matches_any_far_host() {
+        let all = all();
+        let figures = all.iter().flat_map(|reference| &reference.record);
+        let rtt = MetricId::new("network.tcp.rtt");
+        let [local, remote]: [&Published; 2] =
+            figures.filter(|one| one.metric == rtt).collect::<Vec<_>>().try_into().unwrap();
+        let matches = |params: &Params| [local, remote].map(|one| one.is_like(&rtt, params));
+        let case = |to: &str| Params::one("to", to).and("bytes", 56).and("cpus", 1);
+        assert_eq!(matches(&case("loopback")), [true, false]);
+        assert_eq!(matches(&case("bench-4")), [false, true]);
+        assert_eq!(matches(&case("remote")), [false, true]);
+        assert_eq!(matches(&Params::one("bytes", 56)), [false, false]);
+        assert_eq!(matches(&Params::one("to", "bench-4").and("bytes", 1)), [false, false]);
     }
 
     #[test]

@@ -262,7 +262,7 @@ fn each_difference_between_two_runs_is_named() {
         ("CPU measured on: 1 → 0", |b| b.run.cpu = 0),
         ("tuned: governor: performance already → none", |b| b.run.tuned.clear()),
         ("imposed: none → FATHOM_SPIN=cpu.call=5%", |b| {
-            b.run.notes = vec!["FATHOM_SPIN=cpu.call=5% was imposed".to_owned()];
+            b.run.imposed = vec!["FATHOM_SPIN=cpu.call=5%".to_owned()];
         }),
     ];
     for (expected, change) in changes {

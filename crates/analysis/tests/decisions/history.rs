@@ -1,6 +1,6 @@
 //! One metric over time.
 
-use fathom_analysis::history::{History, history};
+use fathom_analysis::history::{History, Series, history};
 use fathom_record::{Cause, Document, Outline, Params, Record, State, Unit, Verdict};
 
 use crate::runs::{bare, record, summary};
@@ -90,7 +90,7 @@ fn invalid_values_and_imposed_runs_make_no_change() {
         document.records[0].verdict.state = State::Invalid;
         summary(document).median = 9000.0;
     }
-    documents[7].run.notes.push("FATHOM_SPIN=os.syscall=40% was imposed".to_owned());
+    documents[7].run.imposed.push("FATHOM_SPIN=os.syscall=40%".to_owned());
     let history = of("here", &documents);
     assert_eq!(history.imposed, [documents[7].run.id.clone()]);
     let series = &history.series[0];
@@ -128,8 +128,8 @@ fn far_ends_of_one_name_are_two_series() {
         document.far[0].host.id = Some(id.to_owned());
     }
     let history = of("here", &documents);
-    let far = history.series.iter().filter_map(|it| Some((it.far.as_deref()?, it)));
-    let found: Vec<_> = far.map(|(far, it)| (far, it.points.len(), it.changes.len())).collect();
-    let expected = [("bench-4 (aaaaaaaa)", 10, 0), ("bench-4 (bbbbbbbb)", 10, 0)];
-    assert_eq!(found, expected, "another host is no change");
+    let of_far = |it: &Series| Some((it.far.clone()?, it.points.len(), it.changes.len()));
+    let found: Vec<_> = history.series.iter().filter_map(of_far).collect();
+    let of_host = |id: &str| (format!("bench-4 ({id})"), 10, 0);
+    assert_eq!(found, [of_host("aaaaaaaa"), of_host("bbbbbbbb")], "another host is no change");
 }

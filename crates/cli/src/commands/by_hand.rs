@@ -56,7 +56,7 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
         watch,
         stop,
         earlier,
-        notes: start::imposed(),
+        imposed: start::imposed(),
     };
     let mut follower = Follower::new(common, keeping);
     let ending = Session::new(&REGISTRY, setup, &mut follower).run(&**procedure, timestamp);

@@ -14,8 +14,9 @@ use anyhow::bail;
 use fathom_fileio::Generator;
 use fathom_fileio::folder::{self, FolderError, Space};
 use fathom_fileio::scratch::Scratch;
-use fathom_measure::sampler::Files;
+use fathom_measure::sampler::{Files, Missing};
 use fathom_metric::Disk;
+use fathom_record::Remedy;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
@@ -48,16 +49,17 @@ pub(super) struct Wanted<'w> {
 /// A place for files, which goes with this.
 pub(super) struct Place<T> {
     /// The files, or why there are none.
-    pub(super) files: Result<T, String>,
+    pub(super) files: Result<T, Missing>,
     /// What is written where, for people.
     pub(super) said: Option<String>,
     _folder: Option<Folder>,
 }
 
 impl<T> Place<T> {
-    /// No place.
-    pub(super) fn none(why: &str, said: Option<String>) -> Self {
-        Self { files: Err(why.to_owned()), said, _folder: None }
+    /// No place, and nothing that needs one.
+    pub(super) fn none(reason: &str) -> Self {
+        let missing = Missing { reason: reason.to_owned(), remedy: None };
+        Self { files: Err(missing), said: None, _folder: None }
     }
 
     /// Makes a place ready. `amount` says what is written there, and `make` gets it a folder.
@@ -70,55 +72,68 @@ impl<T> Place<T> {
         make: impl FnOnce(&Path) -> io::Result<(Folder, T)>,
     ) -> anyhow::Result<Self> {
         let parent = match chosen(wanted) {
-            Err(text) if wanted.must => bail!(text),
+            Err(missing) if wanted.must => bail!(in_full(&missing)),
             found => found,
         };
         let made = parent.and_then(|parent| {
             let shown = parent.path.display();
             has_room(&parent.path, wanted.disk)?;
             let (folder, files) = make(&parent.path).map_err(|error| {
-                format!("write to {shown}: {error}; name another folder by --folder")
+                missing(format!("write to {shown}: {error}"), Remedy::OtherFolder)
             })?;
             let name = parent.file_system.name;
             let said = Some(format!("Files are written to {shown} ({name}){amount}."));
             Ok(Self { files: Ok(files), said, _folder: Some(folder) })
         });
-        Ok(made.unwrap_or_else(|text| {
-            Self::none(&text, Some(format!("No files are {}: {text}.", wanted.done)))
+        Ok(made.unwrap_or_else(|missing| {
+            let said = Some(format!("No files are {}: {}.", wanted.done, in_full(&missing)));
+            Self { files: Err(missing), said, _folder: None }
         }))
     }
 }
 
+fn missing(reason: String, remedy: Remedy) -> Missing {
+    Missing { reason, remedy: Some(remedy) }
+}
+
+/// What is missing, and what would give it.
+pub(super) fn in_full(missing: &Missing) -> String {
+    match &missing.remedy {
+        Some(remedy) => format!("{}; {}", missing.reason, fathom_report::remedy::words(remedy)),
+        None => missing.reason.clone(),
+    }
+}
+
 /// The folder that was named, or the first usual one that lies on a device.
-fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, String> {
+fn chosen(wanted: &Wanted<'_>) -> Result<folder::Folder, Missing> {
     let by_environment = || std::env::var_os("FATHOM_FOLDER").filter(|path| !path.is_empty());
     let named = wanted.folder.map(Path::to_owned).or_else(|| by_environment().map(PathBuf::from));
     let Some(path) = named else {
-        return folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder"));
+        let usual = folder::Folder::usual();
+        return usual.map_err(|why| missing(why.to_string(), Remedy::OtherFolder));
     };
     let may_be_memory = wanted.folder.is_some() && wanted.allow_memory;
     folder::Folder::at(&path).and_then(|folder| folder.keeping_files(may_be_memory)).map_err(
         |why| {
-            let allow = matches!(why, FolderError::InMemory(_));
-            let allow = if allow { " (--allow-memory)" } else { "" };
-            format!("{}: {why}{allow}; name another folder by --folder", path.display())
+            let remedy = match why {
+                FolderError::InMemory(_) => Remedy::OtherFolderOrMemory,
+                _ => Remedy::OtherFolder,
+            };
+            missing(format!("{}: {why}", path.display()), remedy)
         },
     )
 }
 
-fn has_room(folder: &Path, disk: Disk) -> Result<(), String> {
+fn has_room(folder: &Path, disk: Disk) -> Result<(), Missing> {
     // What cannot tell how much is free will tell when it is full.
     let Ok(Space { free, .. }) = folder::space(folder) else { return Ok(()) };
     let needed = ROOM * (disk.large + disk.own);
     if free >= needed {
         return Ok(());
     }
-    Err(format!(
-        "needs {} free in {}, and there are {}; free space, or name another folder by --folder",
-        size(needed),
-        folder.display(),
-        size(free)
-    ))
+    let (needed, free, folder) = (size(needed), size(free), folder.display());
+    let text = format!("needs {needed} free in {folder}, and there are {free}");
+    Err(missing(text, Remedy::FreeSpace))
 }
 
 /// The folder of this run's own, with the large file.
@@ -303,7 +318,8 @@ mod tests {
         let asked = |large| has_room(place.path(), Disk { large, own: 0 });
         // Others write to the same disk meanwhile.
         assert!(asked(free / 4).is_ok());
-        let text = asked(free / 4 * 3).expect_err("it has no room");
-        assert!(text.contains("needs") && text.contains("--folder"), "{text}");
+        let missing = asked(free / 4 * 3).expect_err("it has no room");
+        assert!(missing.reason.starts_with("needs"), "{missing:?}");
+        assert_eq!(missing.remedy, Some(Remedy::FreeSpace));
     }
 }

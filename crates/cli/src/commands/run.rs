@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use fathom_measure::clock::{self, Watch};
 use fathom_measure::condition::RUN_MARK;
+use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, Host, RunState};
@@ -56,7 +57,7 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let keeping = Keeping::open(&arguments.store);
     let watch = Watch::begin(&host).context("calibrate the clock")?;
     start::note_counter_rate(&mut host, &watch);
-    let (mark, mut notes) = (mark_of_a_run(), start::imposed());
+    let (mark, mut notes) = (mark_of_a_run(), Vec::new());
     if mark.is_none() {
         let note = "another fathom run measures on this machine: both disturb each other";
         terminal::warn(note);
@@ -81,9 +82,15 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         cpu_reason,
         clock: watch.facts(),
         tuned: tuned.as_ref().map(|tuned| tuned.done.clone()).unwrap_or_default(),
+        imposed: start::imposed(),
         notes,
         priority: tuned.as_ref().is_some_and(|tuned| tuned.priority),
-        files: place.files.clone(),
+        resources: Resources {
+            cpus: host.cpu.allowed.clone(),
+            files: place.files.clone(),
+            far: Vec::new(),
+        },
+        far: Vec::new(),
         host,
     };
     let workers = Workers::of_this_program().context("find this program")?;

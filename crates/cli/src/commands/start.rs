@@ -29,7 +29,7 @@ pub(super) fn imposed() -> Vec<String> {
     [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK", INJECT]
         .into_iter()
         .filter_map(|name| Some((name, std::env::var(name).ok()?)))
-        .map(|(name, value)| format!("{name}={value} was imposed"))
+        .map(|(name, value)| format!("{name}={value}"))
         .collect()
 }
 

@@ -10,6 +10,7 @@ use fathom_engine::coordinate;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest};
 use fathom_measure::clock::{Specification, Watch, WholeRun, monotonic_raw_ns};
+use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, Tool};
 use fathom_store::Store;
@@ -159,9 +160,11 @@ fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
         cpu_reason: "the first".to_owned(),
         clock: machine.watch.facts(),
         tuned: Vec::new(),
+        imposed: Vec::new(),
         notes: Vec::new(),
         priority: false,
-        files: Err("none in this test".to_owned()),
+        resources: Resources::none(),
+        far: Vec::new(),
     };
     let document = coordinate(&plan, setup, machine, &mut keeper);
     assert!(document.records[0].verdict.shows_number(), "{:?}", document.records[0].verdict);
@@ -177,7 +180,6 @@ fn take_bad_cases(machine: &mut Real, seed: &str) {
     ];
     let at = usize::from_str_radix(seed, 16).expect("a number") % scripts.len();
     let request = VisitRequest {
-        allowed: Vec::new(),
         metric: "cpu.frequency".to_owned(),
         ..crate::worker_calls::request(("cpu.frequency", "", 0))
     };

@@ -8,7 +8,7 @@ use fathom_engine::{Outcome, VisitRequest};
 use fathom_lab::strace::{self, Fault, Injection};
 use fathom_measure::affinity;
 use fathom_measure::clock::{Source, Specification};
-use fathom_measure::sampler::{Dose, Settings};
+use fathom_measure::sampler::{Dose, Resources, Settings};
 use fathom_record::{Cause, Params};
 
 use crate::coverage::Coverage;
@@ -42,14 +42,13 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
         Specification { source: Source::MonotonicRaw, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 };
     let coordinator = std::process::id();
     VisitRequest {
-        allowed: Vec::new(),
         metric: metric.to_owned(),
         params: vec![params],
         settings,
         clock,
         coordinator,
         priority: false,
-        files: Err("none in this test".to_owned()),
+        resources: Resources::none(),
     }
 }
 

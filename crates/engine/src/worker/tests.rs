@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use fathom_measure::clock::{self, Source, Specification};
-use fathom_measure::sampler::Settings;
+use fathom_measure::sampler::{Resources, Settings};
 use fathom_probes::REGISTRY;
 use fathom_record::Params;
 
@@ -11,7 +11,6 @@ use super::*;
 
 fn request() -> VisitRequest {
     VisitRequest {
-        allowed: Vec::new(),
         metric: "cpu.frequency".to_owned(),
         params: vec![Params::none()],
         settings: Settings {
@@ -33,7 +32,7 @@ fn request() -> VisitRequest {
         },
         coordinator: std::process::id(),
         priority: false,
-        files: Err("none in this test".to_owned()),
+        resources: Resources::none(),
     }
 }
 

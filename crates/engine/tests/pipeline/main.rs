@@ -2,6 +2,7 @@
 //! prediction, verdict, table and JSON have one answer, byte for byte.
 
 mod script;
+mod two_ends;
 
 use fathom_engine::{Audience, Plan, Progress, coordinate};
 use fathom_probes::REGISTRY;

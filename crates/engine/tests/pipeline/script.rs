@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use fathom_engine::{Machine, Outcome, RunSetup, VisitAnswer, VisitRequest};
 use fathom_measure::clock::{FakeClock, STEP_STAMPS, Specification, WholeRun};
-use fathom_measure::sampler::{Fault, Observer, RoundMark};
+use fathom_measure::sampler::{Fault, Observer, Resources, RoundMark};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::host::{Cache, Cpu};
 use fathom_record::run::ClockFacts;
@@ -157,8 +157,14 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
 }
 
 /// Counters that stand still, but for steal where the script says so.
-struct Quiet {
+pub struct Quiet {
     stolen: bool,
+}
+
+impl Quiet {
+    pub fn new() -> Self {
+        Self { stolen: false }
+    }
 }
 
 impl Observer for Quiet {
@@ -222,8 +228,10 @@ pub fn setup() -> RunSetup {
             ..ClockFacts::default()
         },
         tuned: Vec::new(),
+        imposed: Vec::new(),
         notes: Vec::new(),
         priority: false,
-        files: Err("none in this script".to_owned()),
+        resources: Resources::none(),
+        far: Vec::new(),
     }
 }

@@ -13,7 +13,7 @@ use super::tree::{Fact, Tree, keep};
 
 /// As `sd_id128_get_machine_app_specific(3)` has it: the machine-id is the key and never leaves
 /// the machine, and other programs make other hashes of it. Never changed.
-const PURPOSE: &str = "fathom: host 1\n";
+const PURPOSE: &str = "fathom-host-1\n";
 const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 const MACHINE_ID_DIGITS: usize = 32;
 /// Of the first CPU of all: the first that is allowed can be another on a hybrid.

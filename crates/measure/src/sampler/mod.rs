@@ -7,8 +7,8 @@
 //! the first round (METHOD 9).
 
 mod batch;
-mod files;
 mod injected;
+mod resources;
 mod single;
 mod spin;
 mod watch;
@@ -17,14 +17,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use fathom_analysis::statistics;
-use fathom_record::{Check, Disturbance, Histogram, Remedy, Sample};
+use fathom_record::{Check, Disturbance, FarEnd, Histogram, Remedy, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-pub use files::Files;
 pub use injected::Dose;
+pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
 pub use spin::REFERENCE_ITERATIONS;
 pub use watch::{KernelCounters, Observer, RoundMark};
 
@@ -179,8 +179,7 @@ pub struct Sampler {
     random: Xoshiro256PlusPlus,
     slots: Vec<Slot>,
     spins: Vec<(u64, f64)>,
-    cpus: Vec<u32>,
-    files: Result<Files, String>,
+    resources: Resources,
 }
 
 /// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
@@ -218,26 +217,30 @@ impl Sampler {
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             slots: (0..cases).map(|_| slot()).collect(),
             spins: Vec::new(),
-            cpus: [settings.cpu].into_iter().chain(settings.other_cpu).collect(),
-            files: files::none(),
+            resources: Resources::none(),
         }
+        .with(Resources::none())
     }
 
-    /// Says which CPUs the visit may use. Untold, they are the one it is pinned to and the other.
-    pub fn may_use(&mut self, cpus: Vec<u32>) {
-        if !cpus.is_empty() {
-            self.cpus = cpus;
+    /// The same with what the coordinator made ready.
+    #[must_use]
+    pub fn with(mut self, mut resources: Resources) -> Self {
+        if resources.cpus.is_empty() {
+            let Settings { cpu, other_cpu, .. } = self.settings;
+            resources.cpus = [cpu].into_iter().chain(other_cpu).collect();
         }
+        self.resources = resources;
+        self
+    }
+
+    /// What the visit may use.
+    pub fn resources(&self) -> &Resources {
+        &self.resources
     }
 
     /// The CPUs that the visit may use: the kernel tells a pinned thread of one only.
     pub fn cpus(&self) -> &[u32] {
-        &self.cpus
-    }
-
-    /// Says where the visit's files may lie, or why nowhere.
-    pub fn may_write(&mut self, files: Result<Files, String>) {
-        self.files = files;
+        &self.resources.cpus
     }
 
     /// Where the visit's files may lie.
@@ -245,7 +248,7 @@ impl Sampler {
     /// # Errors
     /// `Unavailable`, with the reason why there is no such place.
     pub fn files(&self) -> Result<Files, Fault> {
-        self.files.clone().map_err(|why| Fault::Unavailable(why, None))
+        Ok(self.resources.files.clone()?)
     }
 
     /// The clock, for operations that are timed singly.
@@ -284,6 +287,11 @@ impl Sampler {
             Some(_) => {}
             None => checks.push(check),
         }
+    }
+
+    /// Keeps what the far end of a case says of itself; its checks are the case's too.
+    pub fn keep_far_end(&mut self, case: usize, far: FarEnd) {
+        self.slots[case].sample.far = Some(far);
     }
 
     /// Takes all rounds of some works, interleaved. A visit whose set-up changes between its cases

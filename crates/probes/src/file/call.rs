@@ -13,7 +13,7 @@ use super::state::{State, words};
 use super::{failed, held};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
 /// file.call.
 pub struct FileCall;
@@ -71,8 +71,8 @@ impl Probe for FileCall {
         &ABOUT
     }
 
-    fn disk(&self) -> Option<Disk> {
-        Some(Disk { large: 0, own: FILE_BYTES })
+    fn needs(&self) -> Needs {
+        Needs { disk: Some(Disk { large: 0, own: FILE_BYTES }), far: None }
     }
 
     /// As system calls do, each leaves predictors in a state that the next would pay for.

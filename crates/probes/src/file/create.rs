@@ -6,7 +6,7 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::named::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
 /// file.create.
 pub struct Create;
@@ -38,8 +38,8 @@ impl Probe for Create {
         &ABOUT
     }
 
-    fn disk(&self) -> Option<Disk> {
-        Some(disk_of_small(FILES))
+    fn needs(&self) -> Needs {
+        Needs { disk: Some(disk_of_small(FILES)), far: None }
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

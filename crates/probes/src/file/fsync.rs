@@ -10,7 +10,7 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 use super::failed;
 use super::named::{Named, cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
 /// file.fsync.
 pub struct Fsync;
@@ -43,8 +43,8 @@ impl Probe for Fsync {
         &ABOUT
     }
 
-    fn disk(&self) -> Option<Disk> {
-        Some(disk_of_small(1))
+    fn needs(&self) -> Needs {
+        Needs { disk: Some(disk_of_small(1)), far: None }
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {

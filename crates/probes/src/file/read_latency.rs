@@ -18,7 +18,7 @@ use super::held::{self, Large};
 use super::state::{State, words};
 use super::{LARGE_BYTES, failed};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
 /// file.read.latency.
 pub struct ReadLatency;
@@ -77,8 +77,8 @@ impl Probe for ReadLatency {
         &ABOUT
     }
 
-    fn disk(&self) -> Option<Disk> {
-        Some(Disk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 })
+    fn needs(&self) -> Needs {
+        Needs { disk: Some(Disk { large: LARGE_BYTES, own: 2 * SMALL_MAX as u64 }), far: None }
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {

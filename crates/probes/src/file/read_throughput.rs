@@ -13,7 +13,7 @@ use super::LARGE_BYTES;
 use super::held::Large;
 use super::model::{self, Kind};
 use super::state::{State, TRIES, words};
-use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
 /// file.read.throughput.
 pub struct ReadThroughput;
@@ -80,8 +80,8 @@ impl Probe for ReadThroughput {
         &ABOUT
     }
 
-    fn disk(&self) -> Option<Disk> {
-        Some(Disk { large: LARGE_BYTES, own: 0 })
+    fn needs(&self) -> Needs {
+        Needs { disk: Some(Disk { large: LARGE_BYTES, own: 0 }), far: None }
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {

@@ -111,7 +111,7 @@ fn without_a_place_a_probe_says_why() {
     let _alone = smoke::alone();
     for entry in REGISTRY.entries() {
         let Entry::Probe(probe) = entry else { continue };
-        if probe.disk().is_none() {
+        if probe.needs().disk.is_none() {
             continue;
         }
         let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });

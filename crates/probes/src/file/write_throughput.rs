@@ -12,7 +12,7 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::io::Errno;
 
 use super::{failed, model};
-use fathom_metric::{About, Case, Disk, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
 /// file.write.throughput.
 pub struct WriteThroughput;
@@ -58,8 +58,8 @@ impl Probe for WriteThroughput {
         &ABOUT
     }
 
-    fn disk(&self) -> Option<Disk> {
-        Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 })
+    fn needs(&self) -> Needs {
+        Needs { disk: Some(Disk { large: 0, own: 2 * FILE_BYTES as u64 }), far: None }
     }
 
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {

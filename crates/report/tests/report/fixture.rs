@@ -320,6 +320,7 @@ pub(crate) fn run() -> Run {
         },
         tuned: Vec::new(),
         verdict: Verdict::default(),
+        imposed: Vec::new(),
         notes: Vec::new(),
     }
 }

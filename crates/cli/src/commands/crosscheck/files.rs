@@ -23,7 +23,7 @@ pub(super) fn prepare(
     interrupt: &Interrupt,
 ) -> anyhow::Result<disk_folder::Place<Place>> {
     if !rows.iter().any(|row| row.needs_files()) {
-        return Ok(disk_folder::Place::none("no row needs files", None));
+        return Ok(disk_folder::Place::none("no row needs files"));
     }
     let folder = arguments.folder.as_deref();
     let wanted = Wanted {

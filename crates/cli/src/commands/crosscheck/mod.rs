@@ -8,12 +8,14 @@ mod turns;
 mod view;
 
 use fathom_measure::host;
+use fathom_measure::sampler::Missing;
 use fathom_peers::{
     Invocation, Machine, On, Ours, Peer, Row, RunError, Runner, is_there, version_in,
 };
 use fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION;
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, Host, MetricId};
 
+use super::disk_folder::in_full;
 use super::start;
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
@@ -41,7 +43,7 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
         limit_ns: u64::from(arguments.limit) * 1_000_000_000,
         allow_memory: arguments.allow_memory,
         pairs: arguments.pairs,
-        place: Err("no files are needed".to_owned()),
+        place: Err(Missing { reason: "no files are needed".to_owned(), remedy: None }),
     };
     let missing: Result<Vec<_>, RunError> = all.iter().map(|it| missing(it.peer, &bench)).collect();
     let Ok(missing) = missing else { return Ok(Status::Interrupted) };
@@ -163,7 +165,9 @@ fn version(peer: &dyn Peer, bench: &Bench<'_>) -> Option<String> {
 fn made(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), RunError> {
     let place = match &bench.place {
         Ok(place) => place,
-        Err(why) if rows.iter().any(Row::needs_files) => return Err(RunError::Failed(why.clone())),
+        Err(why) if rows.iter().any(Row::needs_files) => {
+            return Err(RunError::Failed(in_full(why)));
+        }
         Err(_) => return Ok(()),
     };
     match peer.made_by(place) {

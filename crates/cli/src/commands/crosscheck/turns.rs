@@ -8,6 +8,9 @@ use fathom_fileio::residency;
 use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner};
 use fathom_record::{CrossOutcome, CrossRow, Turn, Verdict};
 
+use fathom_measure::sampler::Missing;
+
+use super::super::disk_folder::in_full;
 use super::ours;
 use crate::interrupt::Interrupt;
 
@@ -24,7 +27,7 @@ pub(super) struct Bench<'s> {
     pub(super) allow_memory: bool,
     pub(super) pairs: u32,
     /// The files, where there is a place for them, or why there is none.
-    pub(super) place: Result<Place, String>,
+    pub(super) place: Result<Place, Missing>,
 }
 
 /// Which side.
@@ -96,7 +99,7 @@ impl Bench<'_> {
         if !row.needs_files() {
             return Ok(None);
         }
-        let place = self.place.as_ref().map_err(|why| RunError::Failed(why.clone()))?;
+        let place = self.place.as_ref().map_err(|why| RunError::Failed(in_full(why)))?;
         Ok(Some(place))
     }
 

@@ -18,7 +18,7 @@ pub(super) fn prepare(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Place<Files>> {
     let Some((disk, must)) = needed(plan) else {
-        return Ok(Place::none("no metric of this run needs files", None));
+        return Ok(Place::none("no metric of this run needs files"));
     };
     let RunArguments { allow_memory, .. } = *arguments;
     let folder = arguments.folder.as_deref();
@@ -42,7 +42,7 @@ fn needed(plan: &Plan) -> Option<(Disk, bool)> {
     let mut needed = None;
     for unit in &plan.units {
         let Entry::Probe(probe) = unit.entry else { continue };
-        let Some(disk) = probe.disk() else { continue };
+        let Some(disk) = probe.needs().disk else { continue };
         let (so_far, asked) = needed.unwrap_or((Disk::default(), false));
         let most = Disk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
         needed = Some((most, asked || !(unit.needed || plan.asked.is_empty())));
@@ -73,7 +73,7 @@ mod tests {
     fn a_folder_that_does_not_do_ends_a_run_only_where_files_were_asked_for() {
         let folder = ["--folder", "/proc"];
         let plain = prepared(&folder, &[]).unwrap();
-        assert!(plain.files.unwrap_err().contains("proc keeps no files"));
+        assert!(plain.files.unwrap_err().reason.contains("proc keeps no files"));
         assert!(plain.said.unwrap().starts_with("No files are measured: /proc"));
         for metrics in [["file"], ["file.create"], ["file.call{call=read1}"]] {
             assert!(prepared(&folder, &metrics).is_err(), "{metrics:?}");

@@ -1,0 +1,139 @@
+//! A probe with two ends: what it is given of the far one, and what of that is in the record.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use fathom_engine::{Machine, Outcome, Plan, VisitAnswer, VisitRequest, coordinate};
+use fathom_measure::clock::{FakeClock, Specification, WholeRun};
+use fathom_measure::sampler::{FarPlace, Fault, LOOPBACK, Resources};
+use fathom_measure::{Clock, Sampler, Work};
+use fathom_metric::{About, Case, Entry, Far, Known, Needs, Probe, Registry, Sizes};
+use fathom_record::{
+    Check, Disturbance, Effort, FarEnd, FarHost, Histogram, Host, NoModel, Params, Prediction,
+    Protocol, State,
+};
+
+use crate::Screen;
+use crate::script::{Quiet, Script, host, setup};
+
+const BENCH: &str = "bench-4";
+
+struct RoundTrip;
+
+static ABOUT: About = About { id: "network.round_trip", title: "round trip", ..About::BASE };
+
+impl Probe for RoundTrip {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+    fn needs(&self) -> Needs {
+        Needs { disk: None, far: Some(Far::Anywhere) }
+    }
+    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
+        [LOOPBACK, BENCH, "gone"].map(|to| Case::usual(Params::one("to", to))).into()
+    }
+    fn predict(&self, _: &Case, _: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+        Err(NoModel::SchedulersChoice)
+    }
+    fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
+        for (index, case) in cases.iter().enumerate() {
+            let place = match sampler.resources().far_end(case.params.text("to").unwrap_or("")) {
+                Ok(place) => place,
+                Err(fault) => {
+                    sampler.fault(index, fault);
+                    continue;
+                }
+            };
+            let ns = if place.address.is_some() { 90_000.0 } else { 30_000.0 };
+            let timings = std::cell::RefCell::new(Histogram::new());
+            let operation = |_: &Clock, values: &mut [f64]| {
+                (0..200).for_each(|nth| timings.borrow_mut().add(ns + 100.0 * f64::from(nth)));
+                values[0] = ns;
+                Ok(())
+            };
+            sampler.run(vec![Work::Single {
+                cases: vec![index],
+                batch: 200,
+                operation: Box::new(operation),
+                timings: Some(&timings),
+            }]);
+            let echoes = Check { name: "echoes".into(), passed: true, detail: "200".into() };
+            let disturbance = Disturbance { involuntary_switches: 3, ..Disturbance::default() };
+            let (reference_ns, checks) = (vec![7_777.0], vec![echoes]);
+            sampler.keep_far_end(index, FarEnd { cpu: 3, disturbance, reference_ns, checks });
+        }
+        Ok(())
+    }
+}
+
+static REGISTRY: LazyLock<Registry> =
+    LazyLock::new(|| Registry::new(&[Entry::Probe(&RoundTrip)], &[]));
+
+/// Takes visits as a worker does, on a fake clock.
+struct Direct(Script);
+
+impl Machine for Direct {
+    fn visit(&mut self, request: &VisitRequest) -> Outcome {
+        // As it goes through a worker's pipe.
+        let line = serde_json::to_string(request).expect("a request");
+        let request: VisitRequest = serde_json::from_str(&line).expect("the same request");
+        let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
+        let clock = Clock::fake(Rc::new(FakeClock::new(20)));
+        let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(Quiet::new()));
+        let mut sampler = sampler.with(request.resources.clone());
+        RoundTrip.visit(&cases, &mut sampler).expect("a visit");
+        let visit = sampler.finish();
+        let answer = VisitAnswer { samples: visit.samples, spin: visit.spin };
+        let line = serde_json::to_string(&answer).expect("an answer");
+        Outcome::Answered(serde_json::from_str(&line).expect("the same answer"))
+    }
+    fn elapsed_ns(&self) -> u64 {
+        self.0.elapsed_ns()
+    }
+    fn timestamp(&self) -> String {
+        self.0.timestamp()
+    }
+    fn clock_check(&self) -> WholeRun {
+        self.0.clock_check()
+    }
+    fn clock(&self) -> Specification {
+        self.0.clock()
+    }
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn probe_with_two_ends_gives_records_of_both() {
+    let plan = Plan::new(&REGISTRY, Vec::new(), Effort::Quick, Protocol::Median, 7, &host());
+    let address: SocketAddr = "[2001:db8::4]:7878".parse().expect("an address");
+    let far = FarHost { name: BENCH.to_owned(), host: host(), clock: None };
+    let place = FarPlace { to: BENCH.to_owned(), address: Some(address) };
+    let mut setup = setup();
+    setup.resources = Resources { far: vec![place], ..Resources::none() };
+    setup.far = vec![far.clone()];
+    let mut screen = Screen::new(80, usize::MAX);
+    let plan = plan.expect("a plan");
+    let document = coordinate(&plan, setup, &mut Direct(Script::new()), &mut screen);
+    assert_eq!(document.far, [far]);
+    let [here, there, gone] = document.records.as_slice() else { panic!("three cases") };
+    assert_eq!(gone.verdict.state, State::Unavailable);
+    assert_eq!(gone.verdict.reasons[0].text, "no far end is named gone");
+    for (record, ns) in [(here, 30_000.0), (there, 90_000.0)] {
+        let summary = record.summary.as_ref().expect("a summary");
+        assert_eq!(summary.median, ns);
+        let found: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
+        assert_eq!(found, [0.9, 0.99, 0.999, 0.9999], "of 192,000 timings");
+        let p90 = summary.quantiles[0].value;
+        assert!((p90 / (ns + 17_900.0) - 1.0).abs() < 2e-3, "{p90}");
+        let sample = &record.samples.as_ref().expect("samples")[0];
+        let far = sample.far.as_ref().expect("a far end");
+        assert_eq!((far.cpu, far.disturbance.involuntary_switches), (3, 3));
+        assert_eq!(record.checks["far end: echoes"], "200");
+        assert_eq!(sample.histogram.as_ref().map(Histogram::len), Some(12 * 16 * 200));
+    }
+    assert_eq!(document.far_host(&there.params), Some(&host()));
+    assert_eq!(document.far_host(&here.params), None);
+}
