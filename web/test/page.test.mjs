@@ -148,15 +148,14 @@ named('the table is filtered by text, group and verdict together', async () => {
 
 named('a number that must not be believed is nowhere on the page', async () => {
   const hidden = place.page('invalid.html', (contents) => {
-    for (const record of contents.documents[0].records) {
+    for (const [at, record] of contents.documents[0].records.entries()) {
       if (record.metric !== 'os.syscall') continue;
-      record.verdict = {
-        state: 'invalid',
-        reasons: [{ cause: 'clock', text: 'it ran backwards' }],
-      };
+      const reasons = [{ cause: 'clock', text: 'it ran backwards' }];
+      record.verdict = { state: 'invalid', reasons };
+      contents.words[0][at].reasons = reasons;
       const { summary } = record;
       for (const name of ['median', 'mean', 'min', 'max']) summary[name] = 76543.21;
-      summary.ci95 = [76543.2, 76543.22];
+      Object.assign(summary.interval, { low: 76543.2, high: 76543.22 });
       summary.process_medians = summary.process_medians.map(() => 76543.21);
     }
     return contents;
@@ -207,9 +206,11 @@ named('text that looks like HTML is text', async () => {
 
 named('pointing at a noisy number tells its cause', async () => {
   const noisy = place.page('noisy.html', (contents) => {
-    for (const record of contents.documents[0].records) {
+    for (const [at, record] of contents.documents[0].records.entries()) {
       if (record.metric !== 'cpu.call') continue;
-      record.verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: 'a known cause' }] };
+      const reasons = [{ cause: 'spread', text: 'a known cause' }];
+      record.verdict = { state: 'noisy', reasons };
+      contents.words[0][at].reasons = reasons;
     }
     return contents;
   });

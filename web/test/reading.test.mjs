@@ -95,9 +95,9 @@ named('intervals have the level that the records say', async () => {
     [[0.9375, 0.9921875], '│ 93.8–99.2 % interval'],
   ]) {
     const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
-      const shown = records.filter(({ summary }) => summary?.ci95);
+      const shown = records.filter(({ summary }) => summary?.interval);
       assert.ok(shown.length > 2);
-      shown.forEach(({ summary }, at) => (summary.ci_level = levels[at % levels.length]));
+      shown.forEach(({ summary }, at) => (summary.interval.level = levels[at % levels.length]));
     });
     const key = await page.locator('.key').textContent();
     assert.ok(key.includes(said), key);
@@ -234,11 +234,13 @@ named('a limit is sorted by where it stands among the numbers', async () => {
 
 named('the causes need no pointing: the data beneath a chart have them', async () => {
   const cause = 'a known cause';
-  const spoil = ({ documents, comparison }) => {
-    for (const { records } of documents) {
-      for (const record of records) {
+  const spoil = ({ documents, words, comparison }) => {
+    for (const [run, { records }] of documents.entries()) {
+      for (const [at, record] of records.entries()) {
         if (record.metric !== 'cpu.call') continue;
-        record.verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: cause }] };
+        const reasons = [{ cause: 'spread', text: cause }];
+        record.verdict = { state: 'noisy', reasons };
+        words[run][at].reasons = reasons;
         record.prediction = { ...record.prediction, value: 2 };
       }
     }

@@ -16,7 +16,7 @@ use serde::de::{
 };
 
 /// The fields of a document.
-const FIELDS: [&str; 5] = ["schema", "tool", "run", "host", "records"];
+const FIELDS: [&str; 6] = ["schema", "tool", "run", "host", "far", "records"];
 /// The largest document that is read: some ten times what a thorough run with samples takes.
 const BYTES_MAX: u64 = 64 << 20;
 
