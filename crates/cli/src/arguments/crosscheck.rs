@@ -16,7 +16,7 @@ Examples:
 Both sides run in turn (A B, B A, A B …), so that what changes meanwhile meets both. A ratio is
 ours ÷ theirs. Beneath each row stands what the other program counts or does otherwise, since the
 ratio need not be 1. Where the largest ratio of a row's pairs is more than 1.5 times the smallest,
-the row is inconclusive, and has no ratio. Nothing of it is kept in the store, and files are removed.
+the row is inconclusive, and has no ratio. Nothing is kept in the store, and files are removed.
 
 Exit status: 3 where nothing was compared; other statuses are as of `fathom --help`.";
 
