@@ -34,7 +34,7 @@ fn relative(document: &Document) -> f64 {
 fn a_hidden_spin_is_measured_told_and_makes_predictions_differ() {
     let dosed = |dose: &str| {
         let document = imposed("cpu.call", "FATHOM_SPIN", &format!("cpu.call={dose}"));
-        assert!(document.run.notes.iter().any(|note| note.contains("FATHOM_SPIN=cpu.call=")));
+        assert!(document.run.imposed[0].starts_with("FATHOM_SPIN=cpu.call="));
         document
     };
     // The core of a guest may slow down between two runs: a pair that met the same core is enough.
@@ -67,7 +67,7 @@ fn with_a_wrong_row_of_the_table_what_depends_on_it_differs() {
     // One of the two is wrong on any core: a counter in memory costs 5 cycles, or at most 2.
     let differing = |row: &str| {
         let document = run(row);
-        assert!(document.run.notes.iter().any(|note| note.contains(row)));
+        assert!(document.run.imposed[0].contains(row));
         let in_memory = of_metric(&document, "cpu.loop.iteration")[1].agreement;
         !in_memory.is_some_and(Agreement::holds)
     };

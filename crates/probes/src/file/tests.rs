@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
 use fathom_fileio::residency;
-use fathom_measure::sampler::{Fault, Files};
+use fathom_measure::sampler::{Fault, Files, Resources};
 use fathom_record::host::Cache;
 use fathom_record::{Host, NoModel, Params, Prediction, Record};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -117,12 +117,8 @@ fn without_a_place_a_probe_says_why() {
         let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
         let mut sampler = smoke::sampler(cases.len(), 0);
         let outcome = probe.visit(&cases, &mut sampler);
-        assert_eq!(
-            outcome,
-            Err(Fault::Unavailable("no place".to_owned(), None)),
-            "{}",
-            entry.about().id
-        );
+        let missing = Resources::none().files.unwrap_err();
+        assert_eq!(outcome, Err(missing.into()), "{}", entry.about().id);
     }
 }
 

@@ -6,9 +6,12 @@ use fathom_report::export::{csv, openmetrics};
 use super::fixture::{self, measured};
 
 /// One case, and one of which only a bound is known.
+/// A run of this id, which began in so many seconds of 1970 as its first digits say.
 fn document(id: &str, value: f64) -> Document {
     let mut document = fixture::document();
     document.run.id = id.to_owned();
+    let ms = i64::from_str_radix(&id[..12], 16).expect("milliseconds");
+    document.run.started = format!("1970-01-01T00:00:{:02}.{:03}Z", ms / 1000, ms % 1000);
     document.host.name = "here".to_owned();
     document.run.verdict.state = State::Noisy;
     let case = |call: &str, value: f64| {
