@@ -1,16 +1,17 @@
 //! `fathom history`: one metric over time.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use anyhow::bail;
 use fathom_analysis::history;
 use fathom_measure::host;
 use fathom_probes::REGISTRY;
+use fathom_record::host::name_with_id;
 use fathom_record::{Effort, Host, Params, Protocol};
 use fathom_report::history::render;
 use fathom_store::{RunRow, Store};
 
-use super::stored;
+use super::stored::{self, ID_DIGITS_MIN};
 use crate::arguments::HistoryArguments;
 use crate::exit::{OrUsage, Status};
 use crate::remedy::in_full;
@@ -47,20 +48,27 @@ fn hosts(store: &Store, word: Option<&str>) -> anyhow::Result<Vec<String>> {
     let this = host::read();
     let found: Vec<String> = match word {
         Some(word) => stored::hosts_of(&runs, word).into_keys().collect(),
-        None => runs
-            .iter()
-            .map(RunRow::host)
-            .find(|it| *it == this.identity())
-            .map_or_else(Vec::new, |it| vec![it.to_owned()]),
+        None if runs.iter().any(|row| row.host() == this.identity()) => {
+            vec![this.identity().to_owned()]
+        }
+        None => Vec::new(),
     };
     if !found.is_empty() {
         return Ok(found);
     }
-    let known: BTreeSet<&str> = runs.iter().map(|row| row.host_name.as_str()).collect();
+    let known: BTreeMap<&str, &RunRow> = runs.iter().map(|row| (row.host(), row)).collect();
     if known.is_empty() {
         bail!("history: the store has no runs; `fathom run` makes one");
     }
-    let known: Vec<&str> = known.into_iter().collect();
-    let (host, known) = (word.unwrap_or(&this.name), known.join(", "));
-    bail!("history: the store has no run of host {host}, but of {known}; choose one with --host")
+    let named = |row: &&RunRow| {
+        let same = known.values().filter(|other| other.host_name == row.host_name);
+        let id = row.host_id.as_deref().filter(|_| same.count() > 1);
+        name_with_id(&row.host_name, id)
+    };
+    let listed: Vec<String> = known.values().map(named).collect();
+    let (host, listed) = (word.unwrap_or(&this.name), listed.join(", "));
+    bail!(
+        "history: the store has no run of host {host}, but of {listed}; choose one with --host, \
+         by its name or by {ID_DIGITS_MIN} digits or more of its id"
+    )
 }

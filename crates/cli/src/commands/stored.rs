@@ -70,7 +70,7 @@ pub(super) fn latest_of_this_host(
 }
 
 /// Fewer digits could be a word.
-const ID_DIGITS_MIN: usize = 4;
+pub(super) const ID_DIGITS_MIN: usize = 4;
 
 /// The hosts of kept runs that have this name or an id that begins so, by what they are known by,
 /// with a name of each.

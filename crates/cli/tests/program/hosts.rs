@@ -71,3 +71,10 @@ fn this_host_is_found_by_its_id() {
     assert_eq!(histories[0]["host_id"].as_str(), own.id.as_deref());
     assert_eq!(histories[0]["series"][0]["points"].as_array().map(Vec::len), Some(1));
 }
+
+#[test]
+fn unknown_host_lists_hosts_of_one_name_by_id() {
+    let place = place(&[(FIRST, "db"), (SECOND, "db")]);
+    let asked = place.run(&["history", "cpu.clock.read", "--host", "aaa"]);
+    fails(&asked, &["no run of host aaa", "db (aaaaaaaa), db (bbbbbbbb)", "4 digits or more"]);
+}
