@@ -101,6 +101,10 @@ function machine(document: Document): Fact[] {
         run.asked.length > 0 && `asked for ${run.asked.join(' ')}`,
       ],
     ],
+    ...(document.far ?? []).map(({ name, host: far }): Fact => [
+      'far end',
+      [name !== far.name && name, far.name, far.cpu.model, far.kernel && `kernel ${far.kernel}`],
+    ]),
   ];
 }
 

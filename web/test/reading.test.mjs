@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Place, browser, open, skip } from './report.mjs';
 
@@ -274,4 +275,16 @@ named('the causes need no pointing: the data beneath a chart have them', async (
   const saved = readFileSync(await (await saving).path(), 'utf8');
   assert.match(saved, /^<svg [^>]*role="img" aria-label="A procedure call by its arguments"/);
   await page.context().close();
+});
+
+named('that a far host is named with its machine, and its records with what they measured', async () => {
+  const golden = new URL('../../crates/store/tests/golden/v2.json', import.meta.url).pathname;
+  place.fathom('import', golden);
+  place.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
+  const { page } = await open(chrome, join(place.folder, 'far.html'));
+  const facts = await page.locator('.facts').textContent();
+  assert.match(facts, /far endbench-4, Example 9 7950X, kernel 6\.1\.0/);
+  const rows = await page.locator('table').first().textContent();
+  assert.match(rows, /TCP round trip/);
+  assert.match(rows, /70\.51 µs/);
 });
