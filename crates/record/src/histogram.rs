@@ -14,6 +14,8 @@ use serde::{Deserialize, Deserializer as From, Serialize, Serializer as Into};
 
 /// Significant digits: buckets are at most a thousandth of their value wide.
 const DIGITS: u8 = 3;
+/// How an uncompressed HdrHistogram V2 begins.
+const COOKIE: [u8; 4] = 0x1c84_9313_u32.to_be_bytes();
 /// Where an encoded histogram has its number of significant digits.
 const DIGITS_AT: std::ops::Range<usize> = 12..16;
 /// The longest text that is read: no histogram of three digits has a longer one.
@@ -126,7 +128,8 @@ impl<'de> Deserialize<'de> for Histogram {
         }
         let bytes = STANDARD.decode(text.as_bytes()).map_err(D::Error::custom)?;
         // Its header decides how much memory is taken: first of all it must be one of ours.
-        if bytes.get(DIGITS_AT) != Some(&u32::from(DIGITS).to_be_bytes()) {
+        let has_digits = bytes.get(DIGITS_AT) == Some(&u32::from(DIGITS).to_be_bytes());
+        if !bytes.starts_with(&COOKIE) || !has_digits {
             return Err(D::Error::custom("no HdrHistogram V2 of three significant digits"));
         }
         let mut counts: Counts<u64> =
@@ -195,6 +198,15 @@ mod tests {
             V2Serializer::new().serialize(&Counts::<u64>::new(5).unwrap(), &mut bytes).unwrap();
             STANDARD.encode(bytes)
         };
+        // A compressed one has a second header, which nothing was checked of.
+        let compressed = {
+            let text: String = serde_json::from_value(serde_json::json!(Histogram::new())).unwrap();
+            let mut bytes = STANDARD.decode(text).unwrap();
+            bytes[3] += 1;
+            STANDARD.encode(bytes)
+        };
+        let refused = serde_json::from_value::<Histogram>(compressed.into()).unwrap_err();
+        assert!(refused.to_string().starts_with("no HdrHistogram V2"), "{refused}");
         for text in ["", "AAAA", "not base64!", &five_digits, &"A".repeat(TEXT_MAX + 1)] {
             serde_json::from_value::<Histogram>(text.into()).unwrap_err();
         }

@@ -21,8 +21,8 @@ static ABOUT: About = About {
     timed: "all bytes of a new file by one call, where it has any, and fsync of it",
     not_timed: "making the file, closing it and taking it away, and the fsync of its folder, \
                 without which its name may be lost",
-    model: "a bound: ≥ os.syscall{call=getppid}, twice where it has bytes. Nobody tells what the \
-            device takes to say that it has written",
+    model: "a bound: ≥ os.syscall{call=getppid}, twice where it has bytes. No figure is published \
+            for the device",
     source: "Linux fs/sync.c: vfs_fsync; fs/ext4/fsync.c: the journal's commit, and a flush of the \
              device's cache",
     pitfalls: &[

@@ -33,8 +33,8 @@ static ABOUT: About = About {
             are of single blocks from a device, at random",
     not_timed: "choosing the blocks, any look at what was read, and putting the file into memory \
                 or out of there",
-    model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. Nobody tells \
-            what a device takes",
+    model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. No figure is \
+            published for a device",
     source: "Linux mm/filemap.c: what is not in memory is asked of the device, and then copied \
              as what is there",
     pitfalls: &[

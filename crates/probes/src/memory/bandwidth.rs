@@ -268,7 +268,7 @@ fn array_and_chunk(kind: Kind, sharing: usize, host: &Host) -> Result<(usize, us
         return Ok((array.next_multiple_of(chunk), chunk));
     }
     let name = kind.level.name();
-    let untold = || Fault::Unavailable(format!("the machine tells of no cache {name}"), None);
+    let untold = || Fault::Unavailable(format!("the host reports no cache {name}"), None);
     let cache = kind.level.cache_bytes(host).ok_or_else(untold)?;
     let sharing = if kind.level == Level::Cache(3) { sharing as u64 } else { 1 };
     let array = each(cache / 2 / sharing) / GRAIN * GRAIN;
