@@ -2,9 +2,15 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Effort, Host, NoModel, Params, Prediction};
+use fathom_record::{
+    Counter, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum,
+};
 
 use crate::{About, Known};
+
+/// Rounds of a visit that is expected to take longer last more than some 5 ms each: no more than a
+/// tenth of the spells of a neighbour, so that being undisturbed favours no short ones.
+const LONG_VISIT_NS: f64 = 60e6;
 
 /// What was asked for, as far as a probe's cases depend on it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,6 +84,23 @@ pub trait Probe: Sync {
     /// share a visit.
     fn expects(&self, _: &Case) -> Counters {
         self.about().expects
+    }
+    /// The stratum of visits that are selected for a core at full speed in this case, or why none
+    /// may be. Work beyond the core, a second CPU and one long operation are for the probe to say;
+    /// rounds that are expected to last long are none of many.
+    ///
+    /// # Errors
+    /// Why none may be selected.
+    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        let expects = self.expects(case);
+        match () {
+            () if self.needs().disk.is_some() || expects.has(Counter::MajorFaults) => {
+                Err(NotSelected::Device)
+            }
+            () if expects.has(Counter::NotRunning) => Err(NotSelected::SecondCpu),
+            () if case.cost_ns > LONG_VISIT_NS => Err(NotSelected::LongOperation),
+            () => Ok(Stratum::FullSpeed),
+        }
     }
     /// What it takes beside the CPU of its worker.
     fn needs(&self) -> Needs {
