@@ -8,9 +8,11 @@
 use fathom_record::{NotSelected, Sample};
 use serde::{Deserialize, Serialize};
 
-/// How far a loop may be from the reference in a clean round, as a share: the noise limits of the
-/// metrics start at as much.
+/// How much slower than beside an idle sibling a loop may be in a clean round, as a share.
 pub const TOLERANCE: f64 = 0.02;
+/// How far its frequency may be from that of the reference: wider, since a core's frequency wanders
+/// with the load of the others, by some 2.5 % (one deviation) on a shared machine.
+const FREQUENCY_TOLERANCE: f64 = 0.03;
 /// The share of all loops that the fastest cluster has at least: a few lucky loops are none.
 const CLUSTER_MIN: f64 = 0.1;
 /// The share of a visit's rounds that are clean where the visit is: 8 of 12.
@@ -33,41 +35,53 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Whether both parts take what they take at full speed.
-    #[must_use]
-    pub fn is_at(&self, reference: &Self) -> bool {
-        self.is_within(reference, TOLERANCE)
+    /// The time of the part that a sibling slows in that of the other, so that the frequency does
+    /// not matter.
+    fn contention(&self) -> f64 {
+        self.sibling_ns / self.frequency_ns
     }
 
-    /// Whether both parts are as near to those of the reference as this share.
+    /// Whether the sibling is as idle as for the reference, and the frequency as high.
     #[must_use]
-    pub fn is_within(&self, reference: &Self, tolerance: f64) -> bool {
-        let near = |ns: f64, full: f64| (ns / full - 1.0).abs() <= tolerance;
-        near(self.sibling_ns, reference.sibling_ns)
-            && near(self.frequency_ns, reference.frequency_ns)
+    pub fn is_at(&self, reference: &Self) -> bool {
+        self.is_beside_idle(reference) && self.is_at_frequency_of(reference)
+    }
+
+    /// Whether the sibling is as idle as for the reference.
+    #[must_use]
+    pub fn is_beside_idle(&self, reference: &Self) -> bool {
+        (self.contention() / reference.contention() - 1.0).abs() <= TOLERANCE
+    }
+
+    /// Whether the frequency is that of the reference.
+    #[must_use]
+    pub fn is_at_frequency_of(&self, reference: &Self) -> bool {
+        (self.frequency_ns / reference.frequency_ns - 1.0).abs() <= FREQUENCY_TOLERANCE
     }
 }
 
 /// The loop at full speed, from many of a CPU: the middle of the fastest cluster that holds a tenth
-/// of them or more, of each part. `None` from fewer than 50.
+/// of them or more, of the frequency and of the sibling's part in it. `None` from fewer than 50.
 ///
 /// The middle and not the lower edge: a core's frequency wanders by some per cent with the load of
 /// the others, and the edge is its rarest moment.
 #[must_use]
 pub fn reference(loops: &[Loop]) -> Option<Loop> {
-    let part = |ns: fn(&Loop) -> f64| fastest_cluster(loops.iter().map(ns).collect());
-    Some(Loop { sibling_ns: part(|it| it.sibling_ns)?, frequency_ns: part(|it| it.frequency_ns)? })
+    let frequencies = loops.iter().map(|one| one.frequency_ns).collect();
+    let frequency_ns = fastest_cluster(frequencies, FREQUENCY_TOLERANCE)?;
+    let contention = fastest_cluster(loops.iter().map(Loop::contention).collect(), TOLERANCE)?;
+    Some(Loop { sibling_ns: contention * frequency_ns, frequency_ns })
 }
 
-/// The median of the fastest window of ± [`TOLERANCE`] that holds [`CLUSTER_MIN`] of the times and
+/// The median of the fastest window of ± `tolerance` that holds [`CLUSTER_MIN`] of the times and
 /// than which no window beside it holds more.
-fn fastest_cluster(mut times: Vec<f64>) -> Option<f64> {
+fn fastest_cluster(mut times: Vec<f64>, tolerance: f64) -> Option<f64> {
     times.retain(|ns| ns.is_finite() && *ns > 0.0);
     times.sort_unstable_by(f64::total_cmp);
     if times.len() < LOOPS_MIN {
         return None;
     }
-    let width = (1.0 + TOLERANCE) / (1.0 - TOLERANCE);
+    let width = (1.0 + tolerance) / (1.0 - tolerance);
     let end = |from: usize| times.partition_point(|ns| *ns <= times[from] * width);
     let least = (CLUSTER_MIN * times.len() as f64).ceil() as usize;
     let mut best = (0..times.len()).find(|from| end(*from) - from >= least)?;

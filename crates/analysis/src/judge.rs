@@ -205,10 +205,12 @@ impl Case<'_> {
                 continue;
             }
             let few_others = affected.len() - disturbed < OTHERS_MIN;
+            // In clean rounds no counter moved, whatever else a visit met.
+            let is_found = self.summary.stratum == Stratum::AsFound;
             let is_cause = if is_wide {
                 few_others || self.explain(&affected)
             } else {
-                self.matters(&affected)
+                is_found && self.matters(&affected)
             };
             if is_cause {
                 let theirs = || (0..lost.len()).filter(|it| affected[*it]);
@@ -297,7 +299,7 @@ impl Case<'_> {
         let explains = self.explain(&slow)
             || (loops.len() - count < OTHERS_MIN && self.are_worse(&slower_than(typical)));
         (count > 0 && explains).then(|| {
-            let why = match slowest.frequency_ns > SLOW_CORE_MIN * reference.frequency_ns {
+            let why = match slowest.is_beside_idle(reference) {
                 true => "lower frequency",
                 false => "SMT contention",
             };

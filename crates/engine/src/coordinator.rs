@@ -171,8 +171,13 @@ fn classify_again(
         visits,
         clean,
     });
-    let is_same =
-        |used: &Option<Loop>| used.is_some_and(|used| used.is_within(&reference, MOVED_MIN));
+    let is_near = |a: f64, b: f64| (a / b - 1.0).abs() <= MOVED_MIN;
+    let is_same = |used: &Option<Loop>| {
+        used.is_some_and(|used| {
+            is_near(used.sibling_ns, reference.sibling_ns)
+                && is_near(used.frequency_ns, reference.frequency_ns)
+        })
+    };
     if done.iter().all(|(_, used)| is_same(used)) {
         return;
     }
@@ -224,10 +229,8 @@ impl Speed {
         let own = self.of_this_run()?;
         let known =
             self.earlier.map(|it| Loop { sibling_ns: it.loop_ns, frequency_ns: it.frequency_ns });
-        let better = known.filter(|known| {
-            let with_its = Loop { sibling_ns: known.sibling_ns, ..own };
-            with_its.is_at(known) && known.sibling_ns < own.sibling_ns
-        });
+        let better = known
+            .filter(|known| own.is_at_frequency_of(known) && known.sibling_ns < own.sibling_ns);
         Some(better.unwrap_or(own))
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn measured(
         };
         let about = &About { expects: probe.expects(case), ..*about };
         let may = visited.selection[at];
-        let strata = Strata::of(samples, may, *processes, visited.visits, reference);
+        let strata = Strata::of(samples, may, *processes, visited.tried[at], reference);
         match obstacle(failure, &faults[at]) {
             Some(verdict) => record.verdict = verdict,
             None => fill(

@@ -14,7 +14,7 @@ use crate::machine::{Machine, Outcome, VisitRequest};
 use crate::plan::{Plan, Unit, Visits};
 
 /// Waiting in vain for a core at full speed.
-const UNMET_NS: f64 = 15e6;
+const UNMET_NS: f64 = 35e6;
 /// Starting a worker, pinning it and ending it.
 pub(crate) const WORKER_NS: f64 = 10e6;
 
@@ -30,10 +30,10 @@ pub(crate) struct Visited<'p> {
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// Why a visit gave nothing at all.
     pub(crate) failure: Option<Reason>,
-    /// Visits, with those that met no core at full speed and took no rounds.
-    pub(crate) visits: u32,
-    /// Those that took their rounds, whatever they met.
+    /// Visits as found, and the others that took rounds.
     pub(crate) taken: u32,
+    /// Of each case, all visits, with those that met no core at full speed.
+    pub(crate) tried: Vec<u32>,
     pub(crate) spent_ns: u64,
     /// Processes of each estimate.
     pub(crate) processes: u32,
@@ -67,8 +67,8 @@ impl<'p> Visited<'p> {
             faults: vec![None; cases],
             selection: unit.cases.iter().map(selection).collect(),
             failure: None,
-            visits: 0,
             taken: 0,
+            tried: vec![0; cases],
             spent_ns: 0,
             processes: visits.processes_min,
         }
@@ -91,21 +91,18 @@ impl<'p> Visited<'p> {
         if self.failure.is_some() || self.all_faulty() {
             return 0;
         }
-        let as_found = self.processes.saturating_sub(self.taken);
-        let most = (VISITS_PER_PROCESS * self.processes).saturating_sub(self.visits);
-        let missing = reference.map_or(0, |reference| self.missing(reference));
-        as_found.max(missing.min(most))
+        let extra = (0..self.samples.len()).map(|case| self.missing(case, reference));
+        self.processes.saturating_sub(self.taken).max(extra.max().unwrap_or(0))
     }
 
-    /// Clean visits that the case with the fewest of them lacks.
-    fn missing(&self, reference: &Loop) -> u32 {
-        let cases = self.samples.iter().zip(&self.selection).zip(&self.faults);
-        let selected = cases.filter(|((_, may), fault)| may.is_ok() && fault.is_none());
-        let lacks = selected.map(|((samples, _), _)| {
-            let conditions: Vec<Conditions> = samples.iter().map(Conditions::of).collect();
-            self.processes.saturating_sub(clean_visits(&conditions, reference).len() as u32)
-        });
-        lacks.max().unwrap_or(0)
+    /// Clean visits that a case lacks, as far as more may be tried.
+    fn missing(&self, case: usize, reference: Option<&Loop>) -> u32 {
+        let may = self.selection[case].is_ok() && self.faults[case].is_none();
+        let Some(reference) = reference.filter(|_| may) else { return 0 };
+        let conditions: Vec<Conditions> = self.samples[case].iter().map(Conditions::of).collect();
+        let clean = clean_visits(&conditions, reference).len() as u32;
+        let most = (VISITS_PER_PROCESS * self.processes).saturating_sub(self.tried[case]);
+        self.processes.saturating_sub(clean).min(most)
     }
 
     /// What its visits are expected to take, where this share of them is clean.
@@ -143,15 +140,20 @@ impl<'p> Visited<'p> {
         request: RequestFacts<'_>,
     ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
-        let only_at = request.reference.copied().filter(|_| self.taken >= self.processes);
+        let is_extra = self.taken >= self.processes;
+        let only_at = request.reference.copied().filter(|_| is_extra);
+        let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;
+        let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
+        // A process has its own number, also where it took no rounds.
+        let process = self.tried.iter().copied().max().unwrap_or(0);
         let cost_ns = estimated_visit_ns(self.unit, visits.rounds);
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
-            params: self.unit.cases.iter().map(|case| case.params.clone()).collect(),
+            params: wanted.iter().map(|case| self.unit.cases[*case].params.clone()).collect(),
             settings: Settings {
                 rounds: visits.rounds,
                 seed: request.seed,
-                process: self.visits,
+                process,
                 cpu: request.cpu,
                 other_cpu: request.other_cpu,
                 batch_floor_ns: BATCH_FLOOR_NS,
@@ -171,11 +173,9 @@ impl<'p> Visited<'p> {
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
             Outcome::Answered(answer) => {
-                self.visits += 1;
                 self.taken += u32::from(!answer.samples.is_empty());
-                for (case, result) in
-                    answer.samples.into_iter().enumerate().take(self.samples.len())
-                {
+                wanted.iter().for_each(|case| self.tried[*case] += 1);
+                for (case, result) in wanted.into_iter().zip(answer.samples) {
                     match result {
                         Ok(sample) => self.samples[case].push(sample),
                         Err(fault) => {
@@ -198,7 +198,7 @@ impl<'p> Visited<'p> {
         }
         let is_wide = |case: usize| {
             let (samples, may) = (&self.samples[case], self.selection[case]);
-            let strata = Strata::of(samples, may, self.processes, self.visits, reference);
+            let strata = Strata::of(samples, may, self.processes, self.tried[case], reference);
             let values = strata.headline().iter().map(|sample| &sample.values);
             let medians: Vec<f64> =
                 values.filter_map(|values| statistics::median(values)).collect();

@@ -8,10 +8,6 @@ use fathom_record::{
 
 use crate::{About, Known};
 
-/// Rounds of a visit that is expected to take longer last more than some 5 ms each: no more than a
-/// tenth of the spells of a neighbour, so that being undisturbed favours no short ones.
-const LONG_VISIT_NS: f64 = 60e6;
-
 /// What was asked for, as far as a probe's cases depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
@@ -86,8 +82,8 @@ pub trait Probe: Sync {
         self.about().expects
     }
     /// The stratum of visits that are selected for a core at full speed in this case, or why none
-    /// may be. Work beyond the core, a second CPU and one long operation are for the probe to say;
-    /// rounds that are expected to last long are none of many.
+    /// may be. Work beyond the core, threads on other CPUs and long operations are for the probe to
+    /// say.
     ///
     /// # Errors
     /// Why none may be selected.
@@ -98,7 +94,6 @@ pub trait Probe: Sync {
                 Err(NotSelected::Device)
             }
             () if expects.has(Counter::NotRunning) => Err(NotSelected::SecondCpu),
-            () if case.cost_ns > LONG_VISIT_NS => Err(NotSelected::LongOperation),
             () => Ok(Stratum::FullSpeed),
         }
     }

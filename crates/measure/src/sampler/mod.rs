@@ -296,6 +296,13 @@ impl Sampler {
     /// Takes all rounds of some works, interleaved. A visit whose set-up changes between its cases
     /// calls this once for each set-up.
     pub fn run(&mut self, works: Vec<Work<'_>>) {
+        if let Some(reference) = self.settings.only_at {
+            let (loops, is_there) = wait_for(&self.clock, &reference);
+            self.loops.extend(loops);
+            if !is_there {
+                return;
+            }
+        }
         let mut works: Vec<Active<'_>> = works.into_iter().map(Active::new).collect();
         for work in &mut works {
             let cases = work.cases().to_vec();
@@ -353,7 +360,7 @@ impl Sampler {
         let trials = self.settings.trials;
         let result = |slot: Slot| match slot.fault {
             Some(fault) => Err(fault),
-            None if slot.sample.values.is_empty() => {
+            None if slot.sample.values.is_empty() && self.settings.only_at.is_none() => {
                 Err(Fault::Failed("took no sample".to_owned()))
             }
             None if trials => Ok(slot.sample),

@@ -74,8 +74,8 @@ pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
 
 /// How often a visit that needs a core at full speed looks for one before it gives up, and the
 /// pause between two looks.
-const LOOKS: u32 = 4;
-const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(5);
+const LOOKS: u32 = 5;
+const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
 /// Waits for a moment in which the calling thread's core is at full speed, for some milliseconds:
 /// the loops that were run, and whether the last of them was.

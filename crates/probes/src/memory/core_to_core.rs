@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{
+    Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
+};
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
@@ -74,6 +76,10 @@ impl Probe for CoreToCore {
             cost_ns: 10e6,
         };
         pairs.into_iter().map(case).collect()
+    }
+
+    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        Err(NotSelected::SecondCpu)
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
