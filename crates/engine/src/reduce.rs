@@ -456,8 +456,6 @@ fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Params;
-
     use super::*;
 
     #[test]
