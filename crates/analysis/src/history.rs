@@ -9,7 +9,7 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use fathom_record::host::name_with_id;
-use fathom_record::{Better, Document, Headline, Host, Outline, Params, State, Unit};
+use fathom_record::{Better, Document, Headline, Host, Outline, Params, State, Stratum, Unit};
 use serde::Serialize;
 
 use crate::differences::{Difference, differences};
@@ -53,6 +53,8 @@ pub struct Series {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
+    /// The visits behind its values: those at full speed where every run has them.
+    pub stratum: Stratum,
     /// In the order of time.
     pub points: Vec<Point>,
     /// Since when it is another.
@@ -182,7 +184,12 @@ fn is_imposed(document: &Document) -> bool {
 /// One case, from its headlines in the order of time, one at least.
 fn series(case: &[(&Document, &Headline)]) -> Series {
     let first = case[0].1;
-    let points: Vec<Point> = case.iter().map(|(run, headline)| point(run, headline)).collect();
+    // Never both in one series: a change of stratum is no change of the metric.
+    let valued = || case.iter().filter(|(_, headline)| headline.value.is_some());
+    let is_found = valued().any(|(_, headline)| headline.stratum == Stratum::AsFound);
+    let stratum = if is_found { Stratum::AsFound } else { first.stratum };
+    let points: Vec<Point> =
+        case.iter().map(|(run, headline)| point(run, headline, is_found)).collect();
     let numbered: Vec<(usize, f64)> =
         points.iter().enumerate().filter_map(|(at, point)| Some((at, point.value?))).collect();
     let values: Vec<f64> = numbered.iter().map(|(_, value)| *value).collect();
@@ -203,18 +210,19 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
     let changes = change_points(&values, &STRICTNESS).into_iter().map(change).collect();
     let (params, unit, better) = (Params::clone(&first.params), first.unit, first.better);
     let far = case[0].0.far_host(&params).map(|far| name_with_id(&far.name, far.id.as_deref()));
-    Series { params, far, unit, better, points, changes }
+    Series { params, far, unit, better, stratum, points, changes }
 }
 
-fn point(document: &Document, headline: &Headline) -> Point {
+fn point(document: &Document, headline: &Headline, is_found: bool) -> Point {
     // A few of the processes are another sample than all of them.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
+    let (value, interval) = headline.in_stratum(is_found).unzip();
     Point {
         run: document.run.id.clone(),
         label: document.run.label.clone(),
         started: document.run.started.clone(),
-        value: whole(headline.value),
-        interval: headline.interval.filter(|_| !headline.cut_short),
+        value: whole(value),
+        interval: interval.flatten().filter(|_| !headline.cut_short),
         bound: whole(headline.bound),
         state: headline.state,
         cut_short: headline.cut_short,

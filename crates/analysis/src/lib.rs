@@ -5,6 +5,7 @@
 //! years. Nothing here prints, reads a clock or a file, or knows a flag of the command line.
 #![forbid(unsafe_code)]
 
+pub mod clean;
 pub mod compare;
 pub mod crosscheck;
 pub mod curve;
@@ -15,3 +16,4 @@ pub mod judge;
 pub mod reference;
 pub mod shown;
 pub mod statistics;
+pub mod strata;

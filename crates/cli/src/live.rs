@@ -1,6 +1,7 @@
 //! The real machine behind a run: worker processes and the hardware's clock.
 
 use fathom_measure::clock::{self, Specification, Watch, WholeRun};
+use fathom_measure::sampler::{LoopTime, calibration};
 
 use crate::interrupt::Interrupt;
 use fathom_engine::worker::Workers;
@@ -24,6 +25,10 @@ impl LiveMachine {
 impl Machine for LiveMachine {
     fn visit(&mut self, request: &VisitRequest) -> Outcome {
         self.workers.visit(request, &self.interrupt)
+    }
+
+    fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime> {
+        calibration(self.watch.clock().specification(), cpu)
     }
 
     fn elapsed_ns(&self) -> u64 {

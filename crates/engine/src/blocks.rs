@@ -3,8 +3,9 @@
 
 use crate::plan::Unit;
 
-/// Cases in a block, about: enough to interleave, few enough that rows do not keep one waiting.
-const CASES: usize = 10;
+/// Cases in a block, about: enough to spread their visits over the spells of a neighbour, few enough
+/// that rows do not keep one waiting.
+const CASES: usize = 24;
 
 /// Indices of the units of each block, in the order of the registry.
 pub(crate) fn cut(units: &[Unit]) -> Vec<Vec<usize>> {

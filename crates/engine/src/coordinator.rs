@@ -1,21 +1,24 @@
 //! The coordinator's loop: block by block, visit by visit, record by record.
 
-use fathom_analysis::judge;
+use fathom_analysis::clean::{self, Loop};
+use fathom_analysis::{judge, statistics};
 use fathom_measure::affinity;
 use fathom_measure::clock::WholeRun;
-use fathom_measure::sampler::Resources;
+use fathom_measure::sampler::{LoopTime, REFERENCE_ITERATIONS, Resources};
 use fathom_metric::{Entry, Event};
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Document, FarHost, Host, Reason, Record, Run, RunState, State, Tool, Verdict,
+    Cause, Document, FarHost, Host, Reason, Record, Reference, ReferenceBasis, Run, RunState,
+    State, Tool, Verdict,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::blocks;
 use crate::machine::Machine;
 use crate::plan::Plan;
+use crate::reduce::{self, Results};
 use crate::visits::{self, RequestFacts, Visited};
-use crate::{blocks, reduce};
 
 /// Who follows a run: the terminal, the store, a test.
 pub trait Audience {
@@ -26,6 +29,8 @@ pub trait Audience {
     fn progress(&mut self, progress: &Progress);
     /// A block is done: its records, in the order of the table.
     fn block(&mut self, records: &[Record]);
+    /// All records as they are by the reference loops of the whole run, where some changed by that.
+    fn revised(&mut self, _: &Document) {}
     /// What a procedure says between its passes.
     fn event(&mut self, _: Event<'_>) {}
     /// Whether a person, who is told what a procedure is about to do, lets it go on.
@@ -77,6 +82,8 @@ pub struct RunSetup {
     pub resources: Resources,
     /// The hosts at the far ends, beside this one.
     pub far: Vec<FarHost>,
+    /// The reference loop of this CPU in earlier runs on this host: the fastest of them.
+    pub earlier: Option<Reference>,
 }
 
 /// Runs a plan on a machine and tells an audience.
@@ -88,8 +95,10 @@ pub fn coordinate(
 ) -> Document {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let resources = setup.resources.clone();
+    let mut speed = Speed::new(machine.calibrate(setup.cpu), setup.earlier);
     let facts = RequestFacts {
         seed: 0,
+        reference: None,
         injected: plan.injected.as_ref(),
         cpu: setup.cpu,
         other_cpu: affinity::partner(&setup.host, setup.cpu),
@@ -97,12 +106,16 @@ pub fn coordinate(
         resources: &resources,
     };
     let mut document = begin(plan, setup, machine);
-    audience.begins(&document, Some((plan, estimate_ns(plan))));
-    let mut spins = Vec::new();
+    let clean_share = speed.clean_share();
+    audience.begins(&document, Some((plan, estimate_ns(plan, &document.host, clean_share))));
     let blocks = blocks::cut(&plan.units);
+    let mut done = Vec::new();
+    let mut results = Results::default();
     for (at, block) in blocks.iter().enumerate() {
-        let mut visited = Visited::of_block(plan, block);
-        let later_ns = later_ns(plan, &blocks[at + 1..]);
+        let mut visited = Visited::of_block(plan, block, &document.host);
+        let later_ns = later_ns(plan, &blocks[at + 1..], &document.host, clean_share);
+        let reference = speed.so_far();
+        let facts = RequestFacts { reference: reference.as_ref(), ..facts };
         let stopped = visit_all(
             plan,
             &mut visited,
@@ -110,13 +123,15 @@ pub fn coordinate(
             audience,
             (&mut random, facts),
             later_ns,
-            &mut spins,
+            &mut speed,
         );
         let clock = machine.clock_check();
         note_clock(&mut document.run, &clock);
-        let records = reduce_block(plan, block, visited, &document, clock.failure());
-        audience.block(&records);
-        document.records.extend(records);
+        let block = Block { units: block, visited, clock_failure: clock.failure() };
+        block.reduce(plan, &document, reference.as_ref(), &mut results);
+        audience.block(&results.records[document.records.len()..]);
+        document.records.clone_from(&results.records);
+        done.push((block, reference));
         if stopped || audience.has_left() {
             document.run.state = RunState::Interrupted;
             break;
@@ -125,12 +140,117 @@ pub fn coordinate(
     if document.run.state == RunState::Running {
         document.run.state = RunState::Complete;
     }
+    classify_again(plan, &mut document, &done, &speed, audience);
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
-    document.run.verdict.reasons.extend(judge::machine_changed(&spins));
+    document.run.verdict.reasons.extend(judge::machine_changed(&speed.by_visit));
     settle(&mut document.run.verdict);
     audience.ends(&document);
     document
+}
+
+/// Classifies all visits once more, against all loops of the run (METHOD 23a), and gives the
+/// audience the records where some changed by that.
+fn classify_again(
+    plan: &Plan,
+    document: &mut Document,
+    done: &[(Block<'_>, Option<Loop>)],
+    speed: &Speed,
+    audience: &mut dyn Audience,
+) {
+    let Some(reference) = speed.of_this_run() else { return };
+    let visited = || done.iter().flat_map(|(block, _)| &block.visited);
+    let (clean, visits) = visited().fold((0, 0), |(clean, visits), unit| {
+        let (its_clean, its_visits) = unit.clean_as_found(&reference);
+        (clean + its_clean, visits + its_visits)
+    });
+    document.run.reference = Some(Reference {
+        loop_ns: reference.sibling_ns,
+        frequency_ns: reference.frequency_ns,
+        basis: speed.basis(&reference, &document.host),
+        visits,
+        clean,
+    });
+    let is_near = |a: f64, b: f64| (a / b - 1.0).abs() <= MOVED_MIN;
+    let is_same = |used: &Option<Loop>| {
+        used.is_some_and(|used| {
+            is_near(used.sibling_ns, reference.sibling_ns)
+                && is_near(used.frequency_ns, reference.frequency_ns)
+        })
+    };
+    if done.iter().all(|(_, used)| is_same(used)) {
+        return;
+    }
+    let mut results = Results::default();
+    for (block, _) in done {
+        block.reduce(plan, document, Some(&reference), &mut results);
+    }
+    if document.records != results.records {
+        document.records = results.records;
+        audience.revised(document);
+    }
+}
+
+/// A reference that moved by less than this share chooses no other visits, but for a few at the
+/// edge of their tolerance.
+const MOVED_MIN: f64 = 0.002;
+
+/// What is known of the speed of the measured core.
+struct Speed {
+    /// All reference loops of the run.
+    loops: Vec<Loop>,
+    /// Of each visit, when it began and its median loop, in nanoseconds.
+    by_visit: Vec<(u64, f64)>,
+    /// The reference of earlier runs on this host and CPU.
+    earlier: Option<Reference>,
+}
+
+impl Speed {
+    fn new(calibration: Vec<LoopTime>, earlier: Option<Reference>) -> Self {
+        let loops = calibration.iter().map(LoopTime::parts).collect();
+        Self { loops, by_visit: Vec::new(), earlier }
+    }
+
+    fn note(&mut self, loops: &[LoopTime]) {
+        let times: Vec<f64> = loops.iter().map(|one| one.sibling_ns).collect();
+        let visit = loops.first().zip(statistics::median(&times));
+        self.by_visit.extend(visit.map(|(first, ns)| (first.at_ns, ns)));
+        self.loops.extend(loops.iter().map(LoopTime::parts));
+    }
+
+    /// The reference by all loops of this run.
+    fn of_this_run(&self) -> Option<Loop> {
+        clean::reference(&self.loops)
+    }
+
+    /// The reference to go by meanwhile: where the sibling was busy from the beginning, an earlier
+    /// run at the same frequency knows better.
+    fn so_far(&self) -> Option<Loop> {
+        let own = self.of_this_run()?;
+        let known =
+            self.earlier.map(|it| Loop { sibling_ns: it.loop_ns, frequency_ns: it.frequency_ns });
+        let better = known
+            .filter(|known| own.is_at_frequency_of(known) && known.sibling_ns < own.sibling_ns);
+        Some(better.unwrap_or(own))
+    }
+
+    /// The share of loops so far at the reference.
+    fn clean_share(&self) -> f64 {
+        let Some(reference) = self.so_far() else { return 1.0 };
+        let clean = self.loops.iter().filter(|one| one.is_at(&reference)).count();
+        clean as f64 / self.loops.len() as f64
+    }
+
+    /// Why that reference is full speed, or that it is but the fastest of this run.
+    fn basis(&self, reference: &Loop, host: &Host) -> ReferenceBasis {
+        let at_most = |ns: f64| reference.sibling_ns <= ns * (1.0 + clean::TOLERANCE);
+        let boost_ns = host.cpu.boost_hz.map(|hz| REFERENCE_ITERATIONS as f64 / hz * 1e9);
+        match (boost_ns, self.earlier) {
+            (Some(ns), _) if at_most(ns) => ReferenceBasis::HighestFrequency,
+            (_, Some(earlier)) if at_most(earlier.loop_ns) => ReferenceBasis::EarlierRuns,
+            _ => ReferenceBasis::ThisRun,
+        }
+    }
 }
 
 fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
@@ -149,6 +269,7 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
         state: RunState::Running,
         cpu: setup.cpu,
         cpu_reason: setup.cpu_reason,
+        reference: None,
         clock: setup.clock,
         tuned: setup.tuned,
         verdict: Verdict::default(),
@@ -165,23 +286,17 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
     }
 }
 
-/// What the whole plan is expected to take.
-fn estimate_ns(plan: &Plan) -> f64 {
+/// What the whole plan is expected to take, where this share of the visits is clean.
+fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
     let all: Vec<usize> = (0..plan.units.len()).collect();
-    later_ns(plan, &[all])
+    later_ns(plan, &[all], host, clean_share)
 }
 
 /// What blocks that have not begun are expected to take.
-fn later_ns(plan: &Plan, blocks: &[Vec<usize>]) -> f64 {
-    let visits = plan.visits();
-    let unit_ns = |index: &usize| match plan.units[*index].entry {
-        Entry::Derived(_) | Entry::ByHand(_) => 0.0,
-        Entry::Probe(_) => {
-            f64::from(visits.processes_min)
-                * visits::estimated_visit_ns(&plan.units[*index], visits.rounds)
-        }
-    };
-    blocks.iter().flatten().map(unit_ns).sum()
+fn later_ns(plan: &Plan, blocks: &[Vec<usize>], host: &Host, clean_share: f64) -> f64 {
+    let of_block = |block: &Vec<usize>| Visited::of_block(plan, block, host);
+    let units = blocks.iter().flat_map(of_block);
+    units.map(|unit| unit.estimate_ns(plan.visits().rounds, clean_share)).sum()
 }
 
 /// Takes all visits of a block; true if the person stopped it.
@@ -192,56 +307,68 @@ fn visit_all(
     audience: &mut dyn Audience,
     (random, facts): (&mut Xoshiro256PlusPlus, RequestFacts<'_>),
     later_ns: f64,
-    spins: &mut Vec<(u64, f64)>,
+    speed: &mut Speed,
 ) -> bool {
     let visits = plan.visits();
-    while let Some(index) = visits::next(visited, visits, random) {
+    let reference = facts.reference;
+    while let Some(index) = visits::next(visited, visits, reference, random) {
         if machine.interrupted() || audience.has_left() {
             return true;
         }
-        let left =
-            |unit: &Visited<'_>| f64::from(unit.visits_left()) * unit.visit_ns(visits.rounds);
+        let left = |unit: &Visited<'_>| {
+            f64::from(unit.visits_left(reference)) * unit.visit_ns(visits.rounds)
+        };
         audience.progress(&Progress {
             metric: visited[index].id().to_owned(),
             elapsed_ns: machine.elapsed_ns() as f64,
             left_ns: later_ns + visited.iter().map(left).sum::<f64>(),
         });
         let facts = RequestFacts { seed: random.next_u64(), ..facts };
-        spins.extend(visited[index].visit(machine, visits, facts));
+        speed.note(&visited[index].visit(machine, visits, facts));
     }
     machine.interrupted()
 }
 
-/// The records of a block, in the order of the table. A record may use those before it.
-fn reduce_block(
-    plan: &Plan,
-    block: &[usize],
-    visited: Vec<Visited<'_>>,
-    document: &Document,
+/// A block whose visits are done.
+struct Block<'p> {
+    units: &'p [usize],
+    visited: Vec<Visited<'p>>,
     clock_failure: Option<String>,
-) -> Vec<Record> {
-    let mut known = document.records.clone();
-    let earlier = known.len();
-    let mut visited = visited.into_iter();
-    for index in block {
-        let unit = &plan.units[*index];
-        match unit.entry {
-            Entry::Probe(_) => {
-                let visited = visited.next().into_iter();
-                visited.for_each(|one| reduce::measured(one, plan, document, &mut known));
+}
+
+impl Block<'_> {
+    /// Appends its records, in the order of the table. A record may use those before it.
+    fn reduce(
+        &self,
+        plan: &Plan,
+        document: &Document,
+        reference: Option<&Loop>,
+        results: &mut Results,
+    ) {
+        let earlier = results.records.len();
+        let mut visited = self.visited.iter();
+        for index in self.units {
+            let unit = &plan.units[*index];
+            match unit.entry {
+                Entry::Probe(_) => {
+                    let visited = visited.next().into_iter();
+                    visited
+                        .for_each(|one| reduce::measured(one, plan, document, reference, results));
+                }
+                Entry::Derived(derived) => {
+                    reduce::derived(*derived, &unit.cases, document, reference, results);
+                }
+                Entry::ByHand(_) => {}
             }
-            Entry::Derived(derived) => reduce::derived(*derived, &unit.cases, document, &mut known),
-            Entry::ByHand(_) => {}
+        }
+        for record in &mut results.records[earlier..] {
+            if let Some(failure) = &self.clock_failure {
+                record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
+                record.agreement = None;
+            }
+            *record = record.clone().sealed_by(plan.protocol);
         }
     }
-    let mut records = known.split_off(earlier);
-    if let Some(failure) = clock_failure {
-        for record in &mut records {
-            record.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
-            record.agreement = None;
-        }
-    }
-    records.into_iter().map(|record| record.sealed_by(plan.protocol)).collect()
 }
 
 /// Keeps how the clock stands, and whether the wall clock was stepped.

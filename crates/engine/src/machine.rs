@@ -1,7 +1,7 @@
 //! What the pipeline needs of a machine: someone who takes visits, and the time.
 
 use fathom_measure::clock::{Specification, WholeRun};
-use fathom_measure::sampler::{Fault, Resources, Settings};
+use fathom_measure::sampler::{Fault, LoopTime, Resources, Settings};
 use fathom_record::{Params, Reason, Sample};
 use serde::{Deserialize, Serialize};
 
@@ -27,10 +27,11 @@ pub struct VisitRequest {
 /// What a worker answers: one line of JSON on its standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitAnswer {
-    /// A sample or a fault for each case asked for.
+    /// A sample or a fault for each case asked for; none where the core was not at the speed that
+    /// the visit was to be taken at.
     pub samples: Vec<Result<Sample, Fault>>,
-    /// When the visit's reference spins began and their median time, in nanoseconds.
-    pub spin: Option<(u64, f64)>,
+    /// Its reference loops.
+    pub loops: Vec<LoopTime>,
 }
 
 /// How a visit ended.
@@ -48,6 +49,8 @@ pub enum Outcome {
 pub trait Machine {
     /// Takes one visit in a fresh process.
     fn visit(&mut self, request: &VisitRequest) -> Outcome;
+    /// Many reference loops on a CPU, spread over a part of a second.
+    fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime>;
     /// Nanoseconds since the run began.
     fn elapsed_ns(&self) -> u64;
     /// The time and date, RFC 3339 in UTC.

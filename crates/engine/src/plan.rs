@@ -93,9 +93,9 @@ pub enum PlanError {
 /// How often a case is visited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visits {
-    /// Fresh processes at least.
+    /// Fresh processes of each estimate.
     pub processes_min: u32,
-    /// Fresh processes at most; more than the least are taken while the interval is wide.
+    /// The same where an interval is wide: one extension to twice as many.
     pub processes_max: u32,
     /// Rounds in each.
     pub rounds: u32,

@@ -1,28 +1,49 @@
 //! From what visits gave to records.
 
-use fathom_analysis::judge::{Expectation, judge};
+use fathom_analysis::clean::Loop;
+use fathom_analysis::judge::{self, Expectation, judge};
 use fathom_analysis::statistics;
+use fathom_analysis::strata::Strata;
 use fathom_measure::sampler::Fault;
-use fathom_metric::{About, Case, Derived, Known};
+use fathom_metric::{About, Case, Derived, Known, MissingInput};
 use fathom_record::{
-    Agreement, Better, Cause, Counter, Document, MetricId, NoModel, Prediction, Reason, Record,
-    Remedy, Sample, State, Summary, Unit, Verdict,
+    Agreement, Better, Cause, Counter, Counters, Document, Estimate, MetricId, NoModel,
+    NotSelected, Prediction, Reason, Record, Remedy, Sample, State, Stratum, Summary, Unit,
+    Verdict,
 };
 
 use crate::plan::Plan;
 use crate::visits::Visited;
 
+/// The records of a run so far.
+#[derive(Default)]
+pub(crate) struct Results {
+    /// As they are.
+    pub(crate) records: Vec<Record>,
+    /// With the estimates as found for their headlines, and without samples: what models use where
+    /// one of their inputs has no estimate at full speed.
+    found: Vec<Record>,
+}
+
+impl Results {
+    fn push(&mut self, record: Record) {
+        self.found.push(Record { samples: None, ..record.clone().as_found() });
+        self.records.push(record);
+    }
+}
+
 /// Appends the records of a measured metric to what is known.
 pub(crate) fn measured(
-    visited: Visited<'_>,
+    visited: &Visited<'_>,
     plan: &Plan,
     document: &Document,
-    known: &mut Vec<Record>,
+    reference: Option<&Loop>,
+    results: &mut Results,
 ) {
-    let Visited { unit, probe, samples, faults, failure, visits_wanted, .. } = visited;
+    let Visited { unit, probe, faults, failure, processes, .. } = visited;
     let about = probe.about();
-    for ((case, samples), fault) in unit.cases.iter().zip(samples).zip(faults) {
-        if samples.is_empty() && fault.is_none() && failure.is_none() {
+    for (at, (case, samples)) in unit.cases.iter().zip(&visited.samples).enumerate() {
+        if samples.is_empty() && faults[at].is_none() && failure.is_none() {
             // The run was stopped before this metric's first visit: there is nothing to keep.
             continue;
         }
@@ -31,23 +52,29 @@ pub(crate) fn measured(
             1 => format!("{}/{}", document.run.id, record.name()),
             _ => format!("{}/{}", document.run.id, about.id),
         };
-        match obstacle(&failure, &fault) {
+        let about = &About { expects: probe.expects(case), ..*about };
+        let may = visited.selection[at];
+        let strata = Strata::of(samples, may, *processes, visited.tried[at], reference);
+        match obstacle(failure, &faults[at]) {
             Some(verdict) => record.verdict = verdict,
             None => fill(
                 &mut record,
-                &About { expects: probe.expects(case), ..*about },
-                &samples,
-                probe.is_difference(),
-                document.run.clock.read_ns,
+                about,
+                samples,
+                Taken { summary: strata.summarise(), samples: strata.headline(), reference },
+                (probe.is_difference(), document.run.clock.read_ns),
             ),
         }
-        note_interruption(&mut record, samples.len() as u32, visits_wanted);
-        record.notes.push(why_it_ended(samples.len() as u32, plan));
-        let prediction =
-            probe.predict(case, &document.host, &Known::new(known).under(&document.run.clock));
-        set_prediction(&mut record, prediction);
-        record.samples = (!samples.is_empty()).then_some(samples);
-        known.push(record);
+        note_interruption(&mut record, samples.len() as u32, *processes);
+        record.notes.push(why_it_ended(*processes, plan));
+        let predict = |records: &[Record]| {
+            let known = Known::new(records).under(&document.run.clock);
+            probe.predict(case, &document.host, &known)
+        };
+        let prediction = predicted(&record, results, &predict);
+        set_prediction(&mut record, prediction, about.expects, reference);
+        record.samples = (!samples.is_empty()).then(|| samples.clone());
+        results.push(record);
     }
 }
 
@@ -56,44 +83,34 @@ pub(crate) fn derived(
     derived: &dyn Derived,
     cases: &[Case],
     document: &Document,
-    known: &mut Vec<Record>,
+    reference: Option<&Loop>,
+    results: &mut Results,
 ) {
     let about = derived.about();
     for case in cases {
         let mut record = empty(about, case);
         record.derived_from = derived.inputs().iter().map(|need| MetricId::new(*need)).collect();
-        let so_far = Known::new(known).under(&document.run.clock).on(&document.host);
-        match derived.reduce(&case.params, &so_far) {
+        let of = |records| derive(derived, case, document, records);
+        // Of clean visits where all that it rests on is, and else as found.
+        let selected = of(&results.records);
+        let stratum = selected.as_ref().map_or(Stratum::AsFound, |it| it.stratum);
+        let chosen = match stratum {
+            Stratum::AsFound => of(&results.found),
+            _ => selected,
+        };
+        match chosen {
             Err(missing) => {
                 let reason = Reason::new(Cause::MissingInput, missing.to_string());
                 let reasons = vec![reason.with_remedy(missing.remedy())];
                 record.verdict = Verdict { state: State::Unavailable, reasons };
             }
-            Ok(estimate) => {
-                record.notes = estimate.notes;
-                let rests_on = |one: &&Record| derived.rests_on(&case.params, one, &so_far);
-                let inputs: Vec<&Record> = known.iter().filter(rests_on).collect();
-                record.summary = match estimate.quotient {
-                    Some(quotient) => {
-                        statistics::summarise_quotients(&estimate.per_process, quotient)
-                    }
-                    None => statistics::summarise_estimates(&estimate.per_process),
-                };
-                if let Some(summary) = &mut record.summary {
-                    // Whose doubts it does not take over it is computed from all the same.
-                    let of_inputs = |one: &&Record| derived.inputs().contains(&one.metric.as_str());
-                    let spun = match inputs.as_slice() {
-                        [] => known.iter().filter(of_inputs).collect(),
-                        _ => inputs.clone(),
-                    };
-                    summary.process_spins = slowest_spins(&spun, summary.process_medians.len());
-                    if estimate.difference {
-                        summary.bound = statistics::difference_bound(summary);
-                    }
-                }
-                record.verdict = match &record.summary {
+            Ok(result) => {
+                let found = of(&results.found).ok().and_then(|found| found.estimate());
+                let inputs: Vec<&Record> = result.inputs.clone();
+                record.notes.clone_from(&result.notes);
+                record.verdict = match &result.summary {
                     Some(summary) => {
-                        of_estimate(about, summary, estimate.doubts, inputs.iter().copied())
+                        of_estimate(about, summary, result.doubts.clone(), inputs.into_iter())
                     }
                     None => Verdict::because(
                         State::Unavailable,
@@ -101,32 +118,141 @@ pub(crate) fn derived(
                         "no process gave a value",
                     ),
                 };
+                let full_speed = result.estimate().filter(|_| stratum != Stratum::AsFound);
+                let not_selected = (stratum == Stratum::AsFound).then_some(NotSelected::Input);
+                record.summary = result.summary.map(|summary| Summary {
+                    stratum,
+                    not_selected,
+                    full_speed,
+                    as_found: found,
+                    ..summary
+                });
             }
         }
-        let prediction = derived.predict(
-            &case.params,
-            &document.host,
-            &Known::new(known).under(&document.run.clock),
-        );
-        set_prediction(&mut record, prediction);
-        known.push(record);
+        let predict = |records: &[Record]| {
+            let known = Known::new(records).under(&document.run.clock);
+            derived.predict(&case.params, &document.host, &known)
+        };
+        let prediction = predicted(&record, results, &predict);
+        set_prediction(&mut record, prediction, about.expects, reference);
+        results.push(record);
     }
 }
 
-/// The reference spins of a result that was computed process by process: of each process the
-/// slowest of those it rests on. None where one of them has no such spin for every process.
-fn slowest_spins(inputs: &[&Record], processes: usize) -> Vec<f64> {
-    let mut slowest = Vec::new();
-    for summary in inputs.iter().filter_map(|input| input.summary.as_ref()) {
-        if summary.process_spins.len() != processes {
-            return Vec::new();
-        }
-        slowest.resize(processes, 0.0);
-        for (slowest, spin) in slowest.iter_mut().zip(&summary.process_spins) {
-            *slowest = spin.max(*slowest);
+/// A derived result, with the records it rests on.
+struct Derivation<'r> {
+    summary: Option<Summary>,
+    stratum: Stratum,
+    notes: Vec<String>,
+    doubts: Vec<Reason>,
+    inputs: Vec<&'r Record>,
+}
+
+fn derive<'r>(
+    derived: &dyn Derived,
+    case: &Case,
+    document: &Document,
+    records: &'r [Record],
+) -> Result<Derivation<'r>, MissingInput> {
+    let known = Known::new(records).under(&document.run.clock).on(&document.host);
+    let estimate = derived.reduce(&case.params, &known)?;
+    let rests_on = |one: &&Record| derived.rests_on(&case.params, one, &known);
+    let inputs: Vec<&Record> = records.iter().filter(rests_on).collect();
+    let mut summary = match estimate.quotient {
+        Some(quotient) => statistics::summarise_quotients(&estimate.per_process, quotient),
+        None => statistics::summarise_estimates(&estimate.per_process),
+    };
+    if let Some(summary) = summary.as_mut().filter(|_| estimate.difference) {
+        summary.bound = statistics::difference_bound(summary);
+    }
+    let strata = || inputs.iter().filter_map(|input| Some(input.summary.as_ref()?.stratum));
+    let has = |stratum| strata().any(|one| one == stratum);
+    let stratum = match strata().next() {
+        None => Stratum::AsFound,
+        Some(_) if has(Stratum::AsFound) => Stratum::AsFound,
+        Some(_) if has(Stratum::CoreAtFullSpeed) => Stratum::CoreAtFullSpeed,
+        Some(_) => Stratum::FullSpeed,
+    };
+    Ok(Derivation { summary, stratum, notes: estimate.notes, doubts: estimate.doubts, inputs })
+}
+
+impl Derivation<'_> {
+    /// Its estimate, with the reference loops of the processes it rests on: of each process the
+    /// median over its inputs, none where they differ in their number.
+    fn estimate(&self) -> Option<Estimate> {
+        let summary = self.summary.as_ref()?;
+        let processes = summary.process_medians.len();
+        let estimates = self.inputs.iter().filter_map(|input| input.summary.as_ref()?.estimate());
+        let estimates: Vec<&Estimate> = estimates.collect();
+        let have_all = estimates.iter().all(|one| one.process_loops.len() == processes);
+        let of_process = |process: usize| {
+            let loops: Vec<f64> = estimates.iter().map(|one| one.process_loops[process]).collect();
+            statistics::median(&loops)
+        };
+        let loops = have_all.then(|| (0..processes).map(of_process).collect::<Option<Vec<f64>>>());
+        Some(Estimate {
+            median: summary.median,
+            interval: summary.interval,
+            visits: summary.processes,
+            of: estimates.iter().map(|one| one.of).max().unwrap_or(0),
+            process_medians: summary.process_medians.clone(),
+            process_loops: loops.flatten().unwrap_or_default(),
+        })
+    }
+}
+
+/// The prediction of a case in one stratum with its own estimate: over selected visits where the
+/// case and all results that the model uses have one, else as found (METHOD 23b).
+fn predicted(
+    record: &Record,
+    results: &mut Results,
+    predict: &dyn Fn(&[Record]) -> Result<Prediction, NoModel>,
+) -> Result<Prediction, NoModel> {
+    let stratum = record.summary.as_ref().map_or(Stratum::AsFound, |summary| summary.stratum);
+    if stratum != Stratum::AsFound {
+        let prediction = predict(&results.records)?;
+        let is_selected = |name: &str| {
+            let input = results.records.iter().rev().find(|one| one.name() == name);
+            let summary = input.and_then(|input| input.summary.as_ref());
+            summary.is_some_and(|summary| summary.stratum != Stratum::AsFound)
+        };
+        if prediction.results().all(is_selected) {
+            return Ok(with_uncertainty(prediction, stratum, &mut results.records, predict));
         }
     }
-    slowest
+    let prediction = predict(&results.found)?;
+    Ok(with_uncertainty(prediction, Stratum::AsFound, &mut results.found, predict))
+}
+
+/// The prediction with what the intervals of the results behind it do to its limits: each of them
+/// in turn at either end of its interval, and the changes added as independent ones are.
+pub(crate) fn with_uncertainty(
+    mut prediction: Prediction,
+    stratum: Stratum,
+    records: &mut [Record],
+    predict: &dyn Fn(&[Record]) -> Result<Prediction, NoModel>,
+) -> Prediction {
+    let limit = |prediction: &Prediction| prediction.low.or(prediction.high).filter(|it| *it > 0.0);
+    let Some(middle) = limit(&prediction) else { return prediction };
+    let mut names: Vec<String> = prediction.results().map(str::to_owned).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut squares = 0.0;
+    for name in names {
+        let Some(at) = records.iter().rposition(|one| one.name() == name) else { continue };
+        let Some(summary) = records[at].summary.clone() else { continue };
+        let ends = summary.limits().unwrap_or([summary.median; 2]).map(|end| {
+            let moved = Summary { median: end, ..summary.clone() };
+            records[at].summary = Some(moved);
+            predict(records).ok().and_then(|it| limit(&it)).unwrap_or(middle)
+        });
+        records[at].summary = Some(summary);
+        squares += ((ends[1] - ends[0]) / 2.0 / middle).powi(2);
+    }
+    // Beyond all of it a limit says nothing.
+    prediction.uncertainty = squares.sqrt().min(1.0);
+    prediction.stratum = stratum;
+    prediction
 }
 
 /// The verdict on a derived result: what its computation itself found against it stands first.
@@ -136,7 +262,7 @@ fn of_estimate<'r>(
     doubts: Vec<Reason>,
     inputs: impl Iterator<Item = &'r Record>,
 ) -> Verdict {
-    let mut own = judge(&[], summary, expectation(about));
+    let mut own = judge(&[], summary, expectation(about), None);
     if !doubts.is_empty() && own.shows_number() {
         own.state = State::Noisy;
         own.reasons.splice(0..0, doubts);
@@ -168,7 +294,7 @@ fn empty(about: &About, case: &Case) -> Record {
 }
 
 fn expectation(about: &About) -> Expectation {
-    Expectation { expects: about.expects, noise_limit: about.noise_limit }
+    Expectation { expects: about.expects, noise_limit: about.noise_limit, better: about.better }
 }
 
 /// What stands in the way of a result: a visit that gave nothing, or a fault of the case.
@@ -189,21 +315,29 @@ fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> 
 /// Before the name of what a far end verified.
 const FAR: &str = "far end: ";
 
+/// The samples behind a headline, what they amount to, and the reference loop at full speed.
+pub(crate) struct Taken<'t> {
+    pub(crate) summary: Option<Summary>,
+    pub(crate) samples: &'t [Sample],
+    pub(crate) reference: Option<&'t Loop>,
+}
+
 /// What the samples of a case amount to, with the verdict on them.
-pub fn fill(
+pub(crate) fn fill(
     record: &mut Record,
     about: &About,
     samples: &[Sample],
-    is_difference: bool,
-    read_ns: f64,
+    taken: Taken<'_>,
+    (is_difference, read_ns): (bool, f64),
 ) {
-    let Some(mut summary) = statistics::summarise(samples) else {
+    let Some(mut summary) = taken.summary else {
         record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process gave a value");
         return;
     };
     // The speed of the core is what is measured, or has no part in it.
     if about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
-        summary.process_spins.clear();
+        let estimates = summary.full_speed.iter_mut().chain(&mut summary.as_found);
+        estimates.for_each(|estimate| estimate.process_loops.clear());
     }
     // The tail of a rate is at its other end.
     if about.unit != Unit::Nanoseconds {
@@ -212,8 +346,8 @@ pub fn fill(
     if is_difference {
         summary.bound = statistics::difference_bound(&summary);
     }
-    set_clock_floor(&mut summary, samples, read_ns);
-    record.verdict = judge(samples, &summary, expectation(about));
+    set_clock_floor(&mut summary, taken.samples, read_ns);
+    record.verdict = judge(taken.samples, &summary, expectation(about), taken.reference);
     let far = samples.iter().filter_map(|sample| sample.far.as_ref());
     let far = far.flat_map(|far| &far.checks).map(|check| (FAR, check));
     let near = samples.iter().flat_map(|sample| &sample.checks).map(|check| ("", check));
@@ -224,9 +358,8 @@ pub fn fill(
             *known = format!("FAILED: {}", check.detail);
         }
     }
-    let disturbances = samples.iter().map(|sample| &sample.disturbance);
-    record.disturbance =
-        disturbances.skip(1).fold(samples[0].disturbance.clone(), |sum, one| sum.plus(one));
+    let disturbances = taken.samples.iter().map(|sample| sample.disturbance.clone());
+    record.disturbance = disturbances.reduce(|sum, one| sum.plus(&one)).unwrap_or_default();
     let overheads: Vec<f64> = samples.iter().map(|sample| sample.overhead_ns).collect();
     if samples.iter().any(|sample| sample.batch > 1) {
         // Below half a nanosecond it was not found, as for what is timed singly.
@@ -252,14 +385,13 @@ fn set_clock_floor(summary: &mut Summary, samples: &[Sample], read_ns: f64) {
     }
 }
 
-/// How many processes there were, and why not more (METHOD 13).
+/// How many processes each estimate has, and why (METHOD 13).
 fn why_it_ended(processes: u32, plan: &Plan) -> String {
     let visits = plan.visits();
-    let why = match (visits.processes_max > visits.processes_min, processes >= visits.processes_max)
-    {
-        (false, _) => "a fixed share",
-        (true, false) => "the interval was narrow enough",
-        (true, true) => "the most of this effort",
+    let why = match processes > visits.processes_min {
+        _ if visits.processes_max == visits.processes_min => "a fixed share",
+        false => "the interval was narrow enough",
+        true => "extended once, since an interval was wide",
     };
     format!("{processes} processes: {why}")
 }
@@ -275,48 +407,43 @@ fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
 }
 
 /// What a case should give, and how what it gave stands to that.
-pub fn set_prediction(record: &mut Record, prediction: Result<Prediction, NoModel>) {
+pub(crate) fn set_prediction(
+    record: &mut Record,
+    prediction: Result<Prediction, NoModel>,
+    expects: Counters,
+    reference: Option<&Loop>,
+) {
     match prediction {
         Err(none) => record.no_model = Some(none),
         Ok(prediction) => {
             let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-            let agreement = summary.map(|summary| agreement(&prediction, summary));
-            // A disturbance moves a number away from its model: that says nothing of the model.
-            record.agreement = agreement.map(|agreement| match agreement {
-                it if it.fails() && is_disturbances_doing(record, &prediction) => {
-                    Agreement::Inconclusive
+            record.agreement = summary.map(|summary| match prediction.stratum {
+                Stratum::AsFound => {
+                    let summary = summary.as_found();
+                    let agreement = agreement(&prediction, &summary);
+                    let may_be = judge::may_have_worsened(record, expects, reference);
+                    let is_explained = agreement.fails()
+                        && is_explained(&summary, &prediction, record.better, may_be);
+                    if is_explained { Agreement::Inconclusive } else { agreement }
                 }
-                it => it,
+                _ => agreement(&prediction, summary),
             });
             record.prediction = Some(prediction);
         }
     }
 }
 
-/// Whether a number lies on the worse side of its prediction, and somebody else had the CPU or the
-/// core was slow: no disturbance makes anything better.
-fn is_disturbances_doing(record: &Record, prediction: &Prediction) -> bool {
-    let Some(summary) = &record.summary else { return false };
-    let is_worse = match record.better {
-        Better::Lower => prediction.high.is_some_and(|high| summary.median > high),
-        Better::Higher => prediction.low.is_some_and(|low| summary.median < low),
-        Better::Neither => true,
-    };
-    let takes_time = |reason: &Reason| {
-        matches!(
-            reason.cause,
-            Cause::Throttled
-                | Cause::Capped
-                | Cause::Steal
-                | Cause::Contention
-                | Cause::NotRunning
-                | Cause::Interrupts
-                | Cause::MajorFaults
-                | Cause::Migration
-                | Cause::SlowCore
-        )
-    };
-    is_worse && record.verdict.reasons.iter().any(takes_time)
+/// Whether a number on the worse side of its prediction is off by no more than a disturbance may
+/// have worsened it: none makes anything better.
+fn is_explained(summary: &Summary, prediction: &Prediction, better: Better, may_be: f64) -> bool {
+    let Some([low, high]) = summary.limits() else { return false };
+    let above = prediction.high.is_some_and(|limit| low > limit && low <= limit * may_be);
+    let below = prediction.low.is_some_and(|limit| high < limit && high * may_be >= limit);
+    match better {
+        Better::Lower => above,
+        Better::Higher => below,
+        Better::Neither => above || below,
+    }
 }
 
 /// Compares the interval; of a value that is only known as a bound, from nothing to the bound.
@@ -329,22 +456,85 @@ fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Params;
-
     use super::*;
+    use fathom_record::{Basis, Interval, Params};
+
+    fn measured(metric: &str, median: f64, half: f64) -> Record {
+        let (id, params) = (MetricId::new(metric), Params::none());
+        let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
+        let ends = [median - half, median + half];
+        let interval = Some(Interval::new(ends, 0.9375, Basis::Processes));
+        let estimate = Estimate { median, interval, visits: 5, of: 9, ..Estimate::default() };
+        let found = Estimate { median: 2.0 * median, ..estimate.clone() };
+        record.summary = Some(Summary {
+            median,
+            interval,
+            stratum: Stratum::FullSpeed,
+            full_speed: Some(estimate),
+            as_found: Some(found),
+            ..Summary::default()
+        });
+        record
+    }
+
+    /// Ten times what both take.
+    fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
+        let known = Known::new(records);
+        let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap().value);
+        let sum = Prediction::sum(10.0 * inputs[0], 10.0 * inputs[1], 0.1, "10 (a + b)", "");
+        let [a, b] = inputs;
+        let sum = sum.with_result("a", a, Unit::Nanoseconds);
+        Ok(sum.with_result("b", b, Unit::Nanoseconds))
+    }
 
     #[test]
-    fn a_computed_result_met_the_slowest_core_that_its_inputs_met() {
-        let with = |spins: &[f64]| {
-            let summary = Summary { process_spins: spins.to_vec(), ..Summary::default() };
-            let (about, case) =
-                (fathom_probes::REGISTRY.entries()[0].about(), Case::usual(Params::none()));
-            Record { summary: Some(summary), ..empty(about, &case) }
+    fn limits_carry_the_intervals_of_their_inputs() {
+        let mut records = [measured("a", 30.0, 3.0), measured("b", 10.0, 4.0)];
+        let prediction = sum(&records).unwrap();
+        let prediction = with_uncertainty(prediction, Stratum::FullSpeed, &mut records, &sum);
+        // ±30 and ±40 of 400, as independent ones add.
+        assert!((prediction.uncertainty - 0.125).abs() < 1e-9, "{prediction:?}");
+        assert_eq!(records[0].summary.as_ref().unwrap().median, 30.0, "left as it was");
+        // Limits of 360 and 440, no sharper than an eighth of themselves.
+        let agreement = |low, high| prediction.agreement(Some([low, high]));
+        assert_eq!(agreement(500.0, 510.0), Agreement::Outside);
+        assert_eq!(agreement(450.0, 460.0), Agreement::Inconclusive);
+    }
+
+    #[test]
+    fn prediction_and_measurement_have_one_stratum() {
+        let mut results = Results::default();
+        [measured("a", 30.0, 1.0), measured("b", 10.0, 1.0)]
+            .into_iter()
+            .for_each(|it| results.push(it));
+        let of = |record: &Record, results: &mut Results| {
+            let prediction = predicted(record, results, &sum).unwrap();
+            (prediction.stratum, prediction.value)
         };
-        let (one, other, none) = (with(&[1.0, 3.0]), with(&[2.0, 2.0]), with(&[]));
-        assert_eq!(slowest_spins(&[&one, &other], 2), [2.0, 3.0]);
-        assert!(slowest_spins(&[&one, &none], 2).is_empty(), "one of them has none");
-        assert!(slowest_spins(&[&one], 3).is_empty(), "of another process");
+        let record = measured("c", 400.0, 1.0);
+        assert_eq!(of(&record, &mut results), (Stratum::FullSpeed, Some(400.0)));
+        assert_eq!(of(&record.clone().as_found(), &mut results), (Stratum::AsFound, Some(800.0)));
+        results.records[1] = results.records[1].clone().as_found();
+        assert_eq!(of(&record, &mut results), (Stratum::AsFound, Some(800.0)), "by its input");
+    }
+
+    #[test]
+    fn only_what_explains_a_gap_makes_it_inconclusive() {
+        let prediction = Prediction::sum(100.0, 0.0, 0.1, "", "");
+        let mut record = measured("a", 220.0, 1.0).as_found();
+        let mut agreement = |loops: f64| {
+            let summary = record.summary.as_mut().unwrap();
+            let found = Estimate { process_loops: vec![loops; 5], ..Estimate::default() };
+            let interval = Some(Interval::new([219.0, 221.0], 0.9375, Basis::Processes));
+            summary.as_found = Some(Estimate { median: 220.0, interval, ..found });
+            let reference = Loop { sibling_ns: 9_000.0, frequency_ns: 9_000.0 };
+            let prediction = Ok(prediction.clone());
+            set_prediction(&mut record, prediction, Counters::NONE, Some(&reference));
+            record.agreement
+        };
+        assert_eq!(agreement(9_000.0), Some(Agreement::Outside), "the core was fast");
+        assert_eq!(agreement(17_000.0), Some(Agreement::Outside), "1.9 times is too little");
+        assert_eq!(agreement(18_500.0), Some(Agreement::Inconclusive));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A procedure's run: no plan, no workers, no pinning. Its passes are the values of one process,
 //! and from there on summary, model, verdict and record are the same as for a visited metric.
 
+use fathom_analysis::statistics;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
@@ -9,7 +10,7 @@ use fathom_metric::{
 };
 use fathom_record::{
     Cause, Document, Effort, Host, MetricId, NoModel, Origin, Params, Prediction, Protocol, Reason,
-    Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Tool, Verdict,
+    Record, Remedy, Run, RunState, SCHEMA_VERSION, Sample, State, Stratum, Tool, Verdict,
 };
 
 use crate::Audience;
@@ -81,6 +82,7 @@ impl<'a> Session<'a> {
             state: RunState::Running,
             cpu: affinity::allowed().first().copied().unwrap_or_default(),
             cpu_reason: "by hand: not pinned, as any program runs".to_owned(),
+            reference: None,
             clock: setup.watch.facts(),
             tuned: Vec::new(),
             verdict: Verdict::default(),
@@ -103,7 +105,7 @@ impl<'a> Session<'a> {
             begun_ns: setup.begun_ns,
             earlier: setup.earlier.len(),
             shown: setup.earlier.len(),
-            known: setup.earlier,
+            known: setup.earlier.into_iter().map(Record::as_found).collect(),
             audience,
             begun: false,
         }
@@ -163,7 +165,9 @@ impl<'a> Session<'a> {
             record.checks.insert(check.name.clone(), check.detail.clone());
         }
         let read_ns = self.document.run.clock.read_ns;
-        reduce::fill(&mut record, about, &samples, measured.is_difference, read_ns);
+        let summary = statistics::summarise(&samples);
+        let taken = reduce::Taken { summary, samples: &samples, reference: None };
+        reduce::fill(&mut record, about, &samples, taken, (measured.is_difference, read_ns));
         let is_stopped = self.stop.is_by_person() && measured.values.is_empty();
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
@@ -179,7 +183,7 @@ impl<'a> Session<'a> {
         record.notes.extend(measured.notes);
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
-        reduce::set_prediction(&mut record, prediction);
+        reduce::set_prediction(&mut record, prediction, about.expects, None);
         self.name_origins(&mut record);
         record.samples = Some(samples);
         record.sealed()
@@ -240,8 +244,13 @@ impl Recorder for Session<'_> {
 
     fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel> {
         let entry = self.registry.find(metric).expect("a registered metric");
-        let known = Known::new(&self.known).under(&self.document.run.clock);
-        entry.predict(params, self.host(), &known.on(self.host()))
+        let predict = |records: &[Record]| {
+            let known = Known::new(records).under(&self.document.run.clock).on(self.host());
+            entry.predict(params, self.host(), &known)
+        };
+        let prediction = predict(&self.known)?;
+        let mut known = self.known.clone();
+        Ok(reduce::with_uncertainty(prediction, Stratum::AsFound, &mut known, &predict))
     }
 
     fn record(&mut self, measured: Measured) -> Record {

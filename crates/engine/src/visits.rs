@@ -1,16 +1,20 @@
 //! The visits of a block: in seeded random order, and as many as its cases need.
 
+use fathom_analysis::clean::{Conditions, Loop, clean_visits};
+use fathom_analysis::strata::Strata;
 use fathom_analysis::{judge, statistics};
-use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, Resources, Settings};
+use fathom_measure::sampler::{BATCH_FLOOR_NS, Dose, Fault, LoopTime, Resources, Settings};
 use fathom_metric::{Entry, Probe};
-use fathom_record::{Reason, Sample};
+use fathom_record::{Host, NotSelected, Reason, Sample, Stratum};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 
 use crate::InjectedSpin;
-use crate::machine::{Machine, Outcome, VisitAnswer, VisitRequest};
+use crate::machine::{Machine, Outcome, VisitRequest};
 use crate::plan::{Plan, Unit, Visits};
 
+/// Waiting in vain for a core at full speed.
+const UNMET_NS: f64 = 35e6;
 /// Starting a worker, pinning it and ending it.
 pub(crate) const WORKER_NS: f64 = 10e6;
 
@@ -22,35 +26,51 @@ pub(crate) struct Visited<'p> {
     pub(crate) samples: Vec<Vec<Sample>>,
     /// Of each case, the first fault that a process met.
     pub(crate) faults: Vec<Option<Fault>>,
+    /// Of each case, the stratum of selected visits.
+    pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// Why a visit gave nothing at all.
     pub(crate) failure: Option<Reason>,
-    pub(crate) visits: u32,
+    /// Visits as found, and the others that took rounds.
+    pub(crate) taken: u32,
+    /// Of each case, all visits, with those that met no core at full speed.
+    pub(crate) tried: Vec<u32>,
     pub(crate) spent_ns: u64,
-    pub(crate) visits_wanted: u32,
+    /// Processes of each estimate.
+    pub(crate) processes: u32,
 }
+
+/// At most so many visits are taken for each process of an estimate, until enough are clean.
+const VISITS_PER_PROCESS: u32 = 4;
 
 impl<'p> Visited<'p> {
     /// The measured units of a block; derived ones need no visit.
-    pub(crate) fn of_block(plan: &'p Plan, block: &[usize]) -> Vec<Self> {
-        let wanted = plan.visits().processes_min;
+    pub(crate) fn of_block(plan: &'p Plan, block: &[usize], host: &Host) -> Vec<Self> {
         let measured = |index: &usize| match plan.units[*index].entry {
-            Entry::Probe(probe) => Some(Self::new(&plan.units[*index], *probe, wanted)),
+            Entry::Probe(probe) => {
+                Some(Self::new(&plan.units[*index], *probe, plan.visits(), host))
+            }
             Entry::Derived(_) | Entry::ByHand(_) => None,
         };
         block.iter().filter_map(measured).collect()
     }
 
-    fn new(unit: &'p Unit, probe: &'static dyn Probe, visits_wanted: u32) -> Self {
+    fn new(unit: &'p Unit, probe: &'static dyn Probe, visits: Visits, host: &Host) -> Self {
         let cases = unit.cases.len();
+        let selection = |case| match visits.trials {
+            true => Err(NotSelected::EveryTrial),
+            false => probe.selection(case, host),
+        };
         Self {
             unit,
             probe,
             samples: vec![Vec::new(); cases],
             faults: vec![None; cases],
+            selection: unit.cases.iter().map(selection).collect(),
             failure: None,
-            visits: 0,
+            taken: 0,
+            tried: vec![0; cases],
             spent_ns: 0,
-            visits_wanted,
+            processes: visits.processes_min,
         }
     }
 
@@ -60,19 +80,52 @@ impl<'p> Visited<'p> {
 
     /// What one visit is expected to take, from the visits so far, or else by its estimate.
     pub(crate) fn visit_ns(&self, rounds: u32) -> f64 {
-        match self.visits {
+        match self.taken {
             0 => estimated_visit_ns(self.unit, rounds),
-            visits => self.spent_ns as f64 / f64::from(visits),
+            taken => self.spent_ns as f64 / f64::from(taken),
         }
     }
 
-    fn wants_visit(&self) -> bool {
-        self.failure.is_none() && self.visits < self.visits_wanted && !self.all_faulty()
+    /// Visits that are still expected: those as found, then as many as clean ones are missing.
+    pub(crate) fn visits_left(&self, reference: Option<&Loop>) -> u32 {
+        if self.failure.is_some() || self.all_faulty() {
+            return 0;
+        }
+        let extra = (0..self.samples.len()).map(|case| self.missing(case, reference));
+        self.processes.saturating_sub(self.taken).max(extra.max().unwrap_or(0))
     }
 
-    /// Visits that are still expected.
-    pub(crate) fn visits_left(&self) -> u32 {
-        if self.wants_visit() { self.visits_wanted - self.visits } else { 0 }
+    /// Clean visits that a case lacks, as far as more may be tried.
+    fn missing(&self, case: usize, reference: Option<&Loop>) -> u32 {
+        let may = self.selection[case].is_ok() && self.faults[case].is_none();
+        let Some(reference) = reference.filter(|_| may) else { return 0 };
+        let conditions: Vec<Conditions> = self.samples[case].iter().map(Conditions::of).collect();
+        let clean = clean_visits(&conditions, reference).len() as u32;
+        let most = (VISITS_PER_PROCESS * self.processes).saturating_sub(self.tried[case]);
+        self.processes.saturating_sub(clean).min(most)
+    }
+
+    /// What its visits are expected to take, where this share of them is clean.
+    pub(crate) fn estimate_ns(&self, rounds: u32, clean_share: f64) -> f64 {
+        let (processes, cost_ns) =
+            (f64::from(self.processes), estimated_visit_ns(self.unit, rounds));
+        if self.selection.iter().all(Result::is_err) {
+            return processes * cost_ns;
+        }
+        // Missing clean visits are taken where one is met, at most as often as is tried.
+        let tries = f64::from(VISITS_PER_PROCESS - 1) * processes;
+        let missing = (processes * (1.0 - clean_share)).min(tries * clean_share);
+        let failed = (missing / clean_share.max(0.01) - missing).min(tries);
+        (processes + missing) * cost_ns + failed * (WORKER_NS + UNMET_NS)
+    }
+
+    /// The clean ones among the visits as found, and those.
+    pub(crate) fn clean_as_found(&self, reference: &Loop) -> (u32, u32) {
+        let of_case = |samples: &&Vec<Sample>| !samples.is_empty();
+        let Some(samples) = self.samples.iter().find(of_case) else { return (0, 0) };
+        let found = samples.iter().take(self.processes as usize);
+        let conditions: Vec<Conditions> = found.map(Conditions::of).collect();
+        (clean_visits(&conditions, reference).len() as u32, conditions.len() as u32)
     }
 
     fn all_faulty(&self) -> bool {
@@ -85,22 +138,29 @@ impl<'p> Visited<'p> {
         machine: &mut dyn Machine,
         visits: Visits,
         request: RequestFacts<'_>,
-    ) -> Option<(u64, f64)> {
+    ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
+        let is_extra = self.taken >= self.processes;
+        let only_at = request.reference.copied().filter(|_| is_extra);
+        let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;
+        let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
+        // A process has its own number, also where it took no rounds.
+        let process = self.tried.iter().copied().max().unwrap_or(0);
         let cost_ns = estimated_visit_ns(self.unit, visits.rounds);
         let outcome = machine.visit(&VisitRequest {
             metric: self.id().to_owned(),
-            params: self.unit.cases.iter().map(|case| case.params.clone()).collect(),
+            params: wanted.iter().map(|case| self.unit.cases[*case].params.clone()).collect(),
             settings: Settings {
                 rounds: visits.rounds,
                 seed: request.seed,
-                process: self.visits,
+                process,
                 cpu: request.cpu,
                 other_cpu: request.other_cpu,
                 batch_floor_ns: BATCH_FLOOR_NS,
                 // Three times the estimate and a second: a slow machine still gives its rounds.
                 time_limit_ns: 3.0 * cost_ns + 1e9,
                 trials: visits.trials,
+                only_at,
                 injected: request
                     .injected
                     .map_or_else(Dose::default, |spin| spin.dose_of(self.id())),
@@ -113,43 +173,40 @@ impl<'p> Visited<'p> {
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
             Outcome::Answered(answer) => {
-                self.visits += 1;
-                return self.keep(answer);
+                self.taken += u32::from(!answer.samples.is_empty());
+                wanted.iter().for_each(|case| self.tried[*case] += 1);
+                for (case, result) in wanted.into_iter().zip(answer.samples) {
+                    match result {
+                        Ok(sample) => self.samples[case].push(sample),
+                        Err(fault) => {
+                            self.faults[case].get_or_insert(fault);
+                        }
+                    }
+                }
+                return answer.loops;
             }
             Outcome::Failed(reason) => self.failure = Some(reason),
             Outcome::Interrupted => {}
         }
-        None
+        Vec::new()
     }
 
-    fn keep(&mut self, answer: VisitAnswer) -> Option<(u64, f64)> {
-        for (case, result) in answer.samples.into_iter().enumerate().take(self.samples.len()) {
-            match result {
-                Ok(sample) => self.samples[case].push(sample),
-                Err(fault) => {
-                    self.faults[case].get_or_insert(fault);
-                }
-            }
-        }
-        answer.spin
-    }
-
-    /// Asks for one more visit while a case's interval is wide, up to the effort's most.
-    fn extend(&mut self, visits: Visits) {
-        if self.visits < self.visits_wanted || self.visits_wanted >= visits.processes_max {
+    /// Doubles the processes, once, where all visits are done and a case's interval is wide.
+    fn extend(&mut self, visits: Visits, reference: Option<&Loop>) {
+        if self.processes >= visits.processes_max || self.visits_left(reference) > 0 {
             return;
         }
-        let is_wide = |samples: &Vec<Sample>| {
+        let is_wide = |case: usize| {
+            let (samples, may) = (&self.samples[case], self.selection[case]);
+            let strata = Strata::of(samples, may, self.processes, self.tried[case], reference);
+            let values = strata.headline().iter().map(|sample| &sample.values);
             let medians: Vec<f64> =
-                samples.iter().filter_map(|sample| statistics::median(&sample.values)).collect();
-            !judge::is_precise(&medians)
+                values.filter_map(|values| statistics::median(values)).collect();
+            self.faults[case].is_none() && !judge::is_precise(&medians)
         };
-        let open = self
-            .samples
-            .iter()
-            .zip(&self.faults)
-            .any(|(samples, fault)| fault.is_none() && is_wide(samples));
-        self.visits_wanted += u32::from(open);
+        if self.failure.is_none() && (0..self.samples.len()).any(is_wide) {
+            self.processes = visits.processes_max;
+        }
     }
 }
 
@@ -163,6 +220,7 @@ pub(crate) fn estimated_visit_ns(unit: &Unit, rounds: u32) -> f64 {
 #[derive(Clone, Copy)]
 pub(crate) struct RequestFacts<'s> {
     pub(crate) seed: u64,
+    pub(crate) reference: Option<&'s Loop>,
     pub(crate) cpu: u32,
     pub(crate) other_cpu: Option<u32>,
     pub(crate) priority: bool,
@@ -174,16 +232,18 @@ pub(crate) struct RequestFacts<'s> {
 pub(crate) fn next(
     visited: &mut [Visited<'_>],
     visits: Visits,
+    reference: Option<&Loop>,
     random: &mut Xoshiro256PlusPlus,
 ) -> Option<usize> {
-    visited.iter_mut().filter(|unit| unit.failure.is_none()).for_each(|unit| unit.extend(visits));
+    visited.iter_mut().for_each(|unit| unit.extend(visits, reference));
     // Each outstanding visit is a ticket, so that the order is that of a shuffled deck.
-    let tickets: u64 = visited.iter().map(|unit| u64::from(unit.visits_left())).sum();
+    let left: Vec<u64> =
+        visited.iter().map(|unit| u64::from(unit.visits_left(reference))).collect();
+    let tickets: u64 = left.iter().sum();
     let mut drawn = if tickets == 0 { return None } else { random.next_u64() % tickets };
-    visited.iter().position(|unit| {
-        let own = u64::from(unit.visits_left());
-        let here = drawn < own;
-        drawn = drawn.saturating_sub(own);
+    left.iter().position(|own| {
+        let here = drawn < *own;
+        drawn = drawn.saturating_sub(*own);
         here
     })
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use fathom_measure::process::{self, CollectError, Limits, Running, exit_text};
-use fathom_measure::sampler::{Fault, KernelCounters, Sampler};
+use fathom_measure::sampler::{self, Fault, KernelCounters, Sampler};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::{Case, Entry, Registry};
 use fathom_record::{Cause, Reason, Remedy};
@@ -120,7 +120,7 @@ pub fn serve(registry: &Registry) -> anyhow::Result<()> {
 fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     let all = |fault: Fault| VisitAnswer {
         samples: request.params.iter().map(|_| Err(fault.clone())).collect(),
-        spin: None,
+        loops: Vec::new(),
     };
     let Some(Entry::Probe(probe)) = registry.find(&request.metric) else {
         return all(Fault::Failed(format!("no probe is called {}", request.metric)));
@@ -139,6 +139,14 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
     let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
+    let only_at = request.settings.only_at;
+    let waited = only_at.map(|reference| {
+        let look = || sampler::reference_loop(&clock);
+        sampler::wait_for(look, &reference)
+    });
+    if let Some((loops, false)) = waited {
+        return VisitAnswer { samples: Vec::new(), loops };
+    }
     let counters = KernelCounters::new(request.settings.cpu, waits);
     let sampler = Sampler::new(clock, request.settings, cases.len(), Box::new(counters));
     let mut sampler = sampler.with(request.resources.clone());
@@ -146,7 +154,9 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
         (0..cases.len()).for_each(|case| sampler.fault(case, fault.clone()));
     }
     let visit = sampler.finish();
-    VisitAnswer { samples: visit.samples, spin: visit.spin }
+    let mut loops = waited.map_or_else(Vec::new, |(loops, _)| loops);
+    loops.extend(visit.loops);
+    VisitAnswer { samples: visit.samples, loops }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
-use fathom_record::{Counters, Effort, Host, NoModel, Params, Prediction};
+use fathom_record::{
+    Counter, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum,
+};
 
 use crate::{About, Known};
 
@@ -78,6 +80,22 @@ pub trait Probe: Sync {
     /// share a visit.
     fn expects(&self, _: &Case) -> Counters {
         self.about().expects
+    }
+    /// The stratum of visits that are selected for a core at full speed in this case, or why none
+    /// may be. Work beyond the core, threads on other CPUs and long operations are for the probe to
+    /// say.
+    ///
+    /// # Errors
+    /// Why none may be selected.
+    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        let expects = self.expects(case);
+        match () {
+            () if self.needs().disk.is_some() || expects.has(Counter::MajorFaults) => {
+                Err(NotSelected::Device)
+            }
+            () if expects.has(Counter::NotRunning) => Err(NotSelected::SecondCpu),
+            () => Ok(Stratum::FullSpeed),
+        }
     }
     /// What it takes beside the CPU of its worker.
     fn needs(&self) -> Needs {

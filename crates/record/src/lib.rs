@@ -36,12 +36,13 @@ pub use prediction::{Agreement, Input, NoModel, Origin, Prediction};
 pub use record::{Record, Value};
 pub use remedy::Remedy;
 pub use run::{
-    ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Run, RunState, Tool, label, name,
+    ClockOffset, Document, Effort, FarHost, LabelError, Protocol, Reference, ReferenceBasis, Run,
+    RunState, Tool, label, name,
 };
 pub use sample::{Check, Disturbance, FarEnd, Sample};
 pub use series::Series;
-pub use summary::{Basis, Estimate, Interval, Quantile, Stratum, Summary};
+pub use summary::{Basis, Estimate, Interval, NotSelected, Quantile, Stratum, Summary};
 pub use verdict::{Cause, Counts, Reason, State, Verdict};
 
 /// Version of the JSON document and of the record shape; it changes when a reader would break.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;

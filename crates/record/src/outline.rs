@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use crate::{Better, Cause, Document, MetricId, Params, Protocol, Record, State, Summary, Unit};
+use crate::{
+    Better, Cause, Document, Interval, MetricId, Params, Protocol, Record, State, Stratum, Summary,
+    Unit,
+};
 
 /// A run with the headlines of its records in the place of the records.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +36,29 @@ pub struct Headline {
     pub value: Option<f64>,
     /// Its interval; absent where the value is.
     pub interval: Option<[f64; 2]>,
+    /// The visits behind the value.
+    pub stratum: Stratum,
+    /// The median as found, where the value is of selected visits.
+    pub as_found: Option<f64>,
+    /// Its interval.
+    pub as_found_interval: Option<[f64; 2]>,
     /// What the value is at most, where no more is known.
     pub bound: Option<f64>,
     /// Whether the run was stopped before all processes of it were done.
     pub cut_short: bool,
+}
+
+impl Headline {
+    /// The number and its interval, as found or over selected visits.
+    pub fn in_stratum(&self, is_found: bool) -> Option<(f64, Option<[f64; 2]>)> {
+        match (is_found, self.stratum) {
+            (true, Stratum::FullSpeed | Stratum::CoreAtFullSpeed) => {
+                Some((self.as_found?, self.as_found_interval))
+            }
+            (false, Stratum::AsFound) => None,
+            _ => Some((self.value?, self.interval)),
+        }
+    }
 }
 
 impl From<&Document> for Outline {
@@ -57,6 +79,9 @@ impl From<&Record> for Headline {
         let summary = record.summary.as_ref().filter(|_| verdict.shows_number());
         let bound = summary.and_then(|summary| summary.bound);
         let value = record.number(Protocol::Median);
+        let is_selected = |summary: &&Summary| summary.stratum != Stratum::AsFound;
+        let beside = value.and(summary).filter(is_selected);
+        let as_found = beside.and_then(|summary| summary.as_found.as_ref());
         Self {
             metric: record.metric.clone(),
             params: Arc::new(record.params.clone()),
@@ -65,6 +90,9 @@ impl From<&Record> for Headline {
             state: verdict.state,
             value,
             interval: value.and(summary).and_then(Summary::limits),
+            stratum: summary.map_or_else(Stratum::default, |summary| summary.stratum),
+            as_found: as_found.map(|estimate| estimate.median),
+            as_found_interval: as_found.and_then(|it| it.interval).map(Interval::limits),
             bound,
             cut_short: verdict.reasons.iter().any(|one| one.cause == Cause::Interrupted),
         }

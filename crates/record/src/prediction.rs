@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Host, Params, Unit};
+use crate::{Host, Params, Stratum, Unit};
 
 /// The widest tolerance a prediction may declare.
 pub const TOLERANCE_MAX: f64 = 0.30;
@@ -22,9 +22,12 @@ pub struct Prediction {
     pub low: Option<f64>,
     /// Upper limit; absent where there is none.
     pub high: Option<f64>,
-    /// Interval of the one limit of an ordinal claim, where it is a measured value itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_interval: Option<[f64; 2]>,
+    /// How far the intervals of its measured inputs may move the limits, as a share of them.
+    #[serde(default)]
+    pub uncertainty: f64,
+    /// The stratum of its measured inputs, and of the estimate it is compared with.
+    #[serde(default)]
+    pub stratum: Stratum,
     /// The formula in words and symbols.
     pub formula: String,
     /// The figures put into it.
@@ -84,13 +87,6 @@ impl Prediction {
         Self { low: self.value, formula, hardware, software, value, high, ..self }
     }
 
-    /// This ordinal claim with the interval of its limit.
-    #[must_use]
-    pub fn within(mut self, low: f64, high: f64) -> Self {
-        self.limit_interval = Some([low, high]);
-        self
-    }
-
     /// This prediction with what a value above it says of the machine.
     #[must_use]
     pub fn if_above(mut self, meaning: &str) -> Self {
@@ -141,6 +137,14 @@ impl Prediction {
         self.with_quantity(name, value, unit, Origin::this_run(name))
     }
 
+    /// The names of the results that it uses.
+    pub fn results(&self) -> impl Iterator<Item = &str> {
+        self.inputs.iter().filter_map(|input| match &input.origin {
+            Origin::ThisRun { metric } | Origin::EarlierRun { metric } => Some(metric.as_str()),
+            _ => None,
+        })
+    }
+
     /// Whether it is an order ("more than a call") rather than a number.
     pub fn is_ordinal(&self) -> bool {
         self.value.is_none()
@@ -152,11 +156,11 @@ impl Prediction {
         let Some([from, to]) = interval else {
             return Agreement::Inconclusive;
         };
-        // A limit that was measured is no sharper than its own interval: what agrees lies beyond
-        // all of it, what differs short of all of it.
+        // A limit from measured inputs is no sharper than they are: what agrees is beyond all of
+        // its interval, what differs short of all of it.
         let limits = |limit: Option<f64>, open: f64| {
-            let limit = limit.map_or([open; 2], |limit| self.limit_interval.unwrap_or([limit; 2]));
-            (limit[0], limit[1])
+            let limit = limit.unwrap_or(open);
+            (limit * (1.0 - self.uncertainty), limit * (1.0 + self.uncertainty))
         };
         let (low, low_safe) = limits(self.low, f64::NEG_INFINITY);
         let (high_safe, high) = limits(self.high, f64::INFINITY);
@@ -426,11 +430,12 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_no_sharper_than_the_value_it_is_held_against() {
-        let claim = Prediction::at_least(100.0, "≥ a", "source").within(90.0, 120.0);
-        assert_eq!(claim.agreement(Some([125.0, 130.0])), Agreement::Met);
+    fn limits_are_no_sharper_than_their_inputs() {
+        let claim = Prediction::at_least(100.0, "≥ a", "source");
+        let claim = Prediction { uncertainty: 0.1, ..claim };
+        assert_eq!(claim.agreement(Some([111.0, 130.0])), Agreement::Met);
         assert_eq!(claim.agreement(Some([95.0, 99.0])), Agreement::Inconclusive);
-        assert_eq!(claim.agreement(Some([101.0, 110.0])), Agreement::Inconclusive);
+        assert_eq!(claim.agreement(Some([101.0, 109.0])), Agreement::Inconclusive);
         assert_eq!(claim.agreement(Some([80.0, 89.0])), Agreement::Violated);
     }
 }

@@ -113,6 +113,13 @@ impl Record {
         format!("{:08x}", crc32fast::hash(&text))
     }
 
+    /// The same with the estimate as found for its headline.
+    #[must_use]
+    pub fn as_found(mut self) -> Self {
+        self.summary = self.summary.map(|summary| summary.as_found());
+        self
+    }
+
     /// The number that may be shown of it, as the headline of a protocol.
     pub fn number(&self, protocol: Protocol) -> Option<f64> {
         let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;

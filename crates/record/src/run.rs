@@ -100,6 +100,9 @@ pub struct Run {
     pub cpu: u32,
     /// Why that one.
     pub cpu_reason: String,
+    /// The reference loop on that CPU; absent where it was not calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
     /// The clock, its calibration and how it stood the check at the end.
     pub clock: ClockFacts,
     /// What `--tune` changed while the run lasted; empty without it.
@@ -115,6 +118,33 @@ pub struct Run {
     /// Facts about the run that spoil nothing, such as settings that `--tune` was refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+}
+
+/// The reference loop of a CPU at full speed, and how many visits met it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Reference {
+    /// The time of its part that a busy sibling thread slows, in nanoseconds.
+    pub loop_ns: f64,
+    /// The time of its part that only the frequency slows, in nanoseconds.
+    pub frequency_ns: f64,
+    /// What makes it full speed.
+    pub basis: ReferenceBasis,
+    /// Visits whose loops were compared with it.
+    pub visits: u32,
+    /// Those of them that were clean.
+    pub clean: u32,
+}
+
+/// Why the fastest loops of a run count as full speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReferenceBasis {
+    /// They need the cycles they should at the highest frequency of the CPU.
+    HighestFrequency,
+    /// They are as fast as in earlier runs on this host.
+    EarlierRuns,
+    /// Neither is known, or the whole run was slower: they are the fastest in this run.
+    ThisRun,
 }
 
 impl Run {

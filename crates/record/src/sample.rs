@@ -16,6 +16,9 @@ pub struct Sample {
     pub batch: u64,
     /// One value a batch (or a single operation), in the metric's unit, in the order taken.
     pub values: Vec<f64>,
+    /// Values of each round; 0 where no rounds are known.
+    #[serde(default)]
+    pub values_per_round: u32,
     /// Indices into `values` whose round a counter says was disturbed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbed: Vec<u32>,
@@ -32,9 +35,12 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
     /// Each time of the reference loop, fixed work that runs before, between and after the rounds,
-    /// in whole nanoseconds: how fast the core itself was meanwhile.
+    /// in whole nanoseconds: the part that a busy sibling thread of the core slows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reference_ns: Vec<f64>,
+    /// As often, the part that only the core's frequency slows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub frequency_ns: Vec<f64>,
     /// What the far end says of itself, where the work has two ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub far: Option<FarEnd>,
@@ -81,8 +87,6 @@ pub struct Disturbance {
     pub major_faults: u64,
     /// Rounds after which the worker was found on another CPU.
     pub migrations: u64,
-    /// Rounds between two reference spins that both found the core slow.
-    pub slow_rounds: u64,
     /// Wall time of the visit's rounds.
     pub wall_ns: u64,
     /// CPU time of the worker and the children it reaped over the same rounds.
@@ -114,7 +118,6 @@ impl Disturbance {
             minor_faults: self.minor_faults + other.minor_faults,
             major_faults: self.major_faults + other.major_faults,
             migrations: self.migrations + other.migrations,
-            slow_rounds: self.slow_rounds + other.slow_rounds,
             wall_ns: self.wall_ns + other.wall_ns,
             cpu_ns: self.cpu_ns + other.cpu_ns,
             run_queue_ns: sum(self.run_queue_ns, other.run_queue_ns),

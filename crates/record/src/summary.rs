@@ -15,12 +15,15 @@ pub struct Summary {
     pub median: f64,
     /// Confidence interval of the headline; absent where there are too few processes or blocks.
     pub interval: Option<Interval>,
-    /// Which visits the headline and its interval rest on.
+    /// Which visits the headline and all else here rest on.
     pub stratum: Stratum,
-    /// The estimate over clean visits alone, where there are enough of them.
+    /// Why there is no estimate at full speed, where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_selected: Option<NotSelected>,
+    /// The estimate over the first clean visits, where there are enough of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_speed: Option<Estimate>,
-    /// The estimate over the first visits whatever they were, where it stands beside the headline.
+    /// The estimate over the first visits whatever they were; absent for what is not visited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_found: Option<Estimate>,
     /// Quantiles of single timed operations, in ascending order; none of batches, and none with
@@ -62,13 +65,8 @@ pub struct Summary {
     /// The smallest time the clock can tell, for operations timed singly that last less than
     /// 100 × its read cost.
     pub clock_floor: Option<f64>,
-    /// The median of each process, in the order of their numbers: what comparisons are made on.
+    /// The median of each process, in the order of their numbers.
     pub process_medians: Vec<f64>,
-    /// The reference spin of each process in the same order, in whole nanoseconds: fixed work,
-    /// timed between its rounds, which tells how fast the core itself was meanwhile. Of a derived
-    /// result the slowest of those it was computed from. Empty where not every process has one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub process_spins: Vec<f64>,
 }
 
 impl Summary {
@@ -81,6 +79,28 @@ impl Summary {
     /// The two ends of the interval.
     pub fn limits(&self) -> Option<[f64; 2]> {
         self.interval.map(Interval::limits)
+    }
+
+    /// The estimate behind the headline, where it rests on visits.
+    pub fn estimate(&self) -> Option<&Estimate> {
+        if self.stratum == Stratum::AsFound {
+            self.as_found.as_ref()
+        } else {
+            self.full_speed.as_ref()
+        }
+    }
+
+    /// The same with the estimate as found for its headline.
+    #[must_use]
+    pub fn as_found(&self) -> Self {
+        let mut summary = self.clone();
+        if let Some(estimate) = &self.as_found {
+            summary.stratum = Stratum::AsFound;
+            summary.median = estimate.median;
+            summary.interval = estimate.interval;
+            summary.process_medians.clone_from(&estimate.process_medians);
+        }
+        summary
     }
 }
 
@@ -125,15 +145,67 @@ pub enum Basis {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stratum {
-    /// Clean visits alone, chosen by counters and never by values.
+    /// Clean visits alone, chosen by the reference loop and counters and never by values.
     FullSpeed,
+    /// The same of work beyond the core (last cache, memory), of which the loop sees nothing: the
+    /// core was at full speed.
+    CoreAtFullSpeed,
     /// The first visits, whatever they were.
     #[default]
     AsFound,
 }
 
+impl Stratum {
+    /// The stratum in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::FullSpeed => "full speed",
+            Self::CoreAtFullSpeed => "core at full speed",
+            Self::AsFound => "as found",
+        }
+    }
+}
+
+/// Why no visits are selected, so that a case stands as found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NotSelected {
+    /// The work uses a second CPU, which the loop does not see.
+    SecondCpu,
+    /// The work waits for a device.
+    Device,
+    /// One operation is so long that keeping the undisturbed ones would favour the short ones.
+    LongOperation,
+    /// The loop is at full speed before the work and slow between its rounds.
+    SlowsItself,
+    /// An input has no estimate at full speed.
+    Input,
+    /// Fewer clean visits than the estimate needs.
+    TooFewClean,
+    /// The protocol keeps every trial.
+    EveryTrial,
+    /// No reference is known for this CPU.
+    NoReference,
+}
+
+impl NotSelected {
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::SecondCpu => "the work uses a second CPU",
+            Self::Device => "the work waits for a device",
+            Self::LongOperation => "one operation is too long to select undisturbed ones",
+            Self::SlowsItself => "the work itself slows the reference loop",
+            Self::Input => "an input has no estimate at full speed",
+            Self::TooFewClean => "too few clean visits",
+            Self::EveryTrial => "the protocol keeps every trial",
+            Self::NoReference => "no reference loop was calibrated",
+        }
+    }
+}
+
 /// An estimate over some of the visits.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// The median over their processes.
     pub median: f64,
@@ -143,6 +215,12 @@ pub struct Estimate {
     pub visits: u32,
     /// Visits it was chosen from.
     pub of: u32,
+    /// The median of each process, in the order of their numbers: what comparisons are made on.
+    pub process_medians: Vec<f64>,
+    /// The median time of the reference loop in each of them, in the same order and in whole
+    /// nanoseconds: how fast the core was. Empty where not every process has one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub process_loops: Vec<f64>,
 }
 
 /// A quantile of single timed operations.

@@ -3,7 +3,7 @@
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
     Agreement, Cause, Estimate, Host, Input, Interval, NoModel, Params, Prediction, Quantile,
-    Record, Series, Summary, Unit,
+    Record, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
@@ -67,10 +67,15 @@ fn account(record: &Record, width: usize) -> String {
         if !summary.quantiles.is_empty() {
             say(format!("single timings: {}", quantiles(record, summary)));
         }
-        for (name, estimate) in [("full speed", summary.full_speed), ("as found", summary.as_found)]
+        let selected = summary.full_speed.as_ref();
+        for (stratum, estimate) in
+            [(summary.stratum, selected), (Stratum::AsFound, summary.as_found.as_ref())]
         {
             let text = estimate.map(|it| self::estimate(record, it));
-            text.into_iter().for_each(|text| say(format!("{name}: {text}")));
+            text.into_iter().for_each(|text| say(format!("{}: {text}", stratum.words())));
+        }
+        if let Some(why) = summary.not_selected {
+            say(format!("not at full speed: {}", why.words()));
         }
     }
     for series in &record.series {
@@ -140,7 +145,7 @@ fn quantiles(record: &Record, summary: &Summary) -> String {
 }
 
 /// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits`.
-fn estimate(record: &Record, estimate: Estimate) -> String {
+fn estimate(record: &Record, estimate: &Estimate) -> String {
     let mut text = quantity(estimate.median, record.unit);
     if let Some(Interval { low, high, level, .. }) = estimate.interval {
         let [low, high] = [low, high].map(|end| quantity(end, record.unit));
@@ -180,17 +185,21 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
         Some(agreement) => format!(": {}", agreement.word()),
         None => String::new(),
     };
-    let limit = prediction.limit_interval.map_or_else(String::new, |[low, high]| {
-        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
-        format!(" (a limit that itself lies between {low} and {high})")
-    });
-    format!("{limits}{limit}{terms}{word}")
+    let uncertain = match prediction.uncertainty {
+        share if share < 0.001 => String::new(),
+        share => format!(" (limits ± {} by its inputs)", percent(share)),
+    };
+    format!("{limits}{uncertain}{terms}{word}")
 }
 
 /// Why a comparison with the prediction is inconclusive.
 fn inconclusive(record: &Record, prediction: &Prediction) -> String {
     let Some(summary) = &record.summary else { return String::new() };
-    match (summary.limits(), summary.bound) {
+    let limits = match prediction.stratum {
+        Stratum::AsFound => summary.as_found().limits(),
+        _ => summary.limits(),
+    };
+    match (limits, summary.bound) {
         (None, None) => {
             format!(": inconclusive, {} values have no interval", summary.process_medians.len())
         }

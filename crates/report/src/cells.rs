@@ -131,10 +131,16 @@ fn with_number(name: Cell, record: &Record, setting: &Setting<'_>) -> Vec<Cell> 
 
 fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
     let noisy = record.verdict.state == State::Noisy;
-    let mark = if noisy { "~" } else { "" };
+    let found = record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some());
+    let mark = match (found, noisy) {
+        (true, true) => "°~",
+        (true, false) => "°",
+        (false, true) => "~",
+        (false, false) => "",
+    };
     let text = match Shown::of(record, protocol) {
         Shown::Number(value) => {
-            mark.to_owned() + &quantity_within(value, record.unit, width - mark.len())
+            mark.to_owned() + &quantity_within(value, record.unit, width - width_of(mark))
         }
         Shown::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
         Shown::Text(text) if width_of(text) < width => mark.to_owned() + text,

@@ -1,6 +1,9 @@
 //! What a run says after its last number: the paragraph a person can use.
 
-use fathom_record::{Agreement, Document, Record, RunState, State};
+use fathom_record::quantity::percent;
+use fathom_record::{
+    Agreement, Document, Record, Reference, ReferenceBasis, RunState, State, Stratum,
+};
 use serde::Serialize;
 
 use crate::case::cases;
@@ -168,6 +171,30 @@ fn run_verdict(document: &Document) -> Option<String> {
     Some(ended(text))
 }
 
+/// How many visits met a core at full speed, and how many cases rest on such visits alone.
+fn clean_share(reference: &Reference, records: &[Record]) -> String {
+    let Reference { basis, visits, clean, .. } = *reference;
+    let speed = match basis {
+        ReferenceBasis::HighestFrequency => "full speed, as fast as the highest frequency allows",
+        ReferenceBasis::EarlierRuns => "full speed, as in earlier runs",
+        ReferenceBasis::ThisRun => "the fastest speed of this run",
+    };
+    let of = |wanted: bool| {
+        let stratum = |record: &&Record| {
+            let summary = record.summary.as_ref()?;
+            (summary.as_found.is_some()).then_some(summary.stratum != Stratum::AsFound)
+        };
+        records.iter().filter(|record| stratum(record) == Some(wanted)).count()
+    };
+    let share = percent(f64::from(clean) / f64::from(visits.max(1)));
+    format!(
+        "Clean: {} of the visits met the core at {speed}; {} on clean visits alone, {} as found.",
+        glued(&share),
+        cases(of(true)),
+        of(false)
+    )
+}
+
 /// How long the run took, how its clock stood, what `--tune` changed, and its notes.
 fn whole_run(document: &Document) -> Vec<String> {
     let run = &document.run;
@@ -175,6 +202,7 @@ fn whole_run(document: &Document) -> Vec<String> {
     if let Some(duration) = run.duration_ns.map(duration) {
         sentences.push(format!("The run took {duration}."));
     }
+    sentences.extend(run.reference.map(|reference| clean_share(&reference, &document.records)));
     let deviations: Vec<String> =
         [(run.clock.raw_ppm, "CLOCK_MONOTONIC_RAW"), (run.clock.monotonic_ppm, "CLOCK_MONOTONIC")]
             .into_iter()

@@ -46,13 +46,12 @@ pub(crate) fn counters(record: &Record) -> String {
 /// What the kernel counts in ticks: 0 is not proof of nothing.
 const TICKING: [&str; 2] = ["steal", "interrupts"];
 
-fn counts(seen: &Disturbance) -> [(&'static str, u64); 5] {
+fn counts(seen: &Disturbance) -> [(&'static str, u64); 4] {
     [
         ("preemptions", seen.involuntary_switches),
         ("waits", seen.voluntary_switches),
         ("page faults that waited", seen.major_faults),
         ("migrations", seen.migrations),
-        ("rounds on a slow core", seen.slow_rounds),
     ]
 }
 

@@ -3,7 +3,7 @@
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
-use fathom_record::{Agreement, Protocol, Record, State, Verdict};
+use fathom_record::{Agreement, Estimate, Protocol, Record, State, Summary, Verdict};
 
 use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
@@ -11,6 +11,8 @@ use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
 use crate::remedy;
 use crate::wrap::{glued, width_of, wrapped};
 
+/// A smaller difference between both estimates is not worth a line.
+const AS_FOUND_MIN: f64 = 0.05;
 /// Where remarks begin.
 pub(crate) const INDENT: &str = "    ";
 /// Where their further lines begin.
@@ -43,12 +45,14 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
         && summary.bound.is_none()
         && shown.number().is_some()
     {
+        if let Some(text) = differs_as_found(record, summary) {
+            say(text);
+        }
         if summary.modes.len() > 1 && read_apart(&summary.modes, record) {
             say(distribution(&format!("{} modes", summary.modes.len()), &summary.modes, record));
         }
         if summary.clusters.len() > 1 && read_apart(&summary.clusters, record) {
-            let title = format!("processes fall into {} groups", summary.clusters.len());
-            say(distribution(&title, &summary.clusters, record));
+            say(distribution("bimodal across processes", &summary.clusters, record));
         }
         if setting.protocol == Protocol::Trimmed && summary.trimmed.is_none() {
             say("the median: there is no trimmed mean of it".to_owned());
@@ -65,6 +69,20 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     // A number that stands may have been held at a cap, which is then said of it too.
     let said = record.verdict.reasons.is_empty() || repeated;
     if said { lines } else { lines + &reasons(record, width) }
+}
+
+/// The estimate as found, where it is outside the interval at full speed by more than a reader would
+/// overlook.
+fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
+    let (selected, found) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
+    let off = (found.median / selected.median - 1.0).abs();
+    let is_outside =
+        summary.limits().is_none_or(|[low, high]| !(low..=high).contains(&found.median));
+    (off > AS_FOUND_MIN && is_outside).then(|| {
+        let value = glued(&quantity(found.median, record.unit));
+        let Estimate { visits, of, .. } = selected;
+        format!("as found {value}; {} at {visits} clean of {of} visits", summary.stratum.words())
+    })
 }
 
 /// Whether a reader who has just read the one verdict learns nothing from the other: the same

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::quantity;
 use fathom_record::{
-    Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Unit, Value,
+    Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Stratum, Unit, Value,
 };
 
 use crate::case::case;
@@ -47,6 +47,8 @@ struct Seen {
     within_run: Option<f64>,
     single: bool,
     noisy: bool,
+    as_found: bool,
+    selected: bool,
     bound: bool,
     curve: bool,
     matrix: bool,
@@ -250,6 +252,8 @@ impl Table {
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
             return;
         };
+        seen.as_found |= summary.not_selected.is_some();
+        seen.selected |= summary.stratum != Stratum::AsFound;
         seen.single |= summary.interval.is_none() && summary.n == 1;
         if let Some(Interval { level, basis, .. }) = summary.interval {
             match basis {
@@ -294,6 +298,11 @@ impl Table {
         if self.seen.noisy {
             marks.push(
                 glued("~: noisy;") + " the cause stands beneath, once for rows that share it",
+            );
+        }
+        if self.seen.as_found && self.seen.selected {
+            marks.push(
+                glued("°: as found;") + " the others over visits with the core at full speed",
             );
         }
         if self.seen.bound {

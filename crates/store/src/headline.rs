@@ -17,7 +17,8 @@ use crate::raw_record;
 
 /// The columns of a headline, after those that name its record, and where they are.
 pub(crate) const COLUMNS: &str =
-    "unit, better, headline.state, value, low, high, bound, cut_short, headline.crc";
+    "unit, better, headline.state, value, low, high, bound, cut_short, stratum, found, found_low,
+     found_high, headline.crc";
 pub(crate) const JOINED: &str = "LEFT JOIN headline ON headline.record = record.number";
 
 /// Stores the headline of the record in row `number` of a run.
@@ -27,9 +28,14 @@ pub(crate) fn insert(
     run_id: &str,
     headline: &Headline,
 ) -> rusqlite::Result<()> {
-    let [low, high] = headline.interval.map_or([None; 2], |ends| ends.map(Some));
+    let ends = |interval: Option<[f64; 2]>| interval.map_or([None; 2], |ends| ends.map(Some));
+    let [low, high] = ends(headline.interval);
+    let [found_low, found_high] = ends(headline.as_found_interval);
     connection
-        .prepare_cached("INSERT INTO headline VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
+        .prepare_cached(
+            "INSERT INTO headline VALUES
+                (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )?
         .execute(params![
             number,
             word(&headline.unit),
@@ -40,6 +46,10 @@ pub(crate) fn insert(
             high,
             headline.bound,
             headline.cut_short,
+            word(&headline.stratum),
+            headline.as_found,
+            found_low,
+            found_high,
             crc(run_id, headline),
         ])?;
     Ok(())
@@ -47,12 +57,14 @@ pub(crate) fn insert(
 
 /// CRC-32 over a headline and the run it belongs to.
 fn crc(run_id: &str, headline: &Headline) -> u32 {
-    let Headline { metric, unit, better, state, cut_short, .. } = headline;
+    let Headline { metric, unit, better, state, cut_short, stratum, .. } = headline;
     // SQLite keeps no sign of a zero.
-    let [value, bound] = [headline.value, headline.bound].map(|it| it.map(|number| number + 0.0));
-    let interval = headline.interval.map(|ends| ends.map(|number| number + 0.0));
-    let params = headline.params.as_ref();
-    let covered = (run_id, metric, params, unit, better, state, value, interval, bound, cut_short);
+    let numbers = [headline.value, headline.bound, headline.as_found];
+    let numbers = numbers.map(|it| it.map(|number| number + 0.0));
+    let intervals = [headline.interval, headline.as_found_interval];
+    let intervals = intervals.map(|it| it.map(|ends| ends.map(|number| number + 0.0)));
+    let case = (metric, headline.params.as_ref(), unit, better);
+    let covered = (run_id, case, state, numbers, intervals, cut_short, stratum);
     crc32fast::hash(&serde_json::to_vec(&covered).expect("a headline is plain data"))
 }
 
@@ -62,7 +74,7 @@ pub(crate) type Cases = HashMap<Vec<u8>, Arc<Params>>;
 /// The headline in a row of [`NAMING`] and [`COLUMNS`], or what is wrong with it.
 pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreError> {
     match decoded(row, cases) {
-        Ok((headline, crc)) if row.get(13) == Ok(i64::from(crc)) => Ok(headline),
+        Ok((headline, crc)) if row.get(17) == Ok(i64::from(crc)) => Ok(headline),
         _ => {
             let reason = "its headline does not fit its checksum";
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
@@ -76,6 +88,9 @@ fn decoded(row: &Row<'_>, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn 
     if !cases.contains_key(text) {
         cases.insert(text.to_owned(), Arc::new(serde_json::from_slice(text)?));
     }
+    let interval = |at: usize| -> rusqlite::Result<Option<[f64; 2]>> {
+        Ok(row.get::<_, Option<f64>>(at)?.zip(row.get(at + 1)?).map(<[f64; 2]>::from))
+    };
     let headline = Headline {
         metric: MetricId::new(row.get::<_, String>(3)?),
         params: Arc::clone(&cases[text]),
@@ -83,9 +98,12 @@ fn decoded(row: &Row<'_>, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn 
         better: parse_word(row.get(6)?)?,
         state: parse_word(row.get(7)?)?,
         value: row.get(8)?,
-        interval: row.get::<_, Option<f64>>(9)?.zip(row.get(10)?).map(<[f64; 2]>::from),
+        interval: interval(9)?,
         bound: row.get(11)?,
         cut_short: row.get(12)?,
+        stratum: parse_word(row.get(13)?)?,
+        as_found: row.get(14)?,
+        as_found_interval: interval(15)?,
     };
     let crc = crc(&row.get::<_, String>(1)?, &headline);
     Ok((headline, crc))

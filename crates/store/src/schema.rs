@@ -11,7 +11,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x4661_7468;
 
 /// The version of the tables that this program reads and writes: any change of them, or of the JSON
 /// they hold, makes a new one. A store of another version is refused and left as it is.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// `body`, `host` and the like are JSON. The columns before them repeat what a list needs, so that
 /// listing reads no JSON. `crc` is over `tool`, `body`, `host` and `far`.
@@ -61,6 +61,10 @@ CREATE TABLE headline (
     high REAL,
     bound REAL,
     cut_short INTEGER NOT NULL,
+    stratum TEXT NOT NULL,
+    found REAL,
+    found_low REAL,
+    found_high REAL,
     crc INTEGER NOT NULL
 ) STRICT;";
 

@@ -73,6 +73,37 @@ impl Store {
         }
     }
 
+    /// Puts these records in the place of all that a run has, in one transaction.
+    ///
+    /// # Errors
+    /// As [`Store::add`].
+    pub fn replace_records(&mut self, run_id: &str, records: &[Record]) -> Result<(), StoreError> {
+        let texts: Result<Vec<RecordTexts>, StoreError> =
+            records.iter().map(|record| RecordTexts::of(run_id, record)).collect();
+        let texts = texts?;
+        let found = self.write(|transaction, failed| {
+            let run: Option<i64> = transaction
+                .query_row("SELECT number FROM run WHERE id = ?1", [run_id], |row| row.get(0))
+                .optional()
+                .map_err(failed)?;
+            let Some(run) = run else { return Ok(false) };
+            for table in ["samples", "headline"] {
+                let of_run = "(SELECT number FROM record WHERE run = ?1)";
+                let delete = format!("DELETE FROM {table} WHERE record IN {of_run}");
+                transaction.execute(&delete, [run]).map_err(failed)?;
+            }
+            transaction.execute("DELETE FROM record WHERE run = ?1", [run]).map_err(failed)?;
+            for (record, texts) in records.iter().zip(&texts) {
+                insert(transaction, (run, run_id), record, texts, failed)?;
+            }
+            Ok(true)
+        })?;
+        match found {
+            true => Ok(()),
+            false => Err(self.no_such_run(run_id)?),
+        }
+    }
+
     /// Replaces what is known of a run that was begun: its state, its end, its clock, its verdict.
     /// Tool, host and records stay.
     ///

@@ -1,9 +1,8 @@
 //! What a comparison of two runs comes to, as it is serialised.
 
-use fathom_record::{Better, MetricId, Params, RunState, Unit};
+use fathom_record::{Better, MetricId, Params, RunState, Stratum, Unit};
 use serde::Serialize;
 
-use super::core_speed::SlowCore;
 use super::noise::NoiseBy;
 use crate::differences::Difference;
 
@@ -31,8 +30,8 @@ pub struct Comparison {
     pub noise_runs: usize,
     /// In what the machines and the runs themselves differ.
     pub differences: Vec<Difference>,
-    /// How many times slower one and the same core was throughout B than in A, by the quickest
-    /// reference spin of each; absent where it was as fast.
+    /// How many times slower one and the same core was throughout B than in A, by the calibrated
+    /// reference loop of each; absent where it was as fast.
     pub core: Option<f64>,
     /// What could be compared: by weight of the word, then by size of the change.
     pub rows: Vec<Compared>,
@@ -132,16 +131,22 @@ pub struct Compared {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
+    /// The visits that are compared on both sides.
+    pub stratum: Stratum,
     /// Median of the process medians in A.
     pub a: f64,
     /// Median of the process medians in B.
     pub b: f64,
     /// Runs of A that have it.
     pub runs_a: usize,
-    /// Processes in A, of all its runs, without those left out.
+    /// Processes in A, of all its runs.
     pub processes_a: usize,
-    /// Processes in B, likewise.
+    /// Processes in B.
     pub processes_b: usize,
+    /// Visits from which those of A were selected; 0 where there are none.
+    pub visits_a: u32,
+    /// Visits from which those of B were selected; 0 where there are none.
+    pub visits_b: u32,
     /// Whether A's record is noisy.
     pub noisy_a: bool,
     /// Whether B's record is noisy.
@@ -159,16 +164,19 @@ pub struct Compared {
     pub noise: Option<f64>,
     /// The runs it was learnt from.
     pub noise_by: Option<NoiseBy>,
-    /// Processes that met a slow core, where some did.
-    pub slow_core: Option<SlowCore>,
+    /// How many times slower the core was for the processes of B than for those of A, by their
+    /// reference loops; absent where it was as fast.
+    pub core: Option<f64>,
+    /// The share within which nothing changed, where that is the word.
+    pub unchanged_within: Option<f64>,
     /// What it amounts to.
     pub word: Word,
 }
 
 impl Compared {
-    /// Whether too few of its processes met a core at full speed.
+    /// Whether a change of the core's speed may hide or feign one of the metric.
     pub fn is_spoiled(&self) -> bool {
-        self.slow_core.is_some_and(|slow| !slow.left_out)
+        self.core.is_some() && self.word == Word::Inconclusive
     }
 
     /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is
@@ -228,11 +236,9 @@ pub enum Word {
     LooksBetter,
     /// Changed, by few processes, where neither direction is better.
     LooksChanged,
-    /// The interval bears a change out, but runs lie as far apart where nothing was changed.
-    WithinNoise,
-    /// Enough processes, and no change above 1 % that the interval bears out.
-    NoChange,
-    /// Too few processes to tell, or too few that met a core at full speed.
+    /// The whole interval of the ratio is near 1.
+    Unchanged,
+    /// Neither a change nor its absence is shown, or the core's speed explains the change.
     Inconclusive,
 }
 

@@ -11,16 +11,14 @@ mod obstacle;
 mod weigh;
 
 pub use comparison::{Case, Compared, Comparison, FALSE_DISCOVERY_RATE, NotComparable, Side, Word};
-pub use core_speed::SlowCore;
 pub use noise::{Noise, NoiseBy};
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Document, Host, MetricId, Params, State};
+use fathom_record::{Document, Host, MetricId, Params, State, Stratum};
 
-use self::core_speed::Runs;
+use self::core_speed::Taken;
 use self::obstacle::{obstacle, other_parameters};
-use self::weigh::Taken;
 use crate::differences::{Difference, differences};
 
 /// Compares run `b` with run `a`. The same documents, noise and seed give the same comparison.
@@ -35,8 +33,7 @@ pub fn compare(a: &Document, b: &Document, noise: &Noise, seed: u64) -> Comparis
 /// Without a run to compare against.
 pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -> Comparison {
     let (newest, others) = newest_of(a);
-    let runs = Runs::of(a, b);
-    let (in_a, in_b) = (by_case(a, &runs), by_case(&[b], &runs));
+    let (in_a, in_b) = (by_case(a), by_case(&[b]));
     let mut rows = Vec::new();
     let mut not_comparable = Vec::new();
     for (key @ (metric, params, _), records_a) in &in_a {
@@ -51,15 +48,16 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
                 params: (*params).clone(),
                 reason,
             }),
-            _ => rows.extend(weigh::weigh(&fit, *record_b, noise.of(metric, params), seed)),
+            _ => rows.extend(weigh::weigh(&fit, *record_b, noise, seed)),
         }
     }
     not_comparable.extend(other_parameters(in_a.keys(), in_b.keys()));
     not_comparable.extend(other_far_hosts(&in_a, &in_b));
     weigh::adjust(&mut rows);
-    // Intervals over processes are too narrow where the machine itself came and went.
+    // Intervals as found are too narrow where the machine itself came and went.
     if a.iter().chain([&b]).any(|run| run.run.verdict.state != State::Valid) {
-        rows.iter_mut().for_each(|row| row.word = row.word.doubted());
+        let as_found = rows.iter_mut().filter(|row| row.stratum == Stratum::AsFound);
+        as_found.for_each(|row| row.word = row.word.doubted());
     }
     rows.sort_by(|a, b| a.word.cmp(&b.word).then(b.size().total_cmp(&a.size())));
     let mut within_a: Vec<Difference> = Vec::new();
@@ -76,7 +74,7 @@ pub fn compare_to_all(a: &[&Document], b: &Document, noise: &Noise, seed: u64) -
         seed,
         noise_runs: noise.runs(),
         differences: differences(newest, b),
-        core: core_speed::change(a, b),
+        core: core_speed::changed(newest, b),
         rows,
         not_comparable,
         only_a: only(&in_a, &in_b),
@@ -98,12 +96,11 @@ type Key<'a> = (&'a MetricId, &'a Params, &'a str);
 /// The records of each case, one of each run that has it.
 type ByCase<'a> = BTreeMap<Key<'a>, Vec<Taken<'a>>>;
 
-fn by_case<'a>(documents: &[&'a Document], runs: &Runs<'_>) -> ByCase<'a> {
+fn by_case<'a>(documents: &[&'a Document]) -> ByCase<'a> {
     let mut cases = ByCase::new();
     for document in documents {
-        let full_speed = runs.full_speed(document);
         for record in &document.records {
-            let taken = Taken { record, full_speed };
+            let taken = Taken { record, run: document };
             let far = document.far_host(&record.params).map_or("", Host::identity);
             cases.entry((&record.metric, &record.params, far)).or_default().push(taken);
         }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fathom_record::{Document, MetricId, Outline, Params};
+use fathom_record::{Document, MetricId, Outline, Params, Stratum};
 use serde::Serialize;
 
 use crate::differences::differences;
@@ -29,10 +29,13 @@ pub enum NoiseBy {
     A,
 }
 
+/// A case, at full speed or as found.
+type Key = (MetricId, Params, bool);
+
 /// The noise of each case, where enough runs show it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noise {
-    by_case: BTreeMap<(MetricId, Params), f64>,
+    by_case: BTreeMap<Key, f64>,
     runs: usize,
 }
 
@@ -49,11 +52,14 @@ impl Noise {
         // The change that is asked about lies between the newest run of A and B.
         let newest = a.iter().map(|run| run.run.id.as_str()).max().unwrap_or("");
         let span = newest.min(&b.run.id)..newest.max(&b.run.id);
-        let mut headlines: BTreeMap<(MetricId, Params), Vec<(&str, f64)>> = BTreeMap::new();
+        let mut headlines: BTreeMap<Key, Vec<(&str, f64)>> = BTreeMap::new();
         for outline in &alike {
             for headline in &outline.headlines {
-                if let Some(value) = headline.value.filter(|value| *value > 0.0) {
-                    let case = (headline.metric.clone(), Params::clone(&headline.params));
+                for is_found in [false, true] {
+                    let value = headline.in_stratum(is_found).map(|(value, _)| value);
+                    let Some(value) = value.filter(|value| *value > 0.0) else { continue };
+                    let params = Params::clone(&headline.params);
+                    let case = (headline.metric.clone(), params, is_found);
                     let run = outline.document.run.id.as_str();
                     headlines.entry(case).or_default().push((run, value));
                 }
@@ -68,8 +74,9 @@ impl Noise {
     }
 
     /// The noise of a case, as a share: 0.02 for 2 %.
-    pub(super) fn of(&self, metric: &MetricId, params: &Params) -> Option<f64> {
-        self.by_case.get(&(metric.clone(), params.clone())).copied()
+    pub(super) fn of(&self, metric: &MetricId, params: &Params, stratum: Stratum) -> Option<f64> {
+        let is_found = stratum == Stratum::AsFound;
+        self.by_case.get(&(metric.clone(), params.clone(), is_found)).copied()
     }
 
     /// The runs it was learnt from.

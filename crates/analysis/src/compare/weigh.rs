@@ -3,84 +3,72 @@
 use fathom_record::{Record, State, Unit};
 
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
-use super::core_speed::{Process, leave_out_slow, processes};
-use super::noise::NoiseBy;
+use super::core_speed::{Taken, explains, slower, stratum_of};
+use super::noise::{Noise, NoiseBy};
 use crate::statistics::{benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs};
 
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
+/// No smaller change can be excluded.
+const UNCHANGED_MIN: f64 = 0.02;
 
-/// A record, and the reference spin of a core at full speed in its run.
-#[derive(Clone, Copy)]
-pub(super) struct Taken<'a> {
-    pub(super) record: &'a Record,
-    pub(super) full_speed: Option<f64>,
-}
-
-/// Compares the records of A, one of each run, with that of B. Their numbers stand and have one
-/// unit. `None` where one side has no median.
-///
-/// `kept` is the share by which kept runs of this case lie apart where nothing was changed.
-pub(super) fn weigh(
-    a: &[Taken<'_>],
-    b: Taken<'_>,
-    kept: Option<f64>,
-    seed: u64,
-) -> Option<Compared> {
+/// Compares the records of A, one of each run, with that of B, in the one stratum that all of them
+/// have. Their numbers stand and have one unit. `None` where one side has no median.
+pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> Option<Compared> {
     let first = a.first()?.record;
-    let runs = a.iter().filter_map(|taken| processes(taken.record, taken.full_speed));
-    let (mut runs, mut in_b) = (runs.collect(), processes(b.record, b.full_speed)?);
-    let slow_core = leave_out_slow(&mut runs, &mut in_b);
-    let runs: Vec<Vec<f64>> = runs.iter().map(|run| medians(run)).collect();
-    let (in_a, in_b, b) = (runs.concat(), medians(&in_b), b.record);
+    let all: Vec<Taken<'_>> = a.iter().copied().chain([b]).collect();
+    let stratum = stratum_of(&all);
+    let sides: Option<Vec<_>> = a.iter().map(|taken| taken.estimate(stratum)).collect();
+    let (sides, of_b) = (sides?, b.estimate(stratum)?);
+    let runs: Vec<Vec<f64>> = sides.iter().map(|side| side.process_medians.clone()).collect();
+    let (in_a, in_b, record) = (runs.concat(), of_b.process_medians, b.record);
     let ratio = ratio_to_runs(&runs, &in_b, seed);
+    let kept = noise.of(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
         (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
         (None, Some(noise)) => (Some(noise), Some(NoiseBy::A)),
         (None, None) => (None, None),
     };
-    let spoiled = slow_core.filter(|slow| !slow.left_out);
-    // What is left of several runs may be one, which does not show how far they lie apart.
-    let is_alone = a.len() > 1 && runs.len() == 1 && kept.is_none();
-    let few = in_a.len().min(in_b.len()) < PROCESSES_MIN || is_alone || spoiled.is_some();
-    let word = match &ratio {
-        None => Word::Inconclusive,
-        Some(ratio) if spoiled.is_some_and(|slow| slow.explains([ratio.low, ratio.high])) => {
+    let core = slower(a, b, stratum);
+    let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
+    let least = UNCHANGED_MIN.max(noise.unwrap_or(0.0));
+    let word = ratio.as_ref().map_or(Word::Inconclusive, |ratio| {
+        let limits = [ratio.low, ratio.high];
+        let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
+        let effect = (ratio.ratio - 1.0).abs();
+        if limits.iter().all(|end| (end - 1.0).abs() <= least) {
+            Word::Unchanged
+        } else if !is_borne_out || effect <= EFFECT_MIN.max(noise.unwrap_or(0.0)) {
             Word::Inconclusive
+        } else if core.is_some_and(|core| explains(core, limits)) {
+            Word::Inconclusive
+        } else {
+            changed_word(ratio.ratio > 1.0, few, record)
         }
-        Some(ratio) => {
-            let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
-            let effect = ratio.ratio.ln().abs().exp_m1();
-            let borne_out = excludes_one && effect > EFFECT_MIN;
-            let is_noise = noise.is_some_and(|noise| effect <= noise);
-            match (borne_out, is_noise, few) {
-                (true, false, _) => changed_word(ratio.ratio > 1.0, few, b),
-                (true, true, _) => Word::WithinNoise,
-                (false, _, true) => Word::Inconclusive,
-                (false, _, false) => Word::NoChange,
-            }
-        }
-    };
+    });
     Some(Compared {
         metric: first.metric.clone(),
         params: first.params.clone(),
         unit: first.unit,
-        better: b.better,
+        better: record.better,
+        stratum,
         a: median(&in_a)?,
         b: median(&in_b)?,
         runs_a: runs.len(),
         processes_a: in_a.len(),
         processes_b: in_b.len(),
+        visits_a: sides.iter().map(|side| side.of).sum(),
+        visits_b: of_b.of,
         noisy_a: a.iter().any(|taken| taken.record.verdict.state == State::Noisy),
-        noisy_b: b.verdict.state == State::Noisy,
+        noisy_b: record.verdict.state == State::Noisy,
         ratio: ratio.map(|ratio| ratio.ratio),
         interval: ratio.map(|ratio| [ratio.low, ratio.high]),
-        // A test of what the core did says nothing, and has no place among the others.
-        p: mann_whitney(&in_a, &in_b).map(|test| test.p).filter(|_| spoiled.is_none()),
+        p: mann_whitney(&in_a, &in_b).map(|test| test.p),
         p_adjusted: None,
         noise,
         noise_by,
-        slow_core,
+        core,
+        unchanged_within: (word == Word::Unchanged).then_some(least),
         word,
     })
 }
@@ -91,10 +79,6 @@ fn between(runs: &[Vec<f64>]) -> Option<f64> {
     let headlines = runs.iter().filter_map(|run| median(run)).filter(|headline| *headline > 0.0);
     let logarithms: Vec<f64> = headlines.map(f64::ln).collect();
     next_within(&logarithms).map(f64::exp_m1)
-}
-
-fn medians(processes: &[Process]) -> Vec<f64> {
-    processes.iter().map(|process| process.median).collect()
 }
 
 fn changed_word(grew: bool, few: bool, record: &Record) -> Word {

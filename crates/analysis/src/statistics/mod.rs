@@ -48,6 +48,6 @@ pub use quantile::{median, printable_quantile, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
 pub use student::{Student, next_within, student};
-pub use summarise::{reference_ns, summarise, summarise_estimates, summarise_quotients};
+pub use summarise::{summarise, summarise_estimates, summarise_quotients};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

@@ -33,7 +33,6 @@ struct Process<'s> {
     values: Vec<f64>,
     undisturbed: Vec<f64>,
     histogram: Option<&'s Histogram>,
-    reference_ns: Option<f64>,
 }
 
 impl<'s> Process<'s> {
@@ -55,7 +54,6 @@ impl<'s> Process<'s> {
             values: finite().map(|(&v, _)| v).collect(),
             undisturbed: finite().filter(|&(_, &disturbed)| !disturbed).map(|(&v, _)| v).collect(),
             histogram: sample.histogram.as_ref().filter(|histogram| !histogram.is_empty()),
-            reference_ns: reference_ns(sample),
         }
     }
 
@@ -63,12 +61,6 @@ impl<'s> Process<'s> {
     fn median(&self) -> Option<f64> {
         median(&self.values).or_else(|| self.histogram?.quantile(0.5))
     }
-}
-
-/// How long the reference loop took in a process, in whole nanoseconds: no clock shows less.
-#[must_use]
-pub fn reference_ns(sample: &Sample) -> Option<f64> {
-    median(&sample.reference_ns).map(f64::round)
 }
 
 /// Reduces the samples of a case, one a process, to its summary, in the unit of their values.
@@ -94,12 +86,10 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     let is_single = samples.iter().all(|sample| sample.batch == 1);
     let processes: Vec<Process<'_>> =
         in_order.into_iter().map(Process::of).filter(|p| p.median().is_some()).collect();
-    let spins: Option<Vec<f64>> = processes.iter().map(|p| p.reference_ns).collect();
     let pooled: Vec<f64> = processes.iter().flat_map(|p| p.values.iter().copied()).collect();
     let medians: Vec<f64> = processes.iter().filter_map(Process::median).collect();
 
     let mut summary = estimate_of(&medians)?;
-    summary.process_spins = spins.unwrap_or_default();
     let timings = merged(&processes);
     match &timings {
         Some(timings) if pooled.is_empty() => describe_timings(&mut summary, timings),

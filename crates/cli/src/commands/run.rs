@@ -11,7 +11,7 @@ use fathom_measure::condition::RUN_MARK;
 use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Host, RunState};
+use fathom_record::{Document, Effort, Host, Reference, RunState};
 use fathom_store::Store;
 
 use super::keeping::Keeping;
@@ -74,7 +74,9 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
         terminal::warn(&format!("--tune could not set {refused}"));
     }
     leave(cpu, &host);
+    let earlier = reference_of_earlier_runs(&keeping, &host, cpu, plan.effort);
     let setup = RunSetup {
+        earlier,
         tool: start::tool(),
         id: start::run_id(),
         label: arguments.label.clone(),
@@ -99,6 +101,24 @@ pub(super) fn run(arguments: &RunArguments) -> anyhow::Result<Status> {
     let document = coordinate(&plan, setup, &mut machine, &mut follower);
     drop((tuned, mark, place));
     status(arguments, &document, &follower)
+}
+
+/// Of so many kept runs the fastest reference loop is full speed.
+const TEACHING: u32 = 10;
+
+/// The fastest reference loop of this CPU in the newest kept runs.
+fn reference_of_earlier_runs(
+    keeping: &Keeping,
+    host: &Host,
+    cpu: u32,
+    effort: Effort,
+) -> Option<Reference> {
+    let kept = keeping.store()?.newest_of(host.identity(), effort, TEACHING);
+    // A store that cannot be read teaches nothing.
+    let (runs, _) = kept.ok()?;
+    let runs = runs.iter().map(|one| &one.document).filter(|one| one.run.cpu == cpu);
+    let references = runs.filter_map(|one| one.run.reference);
+    references.min_by(|a, b| a.loop_ns.total_cmp(&b.loop_ns))
 }
 
 fn status(

@@ -176,8 +176,6 @@ impl VisitCounters {
             minor_faults: delta.minor_faults,
             major_faults: delta.major_faults,
             migrations: u64::from(migrated),
-            // The sampler knows, which spins between rounds.
-            slow_rounds: 0,
             wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
             cpu_ns: now.cpu_ns_since(&self.mark),
             run_queue_ns: waited((&late.own, &early.own)).map(|own| (own + theirs).max(crew_wait)),

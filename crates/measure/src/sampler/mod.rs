@@ -14,8 +14,8 @@ mod spin;
 mod watch;
 
 use std::cell::RefCell;
-use std::ops::Range;
 
+use fathom_analysis::clean::Loop;
 use fathom_analysis::statistics;
 use fathom_record::{Check, Disturbance, FarEnd, Histogram, Remedy, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 pub use injected::Dose;
 pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
-pub use spin::REFERENCE_ITERATIONS;
+pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop, wait_for};
 pub use watch::{KernelCounters, Observer, RoundMark};
 
 /// The shortest batch, beyond what the clock asks: long enough to drown the first iteration's
@@ -155,6 +155,8 @@ pub struct Settings {
     pub time_limit_ns: f64,
     /// Every round is one value and every value is kept, as the trimmed protocol counts trials.
     pub trials: bool,
+    /// The reference loop of a core at full speed, where the visit is to be taken at no other.
+    pub only_at: Option<Loop>,
     /// Work that is injected into every batched kernel, as a share of its own time: none but where
     /// a laboratory shows that what is injected is what is measured.
     pub injected: Dose,
@@ -166,8 +168,6 @@ struct Slot {
     sample: Sample,
     /// Number of values of the first round, to judge it when the rest is known.
     first_round: usize,
-    /// Indices of the values of each round of the set-up that is being taken.
-    rounds: Vec<(u32, Range<u32>)>,
     fault: Option<Fault>,
 }
 
@@ -178,19 +178,18 @@ pub struct Sampler {
     observer: Box<dyn Observer>,
     random: Xoshiro256PlusPlus,
     slots: Vec<Slot>,
-    spins: Vec<(u64, f64)>,
+    loops: Vec<LoopTime>,
     resources: Resources,
 }
 
 /// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
-/// reference spins with the time each was taken.
+/// reference loops of all its set-ups.
 #[derive(Debug)]
 pub struct Visit {
     /// By case.
     pub samples: Vec<Result<Sample, Fault>>,
-    /// Median time of the reference spin over the visit and when the visit began, both in
-    /// nanoseconds, the latter by CLOCK_MONOTONIC_RAW.
-    pub spin: Option<(u64, f64)>,
+    /// In the order in which they ran.
+    pub loops: Vec<LoopTime>,
 }
 
 impl Sampler {
@@ -216,7 +215,7 @@ impl Sampler {
             observer,
             random: Xoshiro256PlusPlus::seed_from_u64(settings.seed),
             slots: (0..cases).map(|_| slot()).collect(),
-            spins: Vec::new(),
+            loops: Vec::new(),
             resources: Resources::none(),
         }
         .with(Resources::none())
@@ -297,6 +296,14 @@ impl Sampler {
     /// Takes all rounds of some works, interleaved. A visit whose set-up changes between its cases
     /// calls this once for each set-up.
     pub fn run(&mut self, works: Vec<Work<'_>>) {
+        if let Some(reference) = self.settings.only_at {
+            let (loops, is_there) =
+                wait_for(|| self.observer.reference_loop(&self.clock), &reference);
+            self.loops.extend(loops);
+            if !is_there {
+                return;
+            }
+        }
         let mut works: Vec<Active<'_>> = works.into_iter().map(Active::new).collect();
         for work in &mut works {
             let cases = work.cases().to_vec();
@@ -307,9 +314,9 @@ impl Sampler {
         works.retain(|work| work.cases().iter().all(|case| self.slots[*case].fault.is_none()));
         self.observer.begin_visit();
         let begun = self.clock.start();
-        let first_spin = self.spins.len();
+        let first_loop = self.loops.len();
         if !works.is_empty() {
-            self.spin();
+            self.reference_loop();
         }
         for round in 0..self.settings.rounds {
             let late = self.clock.ns(begun, self.clock.stop()) > self.settings.time_limit_ns;
@@ -317,7 +324,7 @@ impl Sampler {
                 break;
             }
             self.round(round, &mut works);
-            self.spin();
+            self.reference_loop();
         }
         for work in &mut works {
             if let Active::Batched(batched) = work
@@ -328,15 +335,14 @@ impl Sampler {
             }
         }
         let disturbance = self.observer.end_visit();
-        let spins = &self.spins[first_spin..];
-        let slow = spin::slow_rounds(spins);
+        let loops = &self.loops[first_loop..];
         for work in &works {
             for case in work.cases() {
                 let slot = &mut self.slots[*case];
                 let migrations = slot.sample.disturbance.migrations;
                 slot.sample.disturbance = Disturbance { migrations, ..disturbance.clone() };
-                slot.sample.reference_ns = spins.iter().map(|(_, ns)| ns.round()).collect();
-                slot.note_slow(&slow);
+                slot.sample.reference_ns = loops.iter().map(|it| it.sibling_ns.round()).collect();
+                slot.sample.frequency_ns = loops.iter().map(|it| it.frequency_ns.round()).collect();
             }
         }
         for work in works {
@@ -352,17 +358,16 @@ impl Sampler {
 
     /// Ends the visit. A case that was never run is a fault of the probe.
     pub fn finish(self) -> Visit {
-        let spin = spin::median(&self.spins);
         let trials = self.settings.trials;
         let result = |slot: Slot| match slot.fault {
             Some(fault) => Err(fault),
-            None if slot.sample.values.is_empty() => {
+            None if slot.sample.values.is_empty() && self.settings.only_at.is_none() => {
                 Err(Fault::Failed("took no sample".to_owned()))
             }
             None if trials => Ok(slot.sample),
             None => Ok(slot.finish()),
         };
-        Visit { samples: self.slots.into_iter().map(result).collect(), spin }
+        Visit { samples: self.slots.into_iter().map(result).collect(), loops: self.loops }
     }
 
     fn warm_up(&mut self, work: &mut Active<'_>) -> Result<(), Fault> {
@@ -396,9 +401,9 @@ impl Sampler {
         }
     }
 
-    /// The fixed reference spin between rounds (METHOD 23).
-    fn spin(&mut self) {
-        self.spins.push(self.observer.reference_spin(&self.clock));
+    /// The reference loop before, between and after rounds (METHOD 23).
+    fn reference_loop(&mut self) {
+        self.loops.push(self.observer.reference_loop(&self.clock));
     }
 }
 
@@ -409,23 +414,9 @@ impl Slot {
         if round == 0 {
             self.first_round = end;
         }
-        let values = (end - values) as u32..end as u32;
+        self.sample.values_per_round = values as u32;
         if disturbed {
-            self.sample.disturbed.extend(values.clone());
-        }
-        self.rounds.push((round, values));
-    }
-
-    /// Marks the rounds of a set-up in which the core was slow.
-    fn note_slow(&mut self, slow: &[bool]) {
-        for (round, values) in std::mem::take(&mut self.rounds) {
-            if slow.get(round as usize) == Some(&true) {
-                self.sample.disturbance.slow_rounds += 1;
-                let known = std::mem::take(&mut self.sample.disturbed);
-                let new = values.filter(|index| !known.contains(index));
-                self.sample.disturbed = known.iter().copied().chain(new).collect();
-                self.sample.disturbed.sort_unstable();
-            }
+            self.sample.disturbed.extend((end - values) as u32..end as u32);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use fathom_record::{Counter, Counters, Disturbance};
 
-use super::spin;
+use super::spin::{self, LoopTime};
 use crate::clock::Clock;
 use crate::disturbance::{RoundCounters, VisitCounters};
 
@@ -30,8 +30,8 @@ pub trait Observer {
     /// Counts threads of this process that work in step with the caller's, in place of those
     /// before: thread number and CPU of each.
     fn work_with(&mut self, _threads: &[(u32, u32)]) {}
-    /// Spins the reference once: when by CLOCK_MONOTONIC_RAW, and for how long, in nanoseconds.
-    fn reference_spin(&mut self, clock: &Clock) -> (u64, f64);
+    /// Runs the reference loop once.
+    fn reference_loop(&mut self, clock: &Clock) -> LoopTime;
 }
 
 /// The kernel's own counters.
@@ -77,7 +77,7 @@ impl Observer for KernelCounters {
         self.visit.work_with(threads);
     }
 
-    fn reference_spin(&mut self, clock: &Clock) -> (u64, f64) {
-        spin::once(clock)
+    fn reference_loop(&mut self, clock: &Clock) -> LoopTime {
+        spin::reference_loop(clock)
     }
 }

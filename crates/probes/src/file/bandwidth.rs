@@ -23,7 +23,6 @@ pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache passes from memory to a core at least once";
     let claim = Prediction::at_most(most.value, &format!("≤ {name}"), source)
-        .within(most.low, most.high)
         .if_above("the file lay in the cores' caches, or the other result was spoilt");
     Ok(claim.with_result(&name, most.value, Unit::BytesPerSecond))
 }

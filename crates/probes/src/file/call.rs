@@ -5,7 +5,9 @@ use fathom_fileio::loops::{Call, Loop, STREAM};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{
+    Better, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
+};
 
 use rustix::io::Errno;
 
@@ -69,6 +71,11 @@ const SEED: u64 = 1;
 impl Probe for FileCall {
     fn about(&self) -> &'static About {
         &ABOUT
+    }
+
+    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        // Of a file in memory: no device answers.
+        Ok(Stratum::FullSpeed)
     }
 
     fn needs(&self) -> Needs {

@@ -143,7 +143,6 @@ impl ByHand for PerProcess {
         let formula = format!("≤ {name}");
         let claim = Prediction::at_most(limit.value, &formula, ABOUT_PER_PROCESS.source);
         Ok(claim
-            .within(limit.low, limit.high)
             .if_above(
                 "processes cost each other more than the device's service: they break up what \
                  would be served together, or the CPUs are too few",

@@ -149,7 +149,6 @@ fn at_most(
     meaning: &str,
 ) -> Result<Prediction, NoModel> {
     let claim = Prediction::at_most(limit.value, &format!("≤ {name}"), source);
-    let claim = claim.within(limit.low, limit.high);
     let claim = claim.with_result(&name, limit.value, Unit::BytesPerSecond);
     Ok(claim.if_above(meaning))
 }
@@ -192,13 +191,12 @@ pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Predi
     let (store_name, store) = bandwidth::storing(known)?;
     let size = bytes as f64;
     let calls = (size / block as f64).ceil();
-    let at = |rate: f64| size / (calls * call_ns / 1e9 + size / rate);
+    let most = size / (calls * call_ns / 1e9 + size / store.value);
     let formula = format!("≤ bytes ÷ (calls × {call_name} + bytes ÷ {store_name})");
     let source = "Linux mm/filemap.c: generic_perform_write copies to the page cache, by stores \
                   to memory; what it takes to find and to account for a page, and what a sync \
                   takes, comes on top, and no source tells it";
-    Ok(Prediction::at_most(at(store.value), &formula, source)
-        .within(at(store.low), at(store.high))
+    Ok(Prediction::at_most(most, &formula, source)
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
         .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
         .with_result(&call_name, call_ns, Unit::Nanoseconds)

@@ -10,7 +10,10 @@ use fathom_fileio::scratch::Scratch;
 use fathom_fileio::{Generator, residency, traffic};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_record::{Better, Effort, Histogram, Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{
+    Better, Effort, Histogram, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum,
+    Unit,
+};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -75,6 +78,13 @@ const SEED: u64 = 2;
 impl Probe for ReadLatency {
     fn about(&self) -> &'static About {
         &ABOUT
+    }
+
+    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        match case.params.text("state") {
+            Some("warm") => Ok(Stratum::CoreAtFullSpeed),
+            _ => Err(NotSelected::Device),
+        }
     }
 
     fn needs(&self) -> Needs {

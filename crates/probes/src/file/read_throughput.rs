@@ -7,7 +7,9 @@ use fathom_fileio::residency::Residency;
 use fathom_fileio::traffic;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
-use fathom_record::{Better, Effort, Host, NoModel, Params, Prediction, Unit};
+use fathom_record::{
+    Better, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum, Unit,
+};
 
 use super::LARGE_BYTES;
 use super::held::Large;
@@ -78,6 +80,14 @@ const SMOKE_BYTES: i64 = 256 << 10;
 impl Probe for ReadThroughput {
     fn about(&self) -> &'static About {
         &ABOUT
+    }
+
+    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        match (case.params.text("state"), case.params.integer("threads")) {
+            (Some("warm"), Some(1)) => Ok(Stratum::CoreAtFullSpeed),
+            (Some("warm"), _) => Err(NotSelected::SecondCpu),
+            _ => Err(NotSelected::Device),
+        }
     }
 
     fn needs(&self) -> Needs {

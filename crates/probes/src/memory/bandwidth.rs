@@ -4,7 +4,9 @@ mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Better, Counters, Effort, Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{
+    Better, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
+};
 
 use super::crew::{Crew, Finding, Maker};
 use super::seats;
@@ -172,6 +174,14 @@ impl Probe for Bandwidth {
             Case { params: kind.params(), cost_ns: 20e6 + 0.4 * filled }
         };
         kinds.iter().map(case).collect()
+    }
+
+    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        match Kind::of(&case.params) {
+            Some(Kind { threads: 1, level: Level::Cache(1 | 2), .. }) => Ok(Stratum::FullSpeed),
+            Some(Kind { threads: 1, .. }) => Ok(Stratum::CoreAtFullSpeed),
+            _ => Err(NotSelected::SecondCpu),
+        }
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

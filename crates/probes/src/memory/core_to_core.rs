@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Effort, Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{
+    Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
+};
 
 use super::crew::{Crew, Finding, Maker, Part};
 use crate::buffer::{Buffer, Page};
@@ -76,6 +78,10 @@ impl Probe for CoreToCore {
         pairs.into_iter().map(case).collect()
     }
 
+    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        Err(NotSelected::SecondCpu)
+    }
+
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let (a, b) = ends(case).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
@@ -84,12 +90,10 @@ impl Probe for CoreToCore {
         let row = uarch::row_for(host)?;
         let cycles = row.sourced("l3_cycles")?;
         let hz = earlier("cpu.frequency", &Params::none(), known)?;
-        let ns_at = |hz: f64| cycles.value / hz * 1e9;
         let formula = "≥ l3_cycles ÷ cpu.frequency";
         let source = "no core sees into another's caches: the line is asked for at the last-level \
                       cache, or further away";
-        let claim = Prediction::at_least(ns_at(hz.value), formula, source)
-            .within(ns_at(hz.high), ns_at(hz.low))
+        let claim = Prediction::at_least(cycles.value / hz.value * 1e9, formula, source)
             .with_input("l3_cycles", cycles.value, row.origin())
             .with_result("cpu.frequency", hz.value, Unit::Hertz);
         Ok(claim.if_below("the two are threads of one core, which the machine does not tell"))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, Params, Prediction, Remedy, Unit};
+use fathom_record::{Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit};
 
 use self::load::{Load, Order as Told};
 use super::chain::{Chain, LOADS, Pattern, Shape};
@@ -115,6 +115,10 @@ impl Probe for Loaded {
         let kind = |percent| Kind { page, set_bytes, percent };
         let case = |percent: u32| Case { params: kind(percent).params(), cost_ns };
         LOADS_PERCENT.into_iter().map(case).collect()
+    }
+
+    fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        Err(NotSelected::SecondCpu)
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

@@ -336,7 +336,7 @@ fn rate(terms: &[Term], known: &Known<'_>) -> Result<(Quantity, String), NoModel
 fn at_most(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let (limit, formula) = rate(terms, known)?;
     let claim = Prediction::at_most(limit.value, &format!("≤ {formula}"), source);
-    with_inputs(claim.within(limit.low, limit.high), terms, known)
+    with_inputs(claim, terms, known)
 }
 
 /// The value that these costs add up to.

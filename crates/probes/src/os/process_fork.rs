@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, host};
-use fathom_record::{Counters, Host, NoModel, Params, Prediction};
+use fathom_record::{Counters, Host, NoModel, NotSelected, Params, Prediction, Stratum};
 
 use super::child::{fork, refused};
 use crate::buffer::{Buffer, Page};
@@ -90,6 +90,12 @@ impl Probe for ProcessFork {
             PARTS.map(|part| Case { params: params(part, *rss), cost_ns: cost_ns(*rss) })
         };
         steps.iter().flat_map(parts).collect()
+    }
+
+    fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
+        // Four milliseconds and more: a tenth of a neighbour's spells.
+        let is_long = rss_of(case) >= 256 * MIB;
+        if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

@@ -96,7 +96,6 @@ impl Probe for ClockGettime {
                 let source = "it copies the time of the last tick, and reads no counter: Linux \
                               lib/vdso/gettimeofday.c, do_coarse";
                 Ok(Prediction::at_most(limit.value, &format!("≤ {name}"), source)
-                    .within(limit.low, limit.high)
                     .with_input(&name, limit.value, Origin::this_run(&name))
                     .otherwise("the coarse clock enters the kernel, or the vDSO is not used"))
             }

@@ -32,7 +32,7 @@ impl Many<'_> {
 
 /// The rows in their order, a family in the place of its first.
 pub(super) fn lines(rows: &[Compared]) -> Vec<Line<'_>> {
-    let quiet = |row: &Compared| matches!(row.word, Word::NoChange | Word::Inconclusive);
+    let quiet = |row: &Compared| matches!(row.word, Word::Unchanged | Word::Inconclusive);
     let mut groups: BTreeMap<(Word, &MetricId), Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate().filter(|(_, row)| quiet(row)) {
         groups.entry((row.word, &row.metric)).or_default().push(index);

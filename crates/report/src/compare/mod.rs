@@ -5,8 +5,8 @@ mod families;
 use anstyle::Style;
 use fathom_analysis::compare::{Case, Compared, Comparison, NoiseBy, Side, Word};
 use fathom_analysis::differences::Difference;
-use fathom_record::RunState;
 use fathom_record::quantity::{NOTHING, change, percent, quantity, short};
+use fathom_record::{RunState, Stratum};
 
 use self::families::{Line, Many};
 use crate::case::{cases, named};
@@ -16,8 +16,8 @@ use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// In place of a word: what a core that others made slow hides.
-const SLOW_CORE: &str = "slow core";
+/// In place of a word: the core's own speed may hide or feign a change.
+const CORE_SPEED: &str = "core speed";
 /// More families of cases that only one side has are counted by metric.
 const LISTED: usize = 12;
 const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
@@ -33,10 +33,12 @@ struct Columns {
     /// p and processes, on a wide terminal.
     test: Option<[usize; 2]>,
     word: usize,
+    /// Some rows are compared at full speed, so that those as found are marked.
+    has_both: bool,
 }
 
 impl Columns {
-    fn of(layout: &Layout) -> Self {
+    fn of(layout: &Layout, has_both: bool) -> Self {
         let line = layout.width.clamp(NARROWEST, 140);
         let mut columns = Self {
             line,
@@ -46,7 +48,8 @@ impl Columns {
             ratio: 6,
             interval: (line >= 80).then_some(13),
             test: (line >= 110).then_some([8, 9]),
-            word: 13,
+            word: 15,
+            has_both,
         };
         let mut widths = vec![columns.values, columns.ratio, columns.word];
         widths.extend(columns.interval);
@@ -82,7 +85,8 @@ impl Columns {
 /// The comparison: what differs beforehand, then what changed, the weightiest first, then what
 /// could not be compared.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
-    let columns = Columns::of(layout);
+    let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
+    let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
     let mut text = sides(comparison, columns.line);
     if !comparison.rows.is_empty() {
         text.push('\n');
@@ -117,7 +121,7 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     {
         text += &labelled(label, &side_words(side), width);
         if let Some(why) = &side.noisy {
-            let text_of = format!("noisy as a whole, so that nothing is more than looks: {why}");
+            let text_of = format!("low-quality run, differences as found are tentative: {why}");
             text += &labelled("", &text_of, width);
         }
     }
@@ -139,8 +143,8 @@ fn sides(comparison: &Comparison, width: usize) -> String {
 fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
-        "throughout {side} the core itself was {} times slower than in {other}, by a spin of fixed \
-         work: look at its governor, its temperature and its neighbours, and measure again",
+        "{}× slower throughout {side} than in {other} (reference loop), so that all is compared as \
+         found: check its governor, temperature and neighbours, and measure again",
         short(times)
     )
 }
@@ -175,7 +179,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     if row.noisy_a || row.noisy_b {
         name.insert(0, '~');
     }
-    if row.slow_core.is_some_and(|slow| slow.left_out) {
+    if columns.has_both && row.stratum == Stratum::AsFound {
         name.insert(0, '°');
     }
     let (mut text, mut name) = columns.beside(name);
@@ -186,10 +190,10 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
         (name, values) = (String::new(), String::new());
     }
-    let word = match (row.word, row.noise) {
-        (Word::WithinNoise, Some(noise)) => format!("within {}", percent(noise)),
-        (Word::Inconclusive, _) if row.is_spoiled() => SLOW_CORE.to_owned(),
-        (word, _) => text_of(word).to_owned(),
+    let word = match row.unchanged_within {
+        Some(share) => format!("{} ±{}", text_of(row.word), percent(share)),
+        None if row.is_spoiled() => CORE_SPEED.to_owned(),
+        None => text_of(row.word).to_owned(),
     };
     let ratio = row.ratio.map_or(NOTHING.to_owned(), short);
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
@@ -231,8 +235,7 @@ fn text_of(word: Word) -> &'static str {
         Word::LooksWorse => "looks worse",
         Word::LooksBetter => "looks better",
         Word::LooksChanged => "looks changed",
-        Word::WithinNoise => "within noise",
-        Word::NoChange => "no change",
+        Word::Unchanged => "unchanged",
         Word::Inconclusive => "inconclusive",
     }
 }
@@ -251,7 +254,7 @@ fn style(word: Word) -> Style {
         Word::Faster | Word::Better => GOOD,
         Word::Changed => STRONG,
         Word::LooksSlower | Word::LooksWorse | Word::LooksChanged => CARE,
-        Word::LooksFaster | Word::LooksBetter | Word::NoChange | Word::WithinNoise => PLAIN,
+        Word::LooksFaster | Word::LooksBetter | Word::Unchanged => PLAIN,
         Word::Inconclusive => FAINT,
     }
 }
@@ -271,13 +274,13 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
         notes.push("p: Mann–Whitney on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
-    notes.extend(core_notes(comparison));
+    notes.extend(stratum_notes(comparison, columns.has_both));
     let looks = |row: &Compared| (Word::LooksSlower..=Word::LooksChanged).contains(&row.word);
     if comparison.rows.iter().any(looks) {
         notes.push("looks …: too few processes, or too noisy a run, to be sure".to_owned());
     }
     if comparison.rows.iter().any(is_few) {
-        notes.push("inconclusive: too few processes (8 on either side can)".to_owned());
+        notes.push("inconclusive: neither a change nor its absence is shown".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
         notes.push(glued("~: noisy") + " on one side");
@@ -288,7 +291,10 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
 /// What the noise between runs was learnt from.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let rests_on = |by| {
-        let within = |row: &Compared| row.word == Word::WithinNoise && row.noise_by == Some(by);
+        let within = |row: &Compared| {
+            let is_noise = row.unchanged_within.is_some() && row.unchanged_within == row.noise;
+            is_noise && row.noise_by == Some(by)
+        };
         comparison.rows.iter().any(within)
     };
     let mut notes = Vec::new();
@@ -296,13 +302,14 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(NoiseBy::Kept) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "within N %: kept runs like B ({kept}) differ by as much where nothing was changed, \
-             one pair in twenty by more"
+            "unchanged ± more than 2 %: kept runs like B ({kept}) differ by as much where nothing \
+             was changed, one pair in twenty by more"
         ));
     }
     if rests_on(NoiseBy::A) {
         notes.push(format!(
-            "within N %: one more run like the {runs} of A may differ by as much (Student, 95 %)"
+            "unchanged ± more than 2 %: one more run like the {runs} of A may differ by as much \
+             (Student, 95 %)"
         ));
     }
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
@@ -313,26 +320,23 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     notes
 }
 
-/// What became of processes that met a slow core.
-fn core_notes(comparison: &Comparison) -> Vec<String> {
-    let count = |left_out: bool| {
-        let slow = comparison.rows.iter().filter_map(|row| row.slow_core);
-        slow.filter(|slow| slow.left_out == left_out).count()
-    };
+/// Which visits are compared, and where the core's speed decides.
+fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    if count(true) > 0 {
+    let found = comparison.rows.iter().filter(|row| row.stratum == Stratum::AsFound).count();
+    if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} without the processes that met a slow core, by a spin of fixed work between \
-             their rounds",
+            "{}: {} as found, the others over visits at full speed alone",
             glued("°"),
-            cases(count(true))
+            cases(found)
         ));
     }
-    if count(false) > 0 {
+    let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
+    if spoiled > 0 {
         notes.push(format!(
-            "{}: {} cannot be judged, too few of their processes met a core at full speed",
-            glued(SLOW_CORE),
-            cases(count(false))
+            "{}: in {} the core was faster on one side (reference loop), which explains as much",
+            glued(CORE_SPEED),
+            cases(spoiled)
         ));
     }
     notes

@@ -128,6 +128,10 @@ impl Audience for Follower {
         }
     }
 
+    fn revised(&mut self, document: &Document) {
+        self.keep(|store| store.replace_records(&document.run.id, &document.records));
+    }
+
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
         self.keep(|store| store.update_run(&document.run));

@@ -46,16 +46,12 @@ fn of_memory(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, N
 /// How much more no source tells: the second level fetches ahead into a queue of its own.
 fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let latency = earlier(LATENCY, &Params::none(), known)?;
-    let [value, low, high] =
-        [latency.value, latency.high, latency.low].map(|ns| LINE_BYTES * 1e9 / ns);
+    let value = LINE_BYTES * 1e9 / latency.value;
     let formula = format!("≥ 64 B ÷ {LATENCY}");
     let source = "Little's law: under way = rate × time, and a stream has one line under way at \
                   least; how many a core keeps at most no source tells";
-    let claim = Prediction::at_least(value, &formula, source).within(low, high).with_result(
-        LATENCY,
-        latency.value,
-        Unit::Nanoseconds,
-    );
+    let claim = Prediction::at_least(value, &formula, source);
+    let claim = claim.with_result(LATENCY, latency.value, Unit::Nanoseconds);
     Ok(claim.if_below("the reader waits for each line: a quota, or one of the two was spoilt"))
 }
 
@@ -79,15 +75,14 @@ fn of_all_readers(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Predicti
     }
     let one = Kind { threads: 1, ..kind };
     let limit = rate(one, known)?;
-    let [value, low, high] = [limit.value, limit.low, limit.high].map(|rate| 0.9 * rate);
     let name = format!("{}{}", ABOUT.id, one.params());
     let claim = Prediction::at_least(
-        value,
+        0.9 * limit.value,
         &format!("≥ 0.9 × {name}"),
         "more cores keep more lines under way; what they lose to each other in the memory's banks \
          is less than a tenth of one's",
     );
-    let claim = claim.within(low, high).with_result(&name, limit.value, Unit::BytesPerSecond);
+    let claim = claim.with_result(&name, limit.value, Unit::BytesPerSecond);
     Ok(claim.if_below("the cores hinder each other: they may be threads of one core, or a quota"))
 }
 
@@ -107,8 +102,7 @@ fn of_cache(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, No
         (Op::Read, Level::Cache(2)) => {
             let (peak, row, per_cycle) = published("l2_read_bytes_per_cycle", host, known)?;
             let formula = format!("≤ {FORMULA}");
-            let claim = Prediction::at_most(peak.value, &formula, &per_cycle.source)
-                .within(peak.low, peak.high);
+            let claim = Prediction::at_most(peak.value, &formula, &per_cycle.source);
             let meaning = "a part of the set stays in the first level";
             Ok(inputs(claim, &peak, row, per_cycle).if_above(meaning))
         }
@@ -162,9 +156,11 @@ fn at_most(
     let name = format!("{}{}", ABOUT.id, other.params());
     let formula =
         if times == 1.0 { format!("≤ {name}") } else { format!("≤ {times} × {name}") };
-    let claim = Prediction::at_most(times * limit.value, &formula, source)
-        .within(times * limit.low, times * limit.high)
-        .with_result(&name, limit.value, Unit::BytesPerSecond);
+    let claim = Prediction::at_most(times * limit.value, &formula, source).with_result(
+        &name,
+        limit.value,
+        Unit::BytesPerSecond,
+    );
     Ok(claim.if_above(meaning))
 }
 

@@ -6,7 +6,7 @@ pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
-use fathom_record::{Host, NoModel, Prediction};
+use fathom_record::{Host, NoModel, NotSelected, Prediction, Stratum};
 
 use self::ladder::Step;
 use super::chain::{Chain, LOADS, Shape};
@@ -95,6 +95,14 @@ impl Probe for Latency {
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
         let case = |step: Step| Case { params: step.params(), cost_ns: cost_ns(&step) };
         ladder::steps(host, sizes).into_iter().map(case).collect()
+    }
+
+    fn selection(&self, case: &Case, host: &Host) -> Result<Stratum, NotSelected> {
+        let own = host.cpu.caches.iter().filter(|cache| cache.level == 2);
+        let own_bytes = own.map(|cache| cache.size_bytes).max().unwrap_or(0);
+        let bytes = case.params.integer("set_bytes").unwrap_or_default();
+        let is_within_core = u64::try_from(bytes).is_ok_and(|bytes| bytes <= own_bytes);
+        Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

@@ -1,0 +1,98 @@
+//! The two estimates of a case (METHOD 23b): at full speed over the first clean visits, and as
+//! found over the first visits whatever they were.
+
+use fathom_record::{Estimate, NotSelected, Sample, Stratum, Summary};
+
+use crate::clean::{Chosen, Conditions, Loop, select};
+use crate::statistics::{median, summarise};
+
+/// The samples of a case by stratum.
+#[derive(Clone, Debug)]
+pub struct Strata {
+    as_found: Vec<Sample>,
+    selected: Result<Vec<Sample>, NotSelected>,
+    stratum: Stratum,
+    visits: u32,
+}
+
+impl Strata {
+    /// Divides the samples, in the order of their processes. `stratum` is that of selected visits,
+    /// or why none may be selected; both estimates rest on `wanted` visits, of `visits` with those
+    /// that took no rounds.
+    #[must_use]
+    pub fn of(
+        samples: &[Sample],
+        stratum: Result<Stratum, NotSelected>,
+        wanted: u32,
+        visits: u32,
+        reference: Option<&Loop>,
+    ) -> Self {
+        let mut in_order: Vec<&Sample> = samples.iter().collect();
+        in_order.sort_by_key(|sample| sample.process);
+        let conditions: Vec<Conditions> = in_order.iter().copied().map(Conditions::of).collect();
+        let chosen = stratum.and_then(|_| select(&conditions, reference, wanted as usize));
+        let selected = chosen.map(|chosen| {
+            chosen.iter().map(|one| clean_rounds_of(in_order[one.visit], one)).collect()
+        });
+        Self {
+            as_found: in_order.into_iter().take(wanted as usize).cloned().collect(),
+            selected,
+            stratum: stratum.unwrap_or_default(),
+            visits,
+        }
+    }
+
+    /// The samples behind the headline: of selected visits the clean rounds alone.
+    #[must_use]
+    pub fn headline(&self) -> &[Sample] {
+        self.selected.as_ref().unwrap_or(&self.as_found)
+    }
+
+    /// The summary of the headline's samples, with both estimates. `None` without a value.
+    #[must_use]
+    pub fn summarise(&self) -> Option<Summary> {
+        let as_found = summarise(&self.as_found)?;
+        let estimate_of = |summary: &Summary, samples: &[Sample], of| Estimate {
+            median: summary.median,
+            interval: summary.interval,
+            visits: summary.processes,
+            of,
+            process_medians: summary.process_medians.clone(),
+            process_loops: loops_of(samples),
+        };
+        let found = Some(estimate_of(&as_found, &self.as_found, self.as_found.len() as u32));
+        let Ok(samples) = &self.selected else {
+            let not_selected = self.selected.as_ref().err().copied();
+            return Some(Summary { as_found: found, not_selected, ..as_found });
+        };
+        let summary = summarise(samples)?;
+        Some(Summary {
+            stratum: self.stratum,
+            full_speed: Some(estimate_of(&summary, samples, self.visits)),
+            as_found: found,
+            ..summary
+        })
+    }
+}
+
+/// A sample with the values of its clean rounds alone.
+fn clean_rounds_of(sample: &Sample, chosen: &Chosen) -> Sample {
+    let per_round = (sample.values_per_round as usize).max(1);
+    let is_clean = |value: usize| chosen.rounds.get(value / per_round) == Some(&true);
+    let values = sample.values.iter().enumerate().filter(|(at, _)| is_clean(*at));
+    Sample {
+        values: values.map(|(_, value)| *value).collect(),
+        disturbed: Vec::new(),
+        // It is not known which of its timings are of clean rounds.
+        histogram: sample.histogram.clone().filter(|_| chosen.rounds.iter().all(|clean| *clean)),
+        ..sample.clone()
+    }
+}
+
+/// The median loop of each sample with values, in whole nanoseconds: no clock shows less. Empty
+/// where one has none.
+fn loops_of(samples: &[Sample]) -> Vec<f64> {
+    let with_values = samples.iter().filter(|sample| !sample.values.is_empty());
+    let loops = with_values.map(|sample| median(&sample.reference_ns).map(f64::round));
+    loops.collect::<Option<_>>().unwrap_or_default()
+}
