@@ -11,6 +11,7 @@ pub use machine::{machine_changed, machine_drift, machine_wander};
 
 use crate::clean::{Loop, TOLERANCE};
 use crate::statistics::{median, median_interval};
+use fathom_record::summary::Mode;
 use fathom_record::{
     Better, Cause, Counter, Counters, Disturbance, Reason, Record, Remedy, Sample, State, Stratum,
     Summary, Verdict,
@@ -347,16 +348,18 @@ fn loop_of(sample: &Sample) -> Option<Loop> {
 /// Shapes of the values that no single median describes.
 fn shapes(summary: &Summary, noise_limit: f64) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    if let [first, .., last] = summary.clusters.as_slice()
-        && (last.at - first.at).abs() > noise_limit * summary.median.abs()
-    {
-        let text = format!(
-            "bimodal across processes ({:.0} % / {:.0} %, {:.0} % apart)",
-            100.0 * first.share,
-            100.0 * last.share,
-            100.0 * ((last.at - first.at) / summary.median).abs()
-        );
+    let modes = |modes: &[Mode], place: &str| {
+        let apart = ((modes.last()?.at - modes.first()?.at) / summary.median).abs();
+        let share = |mode: &Mode| format!("{:.0} %", 100.0 * mode.share);
+        let shares = modes.iter().map(share).collect::<Vec<String>>().join(" / ");
+        (apart > noise_limit)
+            .then(|| format!("bimodal {place} processes ({shares}, {:.0} % apart)", 100.0 * apart))
+    };
+    if let Some(text) = modes(&summary.clusters, "across") {
         reasons.push(Reason::new(Cause::TwoClusters, text).with_remedy(Remedy::CountGroups));
+    }
+    if let Some(text) = modes(&summary.modes, "within") {
+        reasons.push(Reason::new(Cause::SeveralModes, text));
     }
     if let Some(drift) = summary.drift.filter(|drift| drift.abs() > noise_limit) {
         let text = format!("drifted {:+.0} % while sampling", 100.0 * drift);

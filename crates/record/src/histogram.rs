@@ -21,7 +21,7 @@ const DIGITS_AT: std::ops::Range<usize> = 12..16;
 /// The longest text that is read: no histogram of three digits has a longer one.
 const TEXT_MAX: usize = 1 << 20;
 
-/// Counts of times in nanoseconds. Histograms merge, quantiles do not.
+/// Counts of single timings, in the metric's unit. Histograms merge, quantiles do not.
 #[derive(Clone, PartialEq)]
 pub struct Histogram(Counts<u64>);
 
@@ -34,12 +34,12 @@ impl Histogram {
         Self(Counts::new(DIGITS).expect("a valid precision"))
     }
 
-    /// Counts one time, in whole nanoseconds.
+    /// Counts one timing, as a whole number.
     ///
     /// # Panics
     /// Never: it grows to the time it is given.
-    pub fn add(&mut self, ns: f64) {
-        self.0.record(ns.round() as u64).expect("it grows");
+    pub fn add(&mut self, value: f64) {
+        self.0.record(value.round() as u64).expect("it grows");
     }
 
     /// Adds all that another one counted.
@@ -63,6 +63,19 @@ impl Histogram {
     /// The time that a share `q` of all does not exceed; none where there are none.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         (!self.is_empty()).then(|| self.middle_of(self.0.value_at_quantile(q)))
+    }
+
+    /// At most so many of the timings, ascending and at even ranks: they keep the shape.
+    pub fn ranks(&self, most: u64) -> Vec<f64> {
+        let (count, mut below) = (most.min(self.len()), 0);
+        let mut ranks = Vec::new();
+        for bucket in self.0.iter_recorded() {
+            below += bucket.count_at_value();
+            while ranks.len() as u64 * self.len() < below * count {
+                ranks.push(self.middle_of(bucket.value_iterated_to()));
+            }
+        }
+        ranks
     }
 
     /// The smallest time.
@@ -148,7 +161,7 @@ impl JsonSchema for Histogram {
         json_schema!({
             "type": "string",
             "contentEncoding": "base64",
-            "description": "Times in nanoseconds: HdrHistogram V2 of three significant digits."
+            "description": "Counts of single timings: HdrHistogram V2 of three significant digits."
         })
     }
 }
@@ -170,6 +183,17 @@ mod tests {
         both.add(1e15);
         assert!((both.max() / 1e15 - 1.0).abs() < 1e-3, "it grows");
         assert_eq!(Histogram::new().quantile(0.5), None);
+    }
+
+    #[test]
+    fn ranks_keep_the_shares_of_a_histogram() {
+        let histogram: Histogram = (0..100).map(|i| if i < 30 { 10.0 } else { 20.0 }).collect();
+        for most in [10, 100, 1_000] {
+            let ranks = histogram.ranks(most);
+            let low = ranks.iter().filter(|it| **it == 10.0).count();
+            assert_eq!((ranks.len(), 10 * low), (most.min(100) as usize, 3 * ranks.len()));
+        }
+        assert!(Histogram::new().ranks(10).is_empty());
     }
 
     #[test]

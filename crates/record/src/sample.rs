@@ -31,7 +31,7 @@ pub struct Sample {
     /// value, in nanoseconds an operation; absent where there was no such loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub twin_ns: Option<f64>,
-    /// Single timed operations, in nanoseconds, where there are too many to keep each.
+    /// Single timed operations, in the metric's unit, where there are too many to keep each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histogram: Option<Histogram>,
     /// Each time of the reference loop, fixed work that runs before, between and after the rounds,

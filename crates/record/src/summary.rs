@@ -53,7 +53,8 @@ pub struct Summary {
     pub disturbed: u64,
     /// Counts of outliers by Tukey's fences. They are shown, never removed.
     pub outliers: Outliers,
-    /// Modes of the values, where n ≥ 100 and there is more than one; else empty.
+    /// Modes of single timings by their share of operations, else of the values: where there are
+    /// 100 or more and more than one mode; else empty.
     pub modes: Vec<Mode>,
     /// Clusters of process medians, where they fall into two; else empty.
     pub clusters: Vec<Mode>,
@@ -265,6 +266,6 @@ pub struct Outliers {
 pub struct Mode {
     /// Where it is, in the metric's unit.
     pub at: f64,
-    /// Its share of the values, 0 to 1.
+    /// Its share of the values or single timings, 0 to 1.
     pub share: f64,
 }

@@ -21,7 +21,7 @@ pub(super) const SHARE_MIN: f64 = 0.1;
 /// stays farther below.
 const DIP_MAX: f64 = 0.73;
 /// The most values looked at, taken at even ranks: they keep the shape, and the density is n².
-const RANKS_MAX: usize = 1_000;
+pub(super) const RANKS_MAX: usize = 1_000;
 
 /// The modes of the values of one process, ascending: where each is (the median of its values, in
 /// their unit) and its share of them, 0 to 1. Empty below 100 finite values and for a single

@@ -7,7 +7,7 @@
 use super::bootstrap::{RATIO_LEVEL, Ratio};
 use super::clusters::clusters;
 use super::interval::median_interval;
-use super::modes::{SHARE_MIN, cuts, modes_at, spread_ties};
+use super::modes::{RANKS_MAX, SHARE_MIN, cuts, modes_at, spread_ties};
 use super::moments::{mean, standard_deviation};
 use super::outliers::tukey_outliers;
 use super::quantile::{TAIL_VALUES, median, printable_quantile, sorted_finite};
@@ -121,7 +121,7 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
         let values: Vec<&[f64]> = processes.iter().map(|p| p.values.as_slice()).collect();
         summary.trimmed = trimmed_over(&values);
     }
-    summary.modes = modes_within(&processes, &pooled);
+    summary.modes = modes_within(&processes);
     summary.autocorrelation = over(&processes, |p| {
         if p.values.len() < AUTOCORRELATION_MIN { None } else { autocorrelation(&p.values, 1) }
     });
@@ -239,25 +239,30 @@ fn drift(values: &[f64]) -> Option<f64> {
     Some(theil_sen(&index, values)?.slope * (values.len() - 1) as f64)
 }
 
-/// The modes of all values together, where they are modes *within* processes: at least a tenth
-/// of the values must lie outside the commonest mode of their own process. Processes that differ
+/// The modes of all single timings together, else of all values, where they are modes *within*
+/// processes: at least a tenth must be outside the commonest mode of their own process. Processes that differ
 /// from each other would else show as modes, though each has but one; that is what
 /// `spread_between` and the clusters are for.
-fn modes_within(processes: &[Process<'_>], pooled: &[f64]) -> Vec<Mode> {
+fn modes_within(processes: &[Process<'_>]) -> Vec<Mode> {
+    // A round of many operations mixes their modes.
+    let timings: Option<Vec<Vec<f64>>> =
+        processes.iter().map(|p| Some(p.histogram?.ranks(RANKS_MAX as u64))).collect();
+    let shapes = timings.unwrap_or_else(|| processes.iter().map(|p| p.values.clone()).collect());
+    let pooled = shapes.concat();
     // Ties are spread process by process: each has its own calibration, so that the steps of the
     // same clock do not fall on the same numbers in two of them.
     let spread: Vec<f64> =
-        processes.iter().flat_map(|p| spread_ties(&sorted_finite(&p.values))).collect();
-    let sorted = sorted_finite(pooled);
+        shapes.iter().flat_map(|shape| spread_ties(&sorted_finite(shape))).collect();
+    let sorted = sorted_finite(&pooled);
     let cuts = cuts(&sorted, &sorted_finite(&spread));
-    let strays = |process: &Process<'_>| {
+    let strays = |shape: &Vec<f64>| {
         let mut counts = vec![0_usize; cuts.len() + 1];
-        for value in &process.values {
+        for value in shape {
             counts[cuts.partition_point(|cut| cut <= value)] += 1;
         }
-        process.values.len() - counts.into_iter().max().unwrap_or(0)
+        shape.len() - counts.into_iter().max().unwrap_or(0)
     };
-    let strays: usize = processes.iter().map(strays).sum();
+    let strays: usize = shapes.iter().map(strays).sum();
     if (strays as f64) < SHARE_MIN * pooled.len() as f64 {
         return Vec::new();
     }

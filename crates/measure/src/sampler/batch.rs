@@ -7,8 +7,10 @@
 //! it from nothing; a round is worth (t₁ + t₂ − 2o)/3N. At 100 µs a batch, an overhead too small to
 //! be told is below a thousandth.
 
+use std::cell::RefCell;
+
 use fathom_analysis::statistics;
-use fathom_record::Sample;
+use fathom_record::{Histogram, Sample};
 
 use super::{BATCH_MAX, Dose, Fault, Kernel, injected};
 use crate::clock::Clock;
@@ -22,6 +24,7 @@ pub(super) struct Batched<'k> {
     twin: Option<Kernel<'k>>,
     per_iteration: f64,
     to_unit: fn(f64) -> f64,
+    timings: Option<&'k RefCell<Histogram>>,
     floor_ns: f64,
     batch: u64,
     twin_batch: u64,
@@ -41,8 +44,8 @@ impl<'k> Batched<'k> {
         cases: Vec<usize>,
         kernel: Kernel<'k>,
         twin: Option<Kernel<'k>>,
-        per_iteration: f64,
-        to_unit: fn(f64) -> f64,
+        (per_iteration, to_unit): (f64, fn(f64) -> f64),
+        timings: Option<&'k RefCell<Histogram>>,
     ) -> Self {
         let (batch, twin_batch, floor_ns) = (1, 1, 0.0);
         let (rounds, twin_rounds) = (Vec::new(), Vec::new());
@@ -52,6 +55,7 @@ impl<'k> Batched<'k> {
             twin,
             per_iteration,
             to_unit,
+            timings,
             floor_ns,
             batch,
             twin_batch,
@@ -64,7 +68,9 @@ impl<'k> Batched<'k> {
     pub(super) fn find_batch(&mut self, clock: &Clock, floor_ns: f64) -> Result<(), Fault> {
         self.batch = doubled(clock, &mut self.kernel, floor_ns)?;
         self.floor_ns = floor_ns;
-        warm(clock, &mut self.kernel, self.batch, floor_ns)
+        warm(clock, &mut self.kernel, self.batch, floor_ns)?;
+        self.timings.map(RefCell::take);
+        Ok(())
     }
 
     /// Lengthens the kernel by a share of its own time over so many rounds; not the twin.
@@ -103,6 +109,7 @@ impl<'k> Batched<'k> {
             per_iteration_ns(&self.twin_rounds, self.twin_batch, overhead_of(&self.twin_rounds));
         let twin_ns = statistics::median(&twin);
         sample.batch = self.batch;
+        sample.histogram = self.timings.map(RefCell::take);
         sample.overhead_ns = overhead_ns;
         sample.twin_ns = twin_ns.map(|ns| ns / self.per_iteration);
         let first = sample.values.len() - own.len();

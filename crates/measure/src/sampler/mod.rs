@@ -54,6 +54,9 @@ pub enum Work<'k> {
         per_iteration: f64,
         /// From nanoseconds an operation to the metric's unit.
         to_unit: fn(f64) -> f64,
+        /// Where the kernel counts the parts it times singly, in the metric's unit. What the
+        /// warm-up counted is dropped.
+        timings: Option<&'k RefCell<Histogram>>,
     },
     /// An operation that is timed singly.
     Single {
@@ -63,8 +66,7 @@ pub enum Work<'k> {
         batch: u64,
         /// Does it once.
         operation: Operation<'k>,
-        /// Where the operation counts the times of its parts, where it times each of them. What
-        /// the warm-up counted is dropped.
+        /// The same of an operation that times each of its parts.
         timings: Option<&'k RefCell<Histogram>>,
     },
 }
@@ -83,6 +85,7 @@ impl<'k> Work<'k> {
             twin: None,
             per_iteration,
             to_unit: |ns| ns,
+            timings: None,
         }
     }
 
@@ -449,9 +452,9 @@ impl<'k> Active<'k> {
     fn new(work: Work<'k>) -> Self {
         let cases = work.cases().to_vec();
         match work {
-            Work::Batched { kernel, twin, per_iteration, to_unit, .. } => {
-                Self::Batched(batch::Batched::new(cases, kernel, twin, per_iteration, to_unit))
-            }
+            Work::Batched { kernel, twin, per_iteration, to_unit, timings, .. } => Self::Batched(
+                batch::Batched::new(cases, kernel, twin, (per_iteration, to_unit), timings),
+            ),
             Work::Single { operation, batch, timings, .. } => {
                 Self::Single(single::Single::new(cases, batch, operation, timings))
             }

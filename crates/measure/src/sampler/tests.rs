@@ -92,6 +92,7 @@ fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
         twin: Some(twin),
         per_iteration: 2.0,
         to_unit,
+        timings: None,
     }]);
     let sample = only(sampler.finish());
     assert_eq!((sample.values, sample.twin_ns), (vec![300.0; 8], Some(20.0)));

@@ -78,6 +78,7 @@ impl Probe for Frequency {
             twin: None,
             per_iteration: CHAIN,
             to_unit: |ns| 1e9 / ns,
+            timings: None,
         }]);
         Ok(())
     }

@@ -378,6 +378,7 @@ impl<'h> Studio<'h> {
             twin: None,
             per_iteration: iteration_bytes as f64,
             to_unit: |ns_a_byte| 1e9 / ns_a_byte,
+            timings: None,
         }]);
         sampler.works_in_step_with(&[]);
         Ok(mustered.dismiss())

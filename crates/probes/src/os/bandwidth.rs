@@ -1,8 +1,12 @@
 //! os.pipe.bandwidth and os.unix.bandwidth: bytes a second through a pipe or a Unix stream socket.
 
-use fathom_measure::sampler::Fault;
-use fathom_measure::{Sampler, Work, affinity};
-use fathom_record::{Better, Counters, Host, NoModel, Origin, Params, Prediction, Remedy, Unit};
+use std::cell::RefCell;
+
+use fathom_measure::sampler::{Fault, Kernel};
+use fathom_measure::{Clock, Sampler, Work, affinity};
+use fathom_record::{
+    Better, Counters, Histogram, Host, NoModel, Origin, Params, Prediction, Remedy, Unit,
+};
 
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
@@ -72,6 +76,11 @@ static PIPE: About = About {
         TWO_CPUS,
         NOT_PLACED,
         BARE,
+        "on two CPUs a chunk of 64 KiB fills the pipe: a copy is short while both ends stay awake, \
+         but once one sleeps its wake-up outlasts the other's copy, so that this one sleeps too. \
+         The arrivals of 64 KiB are timed singly (one clock read each), and modes and their shares \
+         are shares of these, not of time; a socket's buffer holds several, drained in bursts, so \
+         that there they are not timed",
         "a pipe's size differs with the page size, and shrinks for a user with many pipes: 64 KiB \
          are asked for and had, or the metric is unavailable",
     ],
@@ -205,9 +214,12 @@ impl Probe for Bandwidth {
             }
         }
         let before = switches_of_this_thread();
-        let works = streams
-            .iter_mut()
-            .map(|(index, _, stream)| work(*index, chunk_of(&cases[*index]), stream));
+        let clock = sampler.clock().clone();
+        let timings: Vec<RefCell<Histogram>> = streams.iter().map(|_| RefCell::default()).collect();
+        let works = streams.iter_mut().zip(&timings).map(|((index, _, stream), timings)| {
+            let timings = (self.carrier == Carrier::Pipe).then_some(timings);
+            work(*index, chunk_of(&cases[*index]), stream, &clock, timings)
+        });
         sampler.run(works.collect());
         let turns = switches_of_this_thread().since(&before);
         let turns = turns.voluntary + turns.involuntary;
@@ -235,16 +247,33 @@ fn no_other_cpu() -> Fault {
     Fault::unavailable("there is one CPU only for this process", Remedy::SecondCpu)
 }
 
-/// Some MiB an iteration, as bytes a second.
-fn work(index: usize, chunk_bytes: usize, stream: &mut Stream) -> Work<'_> {
-    let chunks = (ITERATION_BYTES / chunk_bytes) as u64;
-    Work::Batched {
-        case: index,
-        kernel: Box::new(move |iterations| stream.receive(iterations * chunks) / chunks),
-        twin: None,
-        per_iteration: ITERATION_BYTES as f64,
-        to_unit: |ns_a_byte| 1e9 / ns_a_byte,
-    }
+/// Some MiB an iteration, as bytes a second. Where the carrier holds no more, each 64 KiB are timed
+/// besides, but for the first, which include waking the writer.
+fn work<'s>(
+    index: usize,
+    chunk_bytes: usize,
+    stream: &'s mut Stream,
+    clock: &'s Clock,
+    timings: Option<&'s RefCell<Histogram>>,
+) -> Work<'s> {
+    let [chunks, full] = [ITERATION_BYTES, PIPE_BYTES].map(|bytes| (bytes / chunk_bytes) as u64);
+    let kernel: Kernel<'s> = match timings {
+        None => Box::new(move |iterations| stream.receive(iterations * chunks) / chunks),
+        Some(timings) => Box::new(move |iterations| {
+            let (mut timings, mut last) = (timings.borrow_mut(), None);
+            let arrived = |received| {
+                if received % full == 0 {
+                    let now = clock.stop();
+                    let rate = |last| PIPE_BYTES as f64 * 1e9 / clock.ns(last, now);
+                    last.replace(now).into_iter().for_each(|last| timings.add(rate(last)));
+                }
+            };
+            stream.receive_each(iterations * chunks, arrived) / chunks
+        }),
+    };
+    let to_unit = |ns_a_byte| 1e9 / ns_a_byte;
+    let per_iteration = ITERATION_BYTES as f64;
+    Work::Batched { case: index, kernel, twin: None, per_iteration, to_unit, timings }
 }
 
 /// Ends the writer and sees that both ends ran where they should.

@@ -81,6 +81,11 @@ impl Stream {
 
     /// Asks for some chunks and reads them. Returns how many came whole and in their order.
     pub(super) fn receive(&mut self, chunks: u64) -> u64 {
+        self.receive_each(chunks, |_| {})
+    }
+
+    /// The same, which says after each chunk how many came since the start.
+    pub(super) fn receive_each(&mut self, chunks: u64, mut arrived: impl FnMut(u64)) -> u64 {
         let before = self.received;
         let asked = write_all(&self.requests, &chunks.to_le_bytes());
         while asked
@@ -91,6 +96,7 @@ impl Stream {
                 break;
             }
             self.received += 1;
+            arrived(self.received);
         }
         self.received - before
     }

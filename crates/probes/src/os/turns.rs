@@ -59,6 +59,7 @@ fn work<'r, L: Link>(case: usize, ring: &'r Ring<L>, part: Part<'_>) -> Work<'r>
             Part::Switch | Part::Turn(_) => ring.ends() as f64,
         },
         to_unit: |ns| ns,
+        timings: None,
     }
 }
 
