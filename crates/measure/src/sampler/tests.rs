@@ -1,6 +1,6 @@
 //! The sampler against a clock that a script advances: every answer is exact.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::*;
@@ -96,6 +96,26 @@ fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
     }]);
     let sample = only(sampler.finish());
     assert_eq!((sample.values, sample.twin_ns), (vec![300.0; 8], Some(20.0)));
+}
+
+#[test]
+fn timings_within_a_batch_are_of_rounds_alone() {
+    let fake = Rc::new(FakeClock::new(0));
+    let mut sampler = sampler(&fake, 1, &[]);
+    let timings = RefCell::new(Histogram::new());
+    let mut operations = kernel(&fake, 100, 0);
+    let timed = |iterations| {
+        (0..iterations).for_each(|_| timings.borrow_mut().add(100.0));
+        operations(iterations)
+    };
+    let mut work = Work::batched(0, timed);
+    if let Work::Batched { timings: kept, .. } = &mut work {
+        *kept = Some(&timings);
+    }
+    sampler.run(vec![work]);
+    let sample = only(sampler.finish());
+    // Each of 8 rounds is a batch and one of twice as many.
+    assert_eq!(sample.histogram.map(|it| it.len()), Some(8 * 3 * sample.batch));
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! Modes of the single timings behind rounds that mix them, and the verdict on them.
+
+use fathom_analysis::judge::{Expectation, judge};
+use fathom_analysis::statistics::summarise;
+use fathom_record::{Better, Cause, Counters, Sample, State, Summary};
+
+/// Five processes whose rounds are all alike, with these single timings each.
+fn five(timing: impl Fn(u32, u32) -> f64) -> Summary {
+    let samples = [0, 1, 2, 3, 4].map(|process| Sample {
+        process,
+        values: (0..12).map(|i| 3e9 + 1e7 * f64::from(i)).collect(),
+        histogram: Some((0..2_000).map(|i| timing(process, i)).collect()),
+        ..Sample::default()
+    });
+    summarise(&samples).unwrap()
+}
+
+/// A rate, and others around it, evenly, within a tenth.
+fn around(rate: f64, i: u32) -> f64 {
+    rate * (0.9 + f64::from(i * 7 % 400) / 2_000.0)
+}
+
+/// Two peaks: three of ten slow, in runs.
+fn two_peaks(_: u32, i: u32) -> f64 {
+    around(if i % 500 < 150 { 1.6e9 } else { 5.7e9 }, i)
+}
+
+fn causes_of(summary: &Summary) -> (State, Vec<Cause>, String) {
+    let expectation =
+        Expectation { expects: Counters::SLEEP, noise_limit: 0.1, better: Better::Higher };
+    let verdict = judge(&[], summary, expectation, None);
+    let causes = verdict.reasons.iter().map(|it| it.cause).collect();
+    let text = verdict.reasons.first().map_or(String::new(), |it| it.text.clone());
+    (verdict.state, causes, text)
+}
+
+#[test]
+fn two_peaks_of_timings_are_two_modes_with_shares() {
+    let summary = five(two_peaks);
+    let [slow, fast] = summary.modes.as_slice() else { panic!("{:?}", summary.modes) };
+    assert!((slow.at / 1.6e9 - 1.0).abs() < 0.02 && (fast.at / 5.7e9 - 1.0).abs() < 0.02);
+    assert!((slow.share - 0.3).abs() < 0.01 && (slow.share + fast.share - 1.0).abs() < 1e-9);
+    assert!((summary.median / 3.055e9 - 1.0).abs() < 1e-3, "the headline stays that of rounds");
+}
+
+#[test]
+fn one_wide_peak_of_timings_has_no_modes() {
+    assert!(five(|_, i| around(5.7e9, i)).modes.is_empty());
+    let processes_differ = five(|process, i| around(1e9 * f64::from(1 + process % 2), i));
+    assert!(processes_differ.modes.is_empty(), "each process has one mode");
+    let few = five(|_, i| around(if i % 500 < 25 { 1.6e9 } else { 5.7e9 }, i));
+    assert!(few.modes.is_empty(), "a twentieth is no mode: {:?}", few.modes);
+}
+
+#[test]
+fn modes_far_apart_are_the_cause_of_noise() {
+    let (state, causes, text) = causes_of(&five(two_peaks));
+    assert_eq!((state, causes), (State::Noisy, vec![Cause::SeveralModes]));
+    assert_eq!(text, "bimodal within processes (30 % / 70 %, 134 % apart)");
+    let near = five(|_, i| {
+        let slower = if i % 500 < 150 { 0.95 } else { 1.0 };
+        3e9 * slower * (1.0 + f64::from(i * 7 % 100) / 1e4)
+    });
+    assert_eq!(near.modes.len(), 2);
+    assert_eq!(causes_of(&near), (State::Valid, Vec::new(), String::new()));
+}
