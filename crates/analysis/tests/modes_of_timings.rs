@@ -12,7 +12,7 @@ fn five(timing: impl Fn(u32, u32) -> f64) -> Summary {
         histogram: Some((0..2_000).map(|i| timing(process, i)).collect()),
         ..Sample::default()
     });
-    summarise(&samples).unwrap()
+    summarise(&samples).expect("values")
 }
 
 /// A rate, and others around it, evenly, within a tenth.
