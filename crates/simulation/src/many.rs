@@ -63,7 +63,7 @@ impl Figure {
             }
             false_ones += u32::from(called);
             self.excluding.note(row.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0));
-            self.words.note(row.word < Word::WithinNoise);
+            self.words.note(row.word < Word::Unchanged);
         }
         self.runs.note(false_ones > 0);
         self.false_share += f64::from(false_ones) / f64::from(all.max(1));
@@ -99,6 +99,7 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
         state: RunState::Complete,
         cpu: 0,
         cpu_reason: String::new(),
+        reference: None,
         clock: ClockFacts::default(),
         tuned: Vec::new(),
         verdict: Verdict::default(),
