@@ -69,7 +69,7 @@ pub(crate) fn level(processes: usize) -> f64 {
 
 const WORDS: &str = "\
 Of each shape, how often the interval over process medians holds the truth, in per cent of the runs;
-*marked* is how often the program said beside it that one median does not tell all (two groups of
+*marked* is how often the program said beside it that one median is not enough (two groups of
 processes, several modes, drift). **Bold** is below the level stated,
 by more than chance.";
 

@@ -20,6 +20,7 @@ mod section;
 mod shapes;
 mod source;
 mod stopping;
+mod strata;
 mod trimmed;
 mod within;
 mod worlds;
