@@ -43,8 +43,8 @@ impl Figure {
         let samples = world.samples(source, processes, ROUNDS);
         let Some(summary) = summarise(&samples) else { return };
         let kept = holds(&summary, TRUTH);
-        // What is shown of a case: its verdict, and the modes beneath its row. A wide interval alone
-        // is no mark here: it would hide an interval that is too narrow.
+        // What is shown of a case: its verdict, and the modes beneath its row. A wide interval
+        // alone is no mark here: it would hide an interval that is too narrow.
         let reasons = judge(&samples, &summary, EXPECTED, None).reasons;
         let has_shape = reasons.iter().any(|reason| reason.cause != Cause::Spread);
         let marked = has_shape || !summary.modes.is_empty();

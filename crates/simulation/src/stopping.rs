@@ -111,9 +111,9 @@ pub(crate) fn section(trials: Trials) -> Section {
     section.table(&header, &rows);
     let [standard, thorough] = EFFORTS.map(|effort| percent(at_both_looks(effort)));
     section.say(&format!(
-        "A second look costs up to a point of the level. Whatever the shape and whatever decides,\nat \
-         least {standard} % (10 or 20) and {thorough} % (20 or 40) are kept: that is the chance \
-         that a fair\ncoin keeps within the ranks of both intervals."
+        "A second look costs up to a point of the level. Whatever the shape and whatever decides, \
+         at least\n{standard} % (10 or 20) and {thorough} % (20 or 40) are kept: that is the chance \
+         that a fair coin keeps\nwithin the ranks of both intervals."
     ));
     section
 }

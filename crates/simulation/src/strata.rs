@@ -230,8 +230,8 @@ marked as autocorrelated. In one visit in ten the state changes halfway. All in 
 const STRATA: &str = "\
 Full speed keeps its level wherever it is claimed, however alike neighbouring visits are. As found
 keeps it where they are independent; where they are alike, five or ten visits in a row show too
-little of what the core is like, and the run is flagged, if it has visits enough: below 30, as a run
-of one metric has, it never is.";
+little of what the core is like, and the run is flagged, if it has visits enough: a run of fewer
+than 30, as of one metric, never is.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::titled("Full speed and as found", WORDS);
@@ -335,8 +335,8 @@ const FORBIDDEN: [Rule; 5] = [
             let (mut visits, mut clean) = (Vec::new(), 0);
             while clean < 5 {
                 visits.push(core.visit(source, visits.len()));
-                clean +=
-                    clean_visits(&[Conditions::of(&visits[visits.len() - 1])], reference).len();
+                let conditions = visits.last().map(Conditions::of);
+                clean += clean_visits(conditions.as_slice(), reference).len();
             }
             visits
         },
@@ -467,11 +467,10 @@ fn long_operations(stratum: Result<Stratum, NotSelected>, trials: Trials) -> (Ve
         };
         let samples: Vec<Sample> = (0..20).map(&mut one).collect();
         let strata = Strata::of(&samples, stratum, 5, 20, Some(&FULL));
-        let Some(summary) =
-            strata.summarise().filter(|it| stratum.is_err() || it.not_selected.is_none())
-        else {
+        let Some(summary) = strata.summarise() else { continue };
+        if stratum.is_ok() && summary.full_speed.is_none() {
             continue;
-        };
+        }
         medians.push(summary.median);
         rate.note(summary.limits().is_some_and(|[low, high]| low <= TRUTH && TRUTH <= high));
     }
