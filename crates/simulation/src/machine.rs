@@ -64,16 +64,16 @@ impl Figure {
 
 const WORDS: &str = "\
 The reference loop in a machine that does not drift: how often it is said to have become slower or
-faster (*drift*: the slope is certain, and above 2 % over the run), and how often to have come and
-gone (*wander*: visits in a row are alike, by more than 0.5 %), in per cent of the runs. With ± 30 %
-the thresholds play no part. Where it does come and go, wandering is the truth, and a drift is one
-that happened by chance and went on for the length of the run.";
+faster (*drift*: the slope is significant, and above 2 % over the run), and how often to be
+autocorrelated from visit to visit (*wander*: by more than 0.5 %), in per cent of the runs. With
+± 30 % the thresholds play no part. Where it is autocorrelated, wandering is the truth, and a drift
+is one that happened by chance and went on for the length of the run.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&Loops, usize)> =
         LOOPS.iter().flat_map(|loops| VISITS.map(|visits| (loops, visits))).collect();
     let figures = each(&items, |(loops, visits)| Figure::of(loops, *visits, trials));
-    let mut section = Section::titled("The machine itself", WORDS);
+    let mut section = Section::titled("Drift of the machine", WORDS);
     for ((loops, visits), figure) in items.iter().zip(&figures) {
         let what = format!("{}, {visits} visits", loops.name);
         if let Some(promised) = loops.promised {

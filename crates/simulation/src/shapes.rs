@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_every_shape_lies_below_nought() {
+    fn every_shape_has_a_median_of_zero() {
         let draws: [(&str, Draw); 8] = [
             ("normal", normal),
             ("log-normal", log_normal),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_alike_are_so_by_what_they_say() {
+    fn autocorrelated_shapes_have_their_correlation() {
         let mut source = Source::new(3);
         let correlation = |values: &[f64]| {
             fathom_analysis::statistics::autocorrelation(values, 1).expect("a long series")

@@ -112,8 +112,8 @@ pub(crate) fn section(trials: Trials) -> Section {
     let [standard, thorough] = EFFORTS.map(|effort| percent(at_both_looks(effort)));
     section.say(&format!(
         "A second look costs up to a point of the level. Whatever the shape and whatever decides, \
-         at least\n{standard} % (10 or 20) and {thorough} % (20 or 40) are kept: that is the chance \
-         that a fair coin keeps\nwithin the ranks of both intervals."
+         at least\n{standard} % (10 or 20) and {thorough} % (20 or 40) are kept: that is the \
+         chance that a fair coin keeps\nwithin the ranks of both intervals."
     ));
     section
 }

@@ -228,10 +228,10 @@ the interval holds its truth, *±* half of its width; *flagged* how often a run 
 marked as autocorrelated. In one visit in ten the state changes halfway. All in per cent.";
 
 const STRATA: &str = "\
-Full speed keeps its level wherever it is claimed, however alike neighbouring visits are. As found
-keeps it where they are independent; where they are alike, five or ten visits in a row show too
-little of what the core is like, and the run is flagged, if it has visits enough: a run of fewer
-than 30, as of one metric, never is.";
+Full speed keeps its level wherever it is claimed, however autocorrelated the visits are. As found
+keeps it where they are independent; where they are not, five or ten visits in a row show too little
+of the core's states, and the run is flagged, if it has visits enough: a run of fewer than 30, as of
+one metric, never is.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let mut section = Section::titled("Full speed and as found", WORDS);

@@ -180,7 +180,7 @@ pub(crate) const WORLDS: [World; 10] = [
         Kind::Marked,
         normal,
         alike,
-        "rounds of a visit hang together, ρ = 0.8: frequency, cache contents",
+        "autocorrelated rounds of a visit, ρ = 0.8: frequency, cache contents",
     ),
     World::new(
         "drift in a visit",
