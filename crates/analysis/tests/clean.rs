@@ -206,13 +206,14 @@ fn full_speed_rests_on_clean_rounds_alone() {
     // Five rounds of twelve beside a busy sibling, and in another visit four.
     samples[0].reference_ns[..5].fill(1.9 * FULL.sibling_ns);
     samples[1].reference_ns[..4].fill(1.9 * FULL.sibling_ns);
-    samples[1].values = (0..ROUNDS).map(|round| round as f64).collect();
+    samples[1].values = (0..2 * ROUNDS).map(|at| (at / 2) as f64).collect();
+    samples[1].values_per_round = 2;
     samples[2].disturbed = vec![3];
     samples[2].reference_ns[ROUNDS] = 1.9 * FULL.sibling_ns;
     samples[2].values[3] = 9.0;
     let strata = strata(&samples, 3);
     let kept: Vec<usize> = strata.headline().iter().map(|sample| sample.values.len()).collect();
-    assert_eq!(kept, [8, 10, 12], "neither the one with seven nor a fourth");
+    assert_eq!(kept, [16, 10, 12], "neither the one with seven nor a fourth");
     let summary = strata.summarise().expect("values");
     let (full, found) = (summary.full_speed.expect("three"), summary.as_found.expect("visits"));
     assert_eq!(summary.stratum, Stratum::FullSpeed);
