@@ -88,6 +88,7 @@ fn run(number: usize) -> Run {
         state: RunState::Complete,
         cpu: 1,
         cpu_reason: "the quieter of two".to_owned(),
+        reference: None,
         clock: ClockFacts { source: "tsc".to_owned(), hz: 2.6e9, ..ClockFacts::default() },
         tuned: Vec::new(),
         verdict: Verdict::default(),
