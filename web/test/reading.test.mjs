@@ -278,7 +278,7 @@ named('the causes need no pointing: the data beneath a chart have them', async (
 });
 
 named('that a far host is named with its machine, and its records with what they measured', async () => {
-  const golden = new URL('../../crates/store/tests/golden/v2.json', import.meta.url).pathname;
+  const golden = new URL('../../crates/store/tests/golden/document.json', import.meta.url).pathname;
   place.fathom('import', golden);
   place.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
   const { page } = await open(chrome, join(place.folder, 'far.html'));

@@ -67,12 +67,14 @@ fn account(record: &Record, width: usize) -> String {
         if !summary.quantiles.is_empty() {
             say(format!("single timings: {}", quantiles(record, summary)));
         }
-        let selected = summary.full_speed.as_ref();
-        for (stratum, estimate) in
-            [(summary.stratum, selected), (Stratum::AsFound, summary.as_found.as_ref())]
-        {
-            let text = estimate.map(|it| self::estimate(record, it));
-            text.into_iter().for_each(|text| say(format!("{}: {text}", stratum.words())));
+        if let Some(selected) = &summary.full_speed {
+            let visits = format!("{} clean of {} visits", selected.visits, selected.of);
+            let numbers = estimate(record, selected);
+            say(format!("{}: {numbers}; {visits}", summary.stratum.words()));
+        }
+        if let Some(found) = &summary.as_found {
+            let (numbers, visits) = (estimate(record, found), found.visits);
+            say(format!("{}: {numbers}; first {visits} visits", Stratum::AsFound.words()));
         }
         if let Some(why) = summary.not_selected {
             say(format!("not at full speed: {}", why.words()));
@@ -120,11 +122,7 @@ fn measured(record: &Record, summary: &Summary) -> String {
     if let Some(bound) = summary.bound {
         return at_most(bound, record.unit);
     }
-    let mut text = quantity(summary.median, record.unit);
-    if let Some(Interval { low, high, level, .. }) = summary.interval {
-        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
-        text += &format!(", interval {low} to {high} ({})", percent(level));
-    }
+    let mut text = with_interval(summary.median, summary.interval, record.unit);
     text += &format!("; {} values of {} processes", summary.n, summary.processes);
     text += &format!(
         "; spread {} within a process, {} between",
@@ -144,14 +142,18 @@ fn quantiles(record: &Record, summary: &Summary) -> String {
     summary.quantiles.iter().map(one).collect::<Vec<String>>().join(", ")
 }
 
-/// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits`.
 fn estimate(record: &Record, estimate: &Estimate) -> String {
-    let mut text = quantity(estimate.median, record.unit);
-    if let Some(Interval { low, high, level, .. }) = estimate.interval {
-        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
+    with_interval(estimate.median, estimate.interval, record.unit)
+}
+
+/// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %)`.
+fn with_interval(median: f64, interval: Option<Interval>, unit: Unit) -> String {
+    let mut text = quantity(median, unit);
+    if let Some(Interval { low, high, level, .. }) = interval {
+        let [low, high] = [low, high].map(|end| quantity(end, unit));
         text += &format!(", interval {low} to {high} ({})", percent(level));
     }
-    text + &format!("; {} of {} visits", estimate.visits, estimate.of)
+    text
 }
 
 /// `disk reads at bench-4: 21.80 MB/s to 43.70 MB/s, 2 values over 1.000 s`.
@@ -268,13 +270,13 @@ mod tests {
 
     #[test]
     fn account_has_quantiles_estimates_and_series() {
-        let golden = include_str!("../../store/tests/golden/v2.json");
+        let golden = include_str!("../../store/tests/golden/document.json");
         let document: fathom_record::Document = serde_json::from_str(golden).unwrap();
         let text: String = document.records.iter().map(|record| account(record, 200)).collect();
         for line in [
             "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
-            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits",
-            "as found: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); 5 of 5 visits",
+            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 clean of 11 visits",
+            "as found: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); first 5 visits",
             "series: disk reads at bench-4: 20.79 MiB/s to 41.68 MiB/s, 2 values over 1.000 s",
         ] {
             assert!(text.contains(line), "{line}: {text}");

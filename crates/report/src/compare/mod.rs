@@ -191,7 +191,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
         (name, values) = (String::new(), String::new());
     }
     let word = match row.unchanged_within {
-        Some(share) => format!("{} ±{}", text_of(row.word), percent(share)),
+        Some(share) => unchanged(share),
         None if row.is_spoiled() => CORE_SPEED.to_owned(),
         None => text_of(row.word).to_owned(),
     };
@@ -209,9 +209,11 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
         name.insert(0, '~');
     }
     let (text, name) = columns.beside(name);
-    let (cases, word) = (format!("{} cases", many.members.len()), many.members[0].word);
-    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", text_of(word)];
-    text + &columns.row(texts, PLAIN, style(word))
+    let (cases, first) = (format!("{} cases", many.members.len()), many.members[0].word);
+    let widest = many.members.iter().filter_map(|row| row.unchanged_within).reduce(f64::max);
+    let word = widest.map_or_else(|| text_of(first).to_owned(), unchanged);
+    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", &word];
+    text + &columns.row(texts, PLAIN, style(first))
 }
 
 fn limits(interval: Option<[f64; 2]>) -> String {
@@ -220,6 +222,11 @@ fn limits(interval: Option<[f64; 2]>) -> String {
 
 fn p_text(p: f64) -> String {
     if p < 0.000_1 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// `unchanged ±3 %` within 2.4 %: in whole per cent, so that it has room.
+fn unchanged(within: f64) -> String {
+    format!("{} ±{} %", text_of(Word::Unchanged), (100.0 * within - 1e-9).ceil())
 }
 
 /// A word as it is written in the table.
@@ -326,10 +333,13 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let found = comparison.rows.iter().filter(|row| row.stratum == Stratum::AsFound).count();
     if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} as found, the others over visits at full speed alone",
+            "{}: {} as found, the others over clean visits alone",
             glued("°"),
             cases(found)
         ));
+    } else if comparison.rows.iter().any(|row| row.visits_a.min(row.visits_b) > 0) {
+        let all = if has_both { "over clean visits alone" } else { "as found" };
+        notes.push(format!("all {all}, on both sides"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
