@@ -351,7 +351,7 @@ named('two runs lie over each other, and their ratios beside 1', async () => {
       .filter(shows)
       .slice(0, 12)
       .map(({ metric, params, unit }, at) => {
-        const word = at === 0 ? 'worse' : 'no_change';
+        const word = at === 0 ? 'worse' : 'unchanged';
         const ratio = at === 0 ? 1.5 : 1;
         const interval = [ratio - 0.1, ratio + 0.1];
         return {

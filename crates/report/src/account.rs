@@ -38,7 +38,7 @@ pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
     let more = records.len() - kinds.len();
     if more > 0 {
         let all = glued("`--all`");
-        let words = format!("{more} more cases are each like one of these; {all} tells every one");
+        let words = format!("{more} more cases are each like one of these; {all} shows each");
         text += &wrapped(&words, layout.width, "  ", "  ");
     }
     text
@@ -51,7 +51,7 @@ fn kind(record: &Record) -> Kind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
     let differs = record.agreement.is_some_and(Agreement::fails);
-    // Why there is no number is told each time that it differs; a cause of noise by its kind.
+    // Why there is no number is said each time that it differs; a cause of noise by its kind.
     let words = |text| Some(text).filter(|_| !record.verdict.shows_number());
     let reasons = record.verdict.reasons.iter();
     let reasons = reasons.map(|reason| (reason.cause, words(reason.text.as_str()))).collect();
@@ -104,8 +104,8 @@ fn account(record: &Record, width: usize) -> String {
         say(format!("no model: {}", no_model(none)));
     }
     match counters(record) {
-        told if told.is_empty() => {}
-        told => say(format!("counters: {told}")),
+        moved if moved.is_empty() => {}
+        moved => say(format!("counters: {moved}")),
     }
     record.notes.iter().for_each(|note| say(note.clone()));
     for (name, count) in &record.checks {

@@ -130,15 +130,26 @@ fn with_number(name: Cell, record: &Record, setting: &Setting<'_>) -> Vec<Cell> 
     cells
 }
 
-fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
-    let noisy = record.verdict.state == State::Noisy;
-    let found = record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some());
-    let mark = match (found, noisy) {
+/// Whether the number rests on the first visits, though clean ones are looked for.
+pub(crate) fn is_as_found(record: &Record) -> bool {
+    record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some())
+}
+
+/// What stands before a number of these: whether any is as found, and any noisy.
+pub(crate) fn mark(records: &[&Record]) -> &'static str {
+    let found = records.iter().any(|record| is_as_found(record));
+    let noisy = records.iter().any(|record| record.verdict.state == State::Noisy);
+    match (found, noisy) {
         (true, true) => "°~",
         (true, false) => "°",
         (false, true) => "~",
         (false, false) => "",
-    };
+    }
+}
+
+fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
+    let noisy = record.verdict.state == State::Noisy;
+    let mark = mark(&[record]);
     let text = match Shown::of(record, protocol) {
         Shown::Number(value) => {
             mark.to_owned() + &quantity_within(value, record.unit, width - width_of(mark))

@@ -95,7 +95,7 @@ fn progress(document: &Document) -> Option<String> {
             Some(format!("The run was interrupted: {amount}."))
         }
         RunState::Running => Some(format!(
-            "The run has not ended, or ended without a word: {amount}, and what was done is kept."
+            "The run goes on, or its process died: {amount}, and what was done is kept."
         )),
     }
 }

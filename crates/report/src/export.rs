@@ -14,7 +14,7 @@ pub fn jsonl(documents: &[Document]) -> String {
 }
 
 /// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
-/// each number that must not be believed, is empty; of what is known by its `bound` alone, all
+/// each number that is invalid, is empty; of what is known by its `bound` alone, all
 /// other numbers are.
 const COLUMNS: [&str; 40] = [
     "run",

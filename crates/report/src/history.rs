@@ -196,8 +196,8 @@ fn account(series: &[&Series], width: usize) -> String {
     };
     without(
         |point| point.bound.is_some(),
-        "value is a bound, of which no change can be told",
-        "values are bounds, of which no change can be told",
+        "value is a bound, of which no change can be shown",
+        "values are bounds, of which no change can be shown",
     );
     without(
         |point| point.cut_short,
@@ -206,8 +206,8 @@ fn account(series: &[&Series], width: usize) -> String {
     );
     without(
         |point| point.value.is_none() && point.bound.is_none() && !point.cut_short,
-        "value is missing or must not be believed, and is left out",
-        "values are missing or must not be believed, and are left out",
+        "value is missing or invalid, and is left out",
+        "values are missing or invalid, and are left out",
     );
     let found = series.iter().filter(|series| is_found(series)).count();
     said += match series.len() - found {

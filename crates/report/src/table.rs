@@ -252,7 +252,7 @@ impl Table {
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
             return;
         };
-        seen.as_found |= summary.not_selected.is_some();
+        seen.as_found |= cells::is_as_found(record);
         seen.selected |= summary.stratum != Stratum::AsFound;
         seen.single |= summary.interval.is_none() && summary.n == 1;
         if let Some(Interval { level, basis, .. }) = summary.interval {
@@ -301,7 +301,8 @@ impl Table {
             );
         }
         if self.seen.as_found {
-            let others = if self.seen.selected { ", the others over clean visits alone" } else { "" };
+            let others =
+                if self.seen.selected { ", the others over clean visits alone" } else { "" };
             marks.push(glued("°: as found") + others);
         }
         if self.seen.bound {

@@ -1,7 +1,7 @@
 //! Which estimates of two sides may be compared (METHOD 23b and 27): those at full speed where all
 //! runs have them and met one full speed, else those as found; and how fast the core was meanwhile.
 
-use fathom_record::{Document, Estimate, Record, Stratum};
+use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
 use crate::clean::TOLERANCE;
 use crate::differences::have_one_machine;
@@ -36,15 +36,15 @@ impl Taken<'_> {
     }
 }
 
-/// The one stratum in which all of these are compared.
+/// The one stratum in which all of these are compared, the last with the others.
 pub(super) fn stratum_of(all: &[Taken<'_>]) -> Stratum {
     let of = |taken: &Taken<'_>| taken.record.summary.as_ref().map(|summary| summary.stratum);
     let first = all.first().and_then(of).unwrap_or_default();
     let are_alike = all.iter().all(|taken| of(taken) == Some(first));
-    let met_one_speed = all.windows(2).all(|pair| {
-        have_one_core(pair[0].run, pair[1].run) && is_near(change(pair[0].run, pair[1].run))
-            || !have_one_core(pair[0].run, pair[1].run)
-    });
+    let met_speed_of = |b: &Taken<'_>, a: &Taken<'_>| {
+        !have_one_core(a.run, b.run) || is_near(change(a.run, b.run))
+    };
+    let met_one_speed = all.last().is_some_and(|b| all.iter().all(|a| met_speed_of(b, a)));
     if are_alike && met_one_speed { first } else { Stratum::AsFound }
 }
 
@@ -80,8 +80,11 @@ pub(super) fn slower(a: &[Taken<'_>], b: Taken<'_>, stratum: Stratum) -> Option<
     (on_one_core && !is_near(Some(ratio))).then_some(ratio)
 }
 
-/// Whether a change is no more than what the core explains.
-pub(super) fn explains(core: f64, interval: [f64; 2]) -> bool {
-    let [low, high] = interval;
-    if core > 1.0 { low <= core } else { high >= core }
+/// Whether a change, whose interval excludes 1, goes the way of the core's speed and is no larger,
+/// up to the share within which nothing changes: no work is slowed by more than the reference loop.
+pub(super) fn explains(core: f64, [low, high]: [f64; 2], better: Better, least: f64) -> bool {
+    let grew = low > 1.0;
+    let nearest = if grew { low } else { high };
+    let is_its_way = better.improves(grew).is_none_or(|improved| improved == (core < 1.0));
+    is_its_way && nearest.ln().abs() <= core.ln().abs() + least.ln_1p()
 }

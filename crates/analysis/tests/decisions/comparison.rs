@@ -40,7 +40,10 @@ fn unchanged_needs_the_whole_interval_within_two_per_cent() {
     assert!(near.interval.unwrap()[0] > 1.0, "{near:?}");
     assert_eq!((near.word, near.unchanged_within), (Word::Unchanged, Some(0.02)));
     let wide = row(scattered(), scattered());
-    assert_eq!((wide.word, wide.unchanged_within, wide.ratio), (Word::Inconclusive, None, Some(1.0)));
+    assert_eq!(
+        (wide.word, wide.unchanged_within, wide.ratio),
+        (Word::Inconclusive, None, Some(1.0))
+    );
 }
 
 /// A record of five processes far apart.

@@ -2,8 +2,8 @@
 
 use fathom_analysis::compare::{Compared, Noise, Word, compare};
 use fathom_record::{
-    Cause, Document, Estimate, NotSelected, Outline, ReferenceBasis, State, Stratum, Summary,
-    Verdict,
+    Better, Cause, Document, Estimate, NotSelected, Outline, ReferenceBasis, State, Stratum,
+    Summary, Unit, Verdict,
 };
 
 use crate::runs::{comparison, run, summary};
@@ -113,6 +113,14 @@ fn change_beyond_the_core_is_not_hidden() {
     // Faster, though the core was slower: nothing of that is the core.
     let faster = self::row(&two_cpus(1, 100.0, 1.0), &two_cpus(2, 80.0, 1.9));
     assert_eq!(faster.word, Word::Faster, "{faster:?}");
+    for (of_b, word) in [(70.0, Word::Inconclusive), (40.0, Word::Slower), (130.0, Word::Faster)] {
+        let [a, b] = [(1, 100.0, 1.0), (2, of_b, 1.5)].map(|(number, rate, slower)| {
+            let mut run = as_found(number, rate, slower);
+            (run.records[0].unit, run.records[0].better) = (Unit::PerSecond, Better::Higher);
+            run
+        });
+        assert_eq!(self::row(&a, &b).word, word, "a rate of {of_b}");
+    }
 }
 
 #[test]

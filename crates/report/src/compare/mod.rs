@@ -5,7 +5,7 @@ mod families;
 use anstyle::Style;
 use fathom_analysis::compare::{Case, Compared, Comparison, NoiseBy, Side, Word};
 use fathom_analysis::differences::Difference;
-use fathom_record::quantity::{NOTHING, change, percent, quantity, short};
+use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{RunState, Stratum};
 
 use self::families::{Line, Many};
@@ -82,7 +82,7 @@ impl Columns {
     }
 }
 
-/// The comparison: what differs beforehand, then what changed, the weightiest first, then what
+/// The comparison: in what the runs differ, then what changed, the weightiest first, then what
 /// could not be compared.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;

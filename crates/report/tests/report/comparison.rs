@@ -2,9 +2,7 @@
 
 use crate::fixture::{Build, document, measured, plain};
 use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
-use fathom_record::{
-    Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit,
-};
+use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
 use fathom_report::Layout;
 use fathom_report::compare::render;
 
@@ -56,8 +54,7 @@ fn change_of_core_speed_is_named_where_it_decides() {
     assert!(!text.contains("neither a change nor its absence"), "{text}");
     for (core, slow, other) in [(1.5, "B", "A"), (1.0 / 1.5, "A", "B")] {
         let text = said(|it| it.core = Some(core));
-        let words =
-            format!("core 1.500× slower throughout {slow} than in {other}");
+        let words = format!("core 1.500× slower throughout {slow} than in {other}");
         assert!(text.contains(&words), "{text}");
     }
 }

@@ -4,7 +4,8 @@ use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
 use fathom_record::{
-    Cause, Document, NoModel, Origin, Params, Prediction, Reason, Record, Remedy, State, Unit,
+    Cause, Document, NoModel, NotSelected, Origin, Params, Prediction, Reason, Record, Remedy,
+    State, Unit,
 };
 use fathom_report::compare::render;
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
@@ -16,7 +17,7 @@ const PLATEAUS: [f64; 18] = [
     96.0, 112.0,
 ];
 const DEFECT: &str = "pages: 3 of 64 were not of the size asked for";
-const SLOW: &str = "the core itself was up to 1.61 times slower in 3 of 5 processes";
+const SLOW: &str = "SMT contention: core up to 1.61× slower in 3 of 5 processes";
 const SHARED: &str = "other machines use a part of the last-level cache";
 
 fn size(at: usize) -> i64 {
@@ -332,4 +333,29 @@ fn a_grid_is_drawn_where_it_fits_and_never_cut() {
         assert!(text.contains("120 pairs, all valid; lowest 45.25 ns (0–1)"), "{text}");
         assert!(text.lines().all(|line| line.width() <= width), "{text}");
     }
+}
+
+#[test]
+fn points_as_found_among_others_are_named() {
+    let curve = |found: std::ops::Range<i64>| -> Vec<Record> {
+        let point = |at: i64| {
+            let params = Params::one("set_bytes", 1024i64 << at);
+            let record = measured("memory.latency", params, Unit::Nanoseconds, 2.0, 0.01);
+            match found.contains(&at) {
+                true => record.found(NotSelected::TooFewClean),
+                false => record.selected(9, 2.0),
+            }
+        };
+        (0..10).map(point).collect()
+    };
+    let text = |records: &[Record]| {
+        let mut table = Table::new(Layout::default());
+        plain(&(table.rows(records) + &table.foot()))
+    };
+    let some = text(&curve(2..5));
+    assert!(some.contains("as found at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
+    assert!(some.contains("°: as found, the others over clean visits alone"), "{some}");
+    let all = text(&curve(0..10));
+    assert!(all.contains("°2.0") && !all.contains("as found at"), "{all}");
+    assert!(!text(&curve(0..0)).contains('°'));
 }
