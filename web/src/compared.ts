@@ -9,8 +9,9 @@ import { NOTHING, factor, factorLimits, percent } from './quantity';
 export const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
 
-/** A change of the core's own speed may hide or feign one of the case. */
-const isSpoiled = ({ word, core }: Compared): boolean => word === 'inconclusive' && core != null;
+/** It changed no more than a change of the core's own speed explains. */
+const isSpoiled = ({ word, core, interval }: Compared): boolean =>
+  word === 'inconclusive' && core != null && interval != null && (interval[0] > 1 || interval[1] < 1);
 
 const wordOf = (row: Compared): string =>
   isSpoiled(row) ? 'core speed' : row.word.replaceAll('_', ' ');

@@ -189,7 +189,9 @@ export function strataOf(record: Result, run: Document['run']): string[] {
   if (!summary || numberOf(record, run) === null) return [];
   const { full_speed: full, as_found: found, stratum, interval } = summary;
   if (!full) return found ? ['as found'] : [];
-  const clean = `${stratum.replaceAll('_', ' ')}, ${full.visits} clean of ${full.of} visits`;
+  const isFull = run.reference?.basis !== 'this_run';
+  const speed = isFull ? stratum.replaceAll('_', ' ') : 'fastest in this run';
+  const clean = `${speed}, ${full.visits} clean of ${full.of} visits`;
   if (!found || Math.abs(found.median / full.median - 1) <= AS_FOUND_MIN) return [clean];
   const within = interval && interval.low <= found.median && found.median <= interval.high;
   return within ? [clean] : [clean, `as found ${quantity(found.median, unit)}`];

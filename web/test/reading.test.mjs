@@ -73,7 +73,7 @@ named('change of core speed is named where it decides', async () => {
       comparison.core = core;
       comparison.rows.forEach((row, at) => {
         row.core = of[at] ?? null;
-        if (row.core !== null) row.word = 'inconclusive';
+        if (row.core !== null) [row.word, row.interval] = ['inconclusive', [1.1, 1.2]];
       });
     });
     assert.match(await page.locator('.lead').textContent(), said);
@@ -83,7 +83,8 @@ named('change of core speed is named where it decides', async () => {
 
 named('each row has its stratum, and a comparison in another one is named', async () => {
   const { page } = await changed('two.html', ({ documents, comparison }) => {
-    for (const { records, run } of documents) {
+    for (const [at, { records, run }] of documents.entries()) {
+      const basis = at === 0 ? 'earlier_runs' : 'this_run';
       const { summary } = records[0];
       const { median, process_medians } = summary;
       const estimate = { median, interval: summary.interval, visits: 5, of: 11, process_medians };
@@ -93,12 +94,15 @@ named('each row has its stratum, and a comparison in another one is named', asyn
       records[1].summary.full_speed = null;
       records[1].summary.stratum = 'as_found';
       records[1].summary.as_found = { ...estimate, of: 5 };
-      run.reference = { loop_ns: 1, frequency_ns: 1, basis: 'this_run', visits: 22, clean: 10 };
+      run.reference = { loop_ns: 1, frequency_ns: 1, basis, visits: 22, clean: 10 };
     }
     for (const row of comparison.rows) row.stratum = 'as_found';
   });
   const texts = await page.locator('#table tbody .stratum').allTextContents();
-  assert.equal(texts.filter((text) => text === 'full speed, 5 clean of 11 visits').length, 2);
+  for (const speed of ['full speed', 'fastest in this run']) {
+    const text = `${speed}, 5 clean of 11 visits`;
+    assert.equal(texts.filter((one) => one === text).length, 1, text);
+  }
   assert.equal(texts.filter((text) => /^as found \d/.test(text)).length, 2);
   assert.equal(texts.filter((text) => text === 'compared as found').length, 2);
   assert.ok(texts.includes('as found'));

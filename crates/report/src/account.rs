@@ -2,8 +2,8 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Estimate, Host, Input, Interval, NoModel, Params, Prediction, Quantile,
-    Record, Series, Stratum, Summary, Unit,
+    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Params, Prediction, Quantile,
+    Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
@@ -18,12 +18,13 @@ use crate::wrap::{glued, wrapped};
 /// What the records of one metric say of themselves. Of curves and matrices: their rows and
 /// drawings, and the account of one case of each kind, that is of each model, verdict and cause;
 /// with [`Layout::all`], of every case.
-pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
+pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> String {
+    let account = |record: &Record| account(record, &document.run, layout.width);
     let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
     if layout.all || !family::has_any(&cases) {
-        return records.iter().map(|record| account(record, layout.width)).collect();
+        return records.iter().map(account).collect();
     }
-    let mut table = Table::new(*layout).on(host);
+    let mut table = Table::new(*layout).on(&document.host);
     let mut text = table.header() + &table.rows(records);
     text += &table.foot();
     text.push('\n');
@@ -32,7 +33,7 @@ pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
         let kind = kind(record);
         if !kinds.contains(&kind) {
             kinds.push(kind);
-            text += &account(record, layout.width);
+            text += &account(record);
         }
     }
     let more = records.len() - kinds.len();
@@ -59,7 +60,7 @@ fn kind(record: &Record) -> Kind<'_> {
 }
 
 /// What a record says of itself, in some indented lines.
-fn account(record: &Record, width: usize) -> String {
+fn account(record: &Record, run: &Run, width: usize) -> String {
     let mut text = String::new();
     let mut say = |line: String| text += &wrapped(&line, width, "    ", "      ");
     if let Some(summary) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
@@ -70,7 +71,13 @@ fn account(record: &Record, width: usize) -> String {
         if let Some(selected) = &summary.full_speed {
             let visits = format!("{} clean of {} visits", selected.visits, selected.of);
             let numbers = estimate(record, selected);
-            say(format!("{}: {numbers}; {visits}", summary.stratum.words()));
+            // What is only the fastest of a run is never called full speed.
+            let basis = run.reference.map(|reference| reference.basis);
+            let speed = match basis {
+                Some(ReferenceBasis::ThisRun) => "fastest in this run",
+                _ => summary.stratum.words(),
+            };
+            say(format!("{speed}: {numbers}; {visits}"));
         }
         if let Some(found) = &summary.as_found {
             let (numbers, visits) = (estimate(record, found), found.visits);
@@ -271,8 +278,11 @@ mod tests {
     #[test]
     fn account_has_quantiles_estimates_and_series() {
         let golden = include_str!("../../store/tests/golden/document.json");
-        let document: fathom_record::Document = serde_json::from_str(golden).unwrap();
-        let text: String = document.records.iter().map(|record| account(record, 200)).collect();
+        let document: Document = serde_json::from_str(golden).unwrap();
+        let of = |run: &Run| -> String {
+            document.records.iter().map(|record| account(record, run, 200)).collect()
+        };
+        let text = of(&document.run);
         for line in [
             "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
             "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 clean of 11 visits",
@@ -281,6 +291,10 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
+        let mut run = document.run.clone();
+        run.reference.as_mut().unwrap().basis = ReferenceBasis::ThisRun;
+        let text = of(&run);
+        assert!(text.contains("fastest in this run: 12.25") && !text.contains("full speed: 12.25"));
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn clean_share(reference: &Reference, records: &[Record]) -> String {
     };
     let share = percent(f64::from(clean) / f64::from(visits.max(1)));
     format!(
-        "{} of visits were clean ({speed}): {} on clean visits alone, {} as found.",
+        "{} of visits were clean ({speed}): {} by clean visits alone, {} as found.",
         glued(&share),
         cases(of(true)),
         of(false)

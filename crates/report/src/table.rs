@@ -343,7 +343,7 @@ impl Table {
             "processes: their medians, lowest ▁ to highest █"
         };
         let clean = self.columns.wide.as_ref().and_then(|wide| wide.clean);
-        let clean = if clean.is_some() { "; clean: visits of all" } else { "" };
+        let clean = if clean.is_some() { "; clean: clean visits of all" } else { "" };
         format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 

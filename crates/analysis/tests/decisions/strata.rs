@@ -2,19 +2,19 @@
 
 use fathom_analysis::compare::{Compared, Noise, Word, compare};
 use fathom_record::{
-    Better, Cause, Document, Estimate, NotSelected, Outline, ReferenceBasis, State, Stratum,
-    Summary, Unit, Verdict,
+    Better, Cause, Document, Estimate, NotSelected, Outline, State, Stratum, Summary, Unit, Verdict,
 };
 
 use crate::runs::{comparison, run, summary};
 
-/// The reference loop of the core at full speed.
+/// The reference loop of the core at full speed, and its part that only the frequency slows.
 const LOOP_NS: f64 = 8913.0;
+const FREQUENCY_NS: f64 = 9021.0;
 
 /// A run by ten processes around `found`, while the core was so many times slower.
 fn as_found(number: usize, found: f64, slower: f64) -> Document {
     let mut run = run(number, found, 10);
-    set_reference(&mut run, LOOP_NS);
+    set_reference(&mut run, LOOP_NS, FREQUENCY_NS);
     let summary = summary(&mut run);
     summary.as_found = Some(estimate(summary, slower));
     summary.not_selected = Some(NotSelected::TooFewClean);
@@ -41,9 +41,9 @@ fn estimate(summary: &Summary, slower: f64) -> Estimate {
     Estimate { median, interval, visits, of: visits, process_medians, process_loops }
 }
 
-fn set_reference(run: &mut Document, loop_ns: f64) {
+fn set_reference(run: &mut Document, loop_ns: f64, frequency_ns: f64) {
     let reference = run.run.reference.as_mut().expect("it was calibrated");
-    (reference.loop_ns, reference.basis) = (loop_ns, ReferenceBasis::ThisRun);
+    (reference.loop_ns, reference.frequency_ns) = (loop_ns, frequency_ns);
 }
 
 fn row(a: &Document, b: &Document) -> Compared {
@@ -71,7 +71,7 @@ fn full_speed_is_compared_where_all_runs_have_it() {
 #[test]
 fn other_full_speed_of_one_core_is_compared_as_found() {
     let (a, mut b) = (selected(1, 100.0, 100.0, 1.0), selected(2, 150.0, 151.0, 1.5));
-    set_reference(&mut b, 1.5 * LOOP_NS);
+    set_reference(&mut b, 1.5 * LOOP_NS, FREQUENCY_NS);
     let comparison = comparison(&[&a], &b);
     assert_eq!(sides(&comparison.rows[0]), (Stratum::AsFound, 100.0, 151.0));
     assert_eq!(comparison.rows[0].word, Word::Inconclusive, "the core explains it");
@@ -86,6 +86,26 @@ fn other_full_speed_of_one_core_is_compared_as_found() {
     }
 }
 
+/// The frequency of a core wanders between runs, by less than a clean visit may.
+#[test]
+fn wandering_frequency_is_one_full_speed() {
+    let a = selected(1, 100.0, 120.0, 1.2);
+    let at = |full: f64| {
+        let mut b = selected(2, full, 130.0, 1.3);
+        set_reference(&mut b, 1.028 * LOOP_NS, 1.028 * FREQUENCY_NS);
+        let full_speed = summary(&mut b).full_speed.as_mut().expect("an estimate");
+        full_speed.process_loops = vec![1.028 * LOOP_NS; 10];
+        comparison(&[&a], &b)
+    };
+    let explained = at(103.0);
+    assert_eq!((explained.core, explained.rows[0].stratum), (None, Stratum::FullSpeed));
+    assert_eq!(
+        (explained.rows[0].word, explained.rows[0].is_spoiled()),
+        (Word::Inconclusive, true)
+    );
+    assert_eq!(at(107.0).rows[0].word, Word::Slower);
+}
+
 #[test]
 fn change_that_the_core_explains_is_inconclusive() {
     let (a, b) = (as_found(1, 100.0, 1.0), as_found(2, 150.0, 1.5));
@@ -94,6 +114,12 @@ fn change_that_the_core_explains_is_inconclusive() {
         assert!((row.core.expect("a change of speed") - core).abs() < 1e-9, "{row:?}");
         assert_eq!((row.word, row.is_spoiled()), (Word::Inconclusive, true), "{row:?}");
     }
+    // Where nothing changed for certain, it explains nothing.
+    let mut wide = as_found(2, 101.0, 1.5);
+    let estimate = summary(&mut wide).as_found.as_mut().expect("an estimate");
+    estimate.process_medians = (0..10).map(|at| 80.0 + 4.5 * f64::from(at)).collect();
+    let wide = row(&a, &wide);
+    assert_eq!((wide.word, wide.is_spoiled()), (Word::Inconclusive, false), "{wide:?}");
     let slower = comparison(&[&a], &b);
     assert_eq!((slower.regressions(0.0).count(), slower.suspects(0.05).count()), (0, 1));
     // The same change on a core that was as fast is a change.
@@ -135,10 +161,10 @@ fn noisy_run_leaves_full_speed_its_words() {
     assert_eq!(row(&a, &noisy(found)).word, Word::LooksSlower);
 }
 
-/// Kept runs of an unchanged machine that lie apart by 0.5 % at full speed and by 6 % as found.
+/// Kept runs of an unchanged machine that differ by 3 % at full speed and by 8 % as found.
 fn kept() -> Vec<Outline> {
     let apart = |number: usize, share: f64| 100.0 * (1.0 + share * (number % 2) as f64);
-    let one = |number| selected(number, apart(number, 0.005), apart(number, 0.06), 1.0);
+    let one = |number| selected(number, apart(number, 0.03), apart(number, 0.08), 1.0);
     (10..20).map(|number| Outline::from(&one(number))).collect()
 }
 
@@ -149,13 +175,12 @@ fn noise_is_learnt_for_each_stratum() {
         let row = compare(&a, &b, &noise, 7).rows.remove(0);
         (row.word, row.unchanged_within.map(|share| (1000.0 * share).round()))
     };
-    // 2 % is the least within which anything is unchanged, and the noise the least otherwise.
     let full = |number, median| selected(number, median, median, 1.0);
-    assert_eq!(word(full(1, 100.0), full(2, 101.0)), (Word::Unchanged, Some(20.0)));
+    assert_eq!(word(full(1, 100.0), full(2, 102.5)), (Word::Unchanged, Some(30.0)));
     assert_eq!(word(full(1, 100.0), full(2, 105.0)), (Word::Slower, None));
     let found = |number, median| as_found(number, median, 1.0);
-    assert_eq!(word(found(1, 100.0), found(2, 105.0)), (Word::Unchanged, Some(60.0)));
-    assert_eq!(word(found(1, 100.0), found(2, 110.0)), (Word::Slower, None));
-    let between = word(found(1, 100.0), found(2, 105.9));
+    assert_eq!(word(found(1, 100.0), found(2, 105.0)), (Word::Unchanged, Some(80.0)));
+    assert_eq!(word(found(1, 100.0), found(2, 112.0)), (Word::Slower, None));
+    let between = word(found(1, 100.0), found(2, 107.9));
     assert_eq!(between, (Word::Inconclusive, None), "its interval reaches beyond the noise");
 }

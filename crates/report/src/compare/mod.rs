@@ -174,12 +174,17 @@ fn side_words(side: &Side) -> String {
     words
 }
 
+/// Whether it rests on the first visits of either side, though clean ones are looked for.
+fn is_as_found(row: &Compared) -> bool {
+    row.stratum == Stratum::AsFound && row.visits_a.max(row.visits_b) > 0
+}
+
 fn row_lines(row: &Compared, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, &row.params));
     if row.noisy_a || row.noisy_b {
         name.insert(0, '~');
     }
-    if columns.has_both && row.stratum == Stratum::AsFound {
+    if columns.has_both && is_as_found(row) {
         name.insert(0, '°');
     }
     let (mut text, mut name) = columns.beside(name);
@@ -330,16 +335,16 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
 /// Which visits are compared, and where the core's speed decides.
 fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let found = comparison.rows.iter().filter(|row| row.stratum == Stratum::AsFound).count();
+    let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {
         notes.push(format!(
             "{}: {} as found, the others over clean visits alone",
             glued("°"),
             cases(found)
         ));
-    } else if comparison.rows.iter().any(|row| row.visits_a.min(row.visits_b) > 0) {
+    } else if has_both || found > 0 {
         let all = if has_both { "over clean visits alone" } else { "as found" };
-        notes.push(format!("all {all}, on both sides"));
+        notes.push(format!("all cases {all}"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
@@ -370,7 +375,8 @@ fn summary(comparison: &Comparison) -> String {
     if worse > 0 {
         text += &format!(
             " Of the {worse} worse, {remain} remain when the number of cases is allowed for \
-             (Benjamini–Hochberg, 5 %)."
+             (Benjamini–Hochberg, {}).",
+            glued("5 %")
         );
     }
     text

@@ -187,7 +187,7 @@ fn a_point_is_named_for_whatever_is_wrong_with_it() {
         "outside at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
         "noisy at 128 KiB: ",
         "invalid at 512 KiB: ",
-        "noisy at 2 MiB, 4 MiB: a core that was slow itself, as above",
+        "noisy at 2 MiB, 4 MiB: slow core, as above",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -271,13 +271,13 @@ fn blocks_that_part_a_curve_read_as_the_kept_run() {
 #[test]
 fn an_account_of_a_curve_tells_each_kind_of_case_once() {
     let document = with(curves());
-    let text = plain(&accounts(&curves(), &document.host, &layout(100)));
+    let text = plain(&accounts(&curves(), &document, &layout(100)));
     assert_eq!(text.matches("formula: ").count(), 5, "{text}");
     assert!(text.contains("-+---") && text.contains(DEFECT) && text.contains("31 more cases"));
     let all = Layout { all: true, ..layout(100) };
-    let text = plain(&accounts(&curves(), &document.host, &all));
+    let text = plain(&accounts(&curves(), &document, &all));
     assert_eq!(text.matches("formula: ").count(), 36, "{text}");
-    let few = plain(&accounts(&curves()[..3], &document.host, &layout(100)));
+    let few = plain(&accounts(&curves()[..3], &document, &layout(100)));
     assert_eq!(few.matches("formula: ").count(), 3, "{few}");
 }
 
