@@ -183,7 +183,7 @@ export function deviationOf(record: Result, run: Document['run']): number | null
   return mean === 0 ? null : sd / Math.abs(mean);
 }
 
-/** `full speed, 5 clean of 11 visits`, and the estimate as found where it is another. */
+/** `full speed, 5 clean of 11`, and the estimate as found where it is another. */
 export function strataOf(record: Result, run: Document['run']): string[] {
   const { summary, unit } = record;
   if (!summary || numberOf(record, run) === null) return [];
@@ -191,7 +191,7 @@ export function strataOf(record: Result, run: Document['run']): string[] {
   if (!full) return found ? ['as found'] : [];
   const isFull = run.reference?.basis !== 'this_run';
   const speed = isFull ? stratum.replaceAll('_', ' ') : 'fastest in this run';
-  const clean = `${speed}, ${full.visits} clean of ${full.of} visits`;
+  const clean = `${speed}, ${full.visits} clean of ${full.of}`;
   if (!found || Math.abs(found.median / full.median - 1) <= AS_FOUND_MIN) return [clean];
   const within = interval && interval.low <= found.median && found.median <= interval.high;
   return within ? [clean] : [clean, `as found ${quantity(found.median, unit)}`];

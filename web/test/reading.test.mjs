@@ -100,7 +100,7 @@ named('each row has its stratum, and a comparison in another one is named', asyn
   });
   const texts = await page.locator('#table tbody .stratum').allTextContents();
   for (const speed of ['full speed', 'fastest in this run']) {
-    const text = `${speed}, 5 clean of 11 visits`;
+    const text = `${speed}, 5 clean of 11`;
     assert.equal(texts.filter((one) => one === text).length, 1, text);
   }
   assert.equal(texts.filter((text) => /^as found \d/.test(text)).length, 2);
