@@ -236,7 +236,7 @@ const BUSY: f64 = 14_000.0;
 fn visits_go_on_until_enough_are_clean() {
     // Two of five as found are clean; then every other one.
     let (document, visits) =
-        frequency_with(Effort::Quick, |visit| if visit % 2 == 0 { IDLE } else { BUSY });
+        frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(2) { IDLE } else { BUSY });
     let summary = summary_of(&document);
     let (full, found) = (summary.full_speed.as_ref(), summary.as_found.as_ref());
     let (full, found) = (full.expect("full speed"), found.expect("as found"));
@@ -255,7 +255,7 @@ fn visits_go_on_until_enough_are_clean() {
 #[test]
 fn visits_end_at_four_times_as_many() {
     let (document, visits) =
-        frequency_with(Effort::Quick, |visit| if visit % 9 == 0 { IDLE } else { BUSY });
+        frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(9) { IDLE } else { BUSY });
     let summary = summary_of(&document);
     assert_eq!((visits, summary.stratum), (20, Stratum::AsFound));
     assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean));
@@ -265,7 +265,7 @@ fn visits_end_at_four_times_as_many() {
 
 #[test]
 fn a_wide_interval_doubles_the_visits_once() {
-    let wide = |visit: usize| if visit % 3 == 0 { BUSY } else { IDLE };
+    let wide = |visit: usize| if visit.is_multiple_of(3) { BUSY } else { IDLE };
     let (document, _) = frequency_with(Effort::Standard, wide);
     let full = summary_of(&document).full_speed.as_ref().expect("full speed");
     assert_eq!(full.visits, 10, "clean visits alone are narrow");
