@@ -81,7 +81,7 @@ fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     (off > AS_FOUND_MIN && is_outside).then(|| {
         let value = glued(&quantity(found.median, record.unit));
         let Estimate { visits, of, .. } = selected;
-        format!("as found {value}; {} at {visits} clean of {of} visits", summary.stratum.words())
+        format!("{visits} clean of {of} visits; as found {value}")
     })
 }
 

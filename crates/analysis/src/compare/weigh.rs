@@ -40,7 +40,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
             Word::Unchanged
         } else if !is_borne_out || effect <= EFFECT_MIN.max(noise.unwrap_or(0.0)) {
             Word::Inconclusive
-        } else if core.is_some_and(|core| explains(core, limits)) {
+        } else if core.is_some_and(|core| explains(core, limits, record.better, least)) {
             Word::Inconclusive
         } else {
             changed_word(ratio.ratio > 1.0, few, record)
