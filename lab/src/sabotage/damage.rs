@@ -77,6 +77,8 @@ fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]
         cause: named.map_or("-", |part| part).to_owned(),
         truth: String::new(),
         right,
+        noisy: 0,
+        named: 0,
     }
 }
 

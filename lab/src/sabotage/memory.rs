@@ -9,6 +9,7 @@ use fathom_lab::group::{self, Group};
 use fathom_lab::{Unmet, strace};
 use fathom_record::{Cause, Record, State};
 
+use super::full_speed::FullSpeed;
 use super::imposed::{GROUP, Imposed};
 use super::machine::injected;
 use super::processor::worker_of;
@@ -74,7 +75,7 @@ impl Sabotage for HugePages {
     fn touches(&self, record: &Record) -> bool {
         record.name().contains(self.asked)
     }
-    fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
         let huge = |record: &Record| {
             record.verdict.reasons.first().is_some_and(|reason| reason.text.contains("huge"))
         };
@@ -128,8 +129,8 @@ impl Sabotage for Memory {
     fn touches(&self, record: &Record) -> bool {
         self.large.iter().any(|bytes| record.name().contains(bytes))
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool) {
-        let killed = imposed.counted().unwrap_or(f64::NAN);
+    fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
+        let killed = seen.counted.unwrap_or(f64::NAN);
         let told = seen.document.host.cgroup.memory_limit_bytes.map_or(0, |bytes| bytes >> 20);
         let named = |record: &Record| {
             let reasons = &record.verdict.reasons;
@@ -263,8 +264,8 @@ impl Sabotage for Swap {
     fn touches(&self, record: &Record) -> bool {
         record.name().contains("268435456")
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
-        let counted = imposed.counted().unwrap_or(f64::NAN) / MIB as f64;
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
+        let counted = seen.counted.unwrap_or(f64::NAN) / MIB as f64;
         // `… of … bytes resident, … huge, … swapped`
         let told = |record: &Record| {
             let text = &record.verdict.reasons.first()?.text;
