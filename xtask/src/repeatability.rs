@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_comparison_counts_by_its_interval_and_by_its_word() {
         let comparison = serde_json::json!({"rows": [
-            {"interval": [0.98, 1.01], "word": "no_change"},
+            {"interval": [0.98, 1.01], "word": "unchanged"},
             {"interval": [1.01, 1.05], "word": "looks_slower"},
             {"interval": null, "word": "inconclusive"},
         ]});
