@@ -456,9 +456,86 @@ fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::Params;
-
     use super::*;
+    use fathom_record::{Basis, Interval, Params};
+
+    fn measured(metric: &str, median: f64, half: f64) -> Record {
+        let (id, params) = (MetricId::new(metric), Params::none());
+        let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
+        let ends = [median - half, median + half];
+        let interval = Some(Interval::new(ends, 0.9375, Basis::Processes));
+        let estimate = Estimate { median, interval, visits: 5, of: 9, ..Estimate::default() };
+        let found = Estimate { median: 2.0 * median, ..estimate.clone() };
+        record.summary = Some(Summary {
+            median,
+            interval,
+            stratum: Stratum::FullSpeed,
+            full_speed: Some(estimate),
+            as_found: Some(found),
+            ..Summary::default()
+        });
+        record
+    }
+
+    /// Ten times what both take.
+    fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
+        let known = Known::new(records);
+        let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap().value);
+        let sum = Prediction::sum(10.0 * inputs[0], 10.0 * inputs[1], 0.1, "10 (a + b)", "");
+        let [a, b] = inputs;
+        let sum = sum.with_result("a", a, Unit::Nanoseconds);
+        Ok(sum.with_result("b", b, Unit::Nanoseconds))
+    }
+
+    #[test]
+    fn limits_carry_the_intervals_of_their_inputs() {
+        let mut records = [measured("a", 30.0, 3.0), measured("b", 10.0, 4.0)];
+        let prediction = sum(&records).unwrap();
+        let prediction = with_uncertainty(prediction, Stratum::FullSpeed, &mut records, &sum);
+        // ±30 and ±40 of 400, as independent ones add.
+        assert!((prediction.uncertainty - 0.125).abs() < 1e-9, "{prediction:?}");
+        assert_eq!(records[0].summary.as_ref().unwrap().median, 30.0, "left as it was");
+        // Limits of 360 and 440, no sharper than an eighth of themselves.
+        let agreement = |low, high| prediction.agreement(Some([low, high]));
+        assert_eq!(agreement(500.0, 510.0), Agreement::Outside);
+        assert_eq!(agreement(450.0, 460.0), Agreement::Inconclusive);
+    }
+
+    #[test]
+    fn prediction_and_measurement_have_one_stratum() {
+        let mut results = Results::default();
+        [measured("a", 30.0, 1.0), measured("b", 10.0, 1.0)]
+            .into_iter()
+            .for_each(|it| results.push(it));
+        let of = |record: &Record, results: &mut Results| {
+            let prediction = predicted(record, results, &sum).unwrap();
+            (prediction.stratum, prediction.value)
+        };
+        let record = measured("c", 400.0, 1.0);
+        assert_eq!(of(&record, &mut results), (Stratum::FullSpeed, Some(400.0)));
+        assert_eq!(of(&record.clone().as_found(), &mut results), (Stratum::AsFound, Some(800.0)));
+        results.records[1] = results.records[1].clone().as_found();
+        assert_eq!(of(&record, &mut results), (Stratum::AsFound, Some(800.0)), "by its input");
+    }
+
+    #[test]
+    fn only_what_explains_a_gap_makes_it_inconclusive() {
+        let prediction = Prediction::sum(100.0, 0.0, 0.1, "", "");
+        let mut record = measured("a", 220.0, 1.0).as_found();
+        let mut agreement = |loops: f64| {
+            let summary = record.summary.as_mut().unwrap();
+            let found = Estimate { process_loops: vec![loops; 5], ..Estimate::default() };
+            let interval = Some(Interval::new([219.0, 221.0], 0.9375, Basis::Processes));
+            summary.as_found = Some(Estimate { median: 220.0, interval, ..found });
+            let reference = Loop { sibling_ns: 9_000.0, frequency_ns: 9_000.0 };
+            let prediction = Ok(prediction.clone());
+            set_prediction(&mut record, prediction, Counters::NONE, Some(&reference));
+            record.agreement
+        };
+        assert_eq!(agreement(9_000.0), Some(Agreement::Outside), "the core was fast");
+        assert_eq!(agreement(17_000.0), Some(Agreement::Outside), "1.9 times is too little");
+        assert_eq!(agreement(18_500.0), Some(Agreement::Inconclusive));
+    }
 
     #[test]
     fn what_a_computation_says_against_its_number_makes_it_noisy() {

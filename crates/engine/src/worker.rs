@@ -140,7 +140,10 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
     let waits = cases.first().map_or(probe.about().expects, |case| probe.expects(case));
     let clock = Clock::from_specification(request.clock);
     let only_at = request.settings.only_at;
-    let waited = only_at.map(|reference| sampler::wait_for(&clock, &reference));
+    let waited = only_at.map(|reference| {
+        let look = || sampler::reference_loop(&clock);
+        sampler::wait_for(look, &reference)
+    });
     if let Some((loops, false)) = waited {
         return VisitAnswer { samples: Vec::new(), loops };
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
-use fathom_measure::sampler::{Fault, Files, Observer, Resources, RoundMark, Settings};
+use fathom_measure::sampler::{Fault, Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
 use fathom_record::{
     Basis, Better, Disturbance, Host, Interval, MetricId, Params, Record, Sample, Summary, Unit,
@@ -37,8 +37,8 @@ impl Observer for Quiet {
     fn end_round(&mut self) -> RoundMark {
         RoundMark::default()
     }
-    fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
-        (0, 1.0)
+    fn reference_loop(&mut self, _: &Clock) -> LoopTime {
+        LoopTime { at_ns: 0, sibling_ns: 1.0, frequency_ns: 1.0 }
     }
 }
 
@@ -157,6 +157,7 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         batch_floor_ns: 2_000.0,
         time_limit_ns: 10e9,
         trials: false,
+        only_at: None,
         injected: fathom_measure::sampler::Dose::default(),
     };
     let none = Resources::none();

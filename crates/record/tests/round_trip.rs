@@ -21,8 +21,17 @@ fn interval() -> impl Strategy<Value = Interval> + Clone {
 }
 
 fn summary() -> impl Strategy<Value = Summary> {
-    let estimate = (finite(), proptest::option::of(interval()), any::<u32>(), any::<u32>())
-        .prop_map(|(median, interval, visits, of)| Estimate { median, interval, visits, of });
+    let medians = || proptest::collection::vec(finite(), 0..4);
+    let counts = (any::<u32>(), any::<u32>());
+    let estimate = (finite(), proptest::option::of(interval()), counts, medians(), medians())
+        .prop_map(|(median, interval, (visits, of), process_medians, process_loops)| Estimate {
+            median,
+            interval,
+            visits,
+            of,
+            process_medians,
+            process_loops,
+        });
     let quantile = (0.5..1.0, finite()).prop_map(|(q, value)| Quantile { q, value });
     (
         (finite(), proptest::option::of(interval())),
@@ -53,6 +62,7 @@ fn sample() -> impl Strategy<Value = Sample> {
         |(times, far, reference_ns)| Sample {
             histogram: times.map(|times| times.into_iter().collect()),
             far,
+            frequency_ns: reference_ns.clone(),
             reference_ns,
             ..Sample::default()
         },

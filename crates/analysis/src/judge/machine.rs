@@ -4,7 +4,7 @@
 use crate::statistics::{block_means, median, quantile, rank_autocorrelation, theil_sen};
 use fathom_record::{Cause, Reason, Remedy};
 
-/// The machine drifts when the reference spin changed by more than this share over the run.
+/// The machine drifts when the reference loop changed by more than this share over the run.
 const DRIFT_MIN: f64 = 0.02;
 /// A drift is looked for in at least this many visits, and so many means of them.
 const VISITS_MIN: usize = 8;
@@ -18,13 +18,13 @@ const DEVIATION_MIN: f64 = 0.005;
 /// The quartiles of a normal distribution are so many deviations apart.
 const QUARTILES_APART: f64 = 1.349;
 
-/// What the reference spin says of the machine over a run: that it drifted, or else that it
+/// What the reference loop says of the machine over a run: that it drifted, or else that it
 /// wandered. `spins` as for both.
 pub fn machine_changed(spins: &[(u64, f64)]) -> Option<Reason> {
     machine_drift(spins).or_else(|| machine_wander(spins))
 }
 
-/// Whether the fixed reference spin became slower or faster over the run, and from when to when:
+/// Whether the fixed reference loop became slower or faster over the run, and from when to when:
 /// of each visit, when it was, in nanoseconds, and what the spin took in it, in their order.
 ///
 /// The change must be above 2 %, and the interval of its slope on one side of 0. Eight points of
@@ -47,8 +47,7 @@ pub fn machine_drift(spins: &[(u64, f64)]) -> Option<Reason> {
         let word = if change > 0.0 { "slower" } else { "faster" };
         let percent = 100.0 * change.abs();
         let text = format!(
-            "the machine became {percent:.0} % {word} between second 0 and second {length:.0} of \
-             the run, by a fixed reference spin"
+            "core {percent:.0} % {word} at second {length:.0} than at the beginning (reference loop)"
         );
         Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettle)
     })
@@ -74,9 +73,8 @@ pub fn machine_wander(spins: &[(u64, f64)]) -> Option<Reason> {
     let deviation = apart / QUARTILES_APART / quantile(&sorted, 0.5)?;
     (alike > least && deviation > DEVIATION_MIN).then(|| {
         let text = format!(
-            "the machine's speed came and went by ± {:.1} %: visits in a row were alike \
-             (correlation {alike:.1}), by a fixed reference spin; intervals over processes are too \
-             narrow",
+            "autocorrelated (r = {alike:.1}): core speed wandered by ± {:.1} % (reference loop), so \
+             that intervals as found are optimistic",
             100.0 * deviation
         );
         Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettleOrMeasureLonger)

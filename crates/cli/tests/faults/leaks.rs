@@ -10,7 +10,7 @@ use fathom_engine::coordinate;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest};
 use fathom_measure::clock::{Specification, Watch, WholeRun, monotonic_raw_ns};
-use fathom_measure::sampler::Resources;
+use fathom_measure::sampler::{LoopTime, Resources, calibration};
 use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, Tool};
 use fathom_store::Store;
@@ -76,6 +76,9 @@ impl Machine for Real {
     fn visit(&mut self, request: &VisitRequest) -> Outcome {
         self.workers.visit(request, &self.stop)
     }
+    fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime> {
+        calibration(self.clock(), cpu)
+    }
     fn elapsed_ns(&self) -> u64 {
         monotonic_raw_ns() - self.begun_ns
     }
@@ -106,6 +109,9 @@ impl Audience for Keeper {
     fn progress(&mut self, _: &Progress) {}
     fn block(&mut self, records: &[Record]) {
         records.iter().for_each(|one| self.store.add(&self.run_id, one).expect("a record"));
+    }
+    fn revised(&mut self, document: &Document) {
+        self.store.replace_records(&self.run_id, &document.records).expect("records");
     }
     fn ends(&mut self, document: &Document) {
         self.store.update_run(&document.run).expect("an end");
@@ -165,6 +171,7 @@ fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
         priority: false,
         resources: Resources::none(),
         far: Vec::new(),
+        earlier: None,
     };
     let document = coordinate(&plan, setup, machine, &mut keeper);
     assert!(document.records[0].verdict.shows_number(), "{:?}", document.records[0].verdict);

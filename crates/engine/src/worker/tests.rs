@@ -22,6 +22,7 @@ fn request() -> VisitRequest {
             batch_floor_ns: 2000.0,
             time_limit_ns: 1e8,
             trials: false,
+            only_at: None,
             injected: fathom_measure::sampler::Dose::default(),
         },
         clock: Specification {
@@ -142,7 +143,7 @@ fn a_worker_takes_the_visit_it_is_asked_for() {
     let sample = answer.samples[0].as_ref().expect("a sample");
     assert_eq!((sample.values.len(), sample.process), (2, 0));
     assert!(sample.values.iter().all(|hz| *hz > 1e6), "{sample:?}");
-    assert!(answer.spin.is_some());
+    assert_eq!(answer.loops.len(), 3, "before, between and after two rounds");
 }
 
 /// Whether a visit fails with a text in which this occurs.

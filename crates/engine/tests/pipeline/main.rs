@@ -6,7 +6,10 @@ mod two_ends;
 
 use fathom_engine::{Audience, Plan, Progress, coordinate};
 use fathom_probes::REGISTRY;
-use fathom_record::{Document, Effort, NoModel, Protocol, Record, RunState, State};
+use fathom_record::{
+    Document, Effort, NoModel, NotSelected, Protocol, Record, ReferenceBasis, RunState, State,
+    Stratum, Summary,
+};
 use fathom_report::{Layout, Table};
 
 use script::{Script, host, setup};
@@ -140,8 +143,8 @@ fn a_clock_that_disagrees_makes_every_number_invalid() {
 
 #[test]
 fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
-    let run_with = |spin_ns: fn(usize) -> f64| {
-        let mut script = Script { spin_ns, ..Script::new() };
+    let run_with = |loop_ns: fn(usize) -> f64| {
+        let mut script = Script { loop_ns, ..Script::new() };
         let (document, text) = run(&mut script, &ASKED, 80);
         assert!(script.visits.len() >= 30, "{} visits tell too little", script.visits.len());
         (document.run.verdict.state, text)
@@ -149,7 +152,7 @@ fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
     let (state, text) = run_with(|visit| 9_000.0 + 20.0 * visit as f64);
     assert!(state == State::Noisy && text.contains("slower"), "{text}");
     let (state, text) = run_with(|visit| if visit / 5 % 2 == 0 { 9_000.0 } else { 9_300.0 });
-    assert!(state == State::Noisy && text.contains("came and went"), "{text}");
+    assert!(state == State::Noisy && text.contains("autocorrelated"), "{text}");
     assert_eq!(run_with(|visit| 9_000.0 + (visit % 2) as f64).0, State::Valid);
 }
 
@@ -210,4 +213,85 @@ fn standard_effort_visits_again_while_an_interval_is_wide() {
     };
     assert_eq!(visits(2), 10, "narrow at once");
     assert_eq!(visits(100), 20, "never narrow, and bounded");
+}
+
+/// The record of a run of `cpu.frequency`, and the number of its visits, where a core has these
+/// loops by the number of the visit.
+fn frequency_with(effort: Effort, loop_ns: fn(usize) -> f64) -> (Document, usize) {
+    let asked = vec!["cpu.frequency".to_owned()];
+    let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 7, &host()).expect("a plan");
+    let mut script = Script { loop_ns, slow_times: 1.5, ..Script::new() };
+    let document = coordinate(&plan, setup(), &mut script, &mut Screen::new(80, usize::MAX));
+    (document, script.visits.len())
+}
+
+fn summary_of(document: &Document) -> &Summary {
+    document.records[0].summary.as_ref().expect("a summary")
+}
+
+const IDLE: f64 = 9_000.0;
+const BUSY: f64 = 14_000.0;
+
+#[test]
+fn visits_go_on_until_enough_are_clean() {
+    // Two of five as found are clean; then every other one.
+    let (document, visits) =
+        frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(2) { IDLE } else { BUSY });
+    let summary = summary_of(&document);
+    let (full, found) = (summary.full_speed.as_ref(), summary.as_found.as_ref());
+    let (full, found) = (full.expect("full speed"), found.expect("as found"));
+    assert_eq!(summary.stratum, Stratum::FullSpeed);
+    assert_eq!((visits, full.visits, full.of), (10, 5, 10));
+    assert_eq!((found.visits, found.of), (5, 5));
+    // Three of the first five were slow, which costs a frequency a third.
+    assert!((full.median / found.median - 1.5).abs() < 0.02, "{full:?} {found:?}");
+    assert_eq!((summary.median, summary.process_medians.len()), (full.median, 5));
+    assert!(found.process_loops.is_empty(), "the speed of the core is what is measured");
+    let reference = document.run.reference.expect("a reference");
+    assert_eq!((reference.clean, reference.visits), (2, 5), "of the visits as found");
+    assert_eq!(reference.basis, ReferenceBasis::ThisRun);
+}
+
+#[test]
+fn visits_end_at_four_times_as_many() {
+    let (document, visits) =
+        frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(9) { IDLE } else { BUSY });
+    let summary = summary_of(&document);
+    assert_eq!((visits, summary.stratum), (20, Stratum::AsFound));
+    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean));
+    assert!(summary.full_speed.is_none());
+    assert_eq!(summary.as_found.as_ref().map(|it| (it.visits, it.of)), Some((5, 5)));
+}
+
+#[test]
+fn a_wide_interval_doubles_the_visits_once() {
+    let wide = |visit: usize| if visit.is_multiple_of(3) { BUSY } else { IDLE };
+    let (document, _) = frequency_with(Effort::Standard, wide);
+    let full = summary_of(&document).full_speed.as_ref().expect("full speed");
+    assert_eq!(full.visits, 10, "clean visits alone are narrow");
+    // Not a sibling: the loop is as quick, and the values differ all the same.
+    let asked = vec!["cpu.frequency".to_owned()];
+    let plan = Plan::new(&REGISTRY, asked, Effort::Standard, Protocol::Median, 7, &host());
+    let mut script = Script { jitter_permille: 100, ..Script::new() };
+    let mut screen = Screen::new(80, usize::MAX);
+    let document = coordinate(&plan.expect("a plan"), setup(), &mut script, &mut screen);
+    let full = summary_of(&document).full_speed.as_ref().expect("full speed");
+    assert_eq!((full.visits, script.visits.len()), (20, 20), "extended once");
+}
+
+#[test]
+fn visits_are_classified_again_by_all_loops() {
+    // The sibling is busy from the beginning: what looked clean was slow throughout.
+    let mut script = Script { slow_times: 1.5, ..Script::new() };
+    script.calibration_ns = BUSY;
+    script.loop_ns = |visit| if visit <= 12 { BUSY } else { IDLE };
+    let (document, text) = run(&mut script, &ASKED, 80);
+    let frequency = document.records.iter().find(|one| one.metric.as_str() == "cpu.frequency");
+    let summary = frequency.and_then(|it| it.summary.as_ref()).expect("a summary");
+    assert_eq!(summary.stratum, Stratum::AsFound);
+    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean));
+    assert!(document.records.iter().all(Record::is_intact));
+    let of_call = document.records.iter().find(|one| one.metric.as_str() == "os.thread.create");
+    let of_call = of_call.and_then(|it| it.summary.as_ref()).expect("a summary");
+    assert_eq!(of_call.stratum, Stratum::FullSpeed, "{text}");
 }

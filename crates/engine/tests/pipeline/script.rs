@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use fathom_engine::{Machine, Outcome, RunSetup, VisitAnswer, VisitRequest};
 use fathom_measure::clock::{FakeClock, STEP_STAMPS, Specification, WholeRun};
-use fathom_measure::sampler::{Fault, Observer, Resources, RoundMark};
+use fathom_measure::sampler::{Fault, LoopTime, Observer, Resources, RoundMark};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::host::{Cache, Cpu};
 use fathom_record::run::ClockFacts;
@@ -26,10 +26,14 @@ pub struct Script {
     pub stops_after: Option<usize>,
     /// By how much the clock disagrees with the kernel's.
     pub clock_ppm: f64,
+    /// The same when the run begins.
+    pub calibration_ns: f64,
+    /// How many times dearer all is where the loop is slow.
+    pub slow_times: f64,
     /// How much processes differ from each other.
     pub jitter_permille: u64,
-    /// What the reference spin takes in a visit, by its number.
-    pub spin_ns: fn(usize) -> f64,
+    /// What the part of the reference loop takes that a sibling slows, by the number of the visit.
+    pub loop_ns: fn(usize) -> f64,
 }
 
 impl Script {
@@ -39,8 +43,10 @@ impl Script {
             crashes: None,
             stops_after: None,
             clock_ppm: 0.0,
+            calibration_ns: LOOP_NS,
+            slow_times: 1.0,
             jitter_permille: 4,
-            spin_ns: |_| 9_000.0,
+            loop_ns: |_| LOOP_NS,
         }
     }
 
@@ -82,21 +88,34 @@ impl Machine for Script {
             ));
         }
         let fake = Rc::new(FakeClock::new(READ_NS));
-        let observer = Box::new(Quiet { stolen: request.metric == "os.syscall.fresh" });
+        let loop_ns = (self.loop_ns)(self.visits.len());
+        let at_ns = 40_000_000 * self.visits.len() as u64;
+        let met = loop_of(at_ns, loop_ns);
+        if request.settings.only_at.is_some_and(|reference| !met.parts().is_at(&reference)) {
+            return Outcome::Answered(VisitAnswer { samples: Vec::new(), loops: vec![met] });
+        }
+        let stolen = request.metric == "os.syscall.fresh";
+        let observer = Box::new(Quiet { stolen, loop_ns });
         let clock = Clock::fake(Rc::clone(&fake));
         let mut sampler = Sampler::new(clock, request.settings, request.params.len(), observer);
         let mut works = Vec::new();
         for (case, params) in request.params.iter().enumerate() {
             match self.price(&request.metric, params, request.settings.process) {
-                Ok(price) => works.push(work(case, &request.metric, price, &fake)),
+                Ok(price) => {
+                    let times = if loop_ns > LOOP_NS { self.slow_times } else { 1.0 };
+                    works.push(work(case, &request.metric, times * price, &fake));
+                }
                 Err(fault) => sampler.fault(case, fault),
             }
         }
         sampler.run(works);
         let visit = sampler.finish();
-        let at_ns = 40_000_000 * self.visits.len() as u64;
-        let spin = Some((at_ns, (self.spin_ns)(self.visits.len())));
-        Outcome::Answered(VisitAnswer { samples: visit.samples, spin })
+        let loops = visit.loops.iter().map(|one| LoopTime { at_ns, ..*one }).collect();
+        Outcome::Answered(VisitAnswer { samples: visit.samples, loops })
+    }
+
+    fn calibrate(&mut self, _: u32) -> Vec<LoopTime> {
+        vec![loop_of(0, self.calibration_ns); 96]
     }
 
     fn elapsed_ns(&self) -> u64 {
@@ -159,12 +178,21 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
 /// Counters that stand still, but for steal where the script says so.
 pub struct Quiet {
     stolen: bool,
+    loop_ns: f64,
 }
 
 impl Quiet {
     pub fn new() -> Self {
-        Self { stolen: false }
+        Self { stolen: false, loop_ns: LOOP_NS }
     }
+}
+
+/// The reference loop on an idle core of the script.
+const LOOP_NS: f64 = 9_000.0;
+
+/// A loop of which the part that a sibling slows takes so long.
+fn loop_of(at_ns: u64, sibling_ns: f64) -> LoopTime {
+    LoopTime { at_ns, sibling_ns, frequency_ns: LOOP_NS }
 }
 
 impl Observer for Quiet {
@@ -182,8 +210,8 @@ impl Observer for Quiet {
     fn end_round(&mut self) -> RoundMark {
         RoundMark::default()
     }
-    fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
-        (0, 9_000.0)
+    fn reference_loop(&mut self, _: &Clock) -> LoopTime {
+        loop_of(0, self.loop_ns)
     }
 }
 
@@ -233,5 +261,6 @@ pub fn setup() -> RunSetup {
         priority: false,
         resources: Resources::none(),
         far: Vec::new(),
+        earlier: None,
     }
 }

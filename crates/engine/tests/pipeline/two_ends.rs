@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use fathom_engine::{Machine, Outcome, Plan, VisitAnswer, VisitRequest, coordinate};
 use fathom_measure::clock::{FakeClock, Specification, WholeRun};
-use fathom_measure::sampler::{FarPlace, Fault, LOOPBACK, Resources};
+use fathom_measure::sampler::{FarPlace, Fault, LOOPBACK, LoopTime, Resources};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_metric::{About, Case, Entry, Far, Known, Needs, Probe, Registry, Sizes};
 use fathom_record::{
@@ -84,9 +84,12 @@ impl Machine for Direct {
         let mut sampler = sampler.with(request.resources.clone());
         RoundTrip.visit(&cases, &mut sampler).expect("a visit");
         let visit = sampler.finish();
-        let answer = VisitAnswer { samples: visit.samples, spin: visit.spin };
+        let answer = VisitAnswer { samples: visit.samples, loops: visit.loops };
         let line = serde_json::to_string(&answer).expect("an answer");
         Outcome::Answered(serde_json::from_str(&line).expect("the same answer"))
+    }
+    fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime> {
+        self.0.calibrate(cpu)
     }
     fn elapsed_ns(&self) -> u64 {
         self.0.elapsed_ns()

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 pub use injected::Dose;
 pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
-pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, wait_for};
+pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop, wait_for};
 pub use watch::{KernelCounters, Observer, RoundMark};
 
 /// The shortest batch, beyond what the clock asks: long enough to drown the first iteration's
@@ -297,7 +297,8 @@ impl Sampler {
     /// calls this once for each set-up.
     pub fn run(&mut self, works: Vec<Work<'_>>) {
         if let Some(reference) = self.settings.only_at {
-            let (loops, is_there) = wait_for(&self.clock, &reference);
+            let (loops, is_there) =
+                wait_for(|| self.observer.reference_loop(&self.clock), &reference);
             self.loops.extend(loops);
             if !is_there {
                 return;

@@ -37,7 +37,7 @@ impl LoopTime {
 }
 
 /// Runs both parts once.
-pub(crate) fn once(clock: &Clock) -> LoopTime {
+pub fn reference_loop(clock: &Clock) -> LoopTime {
     let at_ns = monotonic_raw_ns();
     let start = clock.start();
     std::hint::black_box(chain(REFERENCE_ITERATIONS));
@@ -65,7 +65,7 @@ pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
             std::thread::sleep(CALIBRATION_PAUSE);
             // A core that slept ramps up its frequency first.
             std::hint::black_box(chain(8 * REFERENCE_ITERATIONS));
-            once(&clock)
+            reference_loop(&clock)
         };
         (0..CALIBRATION_LOOPS).map(one).collect()
     };
@@ -79,14 +79,14 @@ const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
 /// Waits for a moment in which the calling thread's core is at full speed, for some milliseconds:
 /// the loops that were run, and whether the last of them was.
-pub fn wait_for(clock: &Clock, reference: &Loop) -> (Vec<LoopTime>, bool) {
+pub fn wait_for(mut look: impl FnMut() -> LoopTime, reference: &Loop) -> (Vec<LoopTime>, bool) {
     let mut loops = Vec::new();
-    for look in 0..LOOKS {
-        if look > 0 {
+    for at in 0..LOOKS {
+        if at > 0 {
             std::thread::sleep(LOOK_PAUSE);
         }
         std::hint::black_box(chain(REFERENCE_ITERATIONS));
-        let one = once(clock);
+        let one = look();
         loops.push(one);
         if one.parts().is_at(reference) {
             return (loops, true);

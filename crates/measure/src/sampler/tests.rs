@@ -12,9 +12,8 @@ use fathom_record::Disturbance;
 struct Script {
     round: u32,
     disturbed: Vec<u32>,
-    /// Reference spins that find the core slow.
-    slow_spins: Vec<u32>,
-    spin: u32,
+    /// Reference loops run so far.
+    loops: u32,
 }
 
 impl Observer for Script {
@@ -27,9 +26,10 @@ impl Observer for Script {
         self.round += 1;
         RoundMark { disturbed: self.disturbed.contains(&(self.round - 1)), migrated: false }
     }
-    fn reference_spin(&mut self, _: &Clock) -> (u64, f64) {
-        self.spin += 1;
-        (5, if self.slow_spins.contains(&(self.spin - 1)) { 20.0 } else { 11.0 })
+    fn reference_loop(&mut self, _: &Clock) -> LoopTime {
+        self.loops += 1;
+        let sibling_ns = f64::from(self.loops) + 0.4;
+        LoopTime { at_ns: 5, sibling_ns, frequency_ns: 10.0 * sibling_ns }
     }
 }
 
@@ -43,6 +43,7 @@ fn settings() -> Settings {
         batch_floor_ns: 10_000.0,
         time_limit_ns: 1e9,
         trials: false,
+        only_at: None,
         injected: Dose::default(),
     }
 }
@@ -154,16 +155,33 @@ fn short_single_operations_share_a_round_and_its_counters() {
 }
 
 #[test]
-fn rounds_between_two_slow_spins_met_a_slow_core() {
+fn every_reference_loop_is_kept() {
     let fake = Rc::new(FakeClock::new(0));
-    // Spin 1 stands alone; 3, 4 and 5 have rounds 3 and 4 between them.
-    let script = Script { slow_spins: vec![1, 3, 4, 5], disturbed: vec![4], ..Script::default() };
-    let mut sampler = Sampler::new(Clock::fake(Rc::clone(&fake)), settings(), 1, Box::new(script));
+    let mut sampler = sampler(&fake, 1, &[4]);
     sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
     let sample = only(sampler.finish());
-    assert_eq!(sample.disturbed, vec![3, 4]);
-    assert_eq!(sample.disturbance.slow_rounds, 2);
-    assert_eq!(sample.reference_ns, [11.0, 20.0, 11.0, 20.0, 20.0, 20.0, 11.0, 11.0, 11.0]);
+    // Before, between and after eight rounds of one value each.
+    let loops: Vec<f64> = (1..=9).map(f64::from).collect();
+    assert_eq!(sample.reference_ns, loops);
+    assert_eq!(sample.frequency_ns, (1..=9).map(|it| f64::from(10 * it + 4)).collect::<Vec<_>>());
+    assert_eq!((sample.values_per_round, sample.values.len()), (1, 8));
+    assert_eq!(sample.disturbed, [4]);
+}
+
+#[test]
+fn no_round_is_taken_at_another_speed_than_asked_for() {
+    let with = |frequency_ns: f64| {
+        let fake = Rc::new(FakeClock::new(0));
+        // What the second loop of the script takes.
+        let only_at = Some(Loop { sibling_ns: frequency_ns / 10.0, frequency_ns });
+        let (clock, settings) = (Clock::fake(Rc::clone(&fake)), Settings { only_at, ..settings() });
+        let mut sampler = Sampler::new(clock, settings, 1, Box::new(Script::default()));
+        sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
+        let visit = sampler.finish();
+        (visit.loops.len(), visit.samples[0].as_ref().unwrap().values.len())
+    };
+    assert_eq!(with(24.0), (2 + 9, 8), "it waits for the second loop");
+    assert_eq!(with(1000.0), (5, 0), "it looks five times and gives up");
 }
 
 #[test]
@@ -178,7 +196,7 @@ fn an_operation_that_writes_no_value_or_fails_is_a_fault() {
     assert!(matches!(&visit.samples[0], Err(Fault::Failed(text)) if text.contains("unwritten")));
     assert_eq!(visit.samples[1], Err(Fault::Unavailable("not here".to_owned(), None)));
     assert!(matches!(&visit.samples[2], Err(Fault::Failed(text)) if text.contains("no sample")));
-    assert_eq!(visit.spin, None, "nothing was run, so nothing was spun between");
+    assert_eq!(visit.loops, [], "nothing was run, so there are no rounds to stand between");
 }
 
 #[test]

@@ -78,6 +78,6 @@ impl Observer for KernelCounters {
     }
 
     fn reference_loop(&mut self, clock: &Clock) -> LoopTime {
-        spin::once(clock)
+        spin::reference_loop(clock)
     }
 }

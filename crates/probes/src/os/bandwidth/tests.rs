@@ -124,15 +124,6 @@ fn predictions_divide_64_kib_by_what_it_costs() {
 }
 
 #[test]
-fn the_interval_of_a_limit_lies_around_it() {
-    let records = records();
-    let case = Case { params: params(LARGE, 2), cost_ns: 0.0 };
-    let claim = PIPE_BANDWIDTH.predict(&case, &Host::default(), &Known::new(&records)).unwrap();
-    let [low, high] = claim.limit_interval.unwrap();
-    assert!(low < claim.high.unwrap() && claim.high.unwrap() < high);
-}
-
-#[test]
 fn switches_that_take_longer_than_the_whole_are_no_model() {
     let mut records = records();
     records[2] = smoke::record("os.switch.process", &Params::one("set_bytes", 0), 6_000.0, 10.0);
