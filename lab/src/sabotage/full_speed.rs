@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::statistics::median;
-use fathom_record::{Record, ReferenceBasis, Stratum};
+use fathom_record::{Record, ReferenceBasis, State, Stratum};
 
 use super::program::Seen;
 
@@ -38,18 +38,17 @@ impl FullSpeed {
         self.0.get(&record.name()).map(|known| number / known - 1.0)
     }
 
-    /// Whether a record claims full speed and is right.
-    pub(super) fn is_met(&self, record: &Record, seen: &Seen) -> bool {
-        let off = claimed(record, seen).and_then(|number| self.above(record, number));
-        off.is_some_and(|off| off.abs() <= OFF_MAX)
+    /// How far a record is off that claims full speed, where it does.
+    pub(super) fn off(&self, record: &Record, seen: &Seen) -> Option<f64> {
+        self.above(record, claimed(record, seen)?).map(f64::abs)
     }
 }
 
-/// What a record claims to take at full speed.
-pub(super) fn claimed(record: &Record, seen: &Seen) -> Option<f64> {
+/// What a valid record claims to take at full speed.
+fn claimed(record: &Record, seen: &Seen) -> Option<f64> {
     // Fastest in one run is not full speed.
     let is_known = |basis| basis != ReferenceBasis::ThisRun;
     seen.document.run.reference.filter(|reference| is_known(reference.basis))?;
-    let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
+    let summary = record.summary.as_ref().filter(|_| record.verdict.state == State::Valid)?;
     (summary.stratum != Stratum::AsFound).then_some(summary.median)
 }

@@ -27,7 +27,7 @@ use fathom_lab::Unmet;
 use fathom_lab::seeded::Seeded;
 use fathom_record::{Cause, Record};
 
-use full_speed::FullSpeed;
+use full_speed::{FullSpeed, OFF_MAX};
 use imposed::{Imposed, Nothing};
 use page::Kept;
 pub(crate) use processor::{NEIGHBOUR, neighbour};
@@ -155,7 +155,7 @@ impl Taken {
     fn row(&self, sabotage: &dyn Sabotage, alone: &FullSpeed) -> Row {
         let row = match self.dose {
             Some(dose) => judged(sabotage, &self.seen, alone, dose),
-            None => untouched(sabotage, &self.seen),
+            None => untouched(sabotage, &self.seen, alone),
         };
         Row {
             sabotage: sabotage.name().to_owned(),
@@ -191,8 +191,7 @@ fn one(
 fn judged(sabotage: &dyn Sabotage, seen: &Seen, alone: &FullSpeed, dose: f64) -> Row {
     let all: Vec<&Record> =
         seen.of_metric(sabotage.metric()).filter(|record| sabotage.touches(record)).collect();
-    let is_valid = |record: &Record| record.verdict.state == fathom_record::State::Valid;
-    let is_harmed = |record: &&Record| !is_valid(record) || !alone.is_met(record, seen);
+    let is_harmed = |record: &&Record| alone.off(record, seen).is_none_or(|off| off > OFF_MAX);
     let touched: Vec<&Record> = all.iter().copied().filter(is_harmed).collect();
     let expected = if touched.is_empty() { &[] } else { sabotage.causes() };
     let first = most(&touched, |record| record.verdict.reasons.first().map(|one| one.cause));
@@ -212,7 +211,7 @@ fn judged(sabotage: &dyn Sabotage, seen: &Seen, alone: &FullSpeed, dose: f64) ->
 }
 
 /// An untouched run: every first cause must be one whose counter moved.
-fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
+fn untouched(sabotage: &dyn Sabotage, seen: &Seen, alone: &FullSpeed) -> Row {
     let records: Vec<&Record> = seen.of_metric(sabotage.metric()).collect();
     let mut right = Right::Yes;
     for record in &records {
@@ -229,8 +228,11 @@ fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
         right = Right::FalseAlarm;
     }
     let first = most(&records, |record| record.verdict.reasons.first().map(|one| one.cause));
+    let off = records.iter().filter_map(|record| alone.off(record, seen)).reduce(f64::max);
+    let claims =
+        off.map_or_else(String::new, |off| format!(", full speed {:.1} % off", 100.0 * off));
     let truth = format!(
-        "others {:.0} %, steal {:.0} ms, interrupts {:.0} ms",
+        "others {:.0} %, steal {:.0} ms, interrupts {:.0} ms{claims}",
         100.0 * seen.others().max(0.0),
         10.0 * seen.outside.stolen_ticks,
         10.0 * seen.outside.interrupt_ticks

@@ -146,7 +146,8 @@ pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64, in_spells: bool) -> Res
         };
         let begun = monotonic_raw_ns();
         while monotonic_raw_ns() - begun < busy_ns {
-            std::hint::spin_loop();
+            // Not a pause instruction, which leaves the core to its other thread.
+            (0..10_000_u64).for_each(|at| _ = std::hint::black_box(at));
         }
         if busy_ns < turn_ns {
             std::thread::sleep(std::time::Duration::from_nanos(turn_ns - busy_ns));

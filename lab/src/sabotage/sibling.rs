@@ -12,13 +12,13 @@ use fathom_measure::affinity;
 use fathom_measure::sampler::{LoopTime, calibration};
 use fathom_record::{Cause, Record};
 
-use super::full_speed::{FullSpeed, OFF_MAX, claimed};
+use super::full_speed::{FullSpeed, OFF_MAX};
 use super::imposed::Imposed;
 use super::processor::start_neighbour;
 use super::program::{Launch, Seen, measured_cpu};
 use super::scenario::Sabotage;
 
-/// A CPU whose load slows the loop by less is no sibling, by the faster of so many looks.
+/// A CPU whose load slows the loop by less is no sibling, by the fastest of so many looks.
 const SLOWED_MIN: f64 = 1.1;
 const LOOKS: usize = 3;
 /// The shares of seconds in which it is busy; always is a core that never was at full speed.
@@ -30,24 +30,25 @@ const MOVED_MIN: f64 = 0.05;
 /// A neighbour on the other thread of the measured core, in spells of a second and more.
 pub(super) struct Sibling;
 
-/// The loop on a CPU, at its fastest.
-fn loop_ns(cpu: u32) -> Option<f64> {
+/// How many times longer the part of the loop that a sibling slows takes than the other, which has
+/// as many cycles, at its fastest. Without any neighbour it is 1.
+fn contention(cpu: u32) -> Option<f64> {
     let loops = calibration(fathom_lab::clock().specification(), cpu);
     let loops: Vec<clean::Loop> = loops.iter().map(LoopTime::parts).collect();
-    clean::reference(&loops).map(|reference| reference.sibling_ns)
+    clean::reference(&loops).map(|reference| reference.sibling_ns / reference.frequency_ns)
 }
 
-/// How many times longer the loop takes while another CPU is busy.
-fn slowed_by(other: u32, cpu: u32) -> Option<f64> {
+/// The contention of a CPU alone, and while another is busy.
+fn contention_beside(other: u32, cpu: u32) -> Option<(f64, f64)> {
     let (mut alone, mut beside) = (f64::INFINITY, f64::INFINITY);
     for _ in 0..LOOKS {
-        alone = alone.min(loop_ns(cpu)?);
+        alone = alone.min(contention(cpu)?);
         let neighbour = start_neighbour(other, 0.0, 1.0, false).ok()?;
         std::thread::sleep(Duration::from_millis(50));
-        beside = beside.min(loop_ns(cpu)?);
+        beside = beside.min(contention(cpu)?);
         drop(neighbour);
     }
-    Some(beside / alone)
+    Some((alone, beside))
 }
 
 /// The CPU whose load slows the measured one.
@@ -56,12 +57,17 @@ fn sibling() -> Result<u32, Unmet> {
     let find = || {
         let cpu = measured_cpu().ok_or_else(|| Unmet("no CPU to measure on".to_owned()))?;
         let others = affinity::allowed().into_iter().filter(|other| *other != cpu);
-        let slowed = others.filter_map(|other| Some((other, slowed_by(other, cpu)?)));
-        match slowed.max_by(|a, b| a.1.total_cmp(&b.1)) {
-            Some((other, times)) if times >= SLOWED_MIN => Ok(other),
-            Some((other, times)) => Err(Unmet(format!(
-                "the reference loop on CPU {cpu} takes {times:.2} times as long beside a busy CPU \
-                 {other}, the one that slows it most; a sibling slows it 1.1 times or more"
+        let slowed = others.filter_map(|other| Some((other, contention_beside(other, cpu)?)));
+        match slowed.max_by(|(_, a), (_, b)| (a.1 / a.0).total_cmp(&(b.1 / b.0))) {
+            Some((other, (alone, beside))) if beside >= SLOWED_MIN * alone => Ok(other),
+            Some((_, (alone, _))) if alone >= SLOWED_MIN => Err(Unmet(format!(
+                "the reference loop on CPU {cpu} is {alone:.2}× slower already, before any \
+                 neighbour; needs a quieter machine"
+            ))),
+            Some((other, (alone, beside))) => Err(Unmet(format!(
+                "the reference loop on CPU {cpu} is {:.2}× slower beside a busy CPU {other}, the \
+                 one that slows it most; needs a sibling that slows it 1.1×",
+                beside / alone
             ))),
             None => Err(Unmet("needs a second CPU".to_owned())),
         }
@@ -97,12 +103,13 @@ impl Sabotage for Sibling {
     }
     fn truth(&self, seen: &Seen, alone: &FullSpeed, dose: f64) -> (String, bool) {
         let records: Vec<&Record> = seen.of_metric(self.metric()).collect();
-        let of_each = |number: &dyn Fn(&Record) -> Option<f64>| -> Vec<f64> {
-            records.iter().filter_map(|record| alone.above(record, number(record)?)).collect()
+        let claims: Vec<f64> =
+            records.iter().filter_map(|record| alone.off(record, seen)).collect();
+        let off = claims.iter().copied().fold(0.0, f64::max);
+        let found = |record: &Record| {
+            alone.above(record, record.summary.as_ref()?.as_found.as_ref()?.median)
         };
-        let claims = of_each(&|record| claimed(record, seen));
-        let off = claims.iter().fold(0.0_f64, |most, off| most.max(off.abs()));
-        let found = of_each(&|record| Some(record.summary.as_ref()?.as_found.as_ref()?.median));
+        let found: Vec<f64> = records.iter().filter_map(|record| found(record)).collect();
         let moved = median(&found).unwrap_or(f64::NAN);
         let text = format!(
             "full speed {} of {}, {:.1} % off; found {:+.0} %",

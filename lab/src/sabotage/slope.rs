@@ -4,7 +4,7 @@
 use anyhow::Result;
 use fathom_analysis::statistics::median;
 use fathom_lab::seeded::Seeded;
-use fathom_record::{Estimate, Record, Summary};
+use fathom_record::{Record, Summary};
 
 use super::imposed::Nothing;
 use super::program::{Bench, Launch, Seen};
@@ -30,14 +30,14 @@ pub(super) struct Line {
 /// The medians of a stratum, of the runs in which every case has one.
 struct Points {
     stratum: &'static str,
-    of: fn(&Summary) -> Option<&Estimate>,
+    of: fn(&Summary) -> Option<f64>,
     points: Vec<(f64, f64)>,
 }
 
 impl Points {
     fn both() -> [Self; 2] {
-        let full_speed = |summary: &Summary| summary.full_speed.as_ref();
-        let as_found = |summary: &Summary| summary.as_found.as_ref();
+        let full_speed = |summary: &Summary| Some(summary.full_speed.as_ref()?.median);
+        let as_found = |summary: &Summary| Some(summary.as_found.as_ref()?.median);
         [
             Self { stratum: "at full speed", of: full_speed, points: Vec::new() },
             Self { stratum: "as found", of: as_found, points: Vec::new() },
@@ -45,7 +45,7 @@ impl Points {
     }
 
     fn note(&mut self, seen: &Seen, dose: f64) {
-        let log = |record: &Record| Some((self.of)(record.summary.as_ref()?)?.median.ln());
+        let log = |record: &Record| (self.of)(record.summary.as_ref()?).map(f64::ln);
         let logs: Option<Vec<f64>> = seen.of_metric(METRIC).map(log).collect();
         let Some(logs) = logs.filter(|logs| !logs.is_empty()) else { return };
         self.points.push((dose, (logs.iter().sum::<f64>() / logs.len() as f64).exp()));
