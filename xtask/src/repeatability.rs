@@ -1,8 +1,8 @@
 //! `xtask repeatability PROGRAM RUNS [METRIC…]`: how well results repeat on this machine, as
 //! docs/REPEATABILITY.md.
 //!
-//! It takes quick runs one after the other, each with processes of its own, and tells for every
-//! case how far values lie apart within a process, between the processes of a run, and between
+//! It takes quick runs one after the other, each with processes of its own, and prints for every
+//! case how far values are apart within a process, between the processes of a run, and between
 //! runs; then how often a comparison of two neighbouring runs of the unchanged machine (A/A) finds
 //! a difference that is not there.
 

@@ -223,8 +223,7 @@ fn untouched(sabotage: &dyn Sabotage, seen: &Seen, alone: &FullSpeed) -> Row {
             Some(None) => {}
         }
     }
-    let told = seen.document.run.clock.wall_step_ns.is_some();
-    if told {
+    if seen.document.run.clock.wall_step_ns.is_some() {
         right = Right::FalseAlarm;
     }
     let first = most(&records, |record| record.verdict.reasons.first().map(|one| one.cause));

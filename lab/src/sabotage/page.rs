@@ -114,7 +114,7 @@ Made by `make lab RUNS={runs} SEED={seed}` on {day}: runs that were spoilt on pu
 of {runs} runs and with a dose drawn at random, the other half left alone. Machine: {machine}.
 
 - *Right first*: the cause that most of the touched records name first is what was done, and its
-  size, where the machine counts it too, is told as the machine counts it.
+  size, where the machine counts it too, is recorded as the machine counts it.
 - *Right after a real one*: before it stands another cause whose counter moved as well.
 - *False alarm*: a run that was left alone names a cause whose counter did not move. It must be 0.
 - *Shape*: a run that was left alone names a shape of its values (a wide interval, drift, groups)

@@ -21,7 +21,7 @@ use super::scenario::{Sabotage, around, tool};
 /// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
 /// holds many: the first and the last are cut.
 const QUOTA_US: u64 = 1_000;
-/// The share told and the one that the quota takes lie within two points.
+/// The share recorded and the one that the quota takes differ by at most two points.
 const SHARE_MAX: f64 = 0.02;
 /// Between two stops of a worker.
 const RUNNING_NS: u64 = 30_000_000;
@@ -64,21 +64,22 @@ impl Sabotage for Quota {
     fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
         let mut visits: Vec<(u64, u64)> = Vec::new();
         for record in &seen.document.records {
-            let told = &record.disturbance;
-            visits.push((told.wall_ns, told.throttled_ns.unwrap_or(0)));
+            let disturbance = &record.disturbance;
+            visits.push((disturbance.wall_ns, disturbance.throttled_ns.unwrap_or(0)));
         }
         // Cases that share their visits share its counters.
         visits.sort_unstable();
         visits.dedup();
         let (wall, throttled) =
             visits.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let told = throttled as f64 / wall.max(1) as f64;
+        let recorded = throttled as f64 / wall.max(1) as f64;
         // Who never sleeps runs for the quota's share and is stopped for the rest; the group's own
         // count is longer by what it stopped outside of visits.
         let owed = 1.0 - dose;
         let counted = seen.counted.unwrap_or(f64::NAN);
-        let text = format!("quota {:.1} %, told {:.1} % throttled", 100.0 * owed, 100.0 * told);
-        (text, (owed - told).abs() <= SHARE_MAX && throttled as f64 <= counted)
+        let text =
+            format!("quota {:.1} %, recorded {:.1} % throttled", 100.0 * owed, 100.0 * recorded);
+        (text, (owed - recorded).abs() <= SHARE_MAX && throttled as f64 <= counted)
     }
 }
 

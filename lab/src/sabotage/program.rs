@@ -138,14 +138,14 @@ impl Seen {
     /// Whether the counter of a cause that a record names has moved, by the machine's own account;
     /// none where the cause is a shape of the values, which nothing counts.
     pub(super) fn moved(&self, cause: Cause, record: &Record) -> Option<bool> {
-        let (told, outside) = (&record.disturbance, &self.outside);
-        let counted = |told: u64, counted: f64| told > 0 && told as f64 <= counted;
+        let (inside, outside) = (&record.disturbance, &self.outside);
+        let counted = |inside: u64, outside: f64| inside > 0 && inside as f64 <= outside;
         match cause {
-            Cause::Contention => {
-                Some(self.others() > 0.05 || counted(told.involuntary_switches, outside.preempted))
-            }
+            Cause::Contention => Some(
+                self.others() > 0.05 || counted(inside.involuntary_switches, outside.preempted),
+            ),
             Cause::NotRunning => Some(self.others() > 0.05),
-            Cause::MajorFaults => Some(counted(told.major_faults, outside.major_faults)),
+            Cause::MajorFaults => Some(counted(inside.major_faults, outside.major_faults)),
             Cause::Steal => Some(outside.stolen_ticks >= 3.0),
             Cause::Interrupts => Some(outside.interrupt_ticks >= 3.0),
             Cause::SlowCore => Some(self.was_slow(record)),

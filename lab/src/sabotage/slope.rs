@@ -16,7 +16,7 @@ const DOSES: [f64; 5] = [0.0, 5.0, 10.0, 15.0, 20.0];
 /// Repeated until the slope is as certain as this, within these bounds.
 const ERROR_MAX: f64 = 0.02;
 const REPEATS: std::ops::RangeInclusive<usize> = 8..=20;
-/// How far the slope may lie from 1.
+/// How far the slope may be from 1.
 const OFF_MAX: f64 = 0.05;
 
 /// A line through points, and the standard error of its slope.
