@@ -12,8 +12,8 @@ pub use machine::{machine_changed, machine_drift, machine_wander};
 use crate::clean::{Loop, TOLERANCE};
 use crate::statistics::{median, median_interval};
 use fathom_record::{
-    Better, Cause, Counter, Counters, Disturbance, Reason, Record, Remedy, Sample, State, Stratum,
-    Summary, Verdict,
+    Better, Cause, Counter, Counters, Disturbance, NotSelected, Reason, Record, Remedy, Sample,
+    State, Stratum, Summary, Verdict,
 };
 
 /// Share of a visit's wall time that a quota took, above which the visit is disturbed: batch
@@ -283,8 +283,9 @@ impl Case<'_> {
     /// Processes that met a slow core, where they explain a wide interval. Where most did, those on
     /// the slower half of the cores are compared with the others.
     fn slow_core(&self, reference: &Loop) -> Option<Reason> {
-        // The speed of the core is what is measured, or has no part in it.
-        if self.expectation.expects.has(Counter::CoreSpeed) {
+        // It has no part in the work, or the work's own threads may slow the loop.
+        let is_own = self.summary.not_selected == Some(NotSelected::SecondCpu);
+        if is_own || self.expectation.expects.has(Counter::CoreSpeed) {
             return None;
         }
         let loops: Option<Vec<Loop>> = self.processes().iter().map(|(it, _)| loop_of(it)).collect();

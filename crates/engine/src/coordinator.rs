@@ -8,8 +8,8 @@ use fathom_measure::sampler::{LoopTime, REFERENCE_ITERATIONS, Resources};
 use fathom_metric::{Entry, Event};
 use fathom_record::run::ClockFacts;
 use fathom_record::{
-    Cause, Document, FarHost, Host, Reason, Record, Reference, ReferenceBasis, Run, RunState,
-    State, Tool, Verdict,
+    Cause, Document, FarHost, Host, NotSelected, Reason, Record, Reference, ReferenceBasis, Run,
+    RunState, State, Tool, Verdict,
 };
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -324,7 +324,11 @@ fn visit_all(
             left_ns: later_ns + visited.iter().map(left).sum::<f64>(),
         });
         let facts = RequestFacts { seed: random.next_u64(), ..facts };
-        speed.note(&visited[index].visit(machine, visits, facts));
+        let loops = visited[index].visit(machine, visits, facts);
+        // Threads of our own on the sibling slow the loop.
+        if !visited[index].selection.contains(&Err(NotSelected::SecondCpu)) {
+            speed.note(&loops);
+        }
     }
     machine.interrupted()
 }

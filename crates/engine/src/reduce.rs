@@ -334,8 +334,10 @@ pub(crate) fn fill(
         record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process gave a value");
         return;
     };
-    // The speed of the core is what is measured, or has no part in it.
-    if about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
+    // The speed of the core is what is measured, or has no part in it; or the loop is slowed by our
+    // own threads, which may share its core.
+    let is_own = summary.not_selected == Some(NotSelected::SecondCpu);
+    if is_own || about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
         let estimates = summary.full_speed.iter_mut().chain(&mut summary.as_found);
         estimates.for_each(|estimate| estimate.process_loops.clear());
     }
@@ -480,7 +482,7 @@ mod tests {
     /// Ten times what both take.
     fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
         let known = Known::new(records);
-        let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap().value);
+        let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap());
         let sum = Prediction::sum(10.0 * inputs[0], 10.0 * inputs[1], 0.1, "10 (a + b)", "");
         let [a, b] = inputs;
         let sum = sum.with_result("a", a, Unit::Nanoseconds);

@@ -13,17 +13,6 @@ pub struct Known<'r> {
     host: Option<&'r Host>,
 }
 
-/// A measured quantity and its interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantity {
-    /// The headline.
-    pub value: f64,
-    /// Lower end of its interval; the headline where there is no interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-}
-
 impl<'r> Known<'r> {
     /// What these records tell.
     pub fn new(records: &'r [Record]) -> Self {
@@ -83,15 +72,13 @@ impl<'r> Known<'r> {
         self.records.iter().filter(of_metric).filter_map(believed)
     }
 
-    /// The headline of a case with its interval.
-    pub fn quantity(&self, metric: &str, params: &Params) -> Option<Quantity> {
-        let summary = self.summary(metric, params)?;
-        let [low, high] = summary.limits().unwrap_or([summary.median; 2]);
-        Some(Quantity { value: summary.median, low, high })
+    /// The headline of a case.
+    pub fn quantity(&self, metric: &str, params: &Params) -> Option<f64> {
+        self.summary(metric, params).map(|summary| summary.median)
     }
 
     /// The core's measured frequency in Hz.
-    pub fn frequency(&self) -> Option<Quantity> {
+    pub fn frequency(&self) -> Option<f64> {
         self.quantity("cpu.frequency", &Params::none())
     }
 }
@@ -107,7 +94,7 @@ mod tests {
     fn a_number_that_must_not_be_believed_is_not_given_out() {
         let params = Params::none();
         let mut records = [tests::record("cpu.frequency", &params, 3e9, 1e6)];
-        assert_eq!(Known::new(&records).frequency().map(|hz| hz.value), Some(3e9));
+        assert_eq!(Known::new(&records).frequency(), Some(3e9));
         records[0].verdict = Verdict::because(State::Invalid, Cause::Clock, "why");
         assert_eq!(Known::new(&records).frequency(), None);
         records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");

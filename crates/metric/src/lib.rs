@@ -22,7 +22,7 @@ mod tests;
 
 pub use about::{About, Parameter};
 pub use derived::{Derived, Estimate, MissingInput};
-pub use known::{Known, Quantity};
+pub use known::Known;
 pub use probe::{Case, Disk, Far, Needs, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure, ProcedureError};
 pub use recorder::{Event, Measured, Recorder, observed};

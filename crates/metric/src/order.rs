@@ -2,7 +2,7 @@
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use crate::{Known, Quantity};
+use crate::Known;
 
 /// Why one case cannot cost less than `factor` times another of this run.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ impl Order<'_> {
     pub fn claim(&self, params: &Params, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let name = format!("{}{params}", self.metric);
         let limit = earlier(self.metric, params, known)?;
-        let lower = limit.value;
+        let lower = limit;
         let formula = match self.factor {
             1.0 => format!("≥ {name}"),
             factor => format!("≥ {factor} × {name}"),
@@ -34,7 +34,7 @@ impl Order<'_> {
 }
 
 /// A result of this run, or that it is missing.
-pub fn earlier(metric: &str, params: &Params, known: &Known<'_>) -> Result<Quantity, NoModel> {
+pub fn earlier(metric: &str, params: &Params, known: &Known<'_>) -> Result<f64, NoModel> {
     known
         .quantity(metric, params)
         .ok_or_else(|| NoModel::MissingInput { metric: format!("{metric}{params}") })

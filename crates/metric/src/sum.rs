@@ -34,7 +34,7 @@ impl Sum<'_> {
         let mut formula = String::new();
         let mut inputs = Vec::new();
         for Term { times, metric, params } in self.terms {
-            let value = earlier(metric, params, known)?.value;
+            let value = earlier(metric, params, known)?;
             let name = format!("{metric}{params}");
             total += times * value;
             formula += match (formula.is_empty(), *times < 0.0) {

@@ -70,7 +70,7 @@ impl Probe for Call {
         };
         let instructions = (INSTRUCTIONS + in_registers) as f64;
         let issue = instructions / width.value + stack;
-        let cycle_ns = 1e9 / frequency.value;
+        let cycle_ns = 1e9 / frequency;
         let beyond = (issue - call.value).max(0.0);
         let formula = "max(call + ret cycles, instructions ÷ moves a cycle + cycles of stack \
                        arguments) ÷ frequency";
@@ -85,12 +85,7 @@ impl Probe for Call {
             )
             .with_input("moves a cycle", width.value, row.origin())
             .with_input("cycles of stack arguments", stack, row.origin())
-            .with_quantity(
-                "frequency",
-                frequency.value,
-                Unit::Hertz,
-                Origin::this_run("cpu.frequency"),
-            )
+            .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
             .if_above(
                 "something stands between call and return: a patched return, another thread of \
                  the same core; or the core is not the table's",

@@ -87,7 +87,7 @@ impl Derived for CallPerArgument {
     ) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
         let frequency = earlier("cpu.frequency", &Params::none(), known)?;
-        let cycle_ns = 1e9 / frequency.value;
+        let cycle_ns = 1e9 / frequency;
         let width = row.sourced("moves_per_cycle")?;
         let (from, to) = range(params);
         let on_stack = if to > IN_REGISTERS { (to - from.max(IN_REGISTERS)) as f64 } else { 0.0 };
@@ -99,12 +99,7 @@ impl Derived for CallPerArgument {
             "≤ (1 ÷ moves a cycle, by register; cycles of a stack argument, by stack) ÷ frequency";
         let mut prediction = Prediction::at_most(cycles * cycle_ns, formula, &width.source)
             .with_input("moves a cycle", width.value, row.origin())
-            .with_quantity(
-                "frequency",
-                frequency.value,
-                Unit::Hertz,
-                Origin::this_run("cpu.frequency"),
-            )
+            .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
             .if_above("arguments wait for each other, or the core is not the table's");
         if let Some(stack) = stack {
             prediction = prediction

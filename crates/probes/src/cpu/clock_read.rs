@@ -45,7 +45,7 @@ impl Probe for ClockRead {
         let row = uarch::row_for(host)?;
         let pair = row.sourced("stamp_pair_cycles")?;
         let frequency = earlier("cpu.frequency", &Params::none(), known)?;
-        let cycle_ns = 1e9 / frequency.value;
+        let cycle_ns = 1e9 / frequency;
         let formula = "stamp pair cycles ÷ frequency";
         let mut prediction =
             Prediction::sum(pair.value * cycle_ns, 0.0, 0.3, formula, &pair.source);
@@ -53,12 +53,7 @@ impl Probe for ClockRead {
         prediction.low = pair.low.map(|low| low * cycle_ns).or(prediction.low);
         Ok(prediction
             .with_input("stamp pair cycles", pair.value, row.origin())
-            .with_quantity(
-                "frequency",
-                frequency.value,
-                Unit::Hertz,
-                Origin::this_run("cpu.frequency"),
-            )
+            .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
             .if_above(
                 "the fences wait for more than the published constants count, the hypervisor \
                  scales the counter, or another thread of the core shares it",

@@ -50,7 +50,7 @@ impl Probe for LoopIteration {
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
         let frequency = earlier("cpu.frequency", &Params::none(), known)?;
-        let cycle_ns = 1e9 / frequency.value;
+        let cycle_ns = 1e9 / frequency;
         let prediction = match case.params.text("form") {
             Some("register") => {
                 let branch = row.sourced("taken_branch_cycles")?;
@@ -72,12 +72,7 @@ impl Probe for LoopIteration {
                  bubble, or the core is not the table's",
             )
             .if_below("the core is not the table's, or renames the counter's memory")
-            .with_quantity(
-                "frequency",
-                frequency.value,
-                Unit::Hertz,
-                Origin::this_run("cpu.frequency"),
-            ))
+            .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency")))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {

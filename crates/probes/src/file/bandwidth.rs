@@ -2,11 +2,11 @@
 
 use fathom_record::{NoModel, Prediction, Unit};
 
-use fathom_metric::{Known, Quantity};
+use fathom_metric::Known;
 
 /// The best that all cores together read of memory, by an earlier result: the record's name, and
 /// its value.
-pub fn all_cores(known: &Known<'_>) -> Option<(String, Quantity)> {
+pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
     let cases = known.cases_of("memory.bandwidth").filter(|(params, _)| {
         params.text("op") == Some("read") && params.text("level") == Some("dram")
     });
@@ -14,7 +14,7 @@ pub fn all_cores(known: &Known<'_>) -> Option<(String, Quantity)> {
         let quantity = known.quantity("memory.bandwidth", params)?;
         Some((format!("memory.bandwidth{params}"), quantity))
     });
-    quantities.max_by(|(_, a), (_, b)| a.value.total_cmp(&b.value))
+    quantities.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
 /// No more than that.
@@ -22,7 +22,7 @@ pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache passes from memory to a core at least once";
-    let claim = Prediction::at_most(most.value, &format!("≤ {name}"), source)
+    let claim = Prediction::at_most(most, &format!("≤ {name}"), source)
         .if_above("the file lay in the cores' caches, or the other result was spoilt");
-    Ok(claim.with_result(&name, most.value, Unit::BytesPerSecond))
+    Ok(claim.with_result(&name, most, Unit::BytesPerSecond))
 }

@@ -72,8 +72,8 @@ impl ByHand for Speedup {
             .ok_or_else(|| missing("file.read.throughput"))?;
         let integer = |name| params.integer(name).unwrap_or(1) as f64;
         let (bytes, block) = (integer("file_bytes"), integer("block"));
-        let first_ns = 1e9 * bytes / rate.value;
-        let second_ns = bytes / block * call.value + 1e9 * bytes / bandwidth.value;
+        let first_ns = 1e9 * bytes / rate;
+        let second_ns = bytes / block * call + 1e9 * bytes / bandwidth;
         let formula = "first read ÷ (calls × os.syscall + bytes ÷ memory.bandwidth)";
         let ratio = Prediction::sum(first_ns / second_ns, 0.0, TOLERANCE, formula, ABOUT.source);
         let ratio = Prediction { hardware: None, software: None, ..ratio };
@@ -85,9 +85,9 @@ impl ByHand for Speedup {
                 Origin::Counted { at: String::new() },
             )
             .with_quantity("calls", bytes / block, Unit::Ratio, Origin::calculated("bytes ÷ block"))
-            .with_result("os.syscall", call.value, Unit::Nanoseconds)
+            .with_result("os.syscall", call, Unit::Nanoseconds)
             .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
-            .with_result("memory.bandwidth", bandwidth.value, Unit::BytesPerSecond)
+            .with_result("memory.bandwidth", bandwidth, Unit::BytesPerSecond)
             .if_below("a copy from the page cache costs more than its call and its bytes")
             .if_above("the second read comes from a cache of the cores"))
     }

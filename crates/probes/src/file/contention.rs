@@ -141,13 +141,13 @@ impl ByHand for PerProcess {
         let name = format!("{}{alone}", ABOUT.id);
         let limit = earlier(ABOUT.id, &alone, known)?;
         let formula = format!("≤ {name}");
-        let claim = Prediction::at_most(limit.value, &formula, ABOUT_PER_PROCESS.source);
+        let claim = Prediction::at_most(limit, &formula, ABOUT_PER_PROCESS.source);
         Ok(claim
             .if_above(
                 "processes cost each other more than the device's service: they break up what \
                  would be served together, or the CPUs are too few",
             )
-            .with_result(&name, limit.value, Unit::Nanoseconds))
+            .with_result(&name, limit, Unit::Nanoseconds))
     }
 }
 

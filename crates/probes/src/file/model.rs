@@ -5,8 +5,8 @@ use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::state::State;
 use crate::memory::bandwidth;
+use fathom_metric::Known;
 use fathom_metric::order::earlier;
-use fathom_metric::{Known, Quantity};
 
 /// Reads of a ring that are under way at once.
 const DEPTH: u32 = 16;
@@ -77,7 +77,7 @@ fn rate(
     threads: usize,
     level: &str,
     known: &Known<'_>,
-) -> Result<(String, Quantity), NoModel> {
+) -> Result<(String, f64), NoModel> {
     let params = |page| {
         let params = Params::one("op", op).and("threads", threads as i64);
         params.and("level", level).and("page", page)
@@ -108,13 +108,13 @@ fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
 fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let Kind { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
-    let call_ns = earlier(CALL, &call, known)?.value;
+    let call_ns = earlier(CALL, &call, known)?;
     let (copy_name, copy) = rate("copy", threads, "dram", known)?;
     let (sum_name, sum) = rate("read", 1, level_of_buffer(kind, host), known)?;
     let (size, each) = (bytes as f64, threads as f64);
     let calls = (size / block as f64).ceil();
     let calls_s = calls * call_ns / each / 1e9;
-    let moves_s = 2.0 * size / copy.value + size / (each * sum.value);
+    let moves_s = 2.0 * size / copy + size / (each * sum);
     let formula = format!(
         "bytes ÷ (calls × {CALL}{call} ÷ threads + 2 × bytes ÷ {copy_name} + bytes ÷ \
          (threads × {sum_name}))"
@@ -129,8 +129,8 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
         .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
         .with_input("threads", each, Origin::Case)
         .with_result(&call_name, call_ns, Unit::Nanoseconds)
-        .with_result(&copy_name, copy.value, Unit::BytesPerSecond)
-        .with_result(&sum_name, sum.value, Unit::BytesPerSecond)
+        .with_result(&copy_name, copy, Unit::BytesPerSecond)
+        .with_result(&sum_name, sum, Unit::BytesPerSecond)
         .if_above(
             "the file, or a part of it, stays in the last-level cache from one pass to the next, \
              or the copy's target stays in a cache, which spares what a store to memory costs",
@@ -144,12 +144,12 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
 
 /// A claim that is no more than another result of the run.
 fn at_most(
-    (name, limit): (String, Quantity),
+    (name, limit): (String, f64),
     source: &str,
     meaning: &str,
 ) -> Result<Prediction, NoModel> {
-    let claim = Prediction::at_most(limit.value, &format!("≤ {name}"), source);
-    let claim = claim.with_result(&name, limit.value, Unit::BytesPerSecond);
+    let claim = Prediction::at_most(limit, &format!("≤ {name}"), source);
+    let claim = claim.with_result(&name, limit, Unit::BytesPerSecond);
     Ok(claim.if_above(meaning))
 }
 
@@ -187,11 +187,11 @@ fn at_most_warm(
 pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
-    let call_ns = earlier(SYSCALL, &call, known)?.value;
+    let call_ns = earlier(SYSCALL, &call, known)?;
     let (store_name, store) = bandwidth::storing(known)?;
     let size = bytes as f64;
     let calls = (size / block as f64).ceil();
-    let most = size / (calls * call_ns / 1e9 + size / store.value);
+    let most = size / (calls * call_ns / 1e9 + size / store);
     let formula = format!("≤ bytes ÷ (calls × {call_name} + bytes ÷ {store_name})");
     let source = "Linux mm/filemap.c: generic_perform_write copies to the page cache, by stores \
                   to memory; what it takes to find and to account for a page, and what a sync \
@@ -200,6 +200,6 @@ pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Predi
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
         .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
         .with_result(&call_name, call_ns, Unit::Nanoseconds)
-        .with_result(&store_name, store.value, Unit::BytesPerSecond)
+        .with_result(&store_name, store, Unit::BytesPerSecond)
         .if_above("the pages that are written stay in a cache that stores faster than memory"))
 }

@@ -112,9 +112,9 @@ struct Speed {
 
 /// From the cost of a call and that of a byte.
 fn by_calls(block: f64, known: &Known<'_>) -> Option<Speed> {
-    let call = known.quantity(CALL, &Params::one("call", "read1"))?.value;
+    let call = known.quantity(CALL, &Params::one("call", "read1"))?;
     let dram = Params::one("op", "read").and("threads", 1).and("level", "dram").and("page", "huge");
-    let bandwidth = known.quantity(BANDWIDTH, &dram)?.value;
+    let bandwidth = known.quantity(BANDWIDTH, &dram)?;
     Some(Speed {
         rate: 1e9 / (call / block + 1e9 / bandwidth),
         formula: format!("1 ÷ ({CALL}{{call=read1}} ÷ block + 1 ÷ {BANDWIDTH})"),

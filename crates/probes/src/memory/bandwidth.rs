@@ -14,7 +14,7 @@ use super::stream::{GRAIN, Memory, Task};
 use super::vectors::{Op, Vectors};
 use crate::buffer::{Page, in_words};
 use crate::room::Room;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Quantity, Sizes};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.bandwidth.
 pub struct Bandwidth;
@@ -246,7 +246,7 @@ fn kinds(host: &Host, effort: Effort) -> Vec<Kind> {
 
 /// The rate at which one core stores to memory in this run, by the faster of the two ways, and the
 /// name of its result.
-pub(crate) fn storing(known: &Known<'_>) -> Result<(String, Quantity), NoModel> {
+pub(crate) fn storing(known: &Known<'_>) -> Result<(String, f64), NoModel> {
     let ways = [Op::Write, Op::WriteNt].into_iter().flat_map(|op| {
         [Page::Huge, Page::Base].map(|page| Kind { op, threads: 1, level: Level::Dram, page })
     });
@@ -254,7 +254,7 @@ pub(crate) fn storing(known: &Known<'_>) -> Result<(String, Quantity), NoModel> 
         let rate = known.quantity(ABOUT.id, &kind.params())?;
         Some((format!("{}{}", ABOUT.id, kind.params()), rate))
     });
-    rates.max_by(|(_, one), (_, other)| one.value.total_cmp(&other.value)).ok_or_else(|| {
+    rates.max_by(|(_, one), (_, other)| one.total_cmp(other)).ok_or_else(|| {
         let metric = format!(
             "{}{}",
             ABOUT.id,

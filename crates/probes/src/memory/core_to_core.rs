@@ -93,9 +93,9 @@ impl Probe for CoreToCore {
         let formula = "≥ l3_cycles ÷ cpu.frequency";
         let source = "no core sees into another's caches: the line is asked for at the last-level \
                       cache, or further away";
-        let claim = Prediction::at_least(cycles.value / hz.value * 1e9, formula, source)
+        let claim = Prediction::at_least(cycles.value / hz * 1e9, formula, source)
             .with_input("l3_cycles", cycles.value, row.origin())
-            .with_result("cpu.frequency", hz.value, Unit::Hertz);
+            .with_result("cpu.frequency", hz, Unit::Hertz);
         Ok(claim.if_below("the two are threads of one core, which the machine does not tell"))
     }
 

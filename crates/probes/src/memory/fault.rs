@@ -275,13 +275,13 @@ const CLEARED_SHARE: f64 = 0.5;
 /// The least that clearing takes.
 fn clearing(bytes: usize, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let (name, rate) = bandwidth::storing(known)?;
-    let least_ns = CLEARED_SHARE * bytes as f64 / rate.value * 1e9;
+    let least_ns = CLEARED_SHARE * bytes as f64 / rate * 1e9;
     let formula = format!("≥ {CLEARED_SHARE} × size ÷ {name}");
     let source = "Linux mm/memory.c, clear_huge_page: the page is cleared whole, by stores; half \
                   the time, for caches may hold what is cleared again and again";
     let claim = Prediction::at_least(least_ns, &formula, source)
         .with_quantity("size", bytes as f64, Unit::Bytes, Origin::Case)
-        .with_result(&name, rate.value, Unit::BytesPerSecond);
+        .with_result(&name, rate, Unit::BytesPerSecond);
     Ok(claim.if_below(
         "a cache that stores more than twice as fast as memory holds the pages, something other \
          than the core clears them, or they were not cleared",

@@ -132,9 +132,9 @@ impl Probe for Loaded {
         let alone = earlier("memory.latency", &params, known)?;
         let name = format!("memory.latency{params}");
         let source = "the same chase through as large a set, with nobody beside it";
-        let sum = Prediction::sum(alone.value, 0.0, 0.15, &name, source);
+        let sum = Prediction::sum(alone, 0.0, 0.15, &name, source);
         Ok(Prediction { software: None, ..sum }
-            .with_result(&name, alone.value, Unit::Nanoseconds)
+            .with_result(&name, alone, Unit::Nanoseconds)
             .if_above("others used the memory meanwhile: neighbours on the host")
             .if_below("memory.latency met neighbours on the host that are gone"))
     }

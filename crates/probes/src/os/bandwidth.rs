@@ -7,7 +7,7 @@ use fathom_record::{Better, Counters, Host, NoModel, Origin, Params, Prediction,
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
 use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Quantity, Sizes};
+use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// os.pipe.bandwidth.
 pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, carrier: Carrier::Pipe };
@@ -286,15 +286,10 @@ impl Term {
         Self { times: 1.0, metric, params: params(chunk_bytes, 1), is_rate: true }
     }
 
-    /// Its nanoseconds with their interval.
-    fn ns(&self, known: &Known<'_>) -> Result<Quantity, NoModel> {
-        let Quantity { value, low, high } = earlier(self.metric, &self.params, known)?;
-        let [value, low, high] = match self.is_rate {
-            true => [value, high, low].map(|rate| LARGE as f64 * 1e9 / rate),
-            false => [value, low, high],
-        };
-        let [value, one, other] = [value, low, high].map(|ns| self.times * ns);
-        Ok(Quantity { value, low: one.min(other), high: one.max(other) })
+    /// Its nanoseconds.
+    fn ns(&self, known: &Known<'_>) -> Result<f64, NoModel> {
+        let value = earlier(self.metric, &self.params, known)?;
+        Ok(self.times * if self.is_rate { LARGE as f64 * 1e9 / value } else { value })
     }
 
     fn formula(&self) -> String {
@@ -313,11 +308,10 @@ fn calls(times: f64) -> Vec<Term> {
 }
 
 /// 64 KiB divided by the time that the terms add up to.
-fn rate(terms: &[Term], known: &Known<'_>) -> Result<(Quantity, String), NoModel> {
-    let (mut sum, mut formula) = ([0.0; 3], String::new());
+fn rate(terms: &[Term], known: &Known<'_>) -> Result<(f64, String), NoModel> {
+    let (mut sum_ns, mut formula) = (0.0, String::new());
     for term in terms {
-        let Quantity { value, low, high } = term.ns(known)?;
-        sum = [sum[0] + value, sum[1] + low, sum[2] + high];
+        sum_ns += term.ns(known)?;
         formula += match (formula.is_empty(), term.times < 0.0) {
             (true, _) => "",
             (_, false) => " + ",
@@ -325,24 +319,23 @@ fn rate(terms: &[Term], known: &Known<'_>) -> Result<(Quantity, String), NoModel
         };
         formula += &term.formula();
     }
-    if sum[1] <= 0.0 {
-        return Err(NoModel::NoTime { formula, value: sum[1] });
+    match sum_ns > 0.0 {
+        true => Ok((LARGE as f64 * 1e9 / sum_ns, format!("64 KiB ÷ ({formula})"))),
+        false => Err(NoModel::NoTime { formula, value: sum_ns }),
     }
-    let [value, high, low] = sum.map(|ns| LARGE as f64 * 1e9 / ns);
-    Ok((Quantity { value, low, high }, format!("64 KiB ÷ ({formula})")))
 }
 
 /// The order that no more bytes can pass than these costs leave time for.
 fn at_most(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let (limit, formula) = rate(terms, known)?;
-    let claim = Prediction::at_most(limit.value, &format!("≤ {formula}"), source);
+    let claim = Prediction::at_most(limit, &format!("≤ {formula}"), source);
     with_inputs(claim, terms, known)
 }
 
 /// The value that these costs add up to.
 fn value(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let (rate, formula) = rate(terms, known)?;
-    let sum = Prediction::sum(0.0, rate.value, 0.3, &formula, source);
+    let sum = Prediction::sum(0.0, rate, 0.3, &formula, source);
     let otherwise = "if less, the reader is woken and let in before the pipe is full, so that \
                      small chunks cost switches too";
     Ok(with_inputs(sum, terms, known)?.otherwise(otherwise))
@@ -355,7 +348,7 @@ fn with_inputs(
 ) -> Result<Prediction, NoModel> {
     for Term { metric, params, .. } in terms {
         let name = format!("{metric}{params}");
-        let value = earlier(metric, params, known)?.value;
+        let value = earlier(metric, params, known)?;
         prediction = prediction.with_input(&name, value, Origin::this_run(&name));
     }
     Ok(prediction)

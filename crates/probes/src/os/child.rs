@@ -88,29 +88,34 @@ pub(crate) unsafe fn fork_beside(
     unsafe {
         fork(|| {
             let tied = set_parent_process_death_signal(Some(signal));
-            close_all_but(kept);
+            // Before Linux 5.9 there is no such call, and all stay open.
+            let _ = close_all_but(kept);
             // A parent that died before the first of these calls sends no signal any more.
             work(tied.is_ok() && getppid() == Some(parent))
         })
     }
 }
 
-/// Closes what a child process inherited but these descriptors, other ends' pipes above all: as
-/// long as anybody holds the writing end, nobody sees the end of a pipe.
-pub(crate) fn close_all_but(kept: &[RawFd]) {
-    let mut first = 0;
+/// Closes all descriptors but these, other ends' pipes above all: as long as anybody holds the
+/// writing end, nobody sees the end of a pipe. A thread gets a table of descriptors of its own
+/// first, as a child process has one, and no other thread loses any.
+pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
+    let (mut first, mut outcome) = (0, Ok(()));
     loop {
         // The lowest that is kept of those not yet passed: nothing is sorted, for that may need
         // memory.
         let next = kept.iter().map(|kept| *kept as u32).filter(|kept| *kept >= first).min();
         let last = next.map_or(u32::MAX, |next| next.wrapping_sub(1));
         if next != Some(first) {
-            // SAFETY: the child uses no descriptor but those that are spared.
-            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+            let flags = libc::CLOSE_RANGE_UNSHARE;
+            // SAFETY: the caller uses no descriptor but those that are spared.
+            if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } != 0 {
+                outcome = Err(io::Error::last_os_error());
+            }
         }
         match next {
             Some(next) => first = next + 1,
-            None => return,
+            None => return outcome,
         }
     }
 }

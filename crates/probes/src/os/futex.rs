@@ -96,7 +96,7 @@ impl Probe for FutexUncontended {
 fn by_two_instructions(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
     let (lock, unlock) = (row.sourced("lock_cmpxchg_cycles")?, row.sourced("xchg_memory_cycles")?);
-    let hz = earlier("cpu.frequency", &Params::none(), known)?.value;
+    let hz = earlier("cpu.frequency", &Params::none(), known)?;
     let hardware = (lock.value + unlock.value) * 1e9 / hz;
     let formula = "(LOCK CMPXCHG + XCHG with memory) ÷ frequency";
     let source = format!("{}; {}", lock.source, unlock.source);

@@ -199,8 +199,8 @@ impl Multiplex {
 /// counted once for every ten descriptors.
 fn along_the_line(metric: &str, fds: i64, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let [ten, hundred] = [10, 100].map(params);
-    let from = earlier(metric, &ten, known)?.value;
-    let to = earlier(metric, &hundred, known)?.value;
+    let from = earlier(metric, &ten, known)?;
+    let to = earlier(metric, &hundred, known)?;
     if to <= from {
         return Err(NoModel::NoSlope);
     }

@@ -98,7 +98,7 @@ impl Derived for Ratio {
         let formula = format!("{metric} ≥ {least} × os.syscall{}", call());
         Ok(Prediction::at_least(least, &formula, ABOUT.source).with_input(
             &format!("os.syscall{}", call()),
-            call_ns.value,
+            call_ns,
             Origin::this_run(format!("os.syscall{}", call())),
         ))
     }

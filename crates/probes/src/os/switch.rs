@@ -42,6 +42,12 @@ const PITFALLS: &[&str] = &[
     "with a set the difference holds the refill of what the other end displaced; where both sets \
      fit in the first-level cache together there is little to refill",
     "the wake-up of a sleeper is part of the number: a pipe to oneself has none",
+    "threads that share a table of descriptors count a file's users atomically in each read and \
+     write (Linux fdget), which a process of one thread does not: 5 % of the round trip on a Zen 5 \
+     guest, about half of it in the self-pipe as well. So the other thread has a table of its own",
+    "the change of address space is a small part of a switch where translations carry a process \
+     number (PCID) and no mitigation flushes between processes (IBPB): process ÷ thread was 1.04 \
+     by pipes and 1.06 by futexes there, which a quick run cannot always resolve",
 ];
 const SETS: &[Parameter] = &[Parameter {
     name: "set_bytes",

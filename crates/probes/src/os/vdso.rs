@@ -95,8 +95,8 @@ impl Probe for ClockGettime {
                 let name = format!("{}{monotonic}", ABOUT.id);
                 let source = "it copies the time of the last tick, and reads no counter: Linux \
                               lib/vdso/gettimeofday.c, do_coarse";
-                Ok(Prediction::at_most(limit.value, &format!("≤ {name}"), source)
-                    .with_input(&name, limit.value, Origin::this_run(&name))
+                Ok(Prediction::at_most(limit, &format!("≤ {name}"), source)
+                    .with_input(&name, limit, Origin::this_run(&name))
                     .otherwise("the coarse clock enters the kernel, or the vDSO is not used"))
             }
         }
@@ -126,8 +126,8 @@ fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
     let counter = row.sourced("rdtscp_cycles")?;
     let conversion = row.sourced("time_conversion_cycles")?;
-    let hz = earlier("cpu.frequency", &Params::none(), known)?.value;
-    let call = earlier("cpu.call", &Params::one("args", 0), known)?.value;
+    let hz = earlier("cpu.frequency", &Params::none(), known)?;
+    let call = earlier("cpu.call", &Params::one("args", 0), known)?;
     let hardware = (counter.value + conversion.value) * 1e9 / hz;
     let formula = "(RDTSCP + conversion) ÷ frequency + 2 × cpu.call{args=0}";
     let source = format!("{}; {}", counter.source, conversion.source);

@@ -106,7 +106,7 @@ fn share_of_ceiling(recorder: &dyn Recorder, why: &Why, pass: &Pass) -> String {
                 let text = "unknown: no result of memory.bandwidth is kept, and no ceiling given";
                 return text.to_owned();
             };
-            (most.value, name)
+            (most, name)
         }
     };
     let of = quantity(most, Unit::BytesPerSecond);

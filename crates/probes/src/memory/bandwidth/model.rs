@@ -6,8 +6,8 @@ use super::{ABOUT, Kind, Level};
 use crate::buffer::Page;
 use crate::memory::vectors::Op;
 use crate::uarch::{self, Constant, Row};
+use fathom_metric::Known;
 use fathom_metric::order::earlier;
-use fathom_metric::{Known, Quantity};
 
 /// Bytes of a line: what a core keeps under way, it keeps by the line.
 const LINE_BYTES: f64 = 64.0;
@@ -46,12 +46,12 @@ fn of_memory(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, N
 /// How much more no source tells: the second level fetches ahead into a queue of its own.
 fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let latency = earlier(LATENCY, &Params::none(), known)?;
-    let value = LINE_BYTES * 1e9 / latency.value;
+    let value = LINE_BYTES * 1e9 / latency;
     let formula = format!("≥ 64 B ÷ {LATENCY}");
     let source = "Little's law: under way = rate × time, and a stream has one line under way at \
                   least; how many a core keeps at most no source tells";
     let claim = Prediction::at_least(value, &formula, source);
-    let claim = claim.with_result(LATENCY, latency.value, Unit::Nanoseconds);
+    let claim = claim.with_result(LATENCY, latency, Unit::Nanoseconds);
     Ok(claim.if_below("the reader waits for each line: a quota, or one of the two was spoilt"))
 }
 
@@ -77,12 +77,12 @@ fn of_all_readers(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Predicti
     let limit = rate(one, known)?;
     let name = format!("{}{}", ABOUT.id, one.params());
     let claim = Prediction::at_least(
-        0.9 * limit.value,
+        0.9 * limit,
         &format!("≥ 0.9 × {name}"),
         "more cores keep more lines under way; what they lose to each other in the memory's banks \
          is less than a tenth of one's",
     );
-    let claim = claim.with_result(&name, limit.value, Unit::BytesPerSecond);
+    let claim = claim.with_result(&name, limit, Unit::BytesPerSecond);
     Ok(claim.if_below("the cores hinder each other: they may be threads of one core, or a quota"))
 }
 
@@ -94,17 +94,17 @@ fn of_cache(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, No
     match (kind.op, kind.level) {
         (Op::Read, Level::Cache(1)) => {
             let (peak, row, per_cycle) = published("l1_read_bytes_per_cycle", host, known)?;
-            let sum = Prediction::sum(peak.value, 0.0, 0.2, FORMULA, &per_cycle.source);
+            let sum = Prediction::sum(peak, 0.0, 0.2, FORMULA, &per_cycle.source);
             let sum = Prediction { software: None, ..sum };
             let meaning = "the core runs at another frequency, or loads that are not aligned";
-            Ok(inputs(sum, &peak, row, per_cycle).otherwise(meaning))
+            Ok(inputs(sum, peak, row, per_cycle).otherwise(meaning))
         }
         (Op::Read, Level::Cache(2)) => {
             let (peak, row, per_cycle) = published("l2_read_bytes_per_cycle", host, known)?;
             let formula = format!("≤ {FORMULA}");
-            let claim = Prediction::at_most(peak.value, &formula, &per_cycle.source);
+            let claim = Prediction::at_most(peak, &formula, &per_cycle.source);
             let meaning = "a part of the set stays in the first level";
-            Ok(inputs(claim, &peak, row, per_cycle).if_above(meaning))
+            Ok(inputs(claim, peak, row, per_cycle).if_above(meaning))
         }
         (Op::Read, _) => {
             let source = "a level is no faster than the one before it, through which it is read";
@@ -134,12 +134,11 @@ fn of_private_caches(kind: Kind, one: Kind, known: &Known<'_>) -> Result<Predict
     let alone = rate(one, known)?;
     let name = format!("{}{}", ABOUT.id, one.params());
     let source = "each core has its first two levels to itself";
-    let sum =
-        Prediction::sum(threads * alone.value, 0.0, 0.2, &format!("threads × {name}"), source);
+    let sum = Prediction::sum(threads * alone, 0.0, 0.2, &format!("threads × {name}"), source);
     let sum = Prediction { hardware: None, software: None, ..sum };
     Ok(sum
         .with_input("threads", threads, Origin::Case)
-        .with_result(&name, alone.value, Unit::BytesPerSecond)
+        .with_result(&name, alone, Unit::BytesPerSecond)
         .if_above("the one thread was disturbed, or ran at a lower frequency")
         .if_below("the cores are threads of one core, or slow each other: frequency, quota"))
 }
@@ -156,15 +155,15 @@ fn at_most(
     let name = format!("{}{}", ABOUT.id, other.params());
     let formula =
         if times == 1.0 { format!("≤ {name}") } else { format!("≤ {times} × {name}") };
-    let claim = Prediction::at_most(times * limit.value, &formula, source).with_result(
+    let claim = Prediction::at_most(times * limit, &formula, source).with_result(
         &name,
-        limit.value,
+        limit,
         Unit::BytesPerSecond,
     );
     Ok(claim.if_above(meaning))
 }
 
-fn rate(kind: Kind, known: &Known<'_>) -> Result<Quantity, NoModel> {
+fn rate(kind: Kind, known: &Known<'_>) -> Result<f64, NoModel> {
     earlier(ABOUT.id, &kind.params(), known)
 }
 
@@ -173,16 +172,15 @@ fn published(
     name: &str,
     host: &Host,
     known: &Known<'_>,
-) -> Result<(Quantity, &'static Row, &'static Constant), NoModel> {
+) -> Result<(f64, &'static Row, &'static Constant), NoModel> {
     let row = uarch::row_for(host)?;
     let per_cycle = row.sourced(name)?;
-    let Quantity { value, low, high } = earlier("cpu.frequency", &Params::none(), known)?;
-    let [value, low, high] = [value, low, high].map(|hz| per_cycle.value * hz);
-    Ok((Quantity { value, low, high }, row, per_cycle))
+    let hz = earlier("cpu.frequency", &Params::none(), known)?;
+    Ok((per_cycle.value * hz, row, per_cycle))
 }
 
-fn inputs(prediction: Prediction, peak: &Quantity, row: &Row, per_cycle: &Constant) -> Prediction {
-    let hz = peak.value / per_cycle.value;
+fn inputs(prediction: Prediction, peak: f64, row: &Row, per_cycle: &Constant) -> Prediction {
+    let hz = peak / per_cycle.value;
     prediction.with_input("bytes a cycle", per_cycle.value, row.origin()).with_result(
         "cpu.frequency",
         hz,

@@ -6,8 +6,8 @@ use super::super::chain::Pattern;
 use super::ladder::{Step, caches};
 use crate::buffer::Page;
 use crate::uarch::{self, Row};
+use fathom_metric::Known;
 use fathom_metric::order::earlier;
-use fathom_metric::{Known, Quantity};
 
 /// A level of the hierarchy of caches, or what lies behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,15 +65,10 @@ pub(crate) fn of_level(
     }
 }
 
-fn of_cache(
-    level: u32,
-    row: &Row,
-    frequency: Quantity,
-    host: &Host,
-) -> Result<Prediction, NoModel> {
+fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Result<Prediction, NoModel> {
     let name = format!("l{level}_cycles");
     let cycles = row.sourced(&name)?;
-    let cycle_ns = 1e9 / frequency.value;
+    let cycle_ns = 1e9 / frequency;
     let tolerance = match level {
         1 => 0.1,
         2 => 0.2,
@@ -83,12 +78,7 @@ fn of_cache(
     let prediction =
         Prediction::sum(cycles.value * cycle_ns, 0.0, tolerance, &formula, &cycles.source)
             .with_input(&name, cycles.value, row.origin())
-            .with_quantity(
-                "frequency",
-                frequency.value,
-                Unit::Hertz,
-                Origin::this_run("cpu.frequency"),
-            );
+            .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"));
     let (above, below) = match level {
         1 => (
             "the loads do not hit the first level, or the core is not the table's",
@@ -124,7 +114,7 @@ const MERE_BOUND: &str = " (a mere lower bound: no sourced figure for the module
 
 /// An order: what the last level takes to find nothing, and the module's row and column, which a
 /// random order rarely finds open. What lies between the two no source gives.
-fn of_memory(row: &Row, frequency: Quantity, host: &Host) -> Result<Prediction, NoModel> {
+fn of_memory(row: &Row, frequency: f64, host: &Host) -> Result<Prediction, NoModel> {
     let last = caches(host).last().map_or(3, |cache| cache.level);
     let cache = of_cache(last, row, frequency, host)?;
     let mut order = cache.as_lower_limit();

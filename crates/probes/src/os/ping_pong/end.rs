@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use fathom_measure::sampler::Fault;
 
 use super::{ENDS_MAX, switches_of_this_thread};
-use crate::os::child::{Child, Switches, fork_beside, refused};
+use crate::os::child::{Child, Switches, close_all_but, fork_beside, refused};
 use crate::os::link::Link;
 use crate::os::link::sysv::REMOVED;
 use crate::os::shared::{Shareable, Shared};
@@ -65,11 +66,30 @@ impl<L: Link> End<L> {
         }
     }
 
-    /// Serves in a thread of the worker's process.
+    /// Serves in a thread of the worker's process, with a table of descriptors of its own. Where
+    /// threads share one, the kernel counts the users of a file by atomic operations in each read
+    /// and write: a switch between processes has none of that, and the self-pipe fewer.
     pub(super) fn into_thread(mut self) -> Result<JoinHandle<(Leaving, Switches)>, Fault> {
-        let life = move || (self.serve(), switches_of_this_thread());
+        let kept = self.link.descriptors();
+        let (sender, outcome) = channel();
+        let own = kept.clone();
+        let life = move || {
+            let unshared = close_all_but(&own);
+            let serves = unshared.is_ok();
+            let _ = sender.send(unshared);
+            let leaving = if serves { self.serve() } else { Leaving::Well };
+            (leaving, switches_of_this_thread())
+        };
         let thread = std::thread::Builder::new().name("switch".to_owned()).spawn(life);
-        thread.map_err(|error| refused("pthread_create", &error))
+        let thread = thread.map_err(|error| refused("pthread_create", &error))?;
+        let panicked = |_| Fault::Failed("another end panicked".to_owned());
+        let unshared = outcome.recv().map_err(panicked)?;
+        unshared.map_err(|error| Fault::system("close_range", error))?;
+        for descriptor in kept {
+            // SAFETY: its owner moved into the thread, which has it in its own table now.
+            unsafe { libc::close(descriptor) };
+        }
+        Ok(thread)
     }
 
     /// Serves in a process of its own, which dies with the thread that made it.

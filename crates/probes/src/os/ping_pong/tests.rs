@@ -1,6 +1,8 @@
 //! The two ends: one switch a turn, and an end on every way out.
 
+use std::fs;
 use std::os::fd::RawFd;
+use std::path::PathBuf;
 
 use super::*;
 use crate::os::child::{close_all_but, fork};
@@ -130,12 +132,28 @@ fn a_child_keeps_its_own_descriptors_and_no_others() {
     // SAFETY: bare system calls.
     let child = unsafe {
         fork(|| {
-            close_all_but(&kept);
-            let right = all.iter().all(|one| open(*one) == kept.contains(one));
+            let closed = close_all_but(&kept).is_ok();
+            let right = closed && all.iter().all(|one| open(*one) == kept.contains(one));
             i32::from(!(right && !open(0) && !open(2)))
         })
     };
     child.unwrap().wait_for(0).unwrap();
+}
+
+#[test]
+fn thread_end_has_its_own_descriptors() {
+    let _alone = smoke::alone();
+    smoke::pinned(|cpu| {
+        let pair = Pair::start(Kind::Thread, 0, cpu).unwrap();
+        assert_eq!(pair.round_trips(3), 3);
+        let tasks = fs::read_dir("/proc/self/task").unwrap();
+        let mut tasks = tasks.map(|task| task.unwrap().path());
+        let is_end = |task: &PathBuf| {
+            fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "switch")
+        };
+        let end = tasks.find(is_end).expect("the other end");
+        assert_eq!(fs::read_dir(end.join("fd")).unwrap().count(), 2, "it shares the worker's");
+    });
 }
 
 /// A pipe that changes what passes through it.
