@@ -4,8 +4,8 @@
 //! - A/A: quick runs of the unchanged machine, each compared with the one before. At most 5 % of
 //!   the cases may be flagged, by whatever word, and at most 20 % be inconclusive.
 //! - Each of those runs compared with a copy of itself: 95 % of the valid cases must be unchanged.
-//! - A/B, work: at standard effort one metric does 5 % more work (`FATHOM_SPIN`). It must be flagged
-//!   in nine of ten pairs.
+//! - A/B, work: at standard effort one metric does 5 % more work (`FATHOM_SPIN`). It must be
+//!   flagged in nine of ten pairs.
 //! - A/B, huge pages: never and always. The faults by huge pages must be named in every pair. What
 //!   asked for small pages and is flagged all the same is listed. Needs root; the setting is put
 //!   back.
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn more_work_is_named_by_most_cases_and_others_count_apart() {
+    fn more_work_is_named_and_other_cases_count_apart() {
         let comparison = json!({"rows": [
             row("cpu.call", "looks_slower", false),
             row("cpu.call", "slower", false),

@@ -52,3 +52,59 @@ fn claimed(record: &Record, seen: &Seen) -> Option<f64> {
     let summary = record.summary.as_ref().filter(|_| record.verdict.state == State::Valid)?;
     (summary.stratum != Stratum::AsFound).then_some(summary.median)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use fathom_record::{
+        Better, Document, Estimate, Host, MetricId, Params, Reference, Summary, Unit,
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::sabotage::outside::Outside;
+
+    /// A run of `cpu.call` whose case takes so long, at full speed where `claims`.
+    pub(in crate::sabotage) fn run(median: f64, claims: bool, basis: ReferenceBasis) -> Seen {
+        let (id, params) = (MetricId::new("cpu.call"), Params::none());
+        let mut record = Record::new(id, params, "", Unit::Nanoseconds, Better::Lower);
+        let estimate = Some(Estimate { median, ..Estimate::default() });
+        record.summary = Some(Summary {
+            median,
+            stratum: if claims { Stratum::FullSpeed } else { Stratum::AsFound },
+            as_found: estimate.clone(),
+            full_speed: estimate.filter(|_| claims),
+            ..Summary::default()
+        });
+        let (loop_ns, frequency_ns) = (8_900.0, 8_900.0);
+        let reference = Reference { loop_ns, frequency_ns, basis, visits: 5, clean: 5 };
+        let document = json!({
+            "schema": fathom_record::SCHEMA_VERSION,
+            "tool": {"name": "fathom", "version": ""},
+            "run": {
+                "id": "1", "started": "", "effort": "quick", "protocol": "median", "seed": 0,
+                "asked": [], "planned": 1, "state": "complete", "cpu": 1, "cpu_reason": "",
+                "reference": reference, "clock": fathom_record::run::ClockFacts::default(),
+                "verdict": record.verdict,
+            },
+            "host": Host::default(),
+            "records": [record],
+        });
+        let document: Document = serde_json::from_value(document).expect("a document");
+        let outside = Outside::of(0);
+        Seen { document, elapsed_ns: 1, outside, counted: None }
+    }
+
+    #[test]
+    fn the_fastest_of_a_run_is_no_full_speed() {
+        use ReferenceBasis::{EarlierRuns, ThisRun};
+        let mut noisy = run(9.0, true, EarlierRuns);
+        noisy.document.records[0].verdict.state = State::Noisy;
+        let others = [run(9.0, false, EarlierRuns), run(9.0, true, ThisRun), noisy];
+        assert!(FullSpeed::of(&others).is_empty());
+        let alone = FullSpeed::of(&[1.0, 2.0, 2.2].map(|ns| run(ns, true, EarlierRuns)));
+        let off = |seen: &Seen| alone.off(&seen.document.records[0], seen);
+        assert!(others.iter().all(|seen| off(seen).is_none()));
+        let slower = off(&run(2.1, true, EarlierRuns)).expect("a claim");
+        assert!((slower - 0.05).abs() < 1e-12, "{slower}");
+    }
+}

@@ -122,3 +122,23 @@ impl Sabotage for Sibling {
         (text, off <= OFF_MAX && is_refused && (dose < OFTEN || moved >= MOVED_MIN))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fathom_record::ReferenceBasis::{EarlierRuns, ThisRun};
+
+    use super::*;
+    use crate::sabotage::full_speed::tests::run;
+
+    #[test]
+    fn a_sibling_that_never_rests_leaves_no_full_speed() {
+        let alone = FullSpeed::of(&[run(2.0, true, EarlierRuns)]);
+        let is_right = |seen: &Seen, dose| Sibling.truth(seen, &alone, dose).1;
+        let of = |median, claims| run(median, claims, EarlierRuns);
+        assert!(is_right(&of(2.03, true), 0.5) && !is_right(&of(2.05, true), 0.5));
+        assert!(is_right(&of(2.0, false), 0.5) && !is_right(&of(2.0, false), 0.9));
+        assert!(is_right(&of(2.2, false), 0.9) && is_right(&of(2.2, false), 1.0));
+        assert!(!is_right(&of(2.0, true), 1.0), "no such run is at full speed");
+        assert!(is_right(&run(2.2, true, ThisRun), 1.0), "but the fastest in this run");
+    }
+}
