@@ -182,7 +182,7 @@ export type ParamValue = number | string;
  */
 export type Unit = "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
 /**
- * Times in nanoseconds: HdrHistogram V2 of three significant digits.
+ * Counts of single timings: HdrHistogram V2 of three significant digits.
  */
 export type Histogram = string;
 /**
@@ -1307,7 +1307,7 @@ export interface Sample {
    */
   frequency_ns?: number[];
   /**
-   * Single timed operations, in nanoseconds, where there are too many to keep each.
+   * Single timed operations, in the metric's unit, where there are too many to keep each.
    */
   histogram?: Histogram | null;
   /**
@@ -1589,7 +1589,8 @@ export interface Summary {
    */
   min: number;
   /**
-   * Modes of the values, where n ≥ 100 and there is more than one; else empty.
+   * Modes of single timings by their share of operations, else of the values: where there are
+   * 100 or more and more than one mode; else empty.
    */
   modes: Mode[];
   /**
@@ -1695,7 +1696,7 @@ export interface Mode {
    */
   at: number;
   /**
-   * Its share of the values, 0 to 1.
+   * Its share of the values or single timings, 0 to 1.
    */
   share: number;
 }

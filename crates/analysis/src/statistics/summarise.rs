@@ -240,8 +240,8 @@ fn drift(values: &[f64]) -> Option<f64> {
 }
 
 /// The modes of all single timings together, else of all values, where they are modes *within*
-/// processes: at least a tenth must be outside the commonest mode of their own process. Processes that differ
-/// from each other would else show as modes, though each has but one; that is what
+/// processes: at least a tenth must be outside the commonest mode of their own process. Processes
+/// that differ from each other would else show as modes, though each has but one; that is what
 /// `spread_between` and the clusters are for.
 fn modes_within(processes: &[Process<'_>]) -> Vec<Mode> {
     // A round of many operations mixes their modes.

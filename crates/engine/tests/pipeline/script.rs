@@ -172,7 +172,14 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
         return Work::batched(case, kernel);
     }
     let to_unit = |ns: f64| 1e9 / ns;
-    Work::Batched { case, kernel: Box::new(kernel), twin: None, per_iteration: CHAIN, to_unit }
+    Work::Batched {
+        case,
+        kernel: Box::new(kernel),
+        twin: None,
+        per_iteration: CHAIN,
+        to_unit,
+        timings: None,
+    }
 }
 
 /// Counters that stand still, but for steal where the script says so.

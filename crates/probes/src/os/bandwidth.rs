@@ -76,11 +76,10 @@ static PIPE: About = About {
         TWO_CPUS,
         NOT_PLACED,
         BARE,
-        "on two CPUs a chunk of 64 KiB fills the pipe: a copy is short while both ends stay awake, \
-         but once one sleeps its wake-up outlasts the other's copy, so that this one sleeps too. \
-         The arrivals of 64 KiB are timed singly (one clock read each), and modes and their shares \
-         are shares of these, not of time; a socket's buffer holds several, drained in bursts, so \
-         that there they are not timed",
+        "on two CPUs it may be bimodal: 64 KiB fill the pipe, and once one end sleeps its wake-up \
+         takes longer than the other's copy, so that both sleep in turn for a while. Each 64 KiB \
+         are timed singly (one clock read); a mode's share is of these, not of time. A socket \
+         holds several chunks and is drained in bursts, so that there they are not timed",
         "a pipe's size differs with the page size, and shrinks for a user with many pipes: 64 KiB \
          are asked for and had, or the metric is unavailable",
     ],
