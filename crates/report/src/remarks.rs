@@ -71,7 +71,7 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if said { lines } else { lines + &reasons(record, width) }
 }
 
-/// The estimate as found, where it is outside the interval at full speed, and by more than a reader
+/// The estimate as found, where it is outside the interval at full speed by more than a reader
 /// would overlook.
 fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     let (selected, found) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
