@@ -3,20 +3,22 @@
 import type { Compared, Contents, Result } from './contents';
 import { letter, nameOf } from './contents';
 import { element } from './element';
-import { NOTHING, factor, factorLimits } from './quantity';
+import { NOTHING, factor, factorLimits, percent } from './quantity';
 
 /** `1 kept run`, `2 kept runs`. */
 export const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
 
-const wordOf = ({ word, slow_core: slow }: Compared): string =>
-  word === 'inconclusive' && slow != null && !slow.left_out
-    ? 'slow core'
-    : word.replaceAll('_', ' ');
+/** It changed no more than a change of the core's own speed explains. */
+const isSpoiled = ({ word, core, interval }: Compared): boolean =>
+  word === 'inconclusive' && core != null && interval != null && (interval[0] > 1 || interval[1] < 1);
+
+const wordOf = (row: Compared): string =>
+  isSpoiled(row) ? 'core speed' : row.word.replaceAll('_', ' ');
 
 /** `1 looks slower`, `2 look slower`. */
 function countedWord(word: string, count: number): string {
-  if (word === 'slow core') return `${count} hidden by a slow core`;
+  if (word === 'core speed') return `${count} inconclusive by core speed`;
   return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
 }
 
@@ -24,40 +26,30 @@ function countedWord(word: string, count: number): string {
 function noiseText(rows: Compared[], runs: number): string {
   const known = rows.filter(({ noise }) => noise != null).length;
   if (known > 0) {
-    const some = known < rows.length ? `, which tell it of ${known} of ${rows.length} cases` : '';
-    return (
-      `Changes below those among ${counted(runs, 'kept run')} of this host are within noise` +
-      `${some}.`
-    );
+    const some = known < rows.length ? ` (${known} of ${rows.length} cases)` : '';
+    return `The noise between runs is known from ${counted(runs, 'kept run')} of this host${some}.`;
   }
   return runs > 0
-    ? `Too few kept runs (${runs}) to tell what changes by itself.`
-    : 'No kept runs tell how far runs lie apart where nothing was changed.';
+    ? `The noise between runs is unknown: too few kept runs (${runs}).`
+    : 'The noise between runs is unknown: no kept runs.';
 }
 
 /** What the speed of the core itself has to do with the changes, in sentences. */
 function coreText(rows: Compared[], core: number | null | undefined): string {
-  const cases = (leftOut: boolean): number =>
-    rows.filter(({ slow_core: slow }) => slow != null && slow.left_out === leftOut).length;
-  const said: string[] = [];
+  let said = '';
   if (core != null) {
     const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
-    said.push(
-      `Throughout ${side} the core took ${factor(Math.max(core, 1 / core))} as long as in ` +
-        `${other} for a spin of fixed work.`,
-    );
+    said +=
+      ` Core ${factor(Math.max(core, 1 / core))} slower throughout ${side} than in ${other} ` +
+      '(reference loop): all is compared as found.';
   }
-  if (cases(true) > 0) {
-    said.push(`In ${counted(cases(true), 'case')} processes that met a slow core are left out.`);
+  const spoiled = rows.filter(isSpoiled).length;
+  if (spoiled > 0) {
+    said +=
+      ` Core speed: in ${counted(spoiled, 'case')} the core was faster on one side ` +
+      '(reference loop), which explains as much.';
   }
-  if (cases(false) > 0) {
-    const [count, their] = [cases(false), cases(false) === 1 ? 'its' : 'their'];
-    said.push(
-      `${counted(count, 'case')} cannot be judged: too few of ${their} processes met a core at ` +
-        'full speed.',
-    );
-  }
-  return said.map((sentence) => ` ${sentence}`).join('');
+  return said;
 }
 
 /** Cases that one of the two has not, counted, with their names behind it. */
@@ -115,15 +107,8 @@ export interface Change {
   /** What it amounts to, or why there is none. */
   word: string;
   interval: [number, number] | null;
-  /** What it was not made from, where that is beside it. */
-  without?: string | undefined;
-}
-
-/** Processes that a ratio leaves out, though the values beside it have them. */
-function leftOut({ slow_core: slow }: Compared): string | undefined {
-  if (slow == null || !slow.left_out) return undefined;
-  const sides = [slow.a > 0 && `${slow.a} of A`, slow.b > 0 && `${slow.b} of B`];
-  return `without processes on a slow core (${sides.filter(Boolean).join(', ')})`;
+  /** Which visits are compared, where that is beside the value. */
+  stratum?: string | undefined;
 }
 
 /** What the comparison says of each case of the two runs. */
@@ -131,8 +116,9 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   const all = new Map<string, Change>();
   const without = { ratio: null, interval: null };
   for (const row of comparison?.rows ?? []) {
-    const { ratio, interval } = row;
-    all.set(nameOf(row), { ratio, interval, word: wordOf(row), without: leftOut(row) });
+    const { ratio, interval, unchanged_within: within, stratum } = row;
+    const word = within == null ? wordOf(row) : `${wordOf(row)} ±${percent(within)}`;
+    all.set(nameOf(row), { ratio, interval, word, stratum });
   }
   for (const one of comparison?.not_comparable ?? [])
     all.set(nameOf(one), { ...without, word: one.reason });
@@ -140,18 +126,22 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
     const word = `only in ${letter(run)}`;
     for (const one of cases ?? []) all.set(nameOf(one), { ...without, word });
   });
-  return (record) => all.get(nameOf(record)) ?? { ...without, word: '' };
+  return (record) => {
+    const { stratum, ...change } = all.get(nameOf(record)) ?? { ...without, word: '' };
+    const isOther = stratum != null && stratum !== record.summary?.stratum;
+    return isOther ? { ...change, stratum: `compared ${stratum.replaceAll('_', ' ')}` } : change;
+  };
 }
 
 /** A ratio with its interval and its word, as the parts of a cell. */
-export function changeCell({ ratio, interval, word, without }: Change): (Node | string)[] {
+export function changeCell({ ratio, interval, word, stratum }: Change): (Node | string)[] {
   const value = ratio === null ? NOTHING : factor(ratio);
   const ends = interval && ratio !== null ? factorLimits(interval, ratio) : null;
   return [
     value,
     ...(ends === null ? [] : [element('small', {}, ends)]),
     ...(word === '' ? [] : [element('small', { class: 'word' }, word)]),
-    ...(without === undefined ? [] : [element('small', { class: 'without' }, without)]),
+    ...(stratum === undefined ? [] : [element('small', { class: 'stratum' }, stratum)]),
   ];
 }
 

@@ -5,6 +5,12 @@ import { atMost, percent, quantity, range } from './quantity';
 
 export type { Document, Params, Result, Unit };
 
+/** Which visits an estimate rests on. */
+export type Stratum = NonNullable<Result['summary']>['stratum'];
+
+/** A smaller difference between both estimates is not worth a line. */
+const AS_FOUND_MIN = 0.05;
+
 /** What is to be said of a run as a whole, in sentences. */
 export interface Told {
   progress: string | null;
@@ -42,8 +48,12 @@ export interface Compared {
   interval: [number, number] | null;
   p_adjusted: number | null;
   noise: number | null;
-  /** Processes that met a slow core: left out, or too many for anybody to tell. */
-  slow_core?: { a: number; b: number; left_out: boolean } | null;
+  /** The visits that are compared on both sides. */
+  stratum: Stratum;
+  /** How many times slower the core was for B than for A, where it was not as fast. */
+  core: number | null;
+  /** The share within which nothing changed, where that is the word. */
+  unchanged_within: number | null;
   word: string;
 }
 
@@ -171,6 +181,20 @@ export function deviationOf(record: Result, run: Document['run']): number | null
   if (shown(record, run).kind !== 'number' || !summary || summary.n < 2) return null;
   const { mean, sd } = run.protocol === 'trimmed' ? (summary.trimmed ?? summary) : summary;
   return mean === 0 ? null : sd / Math.abs(mean);
+}
+
+/** `full speed, 5 clean of 11`, and the estimate as found where it is another. */
+export function strataOf(record: Result, run: Document['run']): string[] {
+  const { summary, unit } = record;
+  if (!summary || numberOf(record, run) === null) return [];
+  const { full_speed: full, as_found: found, stratum, interval } = summary;
+  if (!full) return found ? ['as found'] : [];
+  const isFull = run.reference?.basis !== 'this_run';
+  const speed = isFull ? stratum.replaceAll('_', ' ') : 'fastest in this run';
+  const clean = `${speed}, ${full.visits} clean of ${full.of}`;
+  if (!found || Math.abs(found.median / full.median - 1) <= AS_FOUND_MIN) return [clean];
+  const within = interval && interval.low <= found.median && found.median <= interval.high;
+  return within ? [clean] : [clean, `as found ${quantity(found.median, unit)}`];
 }
 
 /** `os.syscall{call=stat}`. */

@@ -186,6 +186,18 @@ export type Unit = "ns" | "bytes" | "bytes/s" | "1/s" | "Hz" | "ratio";
  */
 export type Histogram = string;
 /**
+ * Why no visits are selected, so that a case stands as found.
+ */
+export type NotSelected =
+  | "second_cpu"
+  | "device"
+  | "long_operation"
+  | "slows_itself"
+  | "input"
+  | "too_few_clean"
+  | "every_trial"
+  | "no_reference";
+/**
  * A headline.
  */
 export type Value = number | string;
@@ -1101,10 +1113,6 @@ export interface Disturbance {
    */
   run_queue_ns?: number | null;
   /**
-   * Rounds between two reference spins that both found the core slow.
-   */
-  slow_rounds: number;
-  /**
    * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
    */
   steal_ns?: number | null;
@@ -1161,13 +1169,6 @@ export interface Prediction {
    */
   inputs: Input[];
   /**
-   * Interval of the one limit of an ordinal claim, where it is a measured value itself.
-   *
-   * @minItems 2
-   * @maxItems 2
-   */
-  limit_interval?: [number, number] | null;
-  /**
    * Lower limit; absent where there is none.
    */
   low?: number | null;
@@ -1179,6 +1180,14 @@ export interface Prediction {
    * Where the formula or its constants come from.
    */
   source: string;
+  /**
+   * The stratum of its measured inputs, and of the estimate it is compared with.
+   */
+  stratum?: "full_speed" | "core_at_full_speed" | "as_found";
+  /**
+   * How far the intervals of its measured inputs may move the limits, as a share of them.
+   */
+  uncertainty?: number;
   /**
    * Their sum; absent for an ordinal claim.
    */
@@ -1294,6 +1303,10 @@ export interface Sample {
    */
   far?: FarEnd | null;
   /**
+   * As often, the part that only the core's frequency slows.
+   */
+  frequency_ns?: number[];
+  /**
    * Single timed operations, in nanoseconds, where there are too many to keep each.
    */
   histogram?: Histogram | null;
@@ -1308,7 +1321,7 @@ export interface Sample {
   process: number;
   /**
    * Each time of the reference loop, fixed work that runs before, between and after the rounds,
-   * in whole nanoseconds: how fast the core itself was meanwhile.
+   * in whole nanoseconds: the part that a busy sibling thread of the core slows.
    */
   reference_ns?: number[];
   /**
@@ -1320,6 +1333,10 @@ export interface Sample {
    * One value a batch (or a single operation), in the metric's unit, in the order taken.
    */
   values: number[];
+  /**
+   * Values of each round; 0 where no rounds are known.
+   */
+  values_per_round?: number;
   /**
    * First rounds left out because they lay outside the range of the rest.
    */
@@ -1382,10 +1399,6 @@ export interface Disturbance1 {
    * Time runnable but waiting for a CPU (`/proc/self/schedstat`).
    */
   run_queue_ns?: number | null;
-  /**
-   * Rounds between two reference spins that both found the core slow.
-   */
-  slow_rounds: number;
   /**
    * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
    */
@@ -1466,10 +1479,6 @@ export interface Disturbance2 {
    */
   run_queue_ns?: number | null;
   /**
-   * Rounds between two reference spins that both found the core slow.
-   */
-  slow_rounds: number;
-  /**
    * Time the hypervisor gave the pinned CPU to another guest (`/proc/stat`).
    */
   steal_ns?: number | null;
@@ -1521,7 +1530,7 @@ export interface Series {
  */
 export interface Summary {
   /**
-   * The estimate over the first visits whatever they were, where it stands beside the headline.
+   * The estimate over the first visits whatever they were; absent for what is not visited.
    */
   as_found?: Estimate | null;
   /**
@@ -1552,7 +1561,7 @@ export interface Summary {
    */
   drift?: number | null;
   /**
-   * The estimate over clean visits alone, where there are enough of them.
+   * The estimate over the first clean visits, where there are enough of them.
    */
   full_speed?: Estimate | null;
   /**
@@ -1587,17 +1596,15 @@ export interface Summary {
    * Values over all processes.
    */
   n: number;
+  /**
+   * Why there is no estimate at full speed, where there is none.
+   */
+  not_selected?: NotSelected | null;
   outliers: Outliers;
   /**
-   * The median of each process, in the order of their numbers: what comparisons are made on.
+   * The median of each process, in the order of their numbers.
    */
   process_medians: number[];
-  /**
-   * The reference spin of each process in the same order, in whole nanoseconds: fixed work,
-   * timed between its rounds, which tells how fast the core itself was meanwhile. Of a derived
-   * result the slowest of those it was computed from. Empty where not every process has one.
-   */
-  process_spins?: number[];
   /**
    * Fresh processes they came from.
    */
@@ -1620,9 +1627,9 @@ export interface Summary {
    */
   spread_within: number;
   /**
-   * Which visits the headline and its interval rest on.
+   * Which visits the headline and all else here rest on.
    */
-  stratum: "full_speed" | "as_found";
+  stratum: "full_speed" | "core_at_full_speed" | "as_found";
   /**
    * The classic trimmed protocol's mean and deviation over the same values.
    */
@@ -1644,6 +1651,15 @@ export interface Estimate {
    * Visits it was chosen from.
    */
   of: number;
+  /**
+   * The median time of the reference loop in each of them, in the same order and in whole
+   * nanoseconds: how fast the core was. Empty where not every process has one.
+   */
+  process_loops?: number[];
+  /**
+   * The median of each process, in the order of their numbers: what comparisons are made on.
+   */
+  process_medians: number[];
   /**
    * Visits it rests on.
    */
@@ -1855,6 +1871,10 @@ export interface Run {
    */
   protocol: "median" | "trimmed";
   /**
+   * The reference loop on that CPU; absent where it was not calibrated.
+   */
+  reference?: Reference | null;
+  /**
    * The seed of every random order in the run.
    */
   seed: number;
@@ -1914,6 +1934,31 @@ export interface ClockFacts {
    * How far somebody set the wall clock during the run, in nanoseconds; 0 where it was put back.
    */
   wall_step_ns?: number | null;
+}
+/**
+ * The reference loop of a CPU at full speed, and how many visits met it.
+ */
+export interface Reference {
+  /**
+   * What makes it full speed.
+   */
+  basis: "highest_frequency" | "earlier_runs" | "this_run";
+  /**
+   * Those of them that were clean.
+   */
+  clean: number;
+  /**
+   * The time of its part that only the frequency slows, in nanoseconds.
+   */
+  frequency_ns: number;
+  /**
+   * The time of its part that a busy sibling thread slows, in nanoseconds.
+   */
+  loop_ns: number;
+  /**
+   * Visits whose loops were compared with it.
+   */
+  visits: number;
 }
 /**
  * What holds for the run as a whole: drift of the machine, the clock's failure, a stepped

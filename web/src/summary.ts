@@ -17,7 +17,7 @@ import { compared, counted, wholes } from './compared';
 import { element } from './element';
 import { binarySize, factor, quantity } from './quantity';
 
-/** So many that differ are told; the table has all. */
+/** So many that differ are listed; the table has all. */
 const TOLD = 6;
 
 /** Shows the cases of a verdict in the table. */
@@ -93,6 +93,7 @@ function machine(document: Document): Fact[] {
         ...(run.tuned ?? []),
       ],
     ],
+    ['clean visits', [run.reference && `${run.reference.clean} of ${run.reference.visits}`]],
     [
       'run',
       [
@@ -118,7 +119,7 @@ function facts(document: Document): HTMLElement {
   return list;
 }
 
-/** How far a value lies from what it is held against, as |ln ratio|. */
+/** How far a value is from its prediction, as |ln ratio|. */
 function distance(record: Result, document: Document): number {
   const value = numberOf(record, document.run) ?? 0;
   const { value: aim, low, high } = record.prediction ?? {};

@@ -12,6 +12,7 @@ import {
   predictedRange,
   reasonsOf,
   shown,
+  strataOf,
   wordsOf,
 } from './contents';
 import type { Change } from './compared';
@@ -72,7 +73,8 @@ function measuredCell(record: Result, run: Document['run']): (Node | string)[] {
   const ends = intervalOf(record, run);
   const interval = ends && range(ends[0], ends[1], record.unit, 4);
   const value = about + quantity(what.value, record.unit);
-  return interval ? [value, element('small', {}, interval)] : [value];
+  const strata = strataOf(record, run).map((text) => element('small', { class: 'stratum' }, text));
+  return interval ? [value, element('small', {}, interval), ...strata] : [value, ...strata];
 }
 
 function predictedCell(record: Result): (Node | string)[] {
@@ -282,7 +284,7 @@ export function table(contents: Contents): {
         'p',
         { class: 'faint' },
         `Published: ${contents.study.name}, by another protocol on another machine; `,
-        element('a', { href: '#charts' }, 'both are told before the charts'),
+        element('a', { href: '#charts' }, 'both are described before the charts'),
         '.',
       ),
     element(

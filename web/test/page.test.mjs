@@ -351,7 +351,7 @@ named('two runs lie over each other, and their ratios beside 1', async () => {
       .filter(shows)
       .slice(0, 12)
       .map(({ metric, params, unit }, at) => {
-        const word = at === 0 ? 'worse' : 'no_change';
+        const word = at === 0 ? 'worse' : 'unchanged';
         const ratio = at === 0 ? 1.5 : 1;
         const interval = [ratio - 0.1, ratio + 0.1];
         return {
@@ -381,7 +381,7 @@ named('two runs lie over each other, and their ratios beside 1', async () => {
   assert.equal(await page.locator('#changes g.measured circle').count(), 12);
   assert.equal(await page.locator('#changes g.intervals line').count(), 12);
   assert.equal(await page.locator('#changes circle[stroke="var(--k2)"]').count(), 1);
-  assert.match(await page.locator('.lead').textContent(), /1 worse, 11 no change/);
+  assert.match(await page.locator('.lead').textContent(), /1 worse, 11 unchanged/);
   assert.equal(
     await page.locator('#table tbody tr').count(),
     2 * two.contents.documents[0].records.length,

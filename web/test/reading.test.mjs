@@ -42,51 +42,75 @@ async function changed(from, change) {
   return { ...(await open(chrome, path)), contents };
 }
 
-named('that small changes count as none is said only where kept runs tell it', async () => {
+named('the noise between runs is known only from kept runs', async () => {
   for (const [runs, known, said] of [
-    [0, 0, /No kept runs tell how far runs lie apart/],
-    [2, 0, /Too few kept runs \(2\) to tell what changes by itself\.$/],
-    [9, 3, /Changes below those among 9 kept runs .* noise, which tell it of 3 of \d+ cases\.$/],
-    [9, Infinity, /Changes below those among 9 kept runs of this host are within noise\.$/],
+    [0, 0, /The noise between runs is unknown: no kept runs\.$/],
+    [2, 0, /The noise between runs is unknown: too few kept runs \(2\)\.$/],
+    [9, 3, /is known from 9 kept runs of this host \(3 of \d+ cases\)\.$/],
+    [9, Infinity, /is known from 9 kept runs of this host\.$/],
   ]) {
     const { page } = await changed('two.html', ({ comparison }) => {
       comparison.noise_runs = runs;
       comparison.core = null;
       comparison.rows.forEach((row, at) => {
         row.noise = at < known ? 0.02 : null;
-        row.slow_core = null;
+        row.core = null;
       });
       assert.ok(comparison.rows.length > 3);
     });
-    const lead = await page.locator('.lead').textContent();
-    assert.match(lead, said);
-    if (known === 0) assert.doesNotMatch(lead, /Changes below/);
+    assert.match(await page.locator('.lead').textContent(), said);
     await page.context().close();
   }
 });
 
-named('a slow core is said, and what became of the processes that met it', async () => {
-  const slow = (a, b, leftOut) => ({ a, b, left_out: leftOut });
+named('change of core speed is named where it decides', async () => {
   for (const [core, of, said] of [
-    [1.5, [], /Throughout B the core took 1\.50 × as long as in A/],
-    [0.5, [], /Throughout A the core took 2\.00 × as long as in B/],
-    [null, [slow(1, 0, true)], /changed\. In 1 case processes that met a slow core are left out/],
-    [null, [slow(0, 4, false), slow(3, 0, false)], /2 cases cannot be judged: too few of their/],
+    [1.5, [], /Core 1\.50 × slower throughout B than in A/],
+    [0.5, [], /Core 2\.00 × slower throughout A than in B/],
+    [null, [1.9], /1 inconclusive by core speed.*Core speed: in 1 case the core was faster/],
   ]) {
     const { page } = await changed('two.html', ({ comparison }) => {
       comparison.core = core;
-      comparison.rows.forEach((row, at) => (row.slow_core = of[at] ?? null));
+      comparison.rows.forEach((row, at) => {
+        row.core = of[at] ?? null;
+        if (row.core !== null) [row.word, row.interval] = ['inconclusive', [1.1, 1.2]];
+      });
     });
     assert.match(await page.locator('.lead').textContent(), said);
-    const without = page.locator('#table .without');
-    // Beside the ratio of each of the two runs, and all of it is to be seen.
-    assert.equal(await without.count(), of[0]?.left_out ? 2 : 0);
-    for (const one of await without.all()) {
-      assert.match(await one.textContent(), /without processes on a slow core \(1 of A\)/);
-      assert.ok(await one.evaluate((it) => it.scrollWidth <= it.closest('td').clientWidth));
-    }
     await page.context().close();
   }
+});
+
+named('each row has its stratum, and a comparison in another one is named', async () => {
+  const { page } = await changed('two.html', ({ documents, comparison }) => {
+    for (const [at, { records, run }] of documents.entries()) {
+      const basis = at === 0 ? 'earlier_runs' : 'this_run';
+      const { summary } = records[0];
+      const { median, process_medians } = summary;
+      const estimate = { median, interval: summary.interval, visits: 5, of: 11, process_medians };
+      summary.stratum = 'full_speed';
+      summary.full_speed = estimate;
+      summary.as_found = { ...estimate, median: 2 * median, of: 5 };
+      records[1].summary.full_speed = null;
+      records[1].summary.stratum = 'as_found';
+      records[1].summary.as_found = { ...estimate, of: 5 };
+      run.reference = { loop_ns: 1, frequency_ns: 1, basis, visits: 22, clean: 10 };
+    }
+    for (const row of comparison.rows) row.stratum = 'as_found';
+  });
+  const texts = await page.locator('#table tbody .stratum').allTextContents();
+  for (const speed of ['full speed', 'fastest in this run']) {
+    const text = `${speed}, 5 clean of 11`;
+    assert.equal(texts.filter((one) => one === text).length, 1, text);
+  }
+  assert.equal(texts.filter((text) => /^as found \d/.test(text)).length, 2);
+  assert.equal(texts.filter((text) => text === 'compared as found').length, 2);
+  assert.ok(texts.includes('as found'));
+  assert.match(await page.locator('.facts').first().textContent(), /clean visits10 of 22/);
+  for (const one of await page.locator('#table .stratum').all()) {
+    assert.ok(await one.evaluate((it) => it.scrollWidth <= it.closest('td').clientWidth));
+  }
+  await page.context().close();
 });
 
 named('intervals have the level that the records say', async () => {
@@ -108,7 +132,7 @@ named('intervals have the level that the records say', async () => {
 
 named('of two runs it says what only one has, and sets the rows of a case together', async () => {
   const { page, contents } = await changed('two.html', ({ documents: [, b], comparison }) => {
-    const said = { ratio: 1.5, interval: [1.4, 1.6], word: 'worse', slow_core: null };
+    const said = { ratio: 1.5, interval: [1.4, 1.6], word: 'worse', core: null };
     Object.assign(comparison.rows[0], said);
     const added = structuredClone(b.records[0]);
     added.params = { args: 99 };
@@ -278,7 +302,7 @@ named('the causes need no pointing: the data beneath a chart have them', async (
 });
 
 named('that a far host is named with its machine, and its records with what they measured', async () => {
-  const golden = new URL('../../crates/store/tests/golden/v2.json', import.meta.url).pathname;
+  const golden = new URL('../../crates/store/tests/golden/document.json', import.meta.url).pathname;
   place.fathom('import', golden);
   place.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
   const { page } = await open(chrome, join(place.folder, 'far.html'));

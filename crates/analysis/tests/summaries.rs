@@ -89,17 +89,6 @@ fn process_medians_stand_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn reference_spins_stand_beside_the_medians_where_every_process_has_one() {
-    let mut samples = processes(&[&[1.0], &[], &[3.0]]);
-    (samples[0].reference_ns, samples[2].reference_ns) = (vec![8913.0], vec![17_000.0]);
-    samples.reverse();
-    let summary = summarise(&samples).unwrap();
-    assert_eq!((summary.process_medians.len(), summary.process_spins), (2, vec![8913.0, 17_000.0]));
-    samples[0].reference_ns.clear();
-    assert!(summarise(&samples).unwrap().process_spins.is_empty());
-}
-
-#[test]
 fn disturbed_values_stay_in_the_headline_and_are_left_out_of_the_other() {
     let mut samples = processes(&[&[10.0, 50.0, 50.0], &[11.0, 11.0, 11.0], &[90.0]]);
     assert_eq!(summarise(&samples).unwrap().median_undisturbed, None);

@@ -2,8 +2,8 @@
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
-    Agreement, Cause, Estimate, Host, Input, Interval, NoModel, Params, Prediction, Quantile,
-    Record, Series, Stratum, Summary, Unit,
+    Agreement, Cause, Document, Estimate, Input, Interval, NoModel, Params, Prediction, Quantile,
+    Record, ReferenceBasis, Run, Series, Stratum, Summary, Unit,
 };
 
 use crate::case::case;
@@ -18,12 +18,13 @@ use crate::wrap::{glued, wrapped};
 /// What the records of one metric say of themselves. Of curves and matrices: their rows and
 /// drawings, and the account of one case of each kind, that is of each model, verdict and cause;
 /// with [`Layout::all`], of every case.
-pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
+pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> String {
+    let account = |record: &Record| account(record, &document.run, layout.width);
     let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
     if layout.all || !family::has_any(&cases) {
-        return records.iter().map(|record| account(record, layout.width)).collect();
+        return records.iter().map(account).collect();
     }
-    let mut table = Table::new(*layout).on(host);
+    let mut table = Table::new(*layout).on(&document.host);
     let mut text = table.header() + &table.rows(records);
     text += &table.foot();
     text.push('\n');
@@ -32,13 +33,13 @@ pub fn accounts(records: &[Record], host: &Host, layout: &Layout) -> String {
         let kind = kind(record);
         if !kinds.contains(&kind) {
             kinds.push(kind);
-            text += &account(record, layout.width);
+            text += &account(record);
         }
     }
     let more = records.len() - kinds.len();
     if more > 0 {
         let all = glued("`--all`");
-        let words = format!("{more} more cases are each like one of these; {all} tells every one");
+        let words = format!("{more} more cases are each like one of these; {all} shows each");
         text += &wrapped(&words, layout.width, "  ", "  ");
     }
     text
@@ -51,7 +52,7 @@ fn kind(record: &Record) -> Kind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
     let differs = record.agreement.is_some_and(Agreement::fails);
-    // Why there is no number is told each time that it differs; a cause of noise by its kind.
+    // Why there is no number is said each time that it differs; a cause of noise by its kind.
     let words = |text| Some(text).filter(|_| !record.verdict.shows_number());
     let reasons = record.verdict.reasons.iter();
     let reasons = reasons.map(|reason| (reason.cause, words(reason.text.as_str()))).collect();
@@ -59,7 +60,7 @@ fn kind(record: &Record) -> Kind<'_> {
 }
 
 /// What a record says of itself, in some indented lines.
-fn account(record: &Record, width: usize) -> String {
+fn account(record: &Record, run: &Run, width: usize) -> String {
     let mut text = String::new();
     let mut say = |line: String| text += &wrapped(&line, width, "    ", "      ");
     if let Some(summary) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
@@ -67,12 +68,20 @@ fn account(record: &Record, width: usize) -> String {
         if !summary.quantiles.is_empty() {
             say(format!("single timings: {}", quantiles(record, summary)));
         }
-        let selected = summary.full_speed.as_ref();
-        for (stratum, estimate) in
-            [(summary.stratum, selected), (Stratum::AsFound, summary.as_found.as_ref())]
-        {
-            let text = estimate.map(|it| self::estimate(record, it));
-            text.into_iter().for_each(|text| say(format!("{}: {text}", stratum.words())));
+        if let Some(selected) = &summary.full_speed {
+            let visits = format!("{} clean of {} visits", selected.visits, selected.of);
+            let numbers = estimate(record, selected);
+            // What is only the fastest of a run is never called full speed.
+            let basis = run.reference.map(|reference| reference.basis);
+            let speed = match basis {
+                Some(ReferenceBasis::ThisRun) => "fastest in this run",
+                _ => summary.stratum.words(),
+            };
+            say(format!("{speed}: {numbers}; {visits}"));
+        }
+        if let Some(found) = &summary.as_found {
+            let (numbers, visits) = (estimate(record, found), found.visits);
+            say(format!("{}: {numbers}; first {visits} visits", Stratum::AsFound.words()));
         }
         if let Some(why) = summary.not_selected {
             say(format!("not at full speed: {}", why.words()));
@@ -102,8 +111,8 @@ fn account(record: &Record, width: usize) -> String {
         say(format!("no model: {}", no_model(none)));
     }
     match counters(record) {
-        told if told.is_empty() => {}
-        told => say(format!("counters: {told}")),
+        moved if moved.is_empty() => {}
+        moved => say(format!("counters: {moved}")),
     }
     record.notes.iter().for_each(|note| say(note.clone()));
     for (name, count) in &record.checks {
@@ -120,11 +129,7 @@ fn measured(record: &Record, summary: &Summary) -> String {
     if let Some(bound) = summary.bound {
         return at_most(bound, record.unit);
     }
-    let mut text = quantity(summary.median, record.unit);
-    if let Some(Interval { low, high, level, .. }) = summary.interval {
-        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
-        text += &format!(", interval {low} to {high} ({})", percent(level));
-    }
+    let mut text = with_interval(summary.median, summary.interval, record.unit);
     text += &format!("; {} values of {} processes", summary.n, summary.processes);
     text += &format!(
         "; spread {} within a process, {} between",
@@ -144,14 +149,18 @@ fn quantiles(record: &Record, summary: &Summary) -> String {
     summary.quantiles.iter().map(one).collect::<Vec<String>>().join(", ")
 }
 
-/// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits`.
 fn estimate(record: &Record, estimate: &Estimate) -> String {
-    let mut text = quantity(estimate.median, record.unit);
-    if let Some(Interval { low, high, level, .. }) = estimate.interval {
-        let [low, high] = [low, high].map(|end| quantity(end, record.unit));
+    with_interval(estimate.median, estimate.interval, record.unit)
+}
+
+/// `12.25 ns, interval 12.00 ns to 12.50 ns (94 %)`.
+fn with_interval(median: f64, interval: Option<Interval>, unit: Unit) -> String {
+    let mut text = quantity(median, unit);
+    if let Some(Interval { low, high, level, .. }) = interval {
+        let [low, high] = [low, high].map(|end| quantity(end, unit));
         text += &format!(", interval {low} to {high} ({})", percent(level));
     }
-    text + &format!("; {} of {} visits", estimate.visits, estimate.of)
+    text
 }
 
 /// `disk reads at bench-4: 21.80 MB/s to 43.70 MB/s, 2 values over 1.000 s`.
@@ -268,17 +277,24 @@ mod tests {
 
     #[test]
     fn account_has_quantiles_estimates_and_series() {
-        let golden = include_str!("../../store/tests/golden/v2.json");
-        let document: fathom_record::Document = serde_json::from_str(golden).unwrap();
-        let text: String = document.records.iter().map(|record| account(record, 200)).collect();
+        let golden = include_str!("../../store/tests/golden/document.json");
+        let document: Document = serde_json::from_str(golden).unwrap();
+        let of = |run: &Run| -> String {
+            document.records.iter().map(|record| account(record, run, 200)).collect()
+        };
+        let text = of(&document.run);
         for line in [
             "single timings: p90 90.11 µs, p99 99.01 µs, p99.9 99.97 µs",
-            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 of 11 visits",
-            "as found: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); 5 of 5 visits",
+            "full speed: 12.25 ns, interval 12.00 ns to 12.50 ns (94 %); 5 clean of 11 visits",
+            "as found: 13.50 ns, interval 12.10 ns to 17.00 ns (94 %); first 5 visits",
             "series: disk reads at bench-4: 20.79 MiB/s to 41.68 MiB/s, 2 values over 1.000 s",
         ] {
             assert!(text.contains(line), "{line}: {text}");
         }
+        let mut run = document.run.clone();
+        run.reference.as_mut().unwrap().basis = ReferenceBasis::ThisRun;
+        let text = of(&run);
+        assert!(text.contains("fastest in this run: 12.25") && !text.contains("full speed: 12.25"));
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
     cells.push(Cell::left("verdict", columns.verdict, STRONG));
     if let Some(wide) = &columns.wide {
         let error = if protocol == Protocol::Trimmed { "se" } else { "sd" };
+        cells.extend(wide.clean.map(|width| Cell::right("clean", width, STRONG)));
         cells.push(Cell::right(error, wide.spread, STRONG));
         cells.push(Cell::left("processes", wide.spark, STRONG));
     }
@@ -129,15 +130,26 @@ fn with_number(name: Cell, record: &Record, setting: &Setting<'_>) -> Vec<Cell> 
     cells
 }
 
-fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
-    let noisy = record.verdict.state == State::Noisy;
-    let found = record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some());
-    let mark = match (found, noisy) {
+/// Whether the number rests on the first visits, though clean ones are looked for.
+pub(crate) fn is_as_found(record: &Record) -> bool {
+    record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some())
+}
+
+/// What stands before a number of these: whether any is as found, and any noisy.
+pub(crate) fn mark(records: &[&Record]) -> &'static str {
+    let found = records.iter().any(|record| is_as_found(record));
+    let noisy = records.iter().any(|record| record.verdict.state == State::Noisy);
+    match (found, noisy) {
         (true, true) => "°~",
         (true, false) => "°",
         (false, true) => "~",
         (false, false) => "",
-    };
+    }
+}
+
+fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
+    let noisy = record.verdict.state == State::Noisy;
+    let mark = mark(&[record]);
     let text = match Shown::of(record, protocol) {
         Shown::Number(value) => {
             mark.to_owned() + &quantity_within(value, record.unit, width - width_of(mark))
@@ -277,7 +289,8 @@ fn deviation(measured: f64, predicted: f64) -> String {
     }
 }
 
-fn spread(record: &Record, protocol: Protocol, wide: &Wide) -> [Cell; 2] {
+/// Clean visits of all, how far the values lie apart, and how they are distributed.
+fn spread(record: &Record, protocol: Protocol, wide: &Wide) -> Vec<Cell> {
     let error = record.summary.as_ref().filter(|summary| summary.bound.is_none());
     let error = error.map_or(NOTHING.to_owned(), |summary| match protocol {
         Protocol::Median if summary.n < 2 => NOTHING.to_owned(),
@@ -288,10 +301,12 @@ fn spread(record: &Record, protocol: Protocol, wide: &Wide) -> [Cell; 2] {
         },
     });
     let bars = record.summary.as_ref().map(|summary| bars(record, summary, wide.spark));
-    [
-        Cell::right(error, wide.spread, PLAIN),
-        Cell::left(bars.unwrap_or_default(), wide.spark, PLAIN),
-    ]
+    let clean = record.summary.as_ref().and_then(|summary| summary.full_speed.as_ref());
+    let clean = clean.map(|estimate| format!("{}/{}", estimate.visits, estimate.of));
+    let clean = wide.clean.map(|width| Cell::right(clean.unwrap_or_default(), width, PLAIN));
+    let spread = Cell::right(error, wide.spread, PLAIN);
+    let bars = Cell::left(bars.unwrap_or_default(), wide.spark, PLAIN);
+    clean.into_iter().chain([spread, bars]).collect()
 }
 
 /// The samples' distribution where they travel with the record, else the processes' medians.

@@ -95,7 +95,7 @@ fn progress(document: &Document) -> Option<String> {
             Some(format!("The run was interrupted: {amount}."))
         }
         RunState::Running => Some(format!(
-            "The run has not ended, or ended without a word: {amount}, and what was done is kept."
+            "The run goes on, or its process died: {amount}, and what was done is kept."
         )),
     }
 }
@@ -175,9 +175,9 @@ fn run_verdict(document: &Document) -> Option<String> {
 fn clean_share(reference: &Reference, records: &[Record]) -> String {
     let Reference { basis, visits, clean, .. } = *reference;
     let speed = match basis {
-        ReferenceBasis::HighestFrequency => "full speed, as fast as the highest frequency allows",
-        ReferenceBasis::EarlierRuns => "full speed, as in earlier runs",
-        ReferenceBasis::ThisRun => "the fastest speed of this run",
+        ReferenceBasis::HighestFrequency => "core at its highest frequency",
+        ReferenceBasis::EarlierRuns => "core as fast as in earlier runs",
+        ReferenceBasis::ThisRun => "core at its fastest in this run",
     };
     let of = |wanted: bool| {
         let stratum = |record: &&Record| {
@@ -188,7 +188,7 @@ fn clean_share(reference: &Reference, records: &[Record]) -> String {
     };
     let share = percent(f64::from(clean) / f64::from(visits.max(1)));
     format!(
-        "Clean: {} of the visits met the core at {speed}; {} on clean visits alone, {} as found.",
+        "{} of visits were clean ({speed}): {} by clean visits alone, {} as found.",
         glued(&share),
         cases(of(true)),
         of(false)

@@ -72,16 +72,16 @@ mod tests {
 
     use super::*;
 
-    fn told(disturbance: Disturbance) -> String {
+    fn words(disturbance: Disturbance) -> String {
         let (metric, unit) = (MetricId::new("cpu.call"), Unit::Nanoseconds);
         let empty = Record::new(metric, Params::none(), "", unit, Better::Lower);
         counters(&Record { disturbance, ..empty })
     }
 
     #[test]
-    fn what_moved_what_did_not_and_what_is_not_counted_are_told_apart() {
-        assert_eq!(told(Disturbance::default()), "");
-        let text = told(Disturbance {
+    fn counters_are_moved_still_or_unknown() {
+        assert_eq!(words(Disturbance::default()), "");
+        let text = words(Disturbance {
             wall_ns: 1_000_000,
             cpu_ns: 900_000,
             involuntary_switches: 3,
@@ -93,8 +93,8 @@ mod tests {
         assert_eq!(
             text,
             "preemptions: 3, page faults that waited: 1, not running 10 % of the time, queueing \
-             for the CPU 2.0 % of the time; no waits, migrations, rounds on a slow core; below a \
-             tick of 10 ms: interrupts; not counted here: steal, throttled"
+             for the CPU 2.0 % of the time; no waits, migrations; below a tick of 10 ms: \
+             interrupts; not counted here: steal, throttled"
         );
     }
 }

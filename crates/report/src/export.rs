@@ -1,6 +1,6 @@
 //! Runs for other programs: documents line by line, one tidy table, or the format of monitoring.
 
-use fathom_record::{Document, Headline, Host, Params, Record, State, Unit};
+use fathom_record::{Document, Headline, Host, Params, Record, State, Stratum, Unit};
 
 /// Each document in a line of its own: what `fathom import` reads.
 ///
@@ -14,9 +14,9 @@ pub fn jsonl(documents: &[Document]) -> String {
 }
 
 /// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
-/// each number that must not be believed, is empty; of what is known by its `bound` alone, all
+/// each number that is invalid, is empty; of what is known by its `bound` alone, all
 /// other numbers are.
-const COLUMNS: [&str; 36] = [
+const COLUMNS: [&str; 40] = [
     "run",
     "started",
     "host",
@@ -40,6 +40,10 @@ const COLUMNS: [&str; 36] = [
     "high",
     "level",
     "bound",
+    "stratum",
+    "clean_visits",
+    "visits",
+    "as_found",
     "min",
     "max",
     "mean",
@@ -79,6 +83,9 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let of = |value: fn(&fathom_record::Summary) -> f64| number(stands.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
     let quantile = |q: f64| stands?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
+    let selected = stands.and_then(|summary| summary.full_speed.as_ref());
+    let found = stands.and_then(|summary| summary.as_found.as_ref());
+    let visits = |value: Option<u32>| count(value.map(u64::from));
     let prediction = record.prediction.as_ref();
     let mut causes: Vec<String> = Vec::new();
     for cause in record.verdict.reasons.iter().map(|one| name_of(&one.cause)) {
@@ -104,12 +111,16 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         record.verdict.state.word().to_owned(),
         causes.join(" "),
         count(summary.map(|summary| summary.n)),
-        count(summary.map(|summary| u64::from(summary.processes))),
+        visits(summary.map(|summary| summary.processes)),
         of(|summary| summary.median),
         number(headline.interval.map(|[low, _]| low)),
         number(headline.interval.map(|[_, high]| high)),
         number(stands.and_then(|summary| summary.interval).map(|interval| interval.level)),
         number(headline.bound),
+        stands.map_or_else(String::new, |summary| name_of(&summary.stratum)),
+        visits(selected.map(|estimate| estimate.visits)),
+        visits(selected.or(found).map(|estimate| estimate.of)),
+        number(found.map(|estimate| estimate.median)),
         of(|summary| summary.min),
         of(|summary| summary.max),
         of(|summary| summary.mean),
@@ -143,7 +154,8 @@ fn pairs(params: &Params) -> String {
 
 /// OpenMetrics text: a gauge for each metric, in seconds, bytes, bytes a second, hertz or plain
 /// ratios, with the host and the parameters as labels; and which runs they are of. Only what may
-/// be believed is in it: what is noisy has a gauge of its own, which is 1 there.
+/// be trusted is in it: what is noisy has a gauge of its own, which is 1 there, and so has what was
+/// measured at full speed.
 ///
 /// A series goes on from run to run, so that nothing that changes with each is a label of it; and
 /// no sample has a time, since collectors refuse a file with times. Of each series there is one
@@ -238,7 +250,9 @@ fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
 
 /// The value of a record and whether it is noisy; whether there is one that is new.
 fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> bool {
-    let Some(value) = Headline::from(record).value else { return false };
+    let Headline { value: Some(value), stratum, .. } = Headline::from(record) else {
+        return false;
+    };
     let (unit, factor) = base_unit(record.unit);
     let params = || record.params.0.iter().map(|(name, value)| (name.as_str(), value.to_string()));
     let name = (gauge(record.metric.as_str(), unit), unit, record.title.as_str());
@@ -246,9 +260,18 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
     let is_new = add(gauges, name, case, value * factor);
     let metric = ("metric", record.metric.to_string());
     let case = labels(of_host(document).chain([metric]).chain(params()));
-    let help = "1 where a value is noisy, 0 where it is valid";
-    let is_noisy = if record.verdict.state == State::Noisy { 1.0 } else { 0.0 };
-    add(gauges, ("fathom_case_noisy".to_owned(), "", help), case, is_noisy);
+    let is_noisy = record.verdict.state == State::Noisy;
+    for (name, help, holds) in [
+        ("fathom_case_noisy", "1 where a value is noisy, 0 where it is valid", is_noisy),
+        (
+            "fathom_case_full_speed",
+            "1 where a value rests on clean visits alone, 0 where it is as found",
+            stratum != Stratum::AsFound,
+        ),
+    ] {
+        let value = if holds { 1.0 } else { 0.0 };
+        add(gauges, (name.to_owned(), "", help), case.clone(), value);
+    }
     is_new
 }
 

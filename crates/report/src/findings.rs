@@ -53,7 +53,7 @@ fn distance(record: &Record) -> Option<f64> {
     (half_width <= HALF_WIDTH_MAX && ratio > 0.0).then(|| ratio.ln().abs())
 }
 
-/// The value the measured one is held against.
+/// The value the measured one is compared with.
 fn aim(prediction: &Prediction) -> Option<f64> {
     prediction.value.or(prediction.low).or(prediction.high)
 }

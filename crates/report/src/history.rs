@@ -3,7 +3,7 @@
 
 use fathom_analysis::history::{Change, History, Point, RUNS_MIN, Series};
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
-use fathom_record::{State, Unit};
+use fathom_record::{State, Stratum, Unit};
 
 use crate::case::case;
 use crate::layout::Layout;
@@ -22,15 +22,21 @@ const DIFFERENCES_NAMED: usize = 4;
 /// Histories as they are printed, with one account of them all.
 pub fn render(histories: &[History], layout: &Layout) -> String {
     let width = layout.width.max(NARROWEST);
-    let mut text: String = histories.iter().map(|history| metric(history, width)).collect();
     let series: Vec<&Series> = histories.iter().flat_map(|history| &history.series).collect();
+    let marks = series.iter().any(|one| !is_found(one));
+    let mut text: String = histories.iter().map(|history| metric(history, width, marks)).collect();
     if !series.is_empty() {
         text += &account(&series, width);
     }
     text
 }
 
-fn metric(history: &History, width: usize) -> String {
+fn is_found(series: &Series) -> bool {
+    series.stratum == Stratum::AsFound
+}
+
+/// A metric; with a mark at each series as found, where there are others.
+fn metric(history: &History, width: usize, marks: bool) -> String {
     let mut text = String::new();
     let (metric, host) = (&history.metric, &history.host);
     if history.series.is_empty() {
@@ -41,7 +47,9 @@ fn metric(history: &History, width: usize) -> String {
     } else {
         text += &format!("{}\n", paint(STRONG, &cut(&format!("{metric} on {host}"), width)));
         let alone = history.series.len() == 1;
-        history.series.iter().for_each(|series| text += &one(series, width, alone));
+        for series in &history.series {
+            text += &one(series, width, alone, marks && is_found(series));
+        }
     }
     let mut aside = |said: String| text += &wrapped(&said, width, "", "  ");
     if !history.imposed.is_empty() {
@@ -56,7 +64,7 @@ fn metric(history: &History, width: usize) -> String {
 }
 
 /// A case: its newest value, the bars of all, and its changes.
-fn one(series: &Series, width: usize, alone: bool) -> String {
+fn one(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
     let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
     let name = match series.params.is_empty() {
         true => "all".to_owned(),
@@ -72,7 +80,8 @@ fn one(series: &Series, width: usize, alone: bool) -> String {
         count => format!("{count} runs"),
     };
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
-    let newest = newest.unwrap_or_else(|| NOTHING.to_owned());
+    let mark = if is_marked { "°" } else { "" };
+    let newest = format!("{mark}{}", newest.unwrap_or_else(|| NOTHING.to_owned()));
     let name_width = (width / 3).min(36);
     // A name that is cut could be another's.
     let (above, beside) = match width_of(&name) > name_width {
@@ -187,8 +196,8 @@ fn account(series: &[&Series], width: usize) -> String {
     };
     without(
         |point| point.bound.is_some(),
-        "value is a bound, of which no change can be told",
-        "values are bounds, of which no change can be told",
+        "value is a bound, of which no change can be shown",
+        "values are bounds, of which no change can be shown",
     );
     without(
         |point| point.cut_short,
@@ -197,9 +206,15 @@ fn account(series: &[&Series], width: usize) -> String {
     );
     without(
         |point| point.value.is_none() && point.bound.is_none() && !point.cut_short,
-        "value is missing or must not be believed, and is left out",
-        "values are missing or must not be believed, and are left out",
+        "value is missing or invalid, and is left out",
+        "values are missing or invalid, and are left out",
     );
+    let found = series.iter().filter(|series| is_found(series)).count();
+    said += match series.len() - found {
+        0 => " All values are as found.",
+        _ if found == 0 => " All values rest on clean visits alone.",
+        _ => " °: as found; the others rest on clean visits alone.",
+    };
     said += " A change is named where it is 1 % or more, three runs or more stand on each side, \
              and chance would make one in at most 1 of 100 such series.";
     let text = crate::paint::paint_lines(FAINT, &wrapped(&said, width, "", "  "));

@@ -44,6 +44,8 @@ pub(crate) struct Columns {
 pub(crate) struct Wide {
     pub(crate) terms: usize,
     pub(crate) deviation: usize,
+    /// Clean visits of all, where there is most room.
+    pub(crate) clean: Option<usize>,
     pub(crate) spread: usize,
     pub(crate) spark: usize,
 }
@@ -65,8 +67,10 @@ impl Columns {
         let wide = (line >= WIDE).then_some(Wide {
             terms: if roomy { 17 } else { 14 },
             deviation: 7,
+            // "20/80"
+            clean: roomy.then_some(5),
             spread: 6,
-            spark: if roomy { 12 } else { 8 },
+            spark: if roomy { 10 } else { 8 },
         });
         let mut columns = Self {
             line,
@@ -90,6 +94,7 @@ impl Columns {
         widths.extend(self.cycles);
         if let Some(wide) = self.wide {
             widths.extend([wide.terms, wide.deviation, wide.spread, wide.spark]);
+            widths.extend(wide.clean);
         }
         widths.iter().map(|width| width + self.gap).sum()
     }

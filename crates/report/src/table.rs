@@ -252,7 +252,7 @@ impl Table {
         let Some(summary) = record.summary.as_ref().filter(|s| s.bound.is_none()) else {
             return;
         };
-        seen.as_found |= summary.not_selected.is_some();
+        seen.as_found |= cells::is_as_found(record);
         seen.selected |= summary.stratum != Stratum::AsFound;
         seen.single |= summary.interval.is_none() && summary.n == 1;
         if let Some(Interval { level, basis, .. }) = summary.interval {
@@ -300,10 +300,10 @@ impl Table {
                 glued("~: noisy;") + " the cause stands beneath, once for rows that share it",
             );
         }
-        if self.seen.as_found && self.seen.selected {
-            marks.push(
-                glued("°: as found;") + " the others over visits with the core at full speed",
-            );
+        if self.seen.as_found {
+            let others =
+                if self.seen.selected { ", the others over clean visits alone" } else { "" };
+            marks.push(glued("°: as found") + others);
         }
         if self.seen.bound {
             marks.push(glued("≤: too") + " small a difference to tell, at most this");
@@ -342,7 +342,9 @@ impl Table {
         } else {
             "processes: their medians, lowest ▁ to highest █"
         };
-        format!("off by: measured ÷ predicted − 1; {error}; {bars}")
+        let clean = self.columns.wide.as_ref().and_then(|wide| wide.clean);
+        let clean = if clean.is_some() { "; clean: clean visits of all" } else { "" };
+        format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 
     fn cycles(&self) -> String {

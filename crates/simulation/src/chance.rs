@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_chance_explains_is_not_held_against_a_rate() {
+    fn chance_breaks_no_promise() {
         let kept = |hits| Rate { hits, of: 10_000 };
         assert!(!kept(9_420).is_below(0.95) && kept(9_390).is_below(0.95));
         assert!(!kept(9_580).is_above(0.95) && kept(9_610).is_above(0.95));

@@ -1,5 +1,5 @@
-//! How often the statistics keep their word: every interval and every alarm of the program, in
-//! worlds whose truth is known, counted over seeded runs.
+//! How often intervals keep their level and alarms are false, in worlds whose truth is known,
+//! counted over seeded runs.
 //!
 //! The same code makes docs/SIMULATION.md in minutes (`make simulate`) and a test in seconds: only
 //! the number of runs differs, and with it how far chance alone may move a count.
@@ -20,6 +20,7 @@ mod section;
 mod shapes;
 mod source;
 mod stopping;
+mod strata;
 mod trimmed;
 mod within;
 mod worlds;

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_that_chance_does_not_explain_is_broken_and_bold() {
+    fn promise_missed_beyond_chance_is_bold() {
         let rate = Rate { hits: 880, of: 1_000 };
         let mut section = Section::titled("A", "b");
         section.at_least(rate, 0.87, "one");

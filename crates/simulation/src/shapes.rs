@@ -99,31 +99,6 @@ pub(crate) fn skewed_alike(source: &mut Source, count: usize) -> Vec<f64> {
     alike(source, count).into_iter().map(|value| value.exp() - 1.0).collect()
 }
 
-/// A machine whose speed comes and goes, AR(1) with 0.8 from one visit to the next, and a case that
-/// has `count` of its visits: what the machine was like in each of those, and in all visits.
-pub(crate) type Wandering = fn(&mut Source, usize) -> (Vec<f64>, Vec<f64>);
-
-/// Nine in ten visits are other cases': those of the case stand at random places among them
-/// (rule 11).
-pub(crate) fn in_turn(source: &mut Source, count: usize) -> (Vec<f64>, Vec<f64>) {
-    let visits = alike(source, 10 * count);
-    let mut left = count;
-    let mut own = Vec::with_capacity(count);
-    for (at, visit) in visits.iter().enumerate() {
-        if source.uniform() * (visits.len() - at) as f64 <= left as f64 {
-            own.push(*visit);
-            left -= 1;
-        }
-    }
-    (own, visits)
-}
-
-/// All visits are the case's.
-pub(crate) fn in_a_row(source: &mut Source, count: usize) -> (Vec<f64>, Vec<f64>) {
-    let visits = alike(source, count);
-    (visits.clone(), visits)
-}
-
 /// Normal values on a slope that rises by ten deviations.
 pub(crate) fn drifting(source: &mut Source, count: usize) -> Vec<f64> {
     let last = (count - 1).max(1) as f64;
@@ -135,8 +110,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_every_shape_lies_below_nought() {
-        let draws: [(&str, Draw); 9] = [
+    fn every_shape_has_a_median_of_zero() {
+        let draws: [(&str, Draw); 8] = [
             ("normal", normal),
             ("log-normal", log_normal),
             ("heavy", heavy),
@@ -144,7 +119,6 @@ mod tests {
             ("outliers", slow_outliers),
             ("alike", alike),
             ("skewed alike", skewed_alike),
-            ("in turn", |source, count| in_turn(source, count).0),
             ("drifting", drifting),
         ];
         for (name, draw) in draws {
@@ -162,15 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_alike_are_so_by_what_they_say() {
+    fn autocorrelated_shapes_have_their_correlation() {
         let mut source = Source::new(3);
         let correlation = |values: &[f64]| {
             fathom_analysis::statistics::autocorrelation(values, 1).expect("a long series")
         };
         assert!((correlation(&alike(&mut source, 100_000)) - 0.8).abs() < 0.01);
         assert!((correlation(&slightly_alike(&mut source, 100_000)) - 0.3).abs() < 0.02);
-        // In turn: the distance to the next is 1 in one of ten, 2 in nine of a hundred …
-        let expected = 0.1 * 0.8 / (1.0 - 0.9 * 0.8);
-        assert!((correlation(&in_turn(&mut source, 20_000).0) - expected).abs() < 0.04);
     }
 }

@@ -74,12 +74,12 @@ impl Figure {
 
 const WORDS: &str = "\
 Where one process alone can measure, its rounds have the interval (rules 15 and 18). Of those that
-have one, how often it holds the truth; in brackets, how often there is none, because rounds that
-hang together are worth fewer than six. Stated are 95 % to 98 %, by the number of blocks.";
+have one, how often it holds the truth; in brackets, how often there is none, because
+autocorrelated rounds are worth fewer than six. Stated are 95 % to 98 %, by the number of blocks.";
 
 const AFTERWARDS: &str = "\
-A short visit shows too little of how its rounds hang together: of twelve with ρ = 0.8, five in six
-have no interval, and what the others have is too narrow. From a hundred rounds on it is sound.
+A short visit shows too little of its autocorrelation: of twelve rounds with ρ = 0.8, five in six
+have no interval, and what the others have is too narrow. From a hundred rounds on it is valid.
 *Quantised* rounds in one process know the step of the clock on which they fall, not the truth
 between two steps: rule 5 makes a step less than a thousandth of a batch.";
 

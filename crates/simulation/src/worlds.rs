@@ -7,10 +7,7 @@ use fathom_analysis::statistics;
 use fathom_record::Sample;
 
 use crate::Source;
-use crate::shapes::{
-    Draw, Wandering, alike, drifting, heavy, in_a_row, in_turn, log_normal, normal, slow_outliers,
-    two_levels,
-};
+use crate::shapes::{Draw, alike, drifting, heavy, log_normal, normal, slow_outliers, two_levels};
 
 /// What a case really takes in every world.
 pub(crate) const TRUTH: f64 = 100.0;
@@ -30,9 +27,6 @@ pub(crate) enum Kind {
     Independent,
     /// Values depend on each other or have two levels: 90 % are kept, or the case is marked.
     Marked,
-    /// What the method rests on does not hold: nothing is promised, and the page shows how far off
-    /// it is.
-    Broken,
 }
 
 /// A world.
@@ -41,18 +35,10 @@ pub(crate) struct World {
     /// What it stands for in timings.
     pub(crate) stands_for: &'static str,
     pub(crate) kind: Kind,
-    processes: Processes,
+    processes: Draw,
     rounds: Draw,
     /// The clock's step; 0 where it does not matter.
     step: f64,
-}
-
-/// Where what a process is dealt comes from.
-enum Processes {
-    /// From its start.
-    Drawn(Draw),
-    /// From the machine, which is in one state for some visits, and in another for the next.
-    Of(Wandering),
 }
 
 impl World {
@@ -63,18 +49,7 @@ impl World {
         rounds: Draw,
         stands_for: &'static str,
     ) -> Self {
-        let processes = Processes::Drawn(processes);
         Self { name, stands_for, kind, processes, rounds, step: 0.0 }
-    }
-
-    const fn wandering(
-        name: &'static str,
-        kind: Kind,
-        machine: Wandering,
-        stands_for: &'static str,
-    ) -> Self {
-        let processes = Processes::Of(machine);
-        Self { name, stands_for, kind, processes, rounds: normal, step: 0.0 }
     }
 
     /// One run of a case.
@@ -84,26 +59,12 @@ impl World {
         processes: usize,
         rounds: usize,
     ) -> Vec<Sample> {
-        self.run(source, processes, rounds).0
-    }
-
-    /// One run of a case, and what the reference spin took in each visit of the run; nothing where
-    /// the machine plays no part.
-    pub(crate) fn run(
-        &self,
-        source: &mut Source,
-        processes: usize,
-        rounds: usize,
-    ) -> (Vec<Sample>, Vec<(u64, f64)>) {
-        let (levels, visits) = self.levels(source, processes);
-        let samples = (0..)
-            .zip(levels)
-            .map(|(process, level)| {
-                let values = self.visit(source, level, rounds);
-                Sample { process, values, ..Sample::default() }
-            })
-            .collect();
-        (samples, spins(&visits, DEVIATION / TRUTH))
+        let levels = (self.processes)(source, processes);
+        let sample = |(process, level)| {
+            let values = self.visit(source, level, rounds);
+            Sample { process, values, ..Sample::default() }
+        };
+        (0..).zip(levels).map(sample).collect()
     }
 
     /// The process medians of one run of a case.
@@ -119,20 +80,12 @@ impl World {
         processes: usize,
         cases: usize,
     ) -> Vec<Vec<f64>> {
-        let (levels, _) = self.levels(source, processes);
+        let levels = (self.processes)(source, processes);
         let mut median = |level: f64| {
             let values = self.visit(source, level, ROUNDS);
             statistics::median(&values).unwrap_or(f64::NAN)
         };
         (0..cases).map(|_| levels.iter().map(|level| median(*level)).collect()).collect()
-    }
-
-    /// What each process is dealt, and what the machine was like in all visits.
-    fn levels(&self, source: &mut Source, processes: usize) -> (Vec<f64>, Vec<f64>) {
-        match self.processes {
-            Processes::Drawn(draw) => (draw(source, processes), Vec::new()),
-            Processes::Of(machine) => machine(source, processes),
-        }
     }
 
     fn visit(&self, source: &mut Source, level: f64, rounds: usize) -> Vec<f64> {
@@ -148,7 +101,6 @@ impl World {
             ("two paths", 10..) => 0.99,
             ("two kinds of processes", 20..) => 0.95,
             ("two kinds of processes", 10..) => 0.75,
-            ("AR(1) visits, in turn", _) => 0.90,
             _ => 0.0,
         }
     }
@@ -162,16 +114,6 @@ impl World {
     }
 }
 
-/// What the reference spin takes, in nanoseconds, and how long a visit with it.
-const SPIN_NS: f64 = 10_000.0;
-const VISIT_NS: u64 = 100_000_000;
-
-/// What the reference spin takes in visits in which the machine is so many deviations slow.
-pub(crate) fn spins(visits: &[f64], deviation: f64) -> Vec<(u64, f64)> {
-    let times = visits.iter().map(|state| (SPIN_NS * (1.0 + deviation * state)).max(1.0));
-    (0..).zip(times).map(|(at, ns)| (at * VISIT_NS, ns)).collect()
-}
-
 impl Kind {
     /// Whether processes are independent draws of one level.
     pub(crate) fn is_independent(self) -> bool {
@@ -180,7 +122,7 @@ impl Kind {
 }
 
 /// All worlds, in the order of the page.
-pub(crate) const WORLDS: [World; 12] = [
+pub(crate) const WORLDS: [World; 10] = [
     World::new(
         "normal",
         Kind::Exact,
@@ -238,7 +180,7 @@ pub(crate) const WORLDS: [World; 12] = [
         Kind::Marked,
         normal,
         alike,
-        "rounds of a visit hang together, ρ = 0.8: frequency, cache contents",
+        "autocorrelated rounds of a visit, ρ = 0.8: frequency, cache contents",
     ),
     World::new(
         "drift in a visit",
@@ -253,19 +195,6 @@ pub(crate) const WORLDS: [World; 12] = [
         drifting,
         normal,
         "each process slower than the one before, 10 % over the run",
-    ),
-    World::wandering(
-        "AR(1) visits, in turn",
-        Kind::Marked,
-        in_turn,
-        "the machine is slow for some visits, ρ = 0.8 from one to the next, and nine of ten visits \
-         are other cases'",
-    ),
-    World::wandering(
-        "AR(1) visits, in a row",
-        Kind::Broken,
-        in_a_row,
-        "the same where one case is measured alone",
     ),
 ];
 

@@ -15,7 +15,7 @@ fn share(runs: u32, mut happens: impl FnMut() -> bool) -> f64 {
 }
 
 #[test]
-fn clusters_are_seldom_seen_among_processes_of_one_kind() {
+fn processes_of_one_kind_seldom_cluster() {
     for (number, shape) in SHAPES.iter().enumerate() {
         for processes in [8, 10, 12, 20, 40] {
             let mut source = Source::new(77 * processes as u64 + number as u64);
@@ -125,7 +125,7 @@ fn two_paths_are_found_with_their_places_and_shares() {
 }
 
 #[test]
-fn broad_paths_beside_a_narrow_one_are_one_mode_each() {
+fn broad_paths_are_one_mode_each() {
     let mut source = Source::new(24);
     let found = share(10, || {
         let values: Vec<f64> = (0..600)
@@ -142,7 +142,7 @@ fn broad_paths_beside_a_narrow_one_are_one_mode_each() {
 }
 
 #[test]
-fn a_slow_path_taken_by_fewer_than_a_tenth_is_no_mode() {
+fn path_taken_by_under_a_tenth_is_no_mode() {
     let mut source = Source::new(25);
     for (slow, modes_expected) in [(9, 0), (11, 2)] {
         let values: Vec<f64> =

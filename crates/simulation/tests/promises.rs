@@ -6,13 +6,13 @@ use fathom_simulation::{Trials, simulate};
 const TRIALS: Trials = Trials { runs: 200, seed: 20_260_101 };
 
 #[test]
-fn every_interval_and_every_alarm_keeps_its_word_within_what_chance_explains() {
+fn every_interval_and_alarm_keeps_its_promise() {
     let findings = simulate(TRIALS, &mut |_| {});
     assert!(findings.broken.is_empty(), "{:#?}\n{}", findings.broken, findings.page);
 }
 
 #[test]
-fn the_same_seed_makes_the_same_page_and_another_seed_another() {
+fn seed_decides_the_page() {
     let page = |seed| simulate(Trials { runs: 3, seed }, &mut |_| {}).page;
     assert_eq!(page(1), page(1));
     // Beyond the first lines, which name the seed.

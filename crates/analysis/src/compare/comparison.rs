@@ -174,9 +174,10 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Whether a change of the core's speed may hide or feign one of the metric.
+    /// Whether it changed no more than a change of the core's speed explains.
     pub fn is_spoiled(&self) -> bool {
-        self.core.is_some() && self.word == Word::Inconclusive
+        let is_change = self.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0);
+        is_change && self.core.is_some() && self.word == Word::Inconclusive
     }
 
     /// By what share it is worse: of a time what came on top, of a rate what was lost. Halved is

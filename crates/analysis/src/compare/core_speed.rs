@@ -1,9 +1,9 @@
 //! Which estimates of two sides may be compared (METHOD 23b and 27): those at full speed where all
 //! runs have them and met one full speed, else those as found; and how fast the core was meanwhile.
 
-use fathom_record::{Document, Estimate, Record, Stratum};
+use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
-use crate::clean::TOLERANCE;
+use crate::clean::{Loop, TOLERANCE};
 use crate::differences::have_one_machine;
 use crate::statistics::median;
 
@@ -36,14 +36,13 @@ impl Taken<'_> {
     }
 }
 
-/// The one stratum in which all of these are compared.
+/// The one stratum in which all of these are compared, the last with the others.
 pub(super) fn stratum_of(all: &[Taken<'_>]) -> Stratum {
     let of = |taken: &Taken<'_>| taken.record.summary.as_ref().map(|summary| summary.stratum);
     let first = all.first().and_then(of).unwrap_or_default();
     let are_alike = all.iter().all(|taken| of(taken) == Some(first));
-    let met_one_speed = all.windows(2).all(|pair| {
-        have_one_core(pair[0].run, pair[1].run) && is_near(change(pair[0].run, pair[1].run))
-            || !have_one_core(pair[0].run, pair[1].run)
+    let met_one_speed = all.last().is_some_and(|b| {
+        all.iter().all(|a| !have_one_core(a.run, b.run) || met_one_speed(a.run, b.run))
     });
     if are_alike && met_one_speed { first } else { Stratum::AsFound }
 }
@@ -52,22 +51,22 @@ fn have_one_core(a: &Document, b: &Document) -> bool {
     a.run.cpu == b.run.cpu && have_one_machine(a, b)
 }
 
-/// How many times slower the core was in all of B than in A at its fastest: of one machine's CPU,
-/// where both calibrated it.
-fn change(a: &Document, b: &Document) -> Option<f64> {
-    Some(b.run.reference?.loop_ns / a.run.reference?.loop_ns)
+/// Whether the full speed of both is one, by the tolerances of a clean visit, or of one unknown.
+fn met_one_speed(a: &Document, b: &Document) -> bool {
+    let full_speed = |run: &Document| {
+        let reference = run.run.reference?;
+        Some(Loop { sibling_ns: reference.loop_ns, frequency_ns: reference.frequency_ns })
+    };
+    full_speed(a).zip(full_speed(b)).is_none_or(|(a, b)| b.is_at(&a))
 }
 
-fn is_near(ratio: Option<f64>) -> bool {
-    ratio.is_none_or(|ratio| (1.0 - TOLERANCE..=1.0 + TOLERANCE).contains(&ratio))
-}
-
-/// The same of a whole comparison, where it is more than the tolerance of a clean visit. Of two
-/// hosts it is no news, nor of two of a host's CPUs.
+/// How many times slower the core was throughout B than in A, where its full speed was another. Of
+/// two hosts it is no news, nor of two of a host's CPUs.
 pub(super) fn changed(a: &Document, b: &Document) -> Option<f64> {
     let host = |run: &Document| (run.host.identity().to_owned(), run.host.cpu.model.clone());
     let is_one = a.run.cpu == b.run.cpu && host(a) == host(b);
-    change(a, b).filter(|ratio| is_one && !is_near(Some(*ratio)))
+    let times = b.run.reference?.loop_ns / a.run.reference?.loop_ns;
+    (is_one && !met_one_speed(a, b)).then_some(times)
 }
 
 /// How many times slower the core was for the processes of B than for those of A, by their
@@ -77,11 +76,14 @@ pub(super) fn slower(a: &[Taken<'_>], b: Taken<'_>, stratum: Stratum) -> Option<
     let on_one_core = a.iter().all(|taken| have_one_core(taken.run, b.run));
     let in_a: Vec<f64> = a.iter().filter_map(loops).flatten().collect();
     let ratio = median(&loops(&b)?)? / median(&in_a)?;
-    (on_one_core && !is_near(Some(ratio))).then_some(ratio)
+    (on_one_core && (ratio - 1.0).abs() > TOLERANCE).then_some(ratio)
 }
 
-/// Whether a change is no more than what the core explains.
-pub(super) fn explains(core: f64, interval: [f64; 2]) -> bool {
-    let [low, high] = interval;
-    if core > 1.0 { low <= core } else { high >= core }
+/// Whether a change, whose interval excludes 1, goes the way of the core's speed and is no larger,
+/// up to the share within which nothing changes: no work is slowed by more than the reference loop.
+pub(super) fn explains(core: f64, [low, high]: [f64; 2], better: Better, least: f64) -> bool {
+    let grew = low > 1.0;
+    let nearest = if grew { low } else { high };
+    let is_its_way = better.improves(grew).is_none_or(|improved| improved == (core < 1.0));
+    is_its_way && nearest.ln().abs() <= core.ln().abs() + least.ln_1p()
 }

@@ -1,7 +1,9 @@
 //! One metric over time.
 
 use fathom_analysis::history::{History, Series, history};
-use fathom_record::{Cause, Document, Outline, Params, Record, State, Unit, Verdict};
+use fathom_record::{
+    Cause, Document, Estimate, Outline, Params, Record, State, Stratum, Unit, Verdict,
+};
 
 use crate::runs::{bare, record, summary};
 
@@ -132,4 +134,26 @@ fn far_ends_of_one_name_are_two_series() {
     let found: Vec<_> = history.series.iter().filter_map(of_far).collect();
     let of_host = |id: &str| (format!("bench-4 ({id})"), 10, 0);
     assert_eq!(found, [of_host("aaaaaaaa"), of_host("bbbbbbbb")], "another host is no change");
+}
+
+/// A run without enough clean visits is no change of the metric.
+#[test]
+fn series_never_mixes_strata() {
+    let mut documents = stepped();
+    for document in &mut documents {
+        let summary = summary(document);
+        let as_found = Estimate { median: 2.0 * summary.median, ..Estimate::default() };
+        (summary.stratum, summary.as_found) = (Stratum::FullSpeed, Some(as_found));
+    }
+    let first = |documents: &[Document]| {
+        let series = of("here", documents).series.remove(0);
+        (series.stratum, series.points[0].value, series.points[15].value, series.changes.len())
+    };
+    assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), Some(110.0), 1));
+    let one = summary(&mut documents[15]);
+    (one.stratum, one.median) = (Stratum::AsFound, 220.0);
+    assert_eq!(first(&documents), (Stratum::AsFound, Some(200.0), Some(220.0), 1));
+    // A run whose number is not shown has no say.
+    documents[15].records[0].verdict.state = State::Invalid;
+    assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), None, 1));
 }

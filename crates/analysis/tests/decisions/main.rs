@@ -3,4 +3,4 @@
 mod comparison;
 mod history;
 mod runs;
-mod slow_core;
+mod strata;

@@ -5,7 +5,7 @@ use fathom_record::{Better, Document, MetricId, Params, Record, Summary, Unit};
 
 /// A run of this number without records.
 pub(crate) fn bare(number: usize) -> Document {
-    let whole = include_str!("../../../store/tests/golden/v2.json");
+    let whole = include_str!("../../../store/tests/golden/document.json");
     let mut run: Document = serde_json::from_str(whole).expect("a document");
     run.run.id = format!("{number:016x}");
     run.records.clear();

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     /// A document in which every field has a value.
-    pub(super) const WHOLE: &str = include_str!("../../../store/tests/golden/v2.json");
+    pub(super) const WHOLE: &str = include_str!("../../../store/tests/golden/document.json");
 
     fn refused(text: &str) -> String {
         read(text.as_bytes(), "x.json").map(|_| ()).unwrap_err().to_string()

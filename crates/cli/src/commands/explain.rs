@@ -97,7 +97,7 @@ fn last_results(
             let mut text = format!("\nin run {run} of {}:\n", document.run.started);
             let protocol = document.run.protocol;
             let layout = Layout { width, protocol, all: arguments.all, ..Layout::default() };
-            text += &accounts(&records, &document.host, &layout);
+            text += &accounts(&records, &document, &layout);
             return Ok(text + "\n");
         }
     }

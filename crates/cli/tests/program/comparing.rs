@@ -1,6 +1,6 @@
 //! `fathom compare` for scripts: what fails, what is noise, and which run a name means.
 
-use fathom_record::{Document, Verdict};
+use fathom_record::{Document, Stratum, Verdict};
 
 use crate::place::{ends_with, json, says};
 use crate::{Place, fails, is_refused, text};
@@ -18,7 +18,7 @@ fn run(place: &Place, number: usize, headline: f64) -> Document {
     let summary = record.summary.as_mut().expect("a summary");
     summary.median = headline;
     // What neighbours did to the real processes is no part of these.
-    summary.process_spins.clear();
+    (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
     summary.process_medians =
         (0..10).map(|at| headline * (1.0 + 0.001 * (f64::from(at) - 4.5))).collect();
     document
@@ -81,11 +81,11 @@ fn a_gate_stays_closed_where_a_case_looks_worse_and_cannot_be_decided() {
         written(&place, &document)
     };
     let before = with(1, 100.0);
-    for (doubtful, status) in [(150.0, 3), (100.1, 0), (70.0, 0)] {
+    for (doubtful, status, undecided) in [(150.0, 3, true), (100.1, 0, false), (70.0, 0, true)] {
         let output = place.run(&["compare", &before, &with(2, doubtful), "--fail-on", "5%"]);
         let said = text(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{doubtful}: {said}");
-        assert!(said.contains("1 of 2 cases cannot be decided"), "{said}");
+        assert_eq!(said.contains("1 of 2 cases cannot be decided"), undecided, "{said}");
     }
 }
 
@@ -107,9 +107,10 @@ fn a_change_that_runs_show_without_any_is_none() {
         keeper.said(&format!("import {}", written(&place, &like)));
     }
     let (status, row) = compared();
-    assert_eq!((status, row["word"].as_str()), (Some(0), Some("within_noise")), "{row}");
+    assert_eq!((status, row["word"].as_str()), (Some(0), Some("unchanged")), "{row}");
     let noise = row["noise"].as_f64().expect("a noise");
     assert!((noise - 0.06).abs() < 1e-6, "{noise}");
+    assert_eq!(row["unchanged_within"].as_f64(), Some(noise), "{row}");
 }
 
 #[test]

@@ -81,7 +81,7 @@ mod page {
         assert_eq!(contents["comparison"], Value::Null);
         assert_eq!(contents["study"], Value::Null);
         let samples = contents["samples"][0][0].as_array().expect("processes");
-        assert_eq!(samples.len(), 5);
+        assert!(samples.len() >= 5, "{}", samples.len());
         let first = samples[0]["values"][0].as_f64().expect("a value");
         let raw = place.latest().records[0].samples.as_ref().expect("samples")[0].values[0];
         assert!((first / raw - 1.0).abs() < 0.001, "{first} {raw}");

@@ -12,7 +12,7 @@ use crate::{Place, fails, is_refused, text};
 
 /// A run as it was printed.
 fn first() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/schema-2.json")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/document.json")
 }
 
 fn document() -> Document {
@@ -171,7 +171,7 @@ fn a_large_file_of_another_program_is_refused_with_little_memory() {
     let numbers = "0,".repeat(100_000_000);
     let wide = format!("[{numbers}0]");
     let named = format!("{{\"data\":{wide}}}");
-    let long = format!("{{\"schema\":2,\"tool\":\"{numbers}\"}}");
+    let long = format!("{{\"schema\":3,\"tool\":\"{numbers}\"}}");
     let late = format!("{{\"host\":{wide}}}");
     drop(numbers);
     for (content, part) in

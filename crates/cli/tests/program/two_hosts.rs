@@ -11,7 +11,7 @@ use crate::{Place, text};
 /// A run in which every field of a document has a value.
 fn golden() -> (PathBuf, Document) {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let path = here.join("../store/tests/golden/v2.json");
+    let path = here.join("../store/tests/golden/document.json");
     let whole = std::fs::read(&path).expect("the golden document");
     (path, serde_json::from_slice(&whole).expect("a document"))
 }

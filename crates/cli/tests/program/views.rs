@@ -41,7 +41,7 @@ fn json_is_one_document_and_jsonl_a_record_a_line() {
         .map(|line| serde_json::from_str(line).expect("a record"))
         .collect();
     assert_eq!(records.len(), 2);
-    assert!(records.iter().all(|record| record.samples.as_ref().is_some_and(|s| s.len() == 5)));
+    assert!(records.iter().all(|record| record.samples.as_ref().is_some_and(|s| s.len() >= 5)));
 }
 
 #[test]
@@ -49,9 +49,11 @@ fn the_store_keeps_raw_values_and_the_summary_can_be_computed_again() {
     let place = Place::new();
     place.short_run();
     for record in place.latest().records {
-        let samples = record.samples.expect("samples");
+        let mut samples = record.samples.expect("samples");
+        let kept = record.summary.and_then(|summary| summary.as_found).expect("an estimate");
+        samples.sort_by_key(|sample| sample.process);
+        samples.truncate(kept.visits as usize);
         let again = fathom_analysis::statistics::summarise(&samples).expect("a summary");
-        let kept = record.summary.expect("a summary");
         assert_eq!((again.median, again.interval), (kept.median, kept.interval));
     }
 }

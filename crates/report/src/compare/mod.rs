@@ -5,7 +5,7 @@ mod families;
 use anstyle::Style;
 use fathom_analysis::compare::{Case, Compared, Comparison, NoiseBy, Side, Word};
 use fathom_analysis::differences::Difference;
-use fathom_record::quantity::{NOTHING, change, percent, quantity, short};
+use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{RunState, Stratum};
 
 use self::families::{Line, Many};
@@ -82,7 +82,7 @@ impl Columns {
     }
 }
 
-/// The comparison: what differs beforehand, then what changed, the weightiest first, then what
+/// The comparison: in what the runs differ, then what changed, the weightiest first, then what
 /// could not be compared.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
@@ -174,12 +174,17 @@ fn side_words(side: &Side) -> String {
     words
 }
 
+/// Whether it rests on the first visits of either side, though clean ones are looked for.
+fn is_as_found(row: &Compared) -> bool {
+    row.stratum == Stratum::AsFound && row.visits_a.max(row.visits_b) > 0
+}
+
 fn row_lines(row: &Compared, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, &row.params));
     if row.noisy_a || row.noisy_b {
         name.insert(0, '~');
     }
-    if columns.has_both && row.stratum == Stratum::AsFound {
+    if columns.has_both && is_as_found(row) {
         name.insert(0, '°');
     }
     let (mut text, mut name) = columns.beside(name);
@@ -191,7 +196,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
         (name, values) = (String::new(), String::new());
     }
     let word = match row.unchanged_within {
-        Some(share) => format!("{} ±{}", text_of(row.word), percent(share)),
+        Some(share) => unchanged(share),
         None if row.is_spoiled() => CORE_SPEED.to_owned(),
         None => text_of(row.word).to_owned(),
     };
@@ -209,9 +214,11 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
         name.insert(0, '~');
     }
     let (text, name) = columns.beside(name);
-    let (cases, word) = (format!("{} cases", many.members.len()), many.members[0].word);
-    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", text_of(word)];
-    text + &columns.row(texts, PLAIN, style(word))
+    let (cases, first) = (format!("{} cases", many.members.len()), many.members[0].word);
+    let widest = many.members.iter().filter_map(|row| row.unchanged_within).reduce(f64::max);
+    let word = widest.map_or_else(|| text_of(first).to_owned(), unchanged);
+    let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", &word];
+    text + &columns.row(texts, PLAIN, style(first))
 }
 
 fn limits(interval: Option<[f64; 2]>) -> String {
@@ -220,6 +227,11 @@ fn limits(interval: Option<[f64; 2]>) -> String {
 
 fn p_text(p: f64) -> String {
     if p < 0.000_1 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+}
+
+/// `unchanged ±3 %` within 2.4 %: in whole per cent, so that it has room.
+fn unchanged(within: f64) -> String {
+    format!("{} ±{} %", text_of(Word::Unchanged), (100.0 * within - 1e-9).ceil())
 }
 
 /// A word as it is written in the table.
@@ -323,13 +335,16 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
 /// Which visits are compared, and where the core's speed decides.
 fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let mut notes = Vec::new();
-    let found = comparison.rows.iter().filter(|row| row.stratum == Stratum::AsFound).count();
+    let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} as found, the others over visits at full speed alone",
+            "{}: {} as found, the others over clean visits alone",
             glued("°"),
             cases(found)
         ));
+    } else if has_both || found > 0 {
+        let all = if has_both { "over clean visits alone" } else { "as found" };
+        notes.push(format!("all cases {all}"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
@@ -360,7 +375,8 @@ fn summary(comparison: &Comparison) -> String {
     if worse > 0 {
         text += &format!(
             " Of the {worse} worse, {remain} remain when the number of cases is allowed for \
-             (Benjamini–Hochberg, 5 %)."
+             (Benjamini–Hochberg, {}).",
+            glued("5 %")
         );
     }
     text

@@ -8,7 +8,7 @@ use fathom_record::{Agreement, Protocol, Record, State};
 use super::Curve;
 use super::points::{Points, Told};
 use crate::case::{axis_name, case, place};
-use crate::cells::{Cell, Setting, cycle_count, line_of};
+use crate::cells::{Cell, Setting, cycle_count, line_of, mark};
 use crate::counts::{agreements, counts_of};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
 use crate::remarks::INDENT;
@@ -55,7 +55,7 @@ pub(super) fn family_row(label: &str, members: &[&Record], setting: &Setting<'_>
     let label = format!("  {}", clean(label));
     let numbers = || members.iter().map(|record| Shown::of(record, setting.protocol).number());
     let noisy = members.iter().any(|record| record.verdict.state == State::Noisy);
-    let mark = if noisy { "~" } else { "" };
+    let mark = mark(members);
     let measured = match extremes(numbers().flatten()) {
         Some([low, high]) => {
             let width = columns.measured - width_of(mark);

@@ -5,7 +5,7 @@ use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{at_most, quantity, range};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
-use crate::cells::Setting;
+use crate::cells::{Setting, is_as_found};
 use crate::counts::{cause_words, counts_of, states, without_model};
 use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
 use crate::remarks::{FURTHER, INDENT, meaning, next, read_apart, reason_words};
@@ -131,6 +131,10 @@ impl Points<'_> {
             summary.filter(|summary| summary.bound.is_none()).cloned()
         };
         let all = glued("`fathom show --all`");
+        let found = self.those(|record| shown(record).is_some() && is_as_found(record));
+        if !found.is_empty() && found.len() < self.those(|it| shown(it).is_some()).len() {
+            lines.push(format!("as found at {}", self.named(&found)));
+        }
         let modes = self.those(|record| {
             shown(record).is_some_and(|it| it.modes.len() > 1 && read_apart(&it.modes, record))
         });

@@ -1,10 +1,8 @@
 //! Two runs side by side, as text.
 
 use crate::fixture::{Build, document, measured, plain};
-use fathom_analysis::compare::{
-    Comparison, Noise, NoiseBy, SlowCore, Word, compare, compare_to_all,
-};
-use fathom_record::{Cause, Document, Params, Reason, Record, RunState, State, Unit};
+use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
+use fathom_record::{Cause, Document, NotSelected, Params, Reason, Record, RunState, State, Unit};
 use fathom_report::Layout;
 use fathom_report::compare::render;
 
@@ -43,22 +41,20 @@ fn said(change: impl Fn(&mut Comparison)) -> String {
 #[test]
 fn noisy_run_is_named_with_its_reason() {
     let text = said(|it| it.b.noisy = Some("its speed came and went".to_owned()));
-    assert!(text.contains("noisy as a whole") && text.contains("came and went"), "{text}");
+    assert!(text.contains("low-quality run") && text.contains("came and went"), "{text}");
 }
 
 #[test]
-fn slow_cores_are_counted_with_what_became_of_them() {
-    let met = |left_out| Some(SlowCore { a: 0, b: 4, times: 1.9, left_out });
-    let text = said(|it| it.rows[0].slow_core = met(true));
-    assert!(text.contains("1 case without the processes that met a slow core"), "{text}");
-    let text =
-        said(|it| (it.rows[0].slow_core, it.rows[0].word) = (met(false), Word::Inconclusive));
-    assert!(text.contains("slow core: 1 case cannot be judged"), "{text}");
-    assert!(!text.contains("8 on either side"), "more processes are no help: {text}");
+fn change_of_core_speed_is_named_where_it_decides() {
+    let text = said(|it| it.rows[0].core = Some(1.9));
+    assert!(text.contains(" slower B ÷ A") && !text.contains("core speed"), "{text}");
+    let text = said(|it| (it.rows[0].core, it.rows[0].word) = (Some(1.9), Word::Inconclusive));
+    assert!(text.contains("10/10 core speed B"), "{text}");
+    assert!(text.contains("core speed: in 1 case the core was faster on one side"), "{text}");
+    assert!(!text.contains("neither a change nor its absence"), "{text}");
     for (core, slow, other) in [(1.5, "B", "A"), (1.0 / 1.5, "A", "B")] {
         let text = said(|it| it.core = Some(core));
-        let words =
-            format!("throughout {slow} the core itself was 1.500 times slower than in {other}");
+        let words = format!("core 1.500× slower throughout {slow} than in {other}");
         assert!(text.contains(&words), "{text}");
     }
 }
@@ -74,11 +70,12 @@ fn noise_is_named_with_the_runs_it_was_learnt_from() {
     let within = |by: NoiseBy| {
         said(move |it| {
             let row = &mut it.rows[0];
-            (row.word, row.noise, row.noise_by) = (Word::WithinNoise, Some(0.21), Some(by));
+            (row.word, row.noise, row.noise_by) = (Word::Unchanged, Some(0.204), Some(by));
+            row.unchanged_within = row.noise;
         })
     };
     let (kept, of_a) = (within(NoiseBy::Kept), within(NoiseBy::A));
-    assert!(kept.contains("within 21 %") && kept.contains("kept runs like B (0)"), "{kept}");
+    assert!(kept.contains("unchanged ±21 %") && kept.contains("kept runs like B (0)"), "{kept}");
     assert!(of_a.contains("one more run like the 1 of A"), "{of_a}");
 }
 
@@ -117,8 +114,8 @@ fn before_and_after() -> (Document, Document) {
     let mut hertz = of("unit.changed", Unit::Hertz, 10.0, 10);
     let (mut a, mut b) = documents(
         vec![
-            of("os.syscall", ns, 165.2, 10),
-            of("os.switch", ns, 1_204.0, 10),
+            of("os.syscall", ns, 165.2, 10).selected(11, 214.8),
+            of("os.switch", ns, 1_204.0, 10).found(NotSelected::TooFewClean),
             of("os.slower_yet", ns, 1.0, 10),
             long(3.1e9),
             of("cpu.frequency", Unit::Hertz, 4.498e9, 10),
@@ -131,8 +128,8 @@ fn before_and_after() -> (Document, Document) {
             of("bound", ns, 1.0, 10).with(|summary| summary.bound = Some(0.2)),
         ],
         vec![
-            of("os.syscall", ns, 181.3, 10),
-            of("os.switch", ns, 990.0, 10),
+            of("os.syscall", ns, 181.3, 10).selected(16, 190.0),
+            of("os.switch", ns, 990.0, 10).selected(10, 990.0),
             of("os.slower_yet", ns, 2.5e9, 10),
             long(1.9e9),
             of("cpu.frequency", Unit::Hertz, 3.9e9, 10),

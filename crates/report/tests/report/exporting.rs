@@ -3,7 +3,7 @@
 use fathom_record::{Cause, Document, Params, Reason, State, Unit};
 use fathom_report::export::{csv, openmetrics};
 
-use super::fixture::{self, measured};
+use super::fixture::{self, Build, measured};
 
 /// One case, and one of which only a bound is known.
 /// A run of this id, which began in so many seconds of 1970 as its first digits say.
@@ -18,6 +18,7 @@ fn document(id: &str, value: f64) -> Document {
         measured("os.syscall", Params::one("call", call), Unit::Nanoseconds, value, 0.01)
     };
     document.records = vec![case("stat", value), case("none", -0.005)];
+    document.records[0] = document.records[0].clone().selected(11, 1.2 * value);
     document.records[0].verdict.state = State::Noisy;
     for (cause, text) in [(Cause::Contention, "a"), (Cause::Steal, "b"), (Cause::Contention, "c")] {
         document.records[0].verdict.reasons.push(Reason::new(cause, text));
@@ -36,9 +37,11 @@ fn the_table_has_bounds_apart_each_cause_once_and_the_verdict_of_the_run() {
     assert_eq!((&rows[0][at("median")], &rows[0][at("bound")]), ("100", ""));
     assert_eq!((&rows[0][at("low")], &rows[0][at("high")]), ("99", "101"));
     assert_eq!(&rows[0][at("causes")], "contention steal");
+    let strata = ["stratum", "clean_visits", "visits", "as_found"];
+    assert_eq!(strata.map(|name| rows[0][at(name)].to_owned()), ["full_speed", "5", "11", "120"]);
     assert_eq!(&rows[0][at("run_verdict")], "noisy");
     assert_eq!(&rows[1][at("bound")], "2600");
-    for name in ["median", "low", "high", "level", "min", "max", "mean", "sd"] {
+    for name in ["median", "low", "high", "level", "min", "max", "mean", "sd", "stratum"] {
         assert_eq!(&rows[1][at(name)], "", "{name} of a bound");
     }
 }
@@ -54,6 +57,7 @@ fn a_series_goes_on_from_run_to_run_and_has_the_newest_value_without_a_time() {
     for line in [
         "fathom_os_syscall_seconds{host=\"here\",call=\"stat\"} 0.0000002",
         "fathom_case_noisy{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 1",
+        "fathom_case_full_speed{host=\"here\",metric=\"os.syscall\",call=\"stat\"} 1",
         "fathom_run_started_seconds{host=\"here\"} 2",
     ] {
         let name = line.split(' ').next().expect("a name");

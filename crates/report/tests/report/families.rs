@@ -4,7 +4,8 @@ use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
 use fathom_record::host::Cache;
 use fathom_record::{
-    Cause, Document, NoModel, Origin, Params, Prediction, Reason, Record, Remedy, State, Unit,
+    Cause, Document, NoModel, NotSelected, Origin, Params, Prediction, Reason, Record, Remedy,
+    State, Unit,
 };
 use fathom_report::compare::render;
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
@@ -16,7 +17,7 @@ const PLATEAUS: [f64; 18] = [
     96.0, 112.0,
 ];
 const DEFECT: &str = "pages: 3 of 64 were not of the size asked for";
-const SLOW: &str = "the core itself was up to 1.61 times slower in 3 of 5 processes";
+const SLOW: &str = "SMT contention: core up to 1.61× slower in 3 of 5 processes";
 const SHARED: &str = "other machines use a part of the last-level cache";
 
 fn size(at: usize) -> i64 {
@@ -186,7 +187,7 @@ fn a_point_is_named_for_whatever_is_wrong_with_it() {
         "outside at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
         "noisy at 128 KiB: ",
         "invalid at 512 KiB: ",
-        "noisy at 2 MiB, 4 MiB: a core that was slow itself, as above",
+        "noisy at 2 MiB, 4 MiB: slow core, as above",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -270,13 +271,13 @@ fn blocks_that_part_a_curve_read_as_the_kept_run() {
 #[test]
 fn an_account_of_a_curve_tells_each_kind_of_case_once() {
     let document = with(curves());
-    let text = plain(&accounts(&curves(), &document.host, &layout(100)));
+    let text = plain(&accounts(&curves(), &document, &layout(100)));
     assert_eq!(text.matches("formula: ").count(), 5, "{text}");
     assert!(text.contains("-+---") && text.contains(DEFECT) && text.contains("31 more cases"));
     let all = Layout { all: true, ..layout(100) };
-    let text = plain(&accounts(&curves(), &document.host, &all));
+    let text = plain(&accounts(&curves(), &document, &all));
     assert_eq!(text.matches("formula: ").count(), 36, "{text}");
-    let few = plain(&accounts(&curves()[..3], &document.host, &layout(100)));
+    let few = plain(&accounts(&curves()[..3], &document, &layout(100)));
     assert_eq!(few.matches("formula: ").count(), 3, "{few}");
 }
 
@@ -332,4 +333,29 @@ fn a_grid_is_drawn_where_it_fits_and_never_cut() {
         assert!(text.contains("120 pairs, all valid; lowest 45.25 ns (0–1)"), "{text}");
         assert!(text.lines().all(|line| line.width() <= width), "{text}");
     }
+}
+
+#[test]
+fn points_as_found_among_others_are_named() {
+    let curve = |found: std::ops::Range<i64>| -> Vec<Record> {
+        let point = |at: i64| {
+            let params = Params::one("set_bytes", 1024i64 << at);
+            let record = measured("memory.latency", params, Unit::Nanoseconds, 2.0, 0.01);
+            match found.contains(&at) {
+                true => record.found(NotSelected::TooFewClean),
+                false => record.selected(9, 2.0),
+            }
+        };
+        (0..10).map(point).collect()
+    };
+    let text = |records: &[Record]| {
+        let mut table = Table::new(Layout::default());
+        plain(&(table.rows(records) + &table.foot()))
+    };
+    let some = text(&curve(2..5));
+    assert!(some.contains("as found at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
+    assert!(some.contains("°: as found, the others over clean visits alone"), "{some}");
+    let all = text(&curve(0..10));
+    assert!(all.contains("°2.0") && !all.contains("as found at"), "{all}");
+    assert!(!text(&curve(0..0)).contains('°'));
 }

@@ -3,9 +3,9 @@
 use fathom_record::run::ClockFacts;
 use fathom_record::summary::{Mode, Trimmed};
 use fathom_record::{
-    Basis, Better, Cause, Document, Effort, Host, Interval, MetricId, NoModel, Params, Prediction,
-    Protocol, Reason, Record, Remedy, Run, RunState, Sample, State, Summary, Tool, Unit, Value,
-    Verdict,
+    Basis, Better, Cause, Document, Effort, Estimate, Host, Interval, MetricId, NoModel,
+    NotSelected, Params, Prediction, Protocol, Reason, Record, Reference, ReferenceBasis, Remedy,
+    Run, RunState, Sample, State, Stratum, Summary, Tool, Unit, Value, Verdict,
 };
 
 /// The value inside every record that must not be believed: no view may show any of it.
@@ -70,6 +70,10 @@ pub(crate) trait Build {
     fn without_model(self, why: NoModel) -> Record;
     fn judged(self, state: State, reasons: Vec<Reason>) -> Record;
     fn with(self, change: impl FnOnce(&mut Summary)) -> Record;
+    /// At full speed by the first five clean of so many visits, and this median as found.
+    fn selected(self, of: u32, as_found: f64) -> Record;
+    /// As found alone, for this reason.
+    fn found(self, why: NotSelected) -> Record;
 }
 
 impl Build for Record {
@@ -102,6 +106,35 @@ impl Build for Record {
     fn with(mut self, change: impl FnOnce(&mut Summary)) -> Record {
         change(self.summary.as_mut().expect("a measured record"));
         self
+    }
+
+    fn selected(self, of: u32, as_found: f64) -> Record {
+        self.with(|summary| {
+            let estimate = estimate(summary, 1.0);
+            summary.as_found = Some(self::estimate(summary, as_found / summary.median));
+            summary.full_speed = Some(Estimate { of, ..estimate });
+            summary.stratum = Stratum::FullSpeed;
+        })
+    }
+
+    fn found(self, why: NotSelected) -> Record {
+        self.with(|summary| {
+            summary.as_found = Some(estimate(summary, 1.0));
+            summary.not_selected = Some(why);
+        })
+    }
+}
+
+/// The estimate of a summary, so many times as large.
+fn estimate(summary: &Summary, times: f64) -> Estimate {
+    let times_all = |values: &[f64]| values.iter().map(|value| value * times).collect();
+    Estimate {
+        median: summary.median * times,
+        interval: summary.interval.and_then(|it| over(it.limits().map(|end| end * times))),
+        visits: 5,
+        of: 5,
+        process_medians: times_all(&summary.process_medians),
+        process_loops: vec![8_913.0; summary.process_medians.len()],
     }
 }
 
@@ -140,10 +173,12 @@ fn cpu() -> Vec<Record> {
         ),
         measured("cpu.call", args(0), ns, 1.334, 0.000_4)
             .titled("Call and return")
-            .predicted(1.112, 0.222, 0.2),
+            .predicted(1.112, 0.222, 0.2)
+            .selected(7, 1.335),
         measured("cpu.call", args(6), ns, 1.557, 0.12)
             .titled("Call and return")
-            .predicted(1.112, 0.333, 0.2),
+            .predicted(1.112, 0.333, 0.2)
+            .found(NotSelected::TooFewClean),
         measured("cpu.call", args(7), ns, 2.446, 0.01)
             .titled("Call and return")
             .without_model(NoModel::BetweenLevels)
@@ -165,7 +200,8 @@ fn os() -> Vec<Record> {
     vec![
         measured("os.syscall", call("getppid"), ns, 165.2, 0.003)
             .titled("System call")
-            .predicted(60.0, 45.0, 0.2),
+            .predicted(60.0, 45.0, 0.2)
+            .selected(11, 214.8),
         measured("os.syscall", call("open_close"), ns, 1_834.0, 0.31)
             .titled("System call")
             .predicted(60.0, 1_200.0, 0.3)
@@ -176,7 +212,8 @@ fn os() -> Vec<Record> {
                     Reason::new(Cause::Spread, "wide"),
                     Reason::new(Cause::TwoClusters, "two groups"),
                 ],
-            ),
+            )
+            .found(NotSelected::TooFewClean),
         forbidden(
             "os.syscall",
             call("read1"),
@@ -229,7 +266,8 @@ fn memory_and_files() -> Vec<Record> {
             0.008,
         )
         .titled("Memory bandwidth")
-        .predicted(12.2 * gib, 0.0, 0.15),
+        .predicted(12.2 * gib, 0.0, 0.15)
+        .found(NotSelected::SecondCpu),
         measured("memory.cache.l2.size", Params::none(), Unit::Bytes, 524_288.0, 0.0).claimed(
             Prediction {
                 low: Some(524_288.0),
@@ -309,6 +347,13 @@ pub(crate) fn run() -> Run {
         state: RunState::Complete,
         cpu: 1,
         cpu_reason: "the quieter of two over 200 ms".to_owned(),
+        reference: Some(Reference {
+            loop_ns: 8_913.0,
+            frequency_ns: 9_021.0,
+            basis: ReferenceBasis::EarlierRuns,
+            visits: 126,
+            clean: 58,
+        }),
         clock: ClockFacts {
             source: "tsc".to_owned(),
             hz: 2.4e9,

@@ -1,11 +1,13 @@
 //! Histories of made-up runs.
 
 use fathom_analysis::history::{self as decided, History};
-use fathom_record::{Better, Cause, Document, Outline, Params, State, Unit, Verdict};
+use fathom_record::{
+    Better, Cause, Document, Outline, Params, Record, State, Stratum, Unit, Verdict,
+};
 use fathom_report::Layout;
 use fathom_report::history::render;
 
-use super::fixture::{self, measured, plain};
+use super::fixture::{self, Build, measured, plain};
 
 fn document(number: usize, kernel: &str, value: f64) -> Document {
     let mut document = fixture::document();
@@ -133,4 +135,26 @@ fn runs_with_other_cases_are_not_denied() {
     let history = history(&stepped(), &|_| false);
     let text = render(&[history], &Layout::default());
     assert!(text.contains("has these cases; others are kept"), "{text}");
+}
+
+#[test]
+fn strata_of_series_are_named() {
+    assert!(told(7, |_, _| {}).1.contains("All values are as found."));
+    let selected = |number: usize, document: &mut Document| {
+        let record = document.records[0].clone().selected(9, 120.0);
+        document.records.push(Record { params: Params::one("call", "stat"), ..record.clone() });
+        if number != 3 {
+            document.records[0] = record;
+        }
+    };
+    let (history, text) = told(7, selected);
+    let [mixed, whole] = history.series.as_slice() else { panic!("{history:?}") };
+    assert_eq!((mixed.stratum, whole.stratum), (Stratum::AsFound, Stratum::FullSpeed));
+    let (mixed, whole) = (text.find("°120.0 ns"), text.find(" 100.0 ns"));
+    assert!(mixed.is_some() && whole.is_some(), "{text}");
+    assert!(text.contains("°: as found; the others rest on clean visits alone."), "{text}");
+    let (_, text) = told(7, |_, document| {
+        document.records[0] = document.records[0].clone().selected(9, 120.0);
+    });
+    assert!(text.contains("All values rest on clean visits alone.") && !text.contains('°'));
 }

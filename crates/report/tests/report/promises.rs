@@ -152,7 +152,7 @@ fn samples_turn_the_last_column_into_a_histogram() {
     record.samples = Some(vec![crate::fixture::sample(values)]);
     let mut table = Table::new(Layout { width: 140, ..Layout::default() });
     let rows = table.rows(&[record]);
-    assert!(rows.contains("█          ▆"), "{rows}");
+    assert!(rows.contains("█        ▆"), "{rows}");
     assert!(plain(&table.foot()).contains("histogram of the values"));
 }
 

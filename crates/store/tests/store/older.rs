@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_record::{Document, SCHEMA_VERSION};
+use fathom_record::Document;
 use fathom_store::{Store, StoreError, VERSION};
 
 use crate::example;
@@ -13,7 +13,7 @@ fn golden(name: &str) -> PathBuf {
 }
 
 fn document() -> (String, Document) {
-    let text = std::fs::read_to_string(golden(&format!("v{SCHEMA_VERSION}.json"))).unwrap();
+    let text = std::fs::read_to_string(golden("document.json")).unwrap();
     let document = serde_json::from_str(&text).expect("a document of this version");
     (text, document)
 }

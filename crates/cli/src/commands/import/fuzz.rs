@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{Counted, documents, keep};
 
 /// A whole run in which every field has a value.
-const WHOLE: &str = include_str!("../../../../store/tests/golden/v2.json");
+const WHOLE: &str = include_str!("../../../../store/tests/golden/document.json");
 /// Documents that `make test` spoils.
 const TRIES: u32 = 3_000;
 /// No document of some kilobytes takes this long.

@@ -1,0 +1,341 @@
+//! When a number is noisy, and which cause is named.
+
+use super::*;
+use crate::statistics::summarise;
+use fathom_record::{Basis, Check, Estimate, Interval, summary::Mode};
+use fathom_record::{Better, MetricId, Params, Unit};
+
+const QUIET: Expectation =
+    Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
+const FULL_SPEED: Loop = Loop { sibling_ns: 9_000.0, frequency_ns: 8_000.0 };
+const HALF: Option<u64> = Some(500_000_000);
+
+/// Two of seven are a fifth worse, so that the interval is wide; the other five are narrow.
+const WIDE: [f64; 7] = [100.0, 100.0, 100.0, 100.0, 101.0, 120.0, 121.0];
+
+fn expecting(expects: Counters) -> Expectation {
+    Expectation { expects, ..QUIET }
+}
+
+fn quiet() -> Disturbance {
+    Disturbance {
+        wall_ns: 1_000_000_000,
+        cpu_ns: 1_000_000_000,
+        run_queue_ns: Some(0),
+        steal_ns: Some(0),
+        interrupt_ns: Some(0),
+        throttled_ns: Some(0),
+        throttled_periods: Some(0),
+        ..Disturbance::default()
+    }
+}
+
+fn stolen() -> Disturbance {
+    Disturbance { steal_ns: HALF, ..quiet() }
+}
+
+/// A process of each median; those at the indices met this, and the others nothing.
+fn processes(medians: &[f64], affected: &[usize], by: &Disturbance) -> Vec<Sample> {
+    let of = |(at, median): (usize, &f64)| Sample {
+        process: at as u32,
+        values: vec![*median],
+        disturbance: if affected.contains(&at) { by.clone() } else { quiet() },
+        ..Sample::default()
+    };
+    medians.iter().enumerate().map(of).collect()
+}
+
+/// Five narrow processes that all met this.
+fn narrow(disturbance: &Disturbance) -> Vec<Sample> {
+    processes(&[99.0, 100.0, 100.0, 100.0, 101.0], &[0, 1, 2, 3, 4], disturbance)
+}
+
+fn verdict(samples: &[Sample], expectation: Expectation) -> Verdict {
+    judge(samples, &summarise(samples).expect("values"), expectation, None)
+}
+
+fn causes(verdict: &Verdict) -> Vec<Cause> {
+    verdict.reasons.iter().map(|reason| reason.cause).collect()
+}
+
+/// The only cause, with its text.
+#[track_caller]
+fn cause(verdict: &Verdict) -> (Cause, &str) {
+    let [only] = verdict.reasons.as_slice() else { panic!("{verdict:?}") };
+    assert_eq!(verdict.state, State::Noisy);
+    assert!(only.remedy.is_some(), "{only:?}");
+    (only.cause, &only.text)
+}
+
+#[test]
+fn half_width_of_one_percent_is_precise() {
+    assert!(is_precise(&[99.0, 100.0, 100.0, 100.0, 101.0]));
+    assert!(!is_precise(&[98.9, 100.0, 100.0, 100.0, 101.0]));
+    assert!(is_precise(&[-99.0, -100.0, -100.0, -100.0, -101.0]), "a difference");
+    assert!(!is_precise(&[100.0; 4]), "four have no interval");
+}
+
+#[test]
+fn quiet_case_is_valid_with_unknown_counters() {
+    assert_eq!(verdict(&narrow(&quiet()), QUIET), Verdict::default());
+    let unknown = Disturbance { wall_ns: 1_000_000_000, ..Disturbance::default() };
+    assert_eq!(verdict(&narrow(&unknown), QUIET), Verdict::default());
+}
+
+#[test]
+fn lost_time_in_all_visits_is_named() {
+    let throttled = Disturbance { throttled_ns: HALF, throttled_periods: Some(5), ..quiet() };
+    let doses = [
+        (throttled, (Cause::Throttled, "throttled by the CPU quota 50 %")),
+        (stolen(), (Cause::Steal, "CPU steal 50 %")),
+        (
+            Disturbance { run_queue_ns: HALF, ..quiet() },
+            (Cause::Contention, "other processes had the CPU 50 %"),
+        ),
+        (
+            Disturbance { interrupt_ns: HALF, ..quiet() },
+            (Cause::Interrupts, "interrupts had the CPU 50 %"),
+        ),
+        (Disturbance { cpu_ns: 400_000_000, ..quiet() }, (Cause::NotRunning, "descheduled 60 %")),
+    ];
+    for (disturbance, expected) in doses {
+        assert_eq!(cause(&verdict(&narrow(&disturbance), QUIET)), expected);
+    }
+}
+
+#[test]
+fn disturbance_below_the_noise_limit_is_valid() {
+    let shifting_by = |percent: f64| {
+        let slow = 100.0 + percent;
+        let medians = [100.0, 100.0, 100.0, slow, slow, slow, slow];
+        verdict(&processes(&medians, &[3, 4, 5, 6], &stolen()), QUIET)
+    };
+    assert_eq!(shifting_by(4.0), Verdict::default());
+    let moved = shifting_by(6.0);
+    assert_eq!(cause(&moved), (Cause::Steal, "CPU steal 50 % in 4 of 7 processes"));
+}
+
+#[test]
+fn cause_is_named_where_the_others_are_narrow() {
+    let named = verdict(&processes(&WIDE, &[5, 6], &stolen()), QUIET);
+    assert_eq!(cause(&named), (Cause::Steal, "CPU steal 50 % in 2 of 7 processes"));
+    let wide_without = verdict(&processes(&WIDE, &[6], &stolen()), QUIET);
+    let unknown = "wide interval over 7 processes, cause unknown";
+    assert_eq!(cause(&wide_without), (Cause::Spread, unknown));
+}
+
+#[test]
+fn cause_of_the_better_processes_is_unknown() {
+    let better_where_stolen = processes(&WIDE, &[5, 6], &stolen());
+    let rate = Expectation { better: Better::Higher, ..QUIET };
+    let unknown = "wide interval over 7 processes, cause unknown";
+    assert_eq!(cause(&verdict(&better_where_stolen, rate)), (Cause::Spread, unknown));
+    let neither = Expectation { better: Better::Neither, ..QUIET };
+    assert_eq!(causes(&verdict(&better_where_stolen, neither)), [Cause::Steal]);
+}
+
+#[test]
+fn full_speed_ignores_lost_time_unless_wide() {
+    let judged = |medians: &[f64], affected: &[usize]| {
+        let samples = processes(medians, affected, &stolen());
+        let summary = summarise(&samples).expect("values");
+        judge(&samples, &Summary { stratum: Stratum::FullSpeed, ..summary }, QUIET, None)
+    };
+    assert_eq!(judged(&[100.0; 5], &[0, 1, 2, 3, 4]), Verdict::default());
+    assert_eq!(causes(&judged(&WIDE, &[5, 6])), [Cause::Steal]);
+}
+
+#[test]
+fn waiting_for_a_quota_is_no_contention() {
+    let disturbance = Disturbance {
+        throttled_ns: Some(400_000_000),
+        throttled_periods: Some(4),
+        run_queue_ns: Some(405_000_000),
+        ..quiet()
+    };
+    assert_eq!(causes(&verdict(&narrow(&disturbance), QUIET)), [Cause::Throttled]);
+}
+
+#[test]
+fn queueing_is_the_work_of_turns() {
+    let waits = Disturbance { run_queue_ns: HALF, ..quiet() };
+    assert_eq!(verdict(&narrow(&waits), expecting(Counters::TURNS)), Verdict::default());
+}
+
+#[test]
+fn sleep_explains_absence_but_no_queueing() {
+    let absent = Disturbance { cpu_ns: 400_000_000, ..quiet() };
+    let turns = verdict(&narrow(&absent), expecting(Counters::TURNS));
+    assert_eq!(cause(&turns), (Cause::NotRunning, "descheduled 60 %"));
+    let asleep = expecting(Counters::SLEEP);
+    assert_eq!(verdict(&narrow(&absent), asleep), Verdict::default());
+    let waits = Disturbance { run_queue_ns: HALF, ..quiet() };
+    assert_eq!(causes(&verdict(&narrow(&waits), asleep)), [Cause::Contention]);
+    let queued = Disturbance { run_queue_ns: Some(590_000_000), ..absent };
+    let once = verdict(&narrow(&queued), QUIET);
+    assert_eq!(causes(&once), [Cause::Contention], "what is explained is named once");
+}
+
+#[test]
+fn waiting_for_a_device_is_its_work() {
+    let waited = Disturbance { cpu_ns: 100_000_000, major_faults: 500, ..quiet() };
+    let moved = |expects| {
+        let samples = narrow(&waited);
+        let summary = summarise(&samples).expect("values");
+        let moved = Summary { median_undisturbed: Some(90.0), ..summary };
+        judge(&samples, &moved, expecting(expects), None)
+    };
+    assert_eq!(moved(Counters::DEVICE), Verdict::default());
+    assert_eq!(causes(&moved(Counters::NONE)), [Cause::MajorFaults, Cause::MajorFaults]);
+}
+
+#[test]
+fn most_waits_being_for_pages_names_page_faults() {
+    let away = Disturbance { cpu_ns: 400_000_000, voluntary_switches: 100, ..quiet() };
+    let of = |major_faults| {
+        let faulted = Disturbance { major_faults, ..away.clone() };
+        verdict(&narrow(&faulted), QUIET)
+    };
+    let named = of(50);
+    assert_eq!(cause(&named), (Cause::MajorFaults, "250 major page faults, waited 60 %"));
+    assert_eq!(causes(&of(49)), [Cause::NotRunning], "most waits were for something else");
+    assert_eq!(causes(&of(0)), [Cause::NotRunning]);
+}
+
+/// [`WIDE`] with these loops in the two worst processes, and those of full speed elsewhere.
+fn beside(slow: Loop, expectation: Expectation) -> Verdict {
+    let mut samples = processes(&WIDE, &[], &quiet());
+    for (at, sample) in samples.iter_mut().enumerate() {
+        let met = if at < 5 { FULL_SPEED } else { slow };
+        (sample.reference_ns, sample.frequency_ns) =
+            (vec![met.sibling_ns; 13], vec![met.frequency_ns; 13]);
+    }
+    judge(&samples, &summarise(&samples).expect("values"), expectation, Some(&FULL_SPEED))
+}
+
+#[test]
+fn smt_contention_is_no_lower_frequency() {
+    let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
+    let text = "SMT contention: core up to 1.90× slower in 2 of 7 processes";
+    assert_eq!(cause(&beside(contended, QUIET)), (Cause::SlowCore, text));
+    let low = Loop { sibling_ns: 10_800.0, frequency_ns: 9_600.0 };
+    let text = "lower frequency: core up to 1.20× slower in 2 of 7 processes";
+    assert_eq!(cause(&beside(low, QUIET)), (Cause::SlowCore, text));
+    let device = expecting(Counters::DEVICE);
+    assert_eq!(causes(&beside(contended, device)), [Cause::Spread], "has no part in it");
+    assert_eq!(causes(&beside(FULL_SPEED, QUIET)), [Cause::Spread], "no core was slow");
+}
+
+#[test]
+fn slow_core_is_no_cause_of_better_processes() {
+    let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
+    let rate = Expectation { better: Better::Higher, ..QUIET };
+    assert_eq!(causes(&beside(contended, rate)), [Cause::Spread]);
+}
+
+#[test]
+fn mostly_slow_cores_are_compared_by_halves() {
+    let judged = |medians: [f64; 5]| {
+        let mut samples = processes(&medians, &[], &quiet());
+        for (sample, times) in samples.iter_mut().zip([1.0, 1.3, 1.5, 1.8, 1.9]) {
+            sample.reference_ns = vec![FULL_SPEED.sibling_ns * times];
+            sample.frequency_ns = vec![FULL_SPEED.frequency_ns];
+        }
+        judge(&samples, &summarise(&samples).expect("values"), QUIET, Some(&FULL_SPEED))
+    };
+    assert_eq!(causes(&judged([100.0, 130.0, 150.0, 180.0, 190.0])), [Cause::SlowCore]);
+    assert_eq!(causes(&judged([100.0, 130.0, 150.0, 180.0, 110.0])), [Cause::Spread]);
+}
+
+#[test]
+fn two_ticks_of_steal_may_be_chance() {
+    let tick = Disturbance {
+        steal_ns: Some(20_000_000),
+        wall_ns: 40_000_000,
+        cpu_ns: 40_000_000,
+        ..quiet()
+    };
+    assert_eq!(verdict(&narrow(&tick), QUIET), Verdict::default());
+}
+
+#[test]
+fn disturbed_rounds_count_where_they_move_it() {
+    let samples = narrow(&Disturbance { involuntary_switches: 3, ..quiet() });
+    let without = |median| {
+        let summary = summarise(&samples).expect("values");
+        judge(&samples, &Summary { median_undisturbed: Some(median), ..summary }, QUIET, None)
+    };
+    let moved = without(94.0);
+    assert_eq!(cause(&moved), (Cause::Contention, "preempted 15×: shifts the median 6 %"));
+    assert_eq!(without(96.0), Verdict::default());
+}
+
+#[test]
+fn rounds_that_make_it_wide_are_named() {
+    let preempted = Disturbance { involuntary_switches: 1, ..quiet() };
+    let of = |values: Vec<f64>| {
+        let mut samples = processes(&WIDE, &[5, 6], &preempted);
+        for sample in &mut samples[5..] {
+            (sample.values, sample.disturbed) = (values.clone(), vec![1, 2]);
+        }
+        verdict(&samples, QUIET)
+    };
+    assert_eq!(causes(&of(vec![100.0, 120.0, 121.0])), [Cause::Contention]);
+    assert_eq!(causes(&of(vec![118.0, 120.0, 121.0])), [Cause::Spread]);
+}
+
+#[test]
+fn bound_is_never_too_wide() {
+    let samples = processes(&WIDE, &[], &quiet());
+    let wide = summarise(&samples).expect("values");
+    assert_eq!(judge(&samples, &wide, QUIET, None).state, State::Noisy);
+    let bound = Summary { bound: Some(120.0), ..wide };
+    assert_eq!(judge(&samples, &bound, QUIET, None), Verdict::default());
+}
+
+#[test]
+fn wrong_count_is_invalid_whatever_else_happened() {
+    let mut samples = narrow(&stolen());
+    let detail = "9 of 10".to_owned();
+    samples[4].checks = vec![Check { name: "switches".to_owned(), passed: false, detail }];
+    let verdict = verdict(&samples, QUIET);
+    assert_eq!((verdict.state, causes(&verdict)), (State::Invalid, vec![Cause::WrongWork]));
+    assert!(verdict.reasons[0].text.contains("9 of 10"));
+}
+
+#[test]
+fn drift_and_clusters_beyond_the_limit_are_noisy() {
+    let samples = narrow(&quiet());
+    let of = |shape: Summary| judge(&samples, &shape, QUIET, None);
+    let summary = summarise(&samples).expect("values");
+    let drifting = |drift| Summary { drift: Some(drift), ..summary.clone() };
+    assert_eq!(cause(&of(drifting(-0.08))), (Cause::Drift, "drifted -8 % while sampling"));
+    assert_eq!(of(drifting(-0.04)), Verdict::default());
+    let grouped = |low, high| {
+        let clusters = [(low, 0.4), (high, 0.6)].map(|(at, share)| Mode { at, share });
+        Summary { clusters: clusters.to_vec(), ..summary.clone() }
+    };
+    let apart = "bimodal across processes (40 % / 60 %, 10 % apart)";
+    assert_eq!(cause(&of(grouped(95.0, 105.0))), (Cause::TwoClusters, apart));
+    assert_eq!(of(grouped(99.5, 100.5)), Verdict::default());
+}
+
+#[test]
+fn slow_core_and_lost_time_may_worsen_as_found() {
+    let estimate = Estimate { process_loops: vec![10_800.0], ..Estimate::default() };
+    let (metric, title) = (MetricId::new("cpu.call"), "");
+    let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, Better::Lower);
+    let interval = Some(Interval::new([99.0, 101.0], 0.94, Basis::Processes));
+    let (found, fast) = (Some(estimate.clone()), Some(estimate));
+    record.summary =
+        Some(Summary { interval, as_found: found, full_speed: fast, ..Summary::default() });
+    record.disturbance = stolen();
+    let of = |record: &Record, expects, reference| {
+        (100.0 * may_have_worsened(record, expects, reference)).round() / 100.0
+    };
+    assert_eq!(of(&record, Counters::NONE, Some(&FULL_SPEED)), 2.4);
+    assert_eq!(of(&record, Counters::NONE, None), 2.0);
+    assert_eq!(of(&record, Counters::DEVICE, Some(&FULL_SPEED)), 2.0);
+    record.summary.as_mut().expect("set").stratum = Stratum::FullSpeed;
+    assert_eq!(of(&record, Counters::NONE, Some(&FULL_SPEED)), 1.0);
+}
