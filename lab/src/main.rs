@@ -13,9 +13,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let good = match words.as_slice() {
-        [sabotage::NEIGHBOUR, cpu, nice, share] => {
-            match (cpu.parse(), nice.parse(), share.parse()) {
-                (Ok(cpu), Ok(nice), Ok(share)) => sabotage::neighbour(cpu, nice, share),
+        [sabotage::NEIGHBOUR, cpu, nice, share, in_spells] => {
+            match (cpu.parse(), nice.parse(), share.parse(), in_spells.parse()) {
+                (Ok(cpu), Ok(nice), Ok(share), Ok(in_spells)) => {
+                    sabotage::neighbour(cpu, nice, share, in_spells)
+                }
                 _ => return usage(),
             }
         }

@@ -1,14 +1,14 @@
 //! `xtask compare-check PROGRAM RUNS [METRIC…]`: does `fathom compare` find what was changed, and
 //! nothing where nothing was?
 //!
-//! - A/A: quick runs of the unchanged machine, each against the one before. At most 5 % of the
-//!   cases that no slow core hides may be flagged, by whatever word, and those must be most.
-//! - A/B, work: one metric does 5 % more work (`FATHOM_SPIN`, which stands in the run's notes). It
-//!   must be flagged in nine of ten pairs. Pairs that say that too few processes met a core at full
-//!   speed are told apart, and may be less than half of all.
-//! - A/B, huge pages: never against always. The faults by huge pages must be named in nine of ten
-//!   pairs. What asked for small pages and is flagged all the same is told. Needs root; the setting
-//!   is put back.
+//! - A/A: quick runs of the unchanged machine, each compared with the one before. At most 5 % of
+//!   the cases may be flagged, by whatever word, and at most 20 % be inconclusive.
+//! - Each of those runs compared with a copy of itself: 95 % of the valid cases must be unchanged.
+//! - A/B, work: at standard effort one metric does 5 % more work (`FATHOM_SPIN`). It must be
+//!   flagged in nine of ten pairs.
+//! - A/B, huge pages: never and always. The faults by huge pages must be named in every pair. What
+//!   asked for small pages and is flagged all the same is listed. Needs root; the setting is put
+//!   back.
 //!
 //! Figures are worth something on a quiet machine only.
 
@@ -27,46 +27,40 @@ const BESIDE: [&str; 3] = ["cpu.frequency", "cpu.loop.iteration", "os.syscall"];
 /// The setting of huge pages, its two values, and the metric that they bear on.
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const FAULTS: &str = "memory.fault";
-/// Of all cases of an unchanged machine.
+/// Of the cases of an unchanged machine.
 const FLAGGED_MAX: f64 = 0.05;
-/// Of all pairs of a changed one.
+const INCONCLUSIVE_MAX: f64 = 0.2;
+/// Of the valid cases of a run and its copy.
+const UNCHANGED_MIN: f64 = 0.95;
+/// Of all pairs that do more work, and of those with another setting of huge pages.
 const NAMED_MIN: f64 = 0.9;
+const NAMED_HUGE_MIN: f64 = 1.0;
 
 /// What the comparisons of a part said.
 #[derive(Debug, Default, PartialEq)]
-struct Told {
+struct Answers {
     pairs: usize,
     /// Pairs in which the right metric was named.
     named: usize,
-    /// Pairs that a neighbour on the core spoiled, and that say so of the right metric.
-    spoiled: usize,
     /// Cases that nothing was done to.
     untouched: usize,
-    /// Those of them of which a slow core let nobody tell anything.
-    silent: usize,
+    /// Those of them that were inconclusive.
+    inconclusive: usize,
     /// Those of them that were flagged.
     flagged: Vec<String>,
 }
 
-impl Told {
-    /// Whether the right metric was named often enough in the pairs that nobody spoiled, and these
-    /// are most.
-    fn is_named(&self) -> bool {
-        let quiet = self.pairs - self.spoiled;
-        2 * quiet > self.pairs && self.named as f64 >= NAMED_MIN * quiet as f64
+impl Answers {
+    fn is_named(&self, least: f64) -> bool {
+        self.pairs > 0 && self.named as f64 >= least * self.pairs as f64
     }
 
-    fn named_words(&self) -> String {
-        let words = format!("named in {} of {} pairs", self.named, self.pairs);
-        match self.spoiled {
-            0 => words,
-            spoiled => format!("{words}, {spoiled} of which say that the core was slow"),
-        }
-    }
-
-    /// Of those that a slow core left to be judged: silence is no merit.
     fn flagged_share(&self) -> f64 {
-        self.flagged.len() as f64 / (self.untouched - self.silent).max(1) as f64
+        share(self.flagged.len(), self.untouched)
+    }
+
+    fn inconclusive_share(&self) -> f64 {
+        share(self.inconclusive, self.untouched)
     }
 
     /// Counts the rows of a comparison that are not of `touched`.
@@ -74,22 +68,54 @@ impl Told {
         self.pairs += 1;
         for row in rows(comparison).filter(|row| !touched(row)) {
             self.untouched += 1;
-            self.silent += usize::from(row["slow_core"]["left_out"] == false);
-            if is_flagged(row) {
-                let params = row["params"].to_string();
-                self.flagged.push(format!("{}{params}", row["metric"].as_str().unwrap_or("?")));
+            match row["word"].as_str() {
+                Some("unchanged") => {}
+                Some("inconclusive") => self.inconclusive += 1,
+                _ => {
+                    let metric = row["metric"].as_str().unwrap_or("?");
+                    self.flagged.push(format!("{metric}{}", row["params"]));
+                }
             }
         }
     }
+
+    fn words(&self) -> String {
+        let mut names = self.flagged.clone();
+        names.sort();
+        names.dedup();
+        let shown = names.iter().take(8).cloned().collect::<Vec<String>>().join(" ");
+        format!(
+            "of {} cases {} flagged ({:.1} %), {} inconclusive ({:.1} %) {shown}",
+            self.untouched,
+            self.flagged.len(),
+            100.0 * self.flagged_share(),
+            self.inconclusive,
+            100.0 * self.inconclusive_share()
+        )
+    }
+}
+
+/// The valid cases of runs that were compared with a copy of themselves, and the unchanged ones.
+#[derive(Debug, Default, PartialEq)]
+struct Copies {
+    valid: usize,
+    unchanged: usize,
+}
+
+impl Copies {
+    fn count(&mut self, comparison: &Value) {
+        let valid = || rows(comparison).filter(|row| row["noisy_a"] == false);
+        self.valid += valid().count();
+        self.unchanged += valid().filter(|row| row["word"] == "unchanged").count();
+    }
+}
+
+fn share(count: usize, of: usize) -> f64 {
+    count as f64 / of.max(1) as f64
 }
 
 fn rows(comparison: &Value) -> impl Iterator<Item = &Value> {
     comparison["rows"].as_array().into_iter().flatten()
-}
-
-/// Any word but that nothing changed, or that nobody can tell.
-fn is_flagged(row: &Value) -> bool {
-    !matches!(row["word"].as_str(), Some("no_change" | "within_noise" | "inconclusive"))
 }
 
 /// A program with a store of its own.
@@ -111,35 +137,41 @@ pub(crate) fn run(program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
     let bench = Bench { program: program.to_owned(), folder, stop };
     let mut broken = Vec::new();
 
-    let same = unchanged(&bench, runs, metrics)?;
-    println!("A/A: {} pairs: {}", same.pairs, told_flags(&same));
-    if 2 * same.silent > same.untouched {
-        broken.push("the machine is not quiet enough to tell anything");
-    }
+    let (same, copies) = unchanged(&bench, runs, metrics)?;
+    println!("A/A: {} pairs: {}", same.pairs, same.words());
     if same.flagged_share() > FLAGGED_MAX {
         broken.push("the unchanged machine is called changed too often");
     }
+    if same.inconclusive_share() > INCONCLUSIVE_MAX {
+        broken.push("too many cases of the unchanged machine are inconclusive");
+    }
+    println!("a run and its copy: {} of {} unchanged", copies.unchanged, copies.valid);
+    if share(copies.unchanged, copies.valid) < UNCHANGED_MIN {
+        broken.push("a run is not unchanged beside its copy");
+    }
     let pairs = runs.div_ceil(2);
     let more = more_work(&bench, pairs)?;
-    let (metric, share) = SPUN;
+    let (metric, dose) = SPUN;
     println!(
-        "A/B, {metric} does {share} more: {}; of the others {}",
-        more.named_words(),
-        told_flags(&more)
+        "A/B, {metric} does {dose} more: named in {} of {} pairs; {}",
+        more.named,
+        more.pairs,
+        more.words()
     );
-    if !more.is_named() {
+    if !more.is_named(NAMED_MIN) {
         broken.push("more work is not found often enough");
     }
     match huge_pages(&bench, pairs)? {
         None => println!("skipped: huge pages: {HUGE} cannot be written; run as root"),
         Some(huge) => {
             println!(
-                "A/B, huge pages never and always: {}; of the others {}",
-                huge.named_words(),
-                told_flags(&huge)
+                "A/B, huge pages never and always: named in {} of {} pairs; {}",
+                huge.named,
+                huge.pairs,
+                huge.words()
             );
-            if !huge.is_named() {
-                broken.push("the setting of huge pages is not found often enough");
+            if !huge.is_named(NAMED_HUGE_MIN) {
+                broken.push("the setting of huge pages is not found in every pair");
             }
         }
     }
@@ -147,47 +179,35 @@ pub(crate) fn run(program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn told_flags(told: &Told) -> String {
-    let mut names = told.flagged.clone();
-    names.sort();
-    names.dedup();
-    let shown = names.iter().take(8).cloned().collect::<Vec<String>>().join(" ");
-    let count = told.flagged.len();
-    let (share, judged) = (100.0 * told.flagged_share(), told.untouched - told.silent);
-    let silent = told.silent;
-    format!("{count} of {judged} flagged ({share:.1} %), {silent} more met a slow core; {shown}")
-}
-
-fn unchanged(bench: &Bench, runs: usize, metrics: &[&str]) -> Result<Told> {
+fn unchanged(bench: &Bench, runs: usize, metrics: &[&str]) -> Result<(Answers, Copies)> {
     let store = bench.store("same");
-    let mut told = Told::default();
+    let (mut answers, mut copies) = (Answers::default(), Copies::default());
     for run in 0..runs {
         eprintln!("A/A: run {} of {runs}", run + 1);
-        bench.measure(&store, metrics, &[])?;
+        bench.measure(&store, &["--quick"], metrics, &[])?;
         if run > 0 {
-            told.count_others(&bench.compared(&store)?, |_| false);
+            answers.count_others(&bench.compared(&store, "latest~1")?, |_| false);
         }
+        copies.count(&bench.compared(&store, &bench.copy_of_latest(&store)?)?);
     }
-    Ok(told)
+    Ok((answers, copies))
 }
 
-fn more_work(bench: &Bench, pairs: usize) -> Result<Told> {
+fn more_work(bench: &Bench, pairs: usize) -> Result<Answers> {
     let store = bench.store("work");
-    let (metric, share) = SPUN;
-    let imposed = format!("{metric}={share}");
+    let (metric, dose) = SPUN;
+    let imposed = format!("{metric}={dose}");
     let metrics = [&BESIDE[..], &[metric]].concat();
-    let mut told = Told::default();
+    let mut answers = Answers::default();
     for pair in 0..pairs {
         eprintln!("A/B, work: pair {} of {pairs}", pair + 1);
-        bench.measure(&store, &metrics, &[])?;
-        bench.measure(&store, &metrics, &[("FATHOM_SPIN", &imposed)])?;
-        let comparison = bench.compared(&store)?;
-        let is_named = is_named_worse(&comparison, metric);
-        told.named += usize::from(is_named);
-        told.spoiled += usize::from(!is_named && is_spoiled(&comparison, metric));
-        told.count_others(&comparison, |row| row["metric"] == metric);
+        bench.measure(&store, &[], &metrics, &[])?;
+        bench.measure(&store, &[], &metrics, &[("FATHOM_SPIN", &imposed)])?;
+        let comparison = bench.compared(&store, "latest~1")?;
+        answers.named += usize::from(is_named_worse(&comparison, metric));
+        answers.count_others(&comparison, |row| row["metric"] == metric);
     }
-    Ok(told)
+    Ok(answers)
 }
 
 /// Whether most cases of the metric are flagged, as slower.
@@ -197,13 +217,6 @@ fn is_named_worse(comparison: &Value, metric: &str) -> bool {
         matches!(row["word"].as_str(), Some("slower" | "worse" | "looks_slower" | "looks_worse"))
     });
     2 * worse.count() > cases.len()
-}
-
-/// Whether of most cases of the metric too few processes met a core at full speed to tell anything.
-fn is_spoiled(comparison: &Value, metric: &str) -> bool {
-    let cases: Vec<&Value> = rows(comparison).filter(|row| row["metric"] == metric).collect();
-    let spoiled = cases.iter().filter(|row| row["slow_core"]["left_out"] == false);
-    2 * spoiled.count() > cases.len()
 }
 
 /// The kernel's setting of huge pages, put back in the end.
@@ -216,7 +229,7 @@ impl Setting {
     fn taken() -> Option<Self> {
         let text = std::fs::read_to_string(HUGE).ok()?;
         let before = text.split(['[', ']']).nth(1)?.to_owned();
-        // Writing what it is changes nothing, and tells whether it may be written.
+        // Writing what it is changes nothing, and shows whether it may be written.
         std::fs::write(HUGE, &before).ok()?;
         Some(Self { before })
     }
@@ -230,27 +243,27 @@ impl Drop for Setting {
     }
 }
 
-fn huge_pages(bench: &Bench, pairs: usize) -> Result<Option<Told>> {
+fn huge_pages(bench: &Bench, pairs: usize) -> Result<Option<Answers>> {
     let Some(_setting) = Setting::taken() else { return Ok(None) };
     let store = bench.store("huge");
-    let mut told = Told::default();
+    let mut answers = Answers::default();
     for pair in 0..pairs {
         eprintln!("A/B, huge pages: pair {} of {pairs}", pair + 1);
         for value in ["never", "always"] {
             std::fs::write(HUGE, value).with_context(|| format!("write {HUGE}"))?;
-            bench.measure(&store, &[FAULTS], &[])?;
+            bench.measure(&store, &["--quick"], &[FAULTS], &[])?;
         }
-        let comparison = bench.compared(&store)?;
-        told.named += usize::from(names_huge_pages(&comparison));
-        told.count_others(&comparison, |row| row["params"]["kind"] == "huge");
+        let comparison = bench.compared(&store, "latest~1")?;
+        answers.named += usize::from(names_huge_pages(&comparison));
+        answers.count_others(&comparison, |row| row["params"]["kind"] == "huge");
     }
-    Ok(Some(told))
+    Ok(Some(answers))
 }
 
-/// Whether the setting is said, and the faults that it makes possible.
+/// Whether the setting is among the differences, and the faults that it makes possible.
 fn names_huge_pages(comparison: &Value) -> bool {
     let list = |name: &str| comparison[name].as_array().into_iter().flatten();
-    let is_said = list("differences").any(|one| {
+    let is_listed = list("differences").any(|one| {
         one["what"] == "transparent huge pages" && one["a"] == "never" && one["b"] == "always"
     });
     let is_named = list("not_comparable").any(|one| {
@@ -258,7 +271,7 @@ fn names_huge_pages(comparison: &Value) -> bool {
             && one["params"]["kind"] == "huge"
             && one["reason"] == "unavailable in A"
     });
-    is_said && is_named
+    is_listed && is_named
 }
 
 impl Bench {
@@ -266,20 +279,37 @@ impl Bench {
         self.folder.path().join(format!("{name}.db"))
     }
 
-    fn measure(&self, store: &Path, metrics: &[&str], imposed: &[(&str, &str)]) -> Result<()> {
-        let mut words = vec!["run", "--quick"];
-        if !metrics.is_empty() {
-            words.push("--only");
-        }
-        self.said(store, &[&words, metrics].concat(), imposed).map(drop)
+    fn measure(
+        &self,
+        store: &Path,
+        effort: &[&str],
+        metrics: &[&str],
+        imposed: &[(&str, &str)],
+    ) -> Result<()> {
+        let only: &[&str] = if metrics.is_empty() { &[] } else { &["--only"] };
+        let words = [&["run"], effort, only, metrics].concat();
+        self.output(store, &words, imposed).map(drop)
     }
 
-    fn compared(&self, store: &Path) -> Result<Value> {
-        let text = self.said(store, &["compare", "--json", "latest~1", "latest"], &[])?;
+    /// The latest run compared with `a`, a run of the store or a file.
+    fn compared(&self, store: &Path, a: &str) -> Result<Value> {
+        let text = self.output(store, &["compare", "--json", a, "latest"], &[])?;
         serde_json::from_str(&text).context("read a comparison's JSON")
     }
 
-    fn said(&self, store: &Path, words: &[&str], imposed: &[(&str, &str)]) -> Result<String> {
+    /// A file with the latest run under another id.
+    fn copy_of_latest(&self, store: &Path) -> Result<String> {
+        let mut run: Value = serde_json::from_str(&self.output(store, &["export"], &[])?)
+            .context("read an exported run")?;
+        let id = run["run"]["id"].as_str().context("a run without an id")?;
+        // No run begins with it for some thousand years.
+        run["run"]["id"] = Value::from(format!("f{}", &id[1..]));
+        let path = self.folder.path().join("copy.json").display().to_string();
+        std::fs::write(&path, run.to_string()).with_context(|| format!("write {path}"))?;
+        Ok(path)
+    }
+
+    fn output(&self, store: &Path, words: &[&str], imposed: &[(&str, &str)]) -> Result<String> {
         let mut command = Command::new(&self.program);
         command.args(words).env("FATHOM_STORE", store).env_remove("FATHOM_SPIN");
         command.envs(imposed.iter().copied()).stdin(Stdio::null()).stderr(Stdio::inherit());
@@ -298,39 +328,49 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_was_spun_is_named_by_most_of_its_cases_and_others_are_counted_apart() {
-        let row = |metric: &str, word: &str| json!({"metric": metric, "params": {}, "word": word});
-        let comparison = json!({"rows": [
-            row("cpu.call", "looks_slower"),
-            row("cpu.call", "slower"),
-            row("cpu.call", "inconclusive"),
-            row("os.syscall", "looks_faster"),
-            row("os.syscall", "no_change"),
-        ]});
-        assert!(is_named_worse(&comparison, "cpu.call"));
-        assert!(!is_named_worse(&comparison, "os.syscall"));
-        let mut told = Told::default();
-        told.count_others(&comparison, |row| row["metric"] == "cpu.call");
-        assert_eq!((told.pairs, told.untouched), (1, 2));
-        assert_eq!(told.flagged, ["os.syscall{}"]);
-        assert!((told.flagged_share() - 0.5).abs() < 1e-12);
+    fn row(metric: &str, word: &str, noisy: bool) -> Value {
+        json!({"metric": metric, "params": {}, "word": word, "noisy_a": noisy})
     }
 
     #[test]
-    fn pairs_that_say_that_the_core_was_slow_are_told_apart() {
-        let row = |word: &str, left_out: bool| {
-            let slow_core = json!({"left_out": left_out});
-            json!({"metric": "cpu.call", "word": word, "slow_core": slow_core})
-        };
-        let quiet = json!({"metric": "cpu.call", "word": "inconclusive", "slow_core": null});
-        let of = |rows: &[Value]| is_spoiled(&json!({"rows": rows}), "cpu.call");
-        assert!(of(&[row("inconclusive", false), row("inconclusive", false), quiet.clone()]));
-        assert!(!of(&[row("looks_slower", true), row("inconclusive", false), quiet]));
-        let told = |pairs, named, spoiled| Told { pairs, named, spoiled, ..Told::default() };
-        assert!(told(10, 9, 0).is_named() && !told(10, 8, 0).is_named());
-        assert!(told(10, 8, 2).is_named() && !told(10, 7, 2).is_named());
-        assert!(!told(10, 5, 5).is_named(), "half of the pairs say nothing");
+    fn more_work_is_named_and_other_cases_count_apart() {
+        let comparison = json!({"rows": [
+            row("cpu.call", "looks_slower", false),
+            row("cpu.call", "slower", false),
+            row("cpu.call", "inconclusive", false),
+            row("os.syscall", "looks_faster", false),
+            row("os.syscall", "unchanged", false),
+            row("os.syscall", "unchanged", false),
+            row("os.syscall", "inconclusive", false),
+        ]});
+        assert!(is_named_worse(&comparison, "cpu.call"));
+        assert!(!is_named_worse(&comparison, "os.syscall"));
+        let mut answers = Answers::default();
+        answers.count_others(&comparison, |row| row["metric"] == "cpu.call");
+        assert_eq!((answers.pairs, answers.untouched, answers.inconclusive), (1, 4, 1));
+        assert_eq!(answers.flagged, ["os.syscall{}"]);
+        let shares = [answers.flagged_share(), answers.inconclusive_share()];
+        assert_eq!(shares, [0.25, 0.25]);
+    }
+
+    #[test]
+    fn nine_of_ten_pairs_must_be_named() {
+        let of = |named| Answers { pairs: 10, named, ..Answers::default() };
+        assert!(of(9).is_named(NAMED_MIN) && !of(8).is_named(NAMED_MIN));
+        assert!(!of(9).is_named(NAMED_HUGE_MIN));
+        assert!(!Answers::default().is_named(NAMED_MIN), "no pair at all");
+    }
+
+    #[test]
+    fn of_a_run_and_its_copy_valid_cases_count() {
+        let comparison = json!({"rows": [
+            row("cpu.call", "unchanged", false),
+            row("cpu.call", "inconclusive", false),
+            row("cpu.call", "inconclusive", true),
+        ]});
+        let mut copies = Copies::default();
+        copies.count(&comparison);
+        assert_eq!(copies, Copies { valid: 2, unchanged: 1 });
     }
 
     #[test]

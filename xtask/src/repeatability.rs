@@ -1,8 +1,8 @@
 //! `xtask repeatability PROGRAM RUNS [METRIC…]`: how well results repeat on this machine, as
 //! docs/REPEATABILITY.md.
 //!
-//! It takes quick runs one after the other, each with processes of its own, and tells for every
-//! case how far values lie apart within a process, between the processes of a run, and between
+//! It takes quick runs one after the other, each with processes of its own, and prints for every
+//! case how far values are apart within a process, between the processes of a run, and between
 //! runs; then how often a comparison of two neighbouring runs of the unchanged machine (A/A) finds
 //! a difference that is not there.
 
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_comparison_counts_by_its_interval_and_by_its_word() {
         let comparison = serde_json::json!({"rows": [
-            {"interval": [0.98, 1.01], "word": "no_change"},
+            {"interval": [0.98, 1.01], "word": "unchanged"},
             {"interval": [1.01, 1.05], "word": "looks_slower"},
             {"interval": null, "word": "inconclusive"},
         ]});

@@ -1,9 +1,9 @@
 //! From samples to a verdict: whether a number can be trusted, and what spoiled it.
 //!
-//! What is disturbed is read from counters, the reference loop and checks, never from the values. It
+//! What is disturbed is read from counters, the reference loop and checks, never from values. It
 //! makes a number noisy only where leaving it out moves the headline beyond the metric's noise
 //! limit, or where too little is left to show that; and it is named as the cause of a wide interval
-//! only where the disturbed processes are the worse ones and the others alone are narrow (METHOD 22).
+//! only where the disturbed processes are the worse ones and the others alone are narrow (rule 22).
 
 mod machine;
 

@@ -3,8 +3,8 @@
 
 use crate::plan::Unit;
 
-/// Cases in a block, about: enough to spread their visits over the spells of a neighbour, few enough
-/// that rows do not keep one waiting.
+/// Cases in a block, about: enough to spread their visits over the spells of a neighbour, few
+/// enough that rows do not keep one waiting.
 const CASES: usize = 24;
 
 /// Indices of the units of each block, in the order of the registry.

@@ -71,8 +71,8 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     if said { lines } else { lines + &reasons(record, width) }
 }
 
-/// The estimate as found, where it is outside the interval at full speed by more than a reader would
-/// overlook.
+/// The estimate as found, where it is outside the interval at full speed by more than a reader
+/// would overlook.
 fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     let (selected, found) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
     let off = (found.median / selected.median - 1.0).abs();

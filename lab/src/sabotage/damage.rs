@@ -58,8 +58,8 @@ fn store(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> {
 }
 
 fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]) -> Row {
-    let told = String::from_utf8_lossy(&output.stderr);
-    let named = said.iter().find(|part| told.contains(**part));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let named = said.iter().find(|part| errors.contains(**part));
     let right = match (sabotaged, output.status.success()) {
         (true, refused) => !refused && named.is_some(),
         (false, accepted) => accepted,
@@ -77,6 +77,8 @@ fn row(name: &str, dose: String, sabotaged: bool, output: &Output, said: &[&str]
         cause: named.map_or("-", |part| part).to_owned(),
         truth: String::new(),
         right,
+        noisy: 0,
+        named: 0,
     }
 }
 
@@ -134,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_told_from_names() {
+    fn values_are_no_names() {
         let text = br#"{"records":[{"a":"x\"y","b":12.5}]}"#;
         let shown: Vec<u8> = values(text, 0).into_iter().map(|at| text[at]).collect();
         assert_eq!(shown, br#"x\"y125"#);

@@ -3,9 +3,10 @@
 use anyhow::{Context as _, Result};
 use fathom_lab::{Unmet, strace};
 use fathom_measure::clock::{monotonic_raw_ns, wall_ns};
-use fathom_record::{Cause, Record, State};
+use fathom_record::{Agreement, Cause, Record, State};
 use rustix::time::{ClockId, Timespec, clock_settime};
 
+use super::full_speed::FullSpeed;
 use super::imposed::{Imposed, Nothing};
 use super::program::{Launch, Seen};
 use super::scenario::{Sabotage, all_in, root};
@@ -86,15 +87,15 @@ impl Sabotage for WallClock {
     fn causes(&self) -> &'static [Cause] {
         &[]
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
         let run = &seen.document.run;
-        let told = run.clock.wall_step_ns.is_some();
+        let is_recorded = run.clock.wall_step_ns.is_some();
         let took = run.duration_ns.unwrap_or(f64::NAN) / 1e9;
         let truly = seen.elapsed_ns as f64 / 1e9;
         let stands = run.verdict.state != State::Invalid && (took - truly).abs() < DURATION_MAX_S;
-        let said = if told { "told" } else { "not told" };
+        let said = if is_recorded { "recorded" } else { "not recorded" };
         let text = format!("{said}; run took {took:.1} s, truly {truly:.1} s");
-        (text, told && stands && imposed.counted() == Some(1.0))
+        (text, is_recorded && stands && seen.counted == Some(1.0))
     }
 }
 
@@ -127,7 +128,7 @@ impl Sabotage for WrongWork {
     fn touches(&self, record: &Record) -> bool {
         record.name() == "os.syscall{call=getppid}"
     }
-    fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
         let invalid = all_in(seen, self, State::Invalid);
         let text = if invalid { "no number shown" } else { "a number is shown" };
         (text.to_owned(), invalid)
@@ -140,6 +141,52 @@ pub(super) fn injected(call: &str, how: &str) -> Vec<String> {
     let words =
         ["strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", &trace, "-e", &inject];
     words.map(str::to_owned).to_vec()
+}
+
+/// More work in every kernel, without any disturbance: a slower machine, and no noise.
+pub(super) struct MoreWork;
+
+/// Of the values predicted, so many must be outside.
+const OUTSIDE_MIN: f64 = 0.8;
+/// A row with the cost of a call, which is not published for each core: the same in all that have
+/// it.
+const ROW: &str = "zen4";
+
+impl Sabotage for MoreWork {
+    fn name(&self) -> &'static str {
+        "more work"
+    }
+    fn needs(&self) -> Result<(), Unmet> {
+        Ok(())
+    }
+    fn dose(&self, _: f64) -> f64 {
+        40.0
+    }
+    fn in_words(&self, dose: f64) -> String {
+        format!("{dose} % in each call")
+    }
+    fn metric(&self) -> &'static str {
+        "cpu.call"
+    }
+    fn impose(&self, dose: f64, _: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>> {
+        launch.environment.push(("FATHOM_SPIN".to_owned(), format!("cpu.call={dose}%")));
+        launch.environment.push(("FATHOM_UARCH".to_owned(), ROW.to_owned()));
+        Ok(Box::new(Nothing))
+    }
+    fn causes(&self) -> &'static [Cause] {
+        &[]
+    }
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
+        let has_value = |record: &&Record| {
+            record.prediction.as_ref().is_some_and(|prediction| !prediction.is_ordinal())
+        };
+        let predicted: Vec<&Record> = seen.of_metric(self.metric()).filter(has_value).collect();
+        let is_outside = |record: &&&Record| record.agreement == Some(Agreement::Outside);
+        let outside = predicted.iter().filter(is_outside).count();
+        let text = format!("outside in {outside} of {} predicted", predicted.len());
+        let least = OUTSIDE_MIN * predicted.len() as f64;
+        (text, outside > 0 && outside as f64 >= least)
+    }
 }
 
 /// Work that grows over the rounds of a visit.
@@ -168,7 +215,7 @@ impl Sabotage for Drift {
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Drift]
     }
-    fn truth(&self, seen: &Seen, _: &dyn Imposed, dose: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
         let mut drifts: Vec<f64> = seen
             .of_metric(self.metric())
             .filter_map(|record| record.summary.as_ref()?.drift)
@@ -177,7 +224,7 @@ impl Sabotage for Drift {
         let middle = drifts.get(drifts.len() / 2).copied().unwrap_or(0.0);
         // Over the median, which half of the dose has lengthened.
         let owed = dose / 100.0 / (1.0 + dose / 200.0);
-        let text = format!("{:.0} % told, {:.0} % imposed", 100.0 * middle, 100.0 * owed);
+        let text = format!("{:.0} % recorded, {:.0} % imposed", 100.0 * middle, 100.0 * owed);
         (text, (middle / owed - 1.0).abs() < 0.3)
     }
 }

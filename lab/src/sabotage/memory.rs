@@ -9,6 +9,7 @@ use fathom_lab::group::{self, Group};
 use fathom_lab::{Unmet, strace};
 use fathom_record::{Cause, Record, State};
 
+use super::full_speed::FullSpeed;
 use super::imposed::{GROUP, Imposed};
 use super::machine::injected;
 use super::processor::worker_of;
@@ -74,7 +75,7 @@ impl Sabotage for HugePages {
     fn touches(&self, record: &Record) -> bool {
         record.name().contains(self.asked)
     }
-    fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
         let huge = |record: &Record| {
             record.verdict.reasons.first().is_some_and(|reason| reason.text.contains("huge"))
         };
@@ -128,9 +129,9 @@ impl Sabotage for Memory {
     fn touches(&self, record: &Record) -> bool {
         self.large.iter().any(|bytes| record.name().contains(bytes))
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool) {
-        let killed = imposed.counted().unwrap_or(f64::NAN);
-        let told = seen.document.host.cgroup.memory_limit_bytes.map_or(0, |bytes| bytes >> 20);
+    fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
+        let killed = seen.counted.unwrap_or(f64::NAN);
+        let recorded = seen.document.host.cgroup.memory_limit_bytes.map_or(0, |bytes| bytes >> 20);
         let named = |record: &Record| {
             let reasons = &record.verdict.reasons;
             record.verdict.shows_number()
@@ -139,9 +140,9 @@ impl Sabotage for Memory {
         let mut records = seen.of_metric(self.metric());
         let small = seen.document.records.iter().filter(|record| record.verdict.shows_number());
         let fits = all_in(seen, self, State::Unavailable) && records.all(named);
-        let text = format!("limit told as {told} MiB, killed {killed}");
+        let text = format!("limit recorded as {recorded} MiB, killed {killed}");
         let rest = small.count() > 10;
-        (text, fits && rest && killed == 0.0 && told == dose as u64)
+        (text, fits && rest && killed == 0.0 && recorded == dose as u64)
     }
 }
 
@@ -155,7 +156,7 @@ const FILLING_BYTES: u64 = 40 * MIB;
 /// What may be swapped out, and some.
 const SWAP_BYTES: u64 = 512 * MIB;
 
-/// How far what is told and what the cgroup counts may lie apart, as a share.
+/// How far what is recorded and what the cgroup counts may differ, as a share.
 const SWAPPED_MAX: f64 = 0.25;
 
 struct Squeezed {
@@ -263,16 +264,16 @@ impl Sabotage for Swap {
     fn touches(&self, record: &Record) -> bool {
         record.name().contains("268435456")
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
-        let counted = imposed.counted().unwrap_or(f64::NAN) / MIB as f64;
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
+        let counted = seen.counted.unwrap_or(f64::NAN) / MIB as f64;
         // `… of … bytes resident, … huge, … swapped`
-        let told = |record: &Record| {
+        let swapped = |record: &Record| {
             let text = &record.verdict.reasons.first()?.text;
             text.rsplit_once(" huge, ")?.1.strip_suffix(" swapped")?.parse::<f64>().ok()
         };
         let touched = seen.of_metric(self.metric()).filter(|record| self.touches(record));
-        let most = touched.filter_map(told).fold(0.0, f64::max) / MIB as f64;
-        let text = format!("cgroup {counted:.0} MiB, told {most:.0} MiB swapped");
+        let most = touched.filter_map(swapped).fold(0.0, f64::max) / MIB as f64;
+        let text = format!("cgroup {counted:.0} MiB, recorded {most:.0} MiB swapped");
         // A page that was written out and is still there is swapped for one, and not for the other.
         let fits = most > 0.0 && (most / counted - 1.0).abs() <= SWAPPED_MAX;
         (text, fits && all_in(seen, self, State::Invalid))

@@ -5,6 +5,7 @@
 //! panic, and after Ctrl-C, which ends the run and is then noticed here.
 
 mod damage;
+mod full_speed;
 mod imposed;
 mod machine;
 mod memory;
@@ -13,6 +14,7 @@ mod page;
 mod processor;
 mod program;
 mod scenario;
+mod sibling;
 mod slope;
 mod state;
 mod table;
@@ -21,26 +23,30 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result, bail};
+use fathom_lab::Unmet;
 use fathom_lab::seeded::Seeded;
 use fathom_record::{Cause, Record};
 
+use full_speed::{FullSpeed, OFF_MAX};
 use imposed::{Imposed, Nothing};
 use page::Kept;
 pub(crate) use processor::{NEIGHBOUR, neighbour};
-use program::{Bench, Launch, Seen};
+use program::{Bench, Launch, Seen, is_shape};
 use scenario::Sabotage;
 use state::State;
 use table::{ACCOUNT, Count, Right, Row};
 
 /// All sabotages, in the order of the table.
-const ALL: [&dyn Sabotage; 13] = [
+const ALL: [&dyn Sabotage; 15] = [
     &processor::Quota,
     &processor::Neighbour { in_turns: false },
     &processor::Neighbour { in_turns: true },
     &processor::Stopped,
+    &sibling::Sibling,
     &machine::WallClock,
     &machine::WrongWork,
     &machine::Drift,
+    &machine::MoreWork,
     &memory::HugePages { name: "huge pages", metric: "os.process.fork", asked: "" },
     &memory::Memory {
         name: "memory limit",
@@ -85,10 +91,7 @@ impl Laboratory {
         for sabotage in ALL.into_iter().filter(|one| one.name().contains(only)) {
             match sabotage.needs() {
                 Ok(()) => rows.extend(self.each(sabotage)?),
-                Err(why) => {
-                    println!("{}: skipped: {why}", sabotage.name());
-                    self.kept.skipped(sabotage.name(), &why.to_string());
-                }
+                Err(why) => self.skip(sabotage, &why),
             }
         }
         for name in damage::NAMES.into_iter().filter(|name| name.contains(only)) {
@@ -111,60 +114,86 @@ impl Laboratory {
         Ok(good)
     }
 
-    /// The runs of one sabotage.
+    fn skip(&mut self, sabotage: &dyn Sabotage, why: &Unmet) {
+        println!("{}: skipped: {why}", sabotage.name());
+        self.kept.skipped(sabotage.name(), &why.to_string());
+    }
+
+    /// The runs of one sabotage, and what they amount to when all are done.
     fn each(&mut self, sabotage: &dyn Sabotage) -> Result<Vec<Row>> {
         let mut random = Seeded::of(self.seed, sabotage.name());
-        let mut rows = Vec::new();
+        let mut runs = Vec::new();
         for sabotaged in halves(&mut random, self.runs) {
             let before = State::now();
-            let row = one(&self.bench, sabotage, sabotaged, &mut random);
+            let run = one(&self.bench, sabotage, sabotaged, &mut random);
             let left = before.left_behind();
-            let row = row.with_context(|| sabotage.name().to_owned())?;
+            runs.push(run.with_context(|| sabotage.name().to_owned())?);
             if let Some(left) = left {
                 bail!("{}: {left}", sabotage.name());
             }
-            println!("{}", table::line(row.cells()));
-            rows.push(row);
         }
+        let left_alone = runs.iter().filter(|run| run.dose.is_none());
+        let alone = FullSpeed::of(left_alone.map(|run| &run.seen));
+        if let Err(why) = sabotage.shows(&alone) {
+            self.skip(sabotage, &why);
+            return Ok(Vec::new());
+        }
+        let rows: Vec<Row> = runs.iter().map(|run| run.row(sabotage, &alone)).collect();
+        rows.iter().for_each(|row| println!("{}", table::line(row.cells())));
         self.kept.ran(sabotage.name(), rows.clone());
         Ok(rows)
     }
 }
 
-/// One run, sabotaged or left alone.
+/// One run, with its dose, or left alone.
+struct Taken {
+    seen: Seen,
+    dose: Option<f64>,
+}
+
+impl Taken {
+    fn row(&self, sabotage: &dyn Sabotage, alone: &FullSpeed) -> Row {
+        let row = match self.dose {
+            Some(dose) => judged(sabotage, &self.seen, alone, dose),
+            None => untouched(sabotage, &self.seen, alone),
+        };
+        Row {
+            sabotage: sabotage.name().to_owned(),
+            sabotaged: self.dose.is_some(),
+            dose: self.dose.map(|dose| sabotage.in_words(dose)).unwrap_or_default(),
+            ..row
+        }
+    }
+}
+
 fn one(
     bench: &Bench,
     sabotage: &dyn Sabotage,
     sabotaged: bool,
     random: &mut Seeded,
-) -> Result<Row> {
+) -> Result<Taken> {
     bench.settle();
     if bench.stop.load(Ordering::Relaxed) {
         bail!("stopped");
     }
-    let dose = sabotage.dose(random.share());
+    let dose = Some(sabotage.dose(random.share())).filter(|_| sabotaged);
     let mut launch = Launch::default();
-    let mut imposed: Box<dyn Imposed> =
-        if sabotaged { sabotage.impose(dose, bench.cpu, &mut launch)? } else { Box::new(Nothing) };
-    let seen = bench.run(sabotage.metric(), &launch, imposed.as_mut())?;
-    let row = Row {
-        sabotage: sabotage.name().to_owned(),
-        sabotaged,
-        dose: sabotage.in_words(dose),
-        ..if sabotaged {
-            judged(sabotage, &seen, imposed.as_ref(), dose)
-        } else {
-            untouched(sabotage, &seen)
-        }
+    let mut imposed: Box<dyn Imposed> = match dose {
+        Some(dose) => sabotage.impose(dose, bench.cpu, &mut launch)?,
+        None => Box::new(Nothing),
     };
-    Ok(row)
+    let seen = bench.run(sabotage.metric(), &launch, imposed.as_mut())?;
+    Ok(Taken { seen, dose })
 }
 
-/// A sabotaged run: its most frequent first cause must be one of the sabotage's.
-fn judged(sabotage: &dyn Sabotage, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> Row {
-    let touched: Vec<&Record> =
+/// A sabotaged run: the most frequent first cause of the records that it harmed must be one of the
+/// sabotage's. A record that is at full speed all the same was not harmed.
+fn judged(sabotage: &dyn Sabotage, seen: &Seen, alone: &FullSpeed, dose: f64) -> Row {
+    let all: Vec<&Record> =
         seen.of_metric(sabotage.metric()).filter(|record| sabotage.touches(record)).collect();
-    let expected = sabotage.causes();
+    let is_harmed = |record: &&Record| alone.off(record, seen).is_none_or(|off| off > OFF_MAX);
+    let touched: Vec<&Record> = all.iter().copied().filter(is_harmed).collect();
+    let expected = if touched.is_empty() { &[] } else { sabotage.causes() };
     let first = most(&touched, |record| record.verdict.reasons.first().map(|one| one.cause));
     // A machine that others use has causes of its own, if its counters say so.
     let beneath = most(&touched, |record| {
@@ -172,17 +201,17 @@ fn judged(sabotage: &dyn Sabotage, seen: &Seen, imposed: &dyn Imposed, dose: f64
         causes.find(|cause| expected.contains(cause) || seen.moved(*cause, record) != Some(true))
     });
     let is_right = |cause: Option<Cause>| cause.is_some_and(|cause| expected.contains(&cause));
-    let (truth, fits) = sabotage.truth(seen, imposed, dose);
+    let (truth, fits) = sabotage.truth(seen, alone, dose);
     let right = match (fits, expected.is_empty() || is_right(first), is_right(beneath)) {
         (true, true, _) => Right::Yes,
         (true, false, true) => Right::AfterAnother,
         _ => Right::No,
     };
-    Row { truth, right, ..row(&touched, first) }
+    Row { truth, right, ..row(&all, expected, first) }
 }
 
 /// An untouched run: every first cause must be one whose counter moved.
-fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
+fn untouched(sabotage: &dyn Sabotage, seen: &Seen, alone: &FullSpeed) -> Row {
     let records: Vec<&Record> = seen.of_metric(sabotage.metric()).collect();
     let mut right = Right::Yes;
     for record in &records {
@@ -194,21 +223,26 @@ fn untouched(sabotage: &dyn Sabotage, seen: &Seen) -> Row {
             Some(None) => {}
         }
     }
-    let told = seen.document.run.clock.wall_step_ns.is_some();
-    if told {
+    if seen.document.run.clock.wall_step_ns.is_some() {
         right = Right::FalseAlarm;
     }
     let first = most(&records, |record| record.verdict.reasons.first().map(|one| one.cause));
+    let off = records.iter().filter_map(|record| alone.off(record, seen)).reduce(f64::max);
+    let claims =
+        off.map_or_else(String::new, |off| format!(", full speed {:.1} % off", 100.0 * off));
     let truth = format!(
-        "others {:.0} %, steal {:.0} ms, interrupts {:.0} ms",
+        "others {:.0} %, steal {:.0} ms, interrupts {:.0} ms{claims}",
         100.0 * seen.others().max(0.0),
         10.0 * seen.outside.stolen_ticks,
         10.0 * seen.outside.interrupt_ticks
     );
-    Row { truth, right, ..row(&records, first) }
+    Row { truth, right, ..row(&records, &[], first) }
 }
 
-fn row(records: &[&Record], first: Option<Cause>) -> Row {
+fn row(records: &[&Record], expected: &[Cause], first: Option<Cause>) -> Row {
+    let noisy = || records.iter().filter(|it| it.verdict.state == fathom_record::State::Noisy);
+    let is_cause = |cause| expected.contains(&cause) || !is_shape(cause);
+    let named = noisy().filter(|it| it.verdict.reasons.iter().any(|one| is_cause(one.cause)));
     let with_cause =
         |record: &&&Record| record.verdict.reasons.first().map(|reason| reason.cause) == first;
     let verdict = records.iter().find(with_cause).map_or("-", |one| one.verdict.state.word());
@@ -222,6 +256,8 @@ fn row(records: &[&Record], first: Option<Cause>) -> Row {
         cause,
         truth: String::new(),
         right: Right::No,
+        noisy: noisy().count(),
+        named: named.count(),
     }
 }
 

@@ -2,8 +2,6 @@
 
 use std::mem::MaybeUninit;
 
-use fathom_record::Record;
-
 /// Counters of a CPU, in ticks of 10 ms, and of the children that were reaped: the program with its
 /// workers.
 #[derive(Clone, Debug)]
@@ -64,14 +62,4 @@ fn children() -> libc::rusage {
         libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
         usage.assume_init()
     }
-}
-
-/// Whether a fixed piece of work took some rounds, or some processes, longer than others: the only
-/// counter of a core's speed, taken again from the raw samples.
-pub(super) fn spins_differ(record: &Record) -> bool {
-    let spins =
-        record.samples.iter().flatten().filter_map(fathom_analysis::statistics::reference_ns);
-    let (least, most) =
-        spins.fold((f64::INFINITY, 0.0_f64), |(least, most), one| (least.min(one), most.max(one)));
-    most > 1.05 * least || record.disturbance.slow_rounds > 0
 }

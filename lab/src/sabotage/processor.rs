@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
 use fathom_lab::group::{self, Group};
+use fathom_lab::seeded::Seeded;
 use fathom_lab::{Unmet, processes};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
@@ -12,6 +13,7 @@ use fathom_measure::process::Running;
 use fathom_record::Cause;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::full_speed::FullSpeed;
 use super::imposed::{GROUP, Imposed, MARK};
 use super::program::{Launch, Seen};
 use super::scenario::{Sabotage, around, tool};
@@ -19,7 +21,7 @@ use super::scenario::{Sabotage, around, tool};
 /// The least quota that the kernel takes. Its period is then as short as can be, so that a visit
 /// holds many: the first and the last are cut.
 const QUOTA_US: u64 = 1_000;
-/// The share told and the one that the quota takes lie within two points.
+/// The share recorded and the one that the quota takes differ by at most two points.
 const SHARE_MAX: f64 = 0.02;
 /// Between two stops of a worker.
 const RUNNING_NS: u64 = 30_000_000;
@@ -59,24 +61,25 @@ impl Sabotage for Quota {
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Throttled]
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
         let mut visits: Vec<(u64, u64)> = Vec::new();
         for record in &seen.document.records {
-            let told = &record.disturbance;
-            visits.push((told.wall_ns, told.throttled_ns.unwrap_or(0)));
+            let disturbance = &record.disturbance;
+            visits.push((disturbance.wall_ns, disturbance.throttled_ns.unwrap_or(0)));
         }
         // Cases that share their visits share its counters.
         visits.sort_unstable();
         visits.dedup();
         let (wall, throttled) =
             visits.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let told = throttled as f64 / wall.max(1) as f64;
+        let recorded = throttled as f64 / wall.max(1) as f64;
         // Who never sleeps runs for the quota's share and is stopped for the rest; the group's own
         // count is longer by what it stopped outside of visits.
         let owed = 1.0 - dose;
-        let counted = imposed.counted().unwrap_or(f64::NAN);
-        let text = format!("quota {:.1} %, told {:.1} % throttled", 100.0 * owed, 100.0 * told);
-        (text, (owed - told).abs() <= SHARE_MAX && throttled as f64 <= counted)
+        let counted = seen.counted.unwrap_or(f64::NAN);
+        let text =
+            format!("quota {:.1} %, recorded {:.1} % throttled", 100.0 * owed, 100.0 * recorded);
+        (text, (owed - recorded).abs() <= SHARE_MAX && throttled as f64 <= counted)
     }
 }
 
@@ -106,16 +109,12 @@ impl Sabotage for Neighbour {
     }
     fn impose(&self, dose: f64, cpu: u32, _: &mut Launch) -> Result<Box<dyn Imposed>> {
         let (nice, share) = if self.in_turns { (0.0, dose) } else { (dose, 1.0) };
-        let words = [cpu.to_string(), nice.to_string(), share.to_string()];
-        let own = std::env::current_exe()?;
-        let mut command = Command::new(own);
-        command.arg(NEIGHBOUR).args(words).env(MARK, std::process::id().to_string());
-        Ok(Box::new(Running::start(&mut command).context("start a neighbour")?))
+        Ok(Box::new(start_neighbour(cpu, nice, share, false)?))
     }
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention]
     }
-    fn truth(&self, seen: &Seen, _: &dyn Imposed, _: f64) -> (String, bool) {
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
         let others = seen.others();
         (format!("others held CPU for {:.0} %", 100.0 * others), others > 0.05)
     }
@@ -124,20 +123,35 @@ impl Sabotage for Neighbour {
 /// The first word of the neighbour's command line.
 pub(crate) const NEIGHBOUR: &str = "neighbour";
 
-/// The neighbour's own program: busy for a share of every 20 ms, until it is killed.
-pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64) -> Result<bool> {
-    const TURN_NS: u64 = 20_000_000;
+/// Starts a neighbour on a CPU.
+pub(super) fn start_neighbour(cpu: u32, nice: f64, share: f64, in_spells: bool) -> Result<Running> {
+    let words = [cpu.to_string(), nice.to_string(), share.to_string(), in_spells.to_string()];
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(NEIGHBOUR).args(words).env(MARK, std::process::id().to_string());
+    Running::start(&mut command).context("start a neighbour")
+}
+
+/// The neighbour's own program: busy for a share of every 20 ms, or in spells for that share of
+/// seconds, drawn by chance, until it is killed.
+pub(crate) fn neighbour(cpu: u32, nice: i32, share: f64, in_spells: bool) -> Result<bool> {
+    let turn_ns: u64 = if in_spells { 1_000_000_000 } else { 20_000_000 };
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     fathom_measure::affinity::pin(cpu)?;
     rustix::process::setpriority_process(None, nice)?;
-    let busy_ns = (share * TURN_NS as f64) as u64;
+    let mut random = Seeded(monotonic_raw_ns());
     loop {
+        let busy_ns = match in_spells {
+            true if random.share() < share => turn_ns,
+            true => 0,
+            false => (share * turn_ns as f64) as u64,
+        };
         let begun = monotonic_raw_ns();
         while monotonic_raw_ns() - begun < busy_ns {
-            std::hint::spin_loop();
+            // Not a pause instruction, which leaves the core to its other thread.
+            (0..10_000_u64).for_each(|at| _ = std::hint::black_box(at));
         }
-        if busy_ns < TURN_NS {
-            std::thread::sleep(std::time::Duration::from_nanos(TURN_NS - busy_ns));
+        if busy_ns < turn_ns {
+            std::thread::sleep(std::time::Duration::from_nanos(turn_ns - busy_ns));
         }
     }
 }
@@ -220,8 +234,8 @@ impl Sabotage for Stopped {
     fn causes(&self) -> &'static [Cause] {
         &[Cause::NotRunning]
     }
-    fn truth(&self, _: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
-        let stopped = imposed.counted().unwrap_or(0.0);
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
+        let stopped = seen.counted.unwrap_or(0.0);
         (format!("stopped for {stopped:.1} s"), stopped > 0.0)
     }
 }
@@ -275,8 +289,8 @@ impl Sabotage for Streaming {
     fn causes(&self) -> &'static [Cause] {
         &[Cause::Contention, Cause::NotRunning]
     }
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, _: f64) -> (String, bool) {
-        let streamed = imposed.counted().unwrap_or(0.0);
+    fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
+        let streamed = seen.counted.unwrap_or(0.0);
         let elapsed = seen.elapsed_ns as f64 / 1e9;
         (format!("streamed for {streamed:.1} of {elapsed:.1} s"), streamed > 0.2 * elapsed)
     }

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use fathom_analysis::clean::TOLERANCE;
+use fathom_analysis::statistics::median;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
 use fathom_record::{Cause, Document, Record};
 
 use super::imposed::{Imposed, MARK};
-use super::outside::{Outside, spins_differ};
+use super::outside::Outside;
 
 /// No run of one metric takes this long.
 const RUN_NS_MAX: u64 = 300_000_000_000;
@@ -35,12 +37,15 @@ pub(super) struct Seen {
     pub(super) elapsed_ns: u64,
     /// What the machine counted meanwhile.
     pub(super) outside: Outside,
+    /// What the kernel counted of what was imposed.
+    pub(super) counted: Option<f64>,
 }
 
 impl Seen {
-    /// The records of a metric.
-    pub(super) fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Record> {
-        self.document.records.iter().filter(move |record| record.metric.as_str() == metric)
+    /// The records of some metrics, with spaces between their names.
+    pub(super) fn of_metric(&self, metrics: &str) -> impl Iterator<Item = &Record> {
+        let is_one = move |id: &str| metrics.split(' ').any(|metric| metric == id);
+        self.document.records.iter().filter(move |record| is_one(record.metric.as_str()))
     }
 }
 
@@ -63,15 +68,15 @@ impl Bench {
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        let cpu = affinity::allowed().into_iter().next_back().context("no CPU to measure on")?;
+        let cpu = measured_cpu().context("no CPU to measure on")?;
         let folder = tempfile::tempdir().context("make a folder")?;
         Ok(Self { program: program.to_owned(), cpu, folder, stop })
     }
 
-    /// Runs one metric while something is imposed.
+    /// Runs some metrics while something is imposed.
     pub(super) fn run(
         &self,
-        metric: &str,
+        metrics: &str,
         launch: &Launch,
         imposed: &mut dyn Imposed,
     ) -> Result<Seen> {
@@ -79,10 +84,10 @@ impl Bench {
         let errors = self.folder.path().join("run.err");
         let store = self.folder.path().join("fathom.db").display().to_string();
         let (cpu, program) = (self.cpu.to_string(), self.program.clone());
-        let own = [&program, "run", "--quick", "--json", "--samples", metric, "--cpu", &cpu];
+        let own = [&program, "run", "--quick", "--json", "--samples", "--cpu", &cpu];
         let kept = ["--store", &store];
         let before = launch.before.iter().map(String::as_str);
-        let words: Vec<&str> = before.chain(own).chain(kept).collect();
+        let words: Vec<&str> = before.chain(own).chain(kept).chain(metrics.split(' ')).collect();
         let mut command = Command::new(words[0]);
         command.args(&words[1..]).stdin(Stdio::null());
         command.env(MARK, std::process::id().to_string());
@@ -98,17 +103,17 @@ impl Bench {
                 break status;
             }
             ensure!(!self.stop.load(Ordering::Relaxed), "stopped");
-            ensure!(elapsed_ns < RUN_NS_MAX, "run {metric}: did not end within 300 s");
+            ensure!(elapsed_ns < RUN_NS_MAX, "run {metrics}: did not end within 300 s");
             imposed.tick(child.id(), elapsed_ns)?;
             std::thread::sleep(Duration::from_millis(2));
         };
         let elapsed_ns = monotonic_raw_ns() - begun_ns;
         let outside = Outside::of(self.cpu).since(&before);
         if !status.success() {
-            bail!("run {metric}: {status}: {}", std::fs::read_to_string(&errors)?.trim());
+            bail!("run {metrics}: {status}: {}", std::fs::read_to_string(&errors)?.trim());
         }
         let document = serde_json::from_str(&std::fs::read_to_string(&written)?)?;
-        Ok(Seen { document, elapsed_ns, outside })
+        Ok(Seen { document, elapsed_ns, outside, counted: imposed.counted() })
     }
 
     /// Waits until others leave the measured CPU alone, 2 s at most.
@@ -133,20 +138,38 @@ impl Seen {
     /// Whether the counter of a cause that a record names has moved, by the machine's own account;
     /// none where the cause is a shape of the values, which nothing counts.
     pub(super) fn moved(&self, cause: Cause, record: &Record) -> Option<bool> {
-        let (told, outside) = (&record.disturbance, &self.outside);
-        let counted = |told: u64, counted: f64| told > 0 && told as f64 <= counted;
+        let (inside, outside) = (&record.disturbance, &self.outside);
+        let counted = |inside: u64, outside: f64| inside > 0 && inside as f64 <= outside;
         match cause {
-            Cause::Contention => {
-                Some(self.others() > 0.05 || counted(told.involuntary_switches, outside.preempted))
-            }
+            Cause::Contention => Some(
+                self.others() > 0.05 || counted(inside.involuntary_switches, outside.preempted),
+            ),
             Cause::NotRunning => Some(self.others() > 0.05),
-            Cause::MajorFaults => Some(counted(told.major_faults, outside.major_faults)),
+            Cause::MajorFaults => Some(counted(inside.major_faults, outside.major_faults)),
             Cause::Steal => Some(outside.stolen_ticks >= 3.0),
             Cause::Interrupts => Some(outside.interrupt_ticks >= 3.0),
-            Cause::SlowCore => Some(spins_differ(record)),
-            Cause::Spread | Cause::Drift | Cause::TwoClusters | Cause::SeveralModes => None,
+            Cause::SlowCore => Some(self.was_slow(record)),
+            _ if is_shape(cause) => None,
             // A quota, a wrong count, a missing limit: nothing of it is imposed by itself.
             _ => Some(false),
         }
     }
+
+    /// Whether the reference loop took some process longer than at full speed: the only counter of
+    /// a core's speed, taken again from the raw samples.
+    fn was_slow(&self, record: &Record) -> bool {
+        let Some(reference) = self.document.run.reference else { return false };
+        let loops = record.samples.iter().flatten().filter_map(|it| median(&it.reference_ns));
+        loops.into_iter().any(|ns| ns > (1.0 + TOLERANCE) * reference.loop_ns)
+    }
+}
+
+/// Whether a cause is but a shape of the values, which nothing counts.
+pub(super) fn is_shape(cause: Cause) -> bool {
+    matches!(cause, Cause::Spread | Cause::Drift | Cause::TwoClusters | Cause::SeveralModes)
+}
+
+/// The CPU that the laboratory measures.
+pub(super) fn measured_cpu() -> Option<u32> {
+    affinity::allowed().into_iter().next_back()
 }

@@ -7,6 +7,7 @@ use fathom_lab::Unmet;
 use fathom_lab::group::Group;
 use fathom_record::{Cause, Record, State};
 
+use super::full_speed::FullSpeed;
 use super::imposed::{GROUP, Imposed};
 use super::program::{Launch, Seen};
 
@@ -20,7 +21,7 @@ pub(super) trait Sabotage {
     fn dose(&self, draw: f64) -> f64;
     /// The dose in words.
     fn in_words(&self, dose: f64) -> String;
-    /// What is measured meanwhile.
+    /// The metrics that are measured meanwhile, with spaces between them.
     fn metric(&self) -> &'static str;
     /// Imposes it, until the guard is dropped.
     fn impose(&self, dose: f64, cpu: u32, launch: &mut Launch) -> Result<Box<dyn Imposed>>;
@@ -30,8 +31,12 @@ pub(super) trait Sabotage {
     fn touches(&self, _: &Record) -> bool {
         true
     }
+    /// Why the runs show nothing, by those that were left alone, if so.
+    fn shows(&self, _: &FullSpeed) -> Result<(), Unmet> {
+        Ok(())
+    }
     /// What must be so beside the cause: the truth in words, and whether it fits.
-    fn truth(&self, seen: &Seen, imposed: &dyn Imposed, dose: f64) -> (String, bool);
+    fn truth(&self, seen: &Seen, alone: &FullSpeed, dose: f64) -> (String, bool);
 }
 
 /// A group with limits, and the launch inside it.

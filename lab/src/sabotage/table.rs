@@ -27,6 +27,9 @@ pub(super) struct Row {
     pub(super) cause: String,
     pub(super) truth: String,
     pub(super) right: Right,
+    /// Records that are noisy, and those of them that have a cause which something counts.
+    pub(super) noisy: usize,
+    pub(super) named: usize,
 }
 
 /// The widths of the columns.
@@ -62,6 +65,8 @@ pub(super) struct Count {
     pub(super) wrong: usize,
     pub(super) alarms: usize,
     pub(super) shapes: usize,
+    pub(super) noisy: usize,
+    pub(super) named: usize,
 }
 
 impl Count {
@@ -69,6 +74,8 @@ impl Count {
         let mut count = Self::default();
         for row in rows {
             count.runs += 1;
+            count.noisy += row.noisy;
+            count.named += row.named;
             count.sabotaged += usize::from(row.sabotaged);
             match (row.sabotaged, row.right) {
                 (true, Right::Yes) => count.first += 1,
@@ -82,15 +89,16 @@ impl Count {
         count
     }
 
-    /// Whether that is good enough: 90 % right, first or after another that was real, and no false
-    /// alarm.
+    /// Whether that is good enough: 90 % right, first or after another that was real, no false
+    /// alarm, and a cause for 60 % of what is noisy.
     pub(super) fn is_good(&self) -> bool {
-        (self.first + self.after) * 10 >= self.sabotaged * 9 && self.alarms == 0
+        let is_right = (self.first + self.after) * 10 >= self.sabotaged * 9;
+        is_right && self.alarms == 0 && self.named * 10 >= self.noisy * 6
     }
 }
 
 /// The columns of the account.
-pub(super) const ACCOUNT: [&str; 8] = [
+pub(super) const ACCOUNT: [&str; 10] = [
     "sabotage",
     "runs",
     "sabotaged",
@@ -99,20 +107,25 @@ pub(super) const ACCOUNT: [&str; 8] = [
     "wrong",
     "false alarms",
     "shapes",
+    "noisy cases",
+    "with a cause",
 ];
 
 /// A line of the account for each sabotage, in the order in which they came, and one for all.
-pub(super) fn account(rows: &[Row]) -> Vec<[String; 8]> {
+pub(super) fn account(rows: &[Row]) -> Vec<[String; 10]> {
     let mut names: Vec<&str> = rows.iter().map(|row| row.sabotage.as_str()).collect();
     names.dedup();
     let line = |name: &str, count: &Count| {
-        let Count { runs, sabotaged, first, after, wrong, alarms, shapes } = count;
-        let [a, b, c, d, e, f, g] =
-            [runs, sabotaged, first, after, wrong, alarms, shapes].map(ToString::to_string);
-        [name.to_owned(), a, b, c, d, e, f, g]
+        let Count { runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named } = count;
+        let counts = [runs, sabotaged, first, after, wrong, alarms, shapes, noisy, named];
+        let mut cells = counts.iter().map(ToString::to_string);
+        std::array::from_fn(|at| match at {
+            0 => name.to_owned(),
+            _ => cells.next().unwrap_or_default(),
+        })
     };
     let of = |name: &str| Count::of(rows.iter().filter(|row| row.sabotage == name));
-    let mut lines: Vec<[String; 8]> = names.iter().map(|name| line(name, &of(name))).collect();
+    let mut lines: Vec<[String; 10]> = names.iter().map(|name| line(name, &of(name))).collect();
     lines.push(line("all", &Count::of(rows)));
     lines
 }
@@ -131,6 +144,8 @@ mod tests {
             cause: text(),
             truth: text(),
             right,
+            noisy: 10,
+            named: 6,
         };
         (0..count).map(row).collect()
     }
@@ -145,6 +160,10 @@ mod tests {
         all.extend(rows("a", true, Right::FalseAlarm, 1));
         assert!(!Count::of(&all).is_good(), "9 of 11: what is sabotaged is right or wrong");
         let mut all = rows("a", true, Right::Yes, 10);
+        assert!(Count::of(&all).is_good());
+        all[0].named = 5;
+        assert!(!Count::of(&all).is_good(), "59 of 100 noisy cases have a cause");
+        all[0].named = 6;
         all.extend(rows("a", false, Right::FalseAlarm, 1));
         assert!(!Count::of(&all).is_good());
     }
@@ -156,6 +175,9 @@ mod tests {
         all.extend(rows("b", true, Right::AfterAnother, 1));
         all.extend(rows("b", false, Right::Shape, 3));
         let lines: Vec<String> = account(&all).iter().map(|line| line.join(" ")).collect();
-        assert_eq!(lines, ["a 3 2 2 0 0 1 0", "b 4 1 0 1 0 0 3", "all 7 3 2 1 0 1 3"]);
+        assert_eq!(
+            lines,
+            ["a 3 2 2 0 0 1 0 30 18", "b 4 1 0 1 0 0 3 40 24", "all 7 3 2 1 0 1 3 70 42"]
+        );
     }
 }

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use fathom_analysis::statistics::summarise;
+use fathom_analysis::clean::Loop;
+use fathom_analysis::strata::Strata;
 use fathom_probes::REGISTRY;
 use fathom_record::run::ClockFacts;
 use fathom_record::{
     Disturbance, Document, Effort, Host, Input, MetricId, Origin, Params, Prediction, Protocol,
-    Record, Run, RunState, SCHEMA_VERSION, Sample, Tool, Verdict,
+    Record, Reference, ReferenceBasis, Run, RunState, SCHEMA_VERSION, Sample, Stratum, Tool,
+    Verdict,
 };
 use fathom_simulation::Source;
 use fathom_store::Store;
@@ -17,6 +19,8 @@ use fathom_store::Store;
 const PROCESSES: u32 = 10;
 /// Rounds of a visit.
 const ROUNDS: usize = 12;
+/// The reference loop at full speed.
+const LOOP: Loop = Loop { sibling_ns: 8_900.0, frequency_ns: 8_910.0 };
 /// Milliseconds from one run to the next, and since 1970 to the first.
 const HOUR_MS: u64 = 3_600_000;
 const FIRST_MS: u64 = 1_767_225_600_000;
@@ -88,7 +92,13 @@ fn run(number: usize) -> Run {
         state: RunState::Complete,
         cpu: 1,
         cpu_reason: "the quieter of two".to_owned(),
-        reference: None,
+        reference: Some(Reference {
+            loop_ns: LOOP.sibling_ns,
+            frequency_ns: LOOP.frequency_ns,
+            basis: ReferenceBasis::EarlierRuns,
+            visits: PROCESSES,
+            clean: PROCESSES,
+        }),
         clock: ClockFacts { source: "tsc".to_owned(), hz: 2.6e9, ..ClockFacts::default() },
         tuned: Vec::new(),
         verdict: Verdict::default(),
@@ -121,7 +131,8 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
         (0..PROCESSES).map(|process| sample(process, level, source)).collect();
     let id = MetricId::new(about.id);
     let mut record = Record::new(id, params, about.title, about.unit, about.better);
-    record.summary = summarise(&samples);
+    let (wanted, may) = (PROCESSES, Ok(Stratum::FullSpeed));
+    record.summary = Strata::of(&samples, may, wanted, wanted, Some(&LOOP)).summarise();
     record.visit = format!("{run}/{}", about.id);
     let input = Input {
         name: "nominal".to_owned(),
@@ -141,12 +152,17 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
 
 fn sample(process: u32, level: f64, source: &mut Source) -> Sample {
     let own = level * (1.0 + 0.003 * source.normal());
+    let mut loops =
+        |ns: f64| -> Vec<f64> { (0..=ROUNDS).map(|_| (ns + source.normal()).round()).collect() };
+    let (reference_ns, frequency_ns) = (loops(LOOP.sibling_ns), loops(LOOP.frequency_ns));
     Sample {
         process,
         cpu: 1,
         batch: 4096,
         values: (0..ROUNDS).map(|_| own * (1.0 + 0.005 * source.normal().abs())).collect(),
-        reference_ns: vec![8_900.0 + source.normal()],
+        values_per_round: 1,
+        reference_ns,
+        frequency_ns,
         disturbance: Disturbance {
             wall_ns: 5_000_000,
             cpu_ns: 4_990_000,

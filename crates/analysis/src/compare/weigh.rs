@@ -38,9 +38,10 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
         let effect = (ratio.ratio - 1.0).abs();
         if limits.iter().all(|end| (end - 1.0).abs() <= least) {
             Word::Unchanged
-        } else if !is_borne_out || effect <= EFFECT_MIN.max(noise.unwrap_or(0.0)) {
-            Word::Inconclusive
-        } else if core.is_some_and(|core| explains(core, limits, record.better, least)) {
+        } else if !is_borne_out
+            || effect <= EFFECT_MIN.max(noise.unwrap_or(0.0))
+            || core.is_some_and(|core| explains(core, limits, record.better, least))
+        {
             Word::Inconclusive
         } else {
             changed_word(ratio.ratio > 1.0, few, record)

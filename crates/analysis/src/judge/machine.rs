@@ -47,7 +47,7 @@ pub fn machine_drift(spins: &[(u64, f64)]) -> Option<Reason> {
         let word = if change > 0.0 { "slower" } else { "faster" };
         let percent = 100.0 * change.abs();
         let text = format!(
-            "core {percent:.0} % {word} at second {length:.0} than at the beginning (reference loop)"
+            "core {percent:.0} % {word} at second {length:.0} than at the start (reference loop)"
         );
         Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettle)
     })
@@ -73,8 +73,8 @@ pub fn machine_wander(spins: &[(u64, f64)]) -> Option<Reason> {
     let deviation = apart / QUARTILES_APART / quantile(&sorted, 0.5)?;
     (alike > least && deviation > DEVIATION_MIN).then(|| {
         let text = format!(
-            "autocorrelated (r = {alike:.1}): core speed wandered by ± {:.1} % (reference loop), so \
-             that intervals as found are optimistic",
+            "autocorrelated (r = {alike:.1}): core speed wandered by ± {:.1} % (reference loop), \
+             so that intervals as found are optimistic",
             100.0 * deviation
         );
         Reason::new(Cause::MachineDrift, text).with_remedy(Remedy::LetSettleOrMeasureLonger)

@@ -49,7 +49,8 @@ fn unchanged_needs_the_whole_interval_within_two_per_cent() {
 /// A record of five processes far apart.
 fn scattered() -> Record {
     let mut scattered = record("few", NS, 100.0, 5);
-    scattered.summary.as_mut().unwrap().process_medians = vec![80.0, 90.0, 100.0, 110.0, 120.0];
+    scattered.summary.as_mut().expect("a summary").process_medians =
+        vec![80.0, 90.0, 100.0, 110.0, 120.0];
     scattered
 }
 
