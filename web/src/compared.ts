@@ -10,8 +10,10 @@ export const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
 
 /** It changed no more than a change of the core's own speed explains. */
-const isSpoiled = ({ word, core, interval }: Compared): boolean =>
-  word === 'inconclusive' && core != null && interval != null && (interval[0] > 1 || interval[1] < 1);
+function isSpoiled({ word, core, interval }: Compared): boolean {
+  if (word !== 'inconclusive' || core == null || interval === null) return false;
+  return interval[0] > 1 || interval[1] < 1;
+}
 
 const wordOf = (row: Compared): string =>
   isSpoiled(row) ? 'core speed' : row.word.replaceAll('_', ' ');

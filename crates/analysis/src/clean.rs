@@ -47,6 +47,13 @@ impl Loop {
         self.is_beside_idle(reference) && self.is_at_frequency_of(reference)
     }
 
+    /// Whether it is no slower than the reference, by the tolerances of a clean round.
+    #[must_use]
+    pub fn is_as_fast_as(&self, reference: &Self) -> bool {
+        self.contention() <= reference.contention() * (1.0 + TOLERANCE)
+            && self.frequency_ns <= reference.frequency_ns * (1.0 + FREQUENCY_TOLERANCE)
+    }
+
     /// Whether the sibling is as idle as for the reference.
     #[must_use]
     pub fn is_beside_idle(&self, reference: &Self) -> bool {

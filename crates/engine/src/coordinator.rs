@@ -29,8 +29,9 @@ pub trait Audience {
     fn progress(&mut self, progress: &Progress);
     /// A block is done: its records, in the order of the table.
     fn block(&mut self, records: &[Record]);
-    /// All records as they are by the reference loops of the whole run, where some changed by that.
-    fn revised(&mut self, _: &Document) {}
+    /// All records as they are by the reference loops of the whole run, and how many of them show
+    /// another number or verdict by that.
+    fn revised(&mut self, _: &Document, _changed: usize) {}
     /// What a procedure says between its passes.
     fn event(&mut self, _: Event<'_>) {}
     /// Whether a person, who is told what a procedure is about to do, lets it go on.
@@ -185,15 +186,16 @@ fn classify_again(
     for (block, _) in done {
         block.reduce(plan, document, Some(&reference), &mut results);
     }
-    if document.records != results.records {
-        document.records = results.records;
-        audience.revised(document);
-    }
+    let shown = |record: &Record| (record.value.clone(), record.verdict.clone(), record.agreement);
+    let pairs = document.records.iter().zip(&results.records);
+    let changed = pairs.filter(|(old, new)| shown(old) != shown(new)).count();
+    document.records = results.records;
+    audience.revised(document, changed);
 }
 
 /// A reference that moved by less than this share chooses no other visits, but for a few at the
 /// edge of their tolerance.
-const MOVED_MIN: f64 = 0.002;
+const MOVED_MIN: f64 = 0.005;
 
 /// What is known of the speed of the measured core.
 struct Speed {
@@ -202,12 +204,15 @@ struct Speed {
     /// Of each visit, when it began and its median loop, in nanoseconds.
     by_visit: Vec<(u64, f64)>,
     /// The reference of earlier runs on this host and CPU.
-    earlier: Option<Reference>,
+    earlier: Option<Loop>,
 }
 
 impl Speed {
     fn new(calibration: Vec<LoopTime>, earlier: Option<Reference>) -> Self {
         let loops = calibration.iter().map(LoopTime::parts).collect();
+        let loop_of =
+            |it: Reference| Loop { sibling_ns: it.loop_ns, frequency_ns: it.frequency_ns };
+        let earlier = earlier.map(loop_of);
         Self { loops, by_visit: Vec::new(), earlier }
     }
 
@@ -227,11 +232,12 @@ impl Speed {
     /// run at the same frequency knows better.
     fn so_far(&self) -> Option<Loop> {
         let own = self.of_this_run()?;
-        let known =
-            self.earlier.map(|it| Loop { sibling_ns: it.loop_ns, frequency_ns: it.frequency_ns });
-        let better = known
-            .filter(|known| own.is_at_frequency_of(known) && known.sibling_ns < own.sibling_ns);
-        Some(better.unwrap_or(own))
+        let is_busy = |known: &Loop| {
+            own.is_at_frequency_of(known)
+                && !own.is_beside_idle(known)
+                && own.sibling_ns > known.sibling_ns
+        };
+        Some(self.earlier.filter(is_busy).unwrap_or(own))
     }
 
     /// The share of loops so far at the reference.
@@ -243,12 +249,14 @@ impl Speed {
 
     /// Why that reference is full speed, or that it is but the fastest of this run.
     fn basis(&self, reference: &Loop, host: &Host) -> ReferenceBasis {
-        let at_most = |ns: f64| reference.sibling_ns <= ns * (1.0 + clean::TOLERANCE);
         let boost_ns = host.cpu.boost_hz.map(|hz| REFERENCE_ITERATIONS as f64 / hz * 1e9);
-        match (boost_ns, self.earlier) {
-            (Some(ns), _) if at_most(ns) => ReferenceBasis::HighestFrequency,
-            (_, Some(earlier)) if at_most(earlier.loop_ns) => ReferenceBasis::EarlierRuns,
-            _ => ReferenceBasis::ThisRun,
+        let of_boost = boost_ns.map(|ns| Loop { sibling_ns: ns, frequency_ns: ns });
+        let is_as_fast_as =
+            |known: Option<Loop>| known.is_some_and(|it| reference.is_as_fast_as(&it));
+        match () {
+            () if is_as_fast_as(of_boost) => ReferenceBasis::HighestFrequency,
+            () if is_as_fast_as(self.earlier) => ReferenceBasis::EarlierRuns,
+            () => ReferenceBasis::ThisRun,
         }
     }
 }

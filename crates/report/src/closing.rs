@@ -64,6 +64,19 @@ pub fn closing(document: &Document, width: usize) -> String {
     text
 }
 
+/// That so many rows are no longer as they were printed; empty for none.
+pub fn changed(document: &Document, rows: usize, width: usize) -> String {
+    if rows == 0 {
+        return String::new();
+    }
+    let text = format!(
+        "{} above changed when all visits were classified again by all reference loops: {}.",
+        if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") },
+        glued(&format!("`fathom show {}`", document.run.id)),
+    );
+    paint_lines(CARE, &wrapped(&text, width.max(NARROWEST), "", ""))
+}
+
 /// Where the run is kept and how to see it again: the last lines of a run that is.
 pub fn kept(document: &Document, width: usize) -> String {
     let text = format!(

@@ -41,7 +41,7 @@ mod table;
 mod wrap;
 
 pub use account::accounts;
-pub use closing::{closing, kept};
+pub use closing::{changed, closing, kept};
 pub use doctor::doctor;
 pub use fathom_record::quantity::{at_most, binary_size, percent, quantity, range};
 pub use json::{document_json, json, record_line};

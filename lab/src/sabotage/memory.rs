@@ -73,7 +73,10 @@ impl Sabotage for HugePages {
         &[Cause::WrongWork, Cause::NotAsAsked]
     }
     fn touches(&self, record: &Record) -> bool {
+        // No huge page forms in a smaller set.
+        let may_be_huge = |bytes: i64| bytes >= 2 * MIB as i64;
         record.name().contains(self.asked)
+            && record.params.integer("set_bytes").is_none_or(may_be_huge)
     }
     fn truth(&self, seen: &Seen, _: &FullSpeed, _: f64) -> (String, bool) {
         let huge = |record: &Record| {
@@ -138,10 +141,10 @@ impl Sabotage for Memory {
                 || reasons.first().is_some_and(|reason| reason.text.contains("cgroup's limit"))
         };
         let mut records = seen.of_metric(self.metric());
-        let small = seen.document.records.iter().filter(|record| record.verdict.shows_number());
+        let small = || seen.of_metric(self.metric()).filter(|record| !self.touches(record));
         let fits = all_in(seen, self, State::Unavailable) && records.all(named);
         let text = format!("limit recorded as {recorded} MiB, killed {killed}");
-        let rest = small.count() > 10;
+        let rest = small().count() > 0 && small().all(|record| record.verdict.shows_number());
         (text, fits && rest && killed == 0.0 && recorded == dose as u64)
     }
 }

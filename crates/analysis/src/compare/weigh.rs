@@ -35,16 +35,14 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
     let word = ratio.as_ref().map_or(Word::Inconclusive, |ratio| {
         let limits = [ratio.low, ratio.high];
         let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
-        let effect = (ratio.ratio - 1.0).abs();
+        let is_large = (ratio.ratio - 1.0).abs() > EFFECT_MIN.max(noise.unwrap_or(0.0));
+        let is_core = || core.is_some_and(|core| explains(core, limits, record.better, least));
         if limits.iter().all(|end| (end - 1.0).abs() <= least) {
             Word::Unchanged
-        } else if !is_borne_out
-            || effect <= EFFECT_MIN.max(noise.unwrap_or(0.0))
-            || core.is_some_and(|core| explains(core, limits, record.better, least))
-        {
-            Word::Inconclusive
-        } else {
+        } else if is_borne_out && is_large && !is_core() {
             changed_word(ratio.ratio > 1.0, few, record)
+        } else {
+            Word::Inconclusive
         }
     });
     Some(Compared {

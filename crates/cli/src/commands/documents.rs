@@ -226,15 +226,15 @@ mod tests {
 
     #[test]
     fn other_schema_is_refused_before_the_rest_is_read() {
-        let whole = |schema: &str| WHOLE.replacen("\"schema\": 2", schema, 1);
+        let whole = |schema: &str| WHOLE.replacen("\"schema\": 3", schema, 1);
         for (other, remedy) in [
-            ("{\"schema\": 3, \"tool\": \"other\"}".to_owned(), "upgrade fathom"),
+            ("{\"schema\": 4, \"tool\": \"other\"}".to_owned(), "upgrade fathom"),
             (whole("\"schema\": 99"), "upgrade fathom"),
-            (whole("\"schema\": 1"), "use the fathom that made it"),
+            (whole("\"schema\": 2"), "use the fathom that made it"),
             (whole("\"schema\": 0"), "use the fathom that made it"),
         ] {
             let text = refused(&other);
-            assert!(text.contains(&format!("this fathom reads 2; {remedy}")), "{text}");
+            assert!(text.contains(&format!("this fathom reads 3; {remedy}")), "{text}");
         }
     }
 
@@ -273,7 +273,7 @@ mod tests {
         let foreign = Endless { begin: b"{\"data\": \"", given: &given };
         assert!(read(foreign, "x").is_err());
         assert!(given.get() < 1 << 20, "{} bytes were read", given.get());
-        for begin in [&b"\""[..], b"{\"schema\": 2, \"tool\": \"", b"{\"", b"1"] {
+        for begin in [&b"\""[..], b"{\"schema\": 3, \"tool\": \"", b"{\"", b"1"] {
             given.set(0);
             let text = read(Endless { begin, given: &given }, "x").unwrap_err().to_string();
             assert!(given.get() <= BYTES_MAX + (1 << 20), "{} bytes were read", given.get());

@@ -110,14 +110,14 @@ fn what_is_no_run_is_refused_with_its_line_and_field_and_nothing_is_kept() {
     let id = changed(&good, |run| run["run"]["id"] = "../x".into());
     let median = changed(&good, |run| run["records"][0]["summary"]["median"] = 1.5.into());
     let half = &good[..good.len() / 2];
-    let second = [&good[..], b"{\"schema\":2}\n"].concat();
+    let second = [&good[..], b"{\"schema\":3}\n"].concat();
     let large = format!("{{\"data\":[{}0]}}", "0,".repeat(10_000_000)).into_bytes();
     let cases: [(&[u8], &[&str]); 9] = [
         (b"", &["empty"]),
         (b"hello", &["line 1"]),
         (half, &["EOF"]),
         (&version, &["line 1", "tool.version"]),
-        (&schema, &["schema 99", "reads 2"]),
+        (&schema, &["schema 99", "reads 3"]),
         (&id, &["../x", "no id"]),
         (&median, &["damaged", "checksum"]),
         (&second, &["line 2", "missing field"]),

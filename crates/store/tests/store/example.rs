@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use fathom_record::{
-    Basis, Better, Cause, Check, ClockOffset, Disturbance, Document, FarHost, Host, Interval,
-    MetricId, Outline, ParamValue, Params, Prediction, Reason, Record, Remedy, Run, SCHEMA_VERSION,
-    Sample, State, Summary, Tool, Unit, Verdict,
+    Basis, Better, Cause, Check, ClockOffset, Disturbance, Document, Estimate, FarHost, Host,
+    Interval, MetricId, Outline, ParamValue, Params, Prediction, Reason, Record, Remedy, Run,
+    SCHEMA_VERSION, Sample, State, Stratum, Summary, Tool, Unit, Verdict,
 };
 use fathom_store::Store;
 use rusqlite::Connection;
@@ -134,7 +134,7 @@ pub(crate) fn record(number: u64) -> Record {
             min: -0.0,
             max: f64::MAX,
             process_medians: medians,
-            ..Summary::default()
+            ..strata(number)
         }),
         samples: Some(samples),
         prediction: Some(Prediction::sum(60.0, 45.1, 0.2, "entry + work", "a table")),
@@ -144,6 +144,15 @@ pub(crate) fn record(number: u64) -> Record {
         ..Record::new(metric, params, "Reading a file", Unit::Nanoseconds, Better::Lower)
     }
     .sealed()
+}
+
+/// Every other record is of selected visits.
+fn strata(number: u64) -> Summary {
+    let interval = Some(Interval::new([101.0, 131.5], 0.9375, Basis::Processes));
+    let as_found =
+        Some(Estimate { median: 120.25, interval, visits: 5, of: 5, ..Estimate::default() });
+    let stratum = if number.is_multiple_of(2) { Stratum::FullSpeed } else { Stratum::AsFound };
+    Summary { stratum, as_found, ..Summary::default() }
 }
 
 /// Every fifth record has another verdict than its neighbour.

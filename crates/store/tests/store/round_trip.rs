@@ -2,7 +2,9 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use fathom_record::{Counts, Document, Effort, Host, Outline, Record, RunState, State, Verdict};
+use fathom_record::{
+    Counts, Document, Effort, Host, Outline, Record, RunState, State, Stratum, Verdict,
+};
 use fathom_store::{Store, StoreError};
 
 use crate::example;
@@ -43,6 +45,24 @@ fn samples_travel_only_when_asked_for() {
     let with = store.document(RUN, true).unwrap();
     let there: Vec<bool> = with.records.iter().map(|record| record.samples.is_some()).collect();
     assert_eq!(there, [true, true, true, false]);
+}
+
+#[test]
+fn replaced_records_are_gone_from_their_run_alone() {
+    let (_folder, path, mut store) = example::store_with(RUN, 3);
+    let other = "0000019514ab3c5e";
+    store.begin(&example::head(other)).unwrap();
+    store.add(other, &example::record(0)).unwrap();
+    let records = [example::record(7), example::record(1)];
+    store.replace_records(RUN, &records).unwrap();
+    assert_eq!(store.document(RUN, true).unwrap().records, records);
+    assert_eq!(store.document(other, true).unwrap().records, [example::record(0)]);
+    let headlines = example::history(&store).iter().map(|run| run.headlines.len()).sum::<usize>();
+    assert_eq!(headlines, 3);
+    let unknown = store.replace_records("0000019514ab3c5f", &records).unwrap_err();
+    assert!(matches!(unknown, StoreError::NoSuchRun { .. }), "{unknown}");
+    drop(store);
+    example::is_whole(&path);
 }
 
 #[test]
@@ -198,6 +218,8 @@ fn in_short_a_run_has_the_headlines_of_its_records() {
         store.add(id, &example::record(1)).unwrap();
     }
     let whole = |id: &str| Outline::from(&store.document(id, false).unwrap());
+    let selected = &whole(RUN).headlines[0];
+    assert_eq!((selected.stratum, selected.as_found), (Stratum::FullSpeed, Some(120.25)));
     assert_eq!(example::history(&store), [whole(RUN), whole(ids[0]), whole(ids[1])]);
     assert!(store.history("os.syscall").unwrap().0.is_empty());
     let newest = |host: &str, most| store.newest_of(host, Effort::Quick, most).unwrap().0;

@@ -31,6 +31,8 @@ pub(super) struct Follower {
     /// What is written where, if anything.
     files: Option<String>,
     run_id: String,
+    /// Rows that no longer are as they were printed.
+    changed: usize,
 }
 
 impl Follower {
@@ -55,6 +57,7 @@ impl Follower {
             keeping,
             files,
             run_id: String::new(),
+            changed: 0,
         }
     }
 
@@ -128,8 +131,9 @@ impl Audience for Follower {
         }
     }
 
-    fn revised(&mut self, document: &Document) {
+    fn revised(&mut self, document: &Document, changed: usize) {
         self.keep(|store| store.replace_records(&document.run.id, &document.records));
+        self.changed = changed;
     }
 
     fn ends(&mut self, document: &Document) {
@@ -139,6 +143,7 @@ impl Audience for Follower {
             Format::Table => {
                 let width = self.layout.width;
                 self.output.write(&self.table.foot());
+                self.output.write(&fathom_report::changed(document, self.changed, width));
                 self.output.write(&fathom_report::closing(document, width));
                 if self.keeping.store().is_some() {
                     self.output.write(&fathom_report::kept(document, width));
