@@ -9,8 +9,8 @@ mod machine;
 
 pub use machine::{machine_changed, machine_drift, machine_wander};
 
-use crate::clean::{Loop, TOLERANCE};
-use crate::statistics::{median, median_interval};
+use crate::clean::Loop;
+use crate::statistics::{median, median_interval, quantile, sorted_finite};
 use fathom_record::summary::Mode;
 use fathom_record::{
     Better, Cause, Counter, Counters, Disturbance, NotSelected, Reason, Record, Remedy, Sample,
@@ -28,8 +28,6 @@ const ABSENT_MIN: f64 = 0.05;
 const ABSENT_BETWEEN_TURNS_MIN: f64 = 0.15;
 /// The kernel counts steal and interrupts in ticks of 10 ms: fewer than three may be chance.
 const TICKS_MIN_NS: u64 = 30_000_000;
-/// A process whose reference loop took so many times that of full speed had a slow core.
-const SLOW_CORE_MIN: f64 = 1.0 + TOLERANCE;
 /// Fewer undisturbed processes do not show what the number is without the others.
 const OTHERS_MIN: usize = 3;
 
@@ -296,7 +294,7 @@ impl Case<'_> {
         let typical = median(&loops.iter().map(times).collect::<Vec<f64>>())?;
         let slower_than =
             |limit: f64| loops.iter().map(|it| times(it) > limit).collect::<Vec<bool>>();
-        let slow = slower_than(SLOW_CORE_MIN);
+        let slow: Vec<bool> = loops.iter().map(|it| !it.is_as_fast_as(reference)).collect();
         let count = slow.iter().filter(|it| **it).count();
         let explains = self.explain(&slow)
             || (loops.len() - count < OTHERS_MIN && self.are_worse(&slower_than(typical)));
@@ -340,10 +338,12 @@ fn without_disturbed(sample: &Sample) -> Option<f64> {
     median(&kept.collect::<Vec<f64>>())
 }
 
-/// The median of each part of a sample's loops.
+/// The upper quartile of each part of a sample's loops: where a quarter of them were slow, so were
+/// as many rounds.
 fn loop_of(sample: &Sample) -> Option<Loop> {
-    let sibling_ns = median(&sample.reference_ns)?;
-    Some(Loop { sibling_ns, frequency_ns: median(&sample.frequency_ns)? })
+    let quartile = |times: &[f64]| quantile(&sorted_finite(times), 0.75);
+    let sibling_ns = quartile(&sample.reference_ns)?;
+    Some(Loop { sibling_ns, frequency_ns: quartile(&sample.frequency_ns)? })
 }
 
 /// Shapes of the values that no single median describes.

@@ -17,25 +17,27 @@ pub struct Strata {
 
 impl Strata {
     /// Divides the samples, in the order of their processes. `stratum` is that of selected visits,
-    /// or why none may be selected; both estimates rest on `wanted` visits, of `visits` with those
-    /// that took no rounds.
+    /// or why none may be selected; both estimates rest on `wanted` visits, that at full speed on the
+    /// `least` of the effort where an extension found no more; of `visits` with those that took no
+    /// rounds.
     #[must_use]
     pub fn of(
         samples: &[Sample],
         stratum: Result<Stratum, NotSelected>,
-        wanted: u32,
+        (wanted, least): (u32, u32),
         visits: u32,
         reference: Option<&Loop>,
     ) -> Self {
         let mut in_order: Vec<&Sample> = samples.iter().collect();
         in_order.sort_by_key(|sample| sample.process);
         let conditions: Vec<Conditions> = in_order.iter().copied().map(Conditions::of).collect();
-        let chosen = stratum.and_then(|_| select(&conditions, reference, wanted as usize));
+        let first = |count: u32| select(&conditions, reference, count as usize);
+        let chosen = stratum.and_then(|_| first(wanted).or_else(|_| first(least)));
         let selected = chosen.map(|chosen| {
             chosen.iter().map(|one| clean_rounds_of(in_order[one.visit], one)).collect()
         });
         Self {
-            as_found: in_order.into_iter().take(wanted as usize).cloned().collect(),
+            as_found: as_found(&in_order, wanted as usize),
             selected,
             stratum: stratum.unwrap_or_default(),
             visits,
@@ -73,6 +75,12 @@ impl Strata {
             ..summary
         })
     }
+}
+
+/// The first visits whatever they were: those that waited for a core at full speed are none.
+fn as_found(in_order: &[&Sample], wanted: usize) -> Vec<Sample> {
+    let found = in_order.iter().filter(|sample| !sample.waited);
+    found.take(wanted).map(|sample| (*sample).clone()).collect()
 }
 
 /// A sample with the values of its clean rounds alone.

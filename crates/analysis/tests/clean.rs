@@ -65,7 +65,7 @@ fn chosen(samples: &[Sample], reference: &Loop, wanted: usize) -> String {
 }
 
 fn strata(samples: &[Sample], wanted: u32) -> Strata {
-    Strata::of(samples, Ok(Stratum::FullSpeed), wanted, samples.len() as u32, Some(&FULL))
+    Strata::of(samples, Ok(Stratum::FullSpeed), (wanted, wanted), samples.len() as u32, Some(&FULL))
 }
 
 /// Both parts of so many loops, the others beside a busy sibling; the frequency wanders.
@@ -226,7 +226,7 @@ fn full_speed_rests_on_clean_rounds_alone() {
 fn nothing_is_selected_without_a_reference() {
     let samples: Vec<Sample> = (0..3).map(|process| slowed(process, 1.0, 1.0)).collect();
     let of = |stratum, reference| {
-        let strata = Strata::of(&samples, stratum, 3, 3, reference);
+        let strata = Strata::of(&samples, stratum, (3, 3), 3, reference);
         let summary = strata.summarise().expect("values");
         (summary.stratum, summary.not_selected)
     };
@@ -236,4 +236,24 @@ fn nothing_is_selected_without_a_reference() {
     assert_eq!(of(Err(NotSelected::Device), Some(&FULL)), device);
     let core = (Stratum::CoreAtFullSpeed, None);
     assert_eq!(of(Ok(Stratum::CoreAtFullSpeed), Some(&FULL)), core);
+}
+
+#[test]
+fn visits_that_waited_are_none_as_found() {
+    // Three as found, one of them clean; then three that waited for a clean core.
+    let visit = |process: u32| Sample {
+        waited: process >= 3,
+        ..slowed(process, 1.0, if process == 0 || process >= 3 { 1.0 } else { 1.5 })
+    };
+    let samples: Vec<Sample> = (0..6).map(visit).collect();
+    let of = |wanted: (u32, u32)| {
+        let strata = Strata::of(&samples, Ok(Stratum::FullSpeed), wanted, 6, Some(&FULL));
+        let summary = strata.summarise().unwrap();
+        let visits = |estimate: Option<fathom_record::Estimate>| estimate.map(|it| it.visits);
+        (visits(summary.full_speed), visits(summary.as_found))
+    };
+    assert_eq!(of((3, 3)), (Some(3), Some(3)));
+    // Extended to twice as many, of which no more are clean: the effort's own number stands.
+    assert_eq!(of((6, 3)), (Some(3), Some(3)));
+    assert_eq!(of((6, 6)), (None, Some(3)));
 }

@@ -54,7 +54,8 @@ pub(crate) fn measured(
         };
         let about = &About { expects: probe.expects(case), ..*about };
         let may = visited.selection[at];
-        let strata = Strata::of(samples, may, *processes, visited.tried[at], reference);
+        let wanted = (*processes, plan.visits().processes_min);
+        let strata = Strata::of(samples, may, wanted, visited.tried[at], reference);
         match obstacle(failure, &faults[at]) {
             Some(verdict) => record.verdict = verdict,
             None => fill(
@@ -349,7 +350,9 @@ pub(crate) fn fill(
         summary.bound = statistics::difference_bound(&summary);
     }
     set_clock_floor(&mut summary, taken.samples, read_ns);
-    record.verdict = judge(taken.samples, &summary, expectation(about), taken.reference);
+    // Visits that waited for a core at full speed show what those as found would be without a cause.
+    let judged = if summary.stratum == Stratum::AsFound { samples } else { taken.samples };
+    record.verdict = judge(judged, &summary, expectation(about), taken.reference);
     let far = samples.iter().filter_map(|sample| sample.far.as_ref());
     let far = far.flat_map(|far| &far.checks).map(|check| (FAR, check));
     let near = samples.iter().flat_map(|sample| &sample.checks).map(|check| ("", check));

@@ -30,8 +30,8 @@ pub(crate) struct Visited<'p> {
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// Why a visit gave nothing at all.
     pub(crate) failure: Option<Reason>,
-    /// Visits as found, and the others that took rounds.
-    pub(crate) taken: u32,
+    /// Visits as found.
+    pub(crate) found: u32,
     /// Of each case, all visits, with those that met no core at full speed.
     pub(crate) tried: Vec<u32>,
     pub(crate) spent_ns: u64,
@@ -67,7 +67,7 @@ impl<'p> Visited<'p> {
             faults: vec![None; cases],
             selection: unit.cases.iter().map(selection).collect(),
             failure: None,
-            taken: 0,
+            found: 0,
             tried: vec![0; cases],
             spent_ns: 0,
             processes: visits.processes_min,
@@ -80,9 +80,9 @@ impl<'p> Visited<'p> {
 
     /// What one visit is expected to take, from the visits so far, or else by its estimate.
     pub(crate) fn visit_ns(&self, rounds: u32) -> f64 {
-        match self.taken {
-            0 => estimated_visit_ns(self.unit, rounds),
-            taken => self.spent_ns as f64 / f64::from(taken),
+        match self.tried.iter().max() {
+            None | Some(0) => estimated_visit_ns(self.unit, rounds),
+            Some(tried) => self.spent_ns as f64 / f64::from(*tried),
         }
     }
 
@@ -92,7 +92,7 @@ impl<'p> Visited<'p> {
             return 0;
         }
         let extra = (0..self.samples.len()).map(|case| self.missing(case, reference));
-        self.processes.saturating_sub(self.taken).max(extra.max().unwrap_or(0))
+        self.processes.saturating_sub(self.found).max(extra.max().unwrap_or(0))
     }
 
     /// Clean visits that a case lacks, as far as more may be tried.
@@ -123,7 +123,7 @@ impl<'p> Visited<'p> {
     pub(crate) fn clean_as_found(&self, reference: &Loop) -> (u32, u32) {
         let of_case = |samples: &&Vec<Sample>| !samples.is_empty();
         let Some(samples) = self.samples.iter().find(of_case) else { return (0, 0) };
-        let found = samples.iter().take(self.processes as usize);
+        let found = samples.iter().filter(|sample| !sample.waited);
         let conditions: Vec<Conditions> = found.map(Conditions::of).collect();
         (clean_visits(&conditions, reference).len() as u32, conditions.len() as u32)
     }
@@ -140,7 +140,7 @@ impl<'p> Visited<'p> {
         request: RequestFacts<'_>,
     ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
-        let is_extra = self.taken >= self.processes;
+        let is_extra = self.found >= self.processes;
         let only_at = request.reference.copied().filter(|_| is_extra);
         let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;
         let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
@@ -173,7 +173,7 @@ impl<'p> Visited<'p> {
         self.spent_ns += machine.elapsed_ns() - begun;
         match outcome {
             Outcome::Answered(answer) => {
-                self.taken += u32::from(!answer.samples.is_empty());
+                self.found += u32::from(!is_extra);
                 wanted.iter().for_each(|case| self.tried[*case] += 1);
                 for (case, result) in wanted.into_iter().zip(answer.samples) {
                     match result {
@@ -198,7 +198,9 @@ impl<'p> Visited<'p> {
         }
         let is_wide = |case: usize| {
             let (samples, may) = (&self.samples[case], self.selection[case]);
-            let strata = Strata::of(samples, may, self.processes, self.tried[case], reference);
+            let tried = self.tried[case];
+            let strata =
+                Strata::of(samples, may, (self.processes, self.processes), tried, reference);
             let values = strata.headline().iter().map(|sample| &sample.values);
             let medians: Vec<f64> =
                 values.filter_map(|values| statistics::median(values)).collect();

@@ -12,6 +12,9 @@ pub struct Sample {
     pub process: u32,
     /// The CPU the worker was pinned to.
     pub cpu: u32,
+    /// The visit was taken only where the core was at full speed, so that it is none as found.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waited: bool,
     /// Iterations in a batch; 1 where operations were timed singly.
     pub batch: u64,
     /// One value a batch (or a single operation), in the metric's unit, in the order taken.

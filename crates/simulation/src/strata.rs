@@ -153,7 +153,7 @@ fn by_rule(
 
 fn summary((samples, tried): &Taken, wanted: usize, reference: &Loop) -> Option<Summary> {
     let (wanted, tried, stratum) = (wanted as u32, *tried as u32, Ok(Stratum::FullSpeed));
-    Strata::of(samples, stratum, wanted, tried, Some(reference)).summarise()
+    Strata::of(samples, stratum, (wanted, wanted), tried, Some(reference)).summarise()
 }
 
 fn median_of(sample: &Sample) -> f64 {
@@ -466,7 +466,7 @@ fn long_operations(stratum: Result<Stratum, NotSelected>, trials: Trials) -> (Ve
             Sample { disturbed: is_disturbed.then_some(0).into_iter().collect(), ..sample }
         };
         let samples: Vec<Sample> = (0..20).map(&mut one).collect();
-        let strata = Strata::of(&samples, stratum, 5, 20, Some(&FULL));
+        let strata = Strata::of(&samples, stratum, (5, 5), 20, Some(&FULL));
         let Some(summary) = strata.summarise() else { continue };
         if stratum.is_ok() && summary.full_speed.is_none() {
             continue;

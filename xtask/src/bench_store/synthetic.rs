@@ -132,7 +132,7 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
     let id = MetricId::new(about.id);
     let mut record = Record::new(id, params, about.title, about.unit, about.better);
     let (wanted, may) = (PROCESSES, Ok(Stratum::FullSpeed));
-    record.summary = Strata::of(&samples, may, wanted, wanted, Some(&LOOP)).summarise();
+    record.summary = Strata::of(&samples, may, (wanted, wanted), wanted, Some(&LOOP)).summarise();
     record.visit = format!("{run}/{}", about.id);
     let input = Input {
         name: "nominal".to_owned(),

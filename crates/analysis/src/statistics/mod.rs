@@ -44,6 +44,7 @@ pub use line::{Line, line};
 pub use modes::modes;
 pub use moments::{mean, standard_deviation};
 pub use outliers::tukey_outliers;
+pub(crate) use quantile::sorted_finite;
 pub use quantile::{median, printable_quantile, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};

@@ -3,7 +3,7 @@
 //! Not for batches: a percentile of batch means is no percentile of operations (rule 8).
 
 /// A copy of the finite values in ascending order.
-pub(super) fn sorted_finite(values: &[f64]) -> Vec<f64> {
+pub(crate) fn sorted_finite(values: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted

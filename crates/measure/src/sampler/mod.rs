@@ -3,8 +3,7 @@
 //! A probe hands over its [`Work`]: a kernel that repeats an operation, or a single operation that
 //! cannot be repeated within one batch. The sampler finds the batch, interleaves the cases in
 //! seeded random order, reads the counters around every round, and reduces each round to a value.
-//! It knows no metric, prints nothing, and never looks at a value to decide what to keep, but for
-//! the first round (METHOD 9).
+//! It knows no metric, prints nothing, and never looks at a value to decide what to keep.
 
 mod batch;
 mod injected;
@@ -16,7 +15,6 @@ mod watch;
 use std::cell::RefCell;
 
 use fathom_analysis::clean::Loop;
-use fathom_analysis::statistics;
 use fathom_record::{Check, Disturbance, FarEnd, Histogram, Remedy, Sample};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -169,7 +167,7 @@ pub struct Settings {
 #[derive(Default)]
 struct Slot {
     sample: Sample,
-    /// Number of values of the first round, to judge it when the rest is known.
+    /// Number of values of the first round.
     first_round: usize,
     fault: Option<Fault>,
 }
@@ -207,6 +205,7 @@ impl Sampler {
             sample: Sample {
                 process: settings.process,
                 cpu: settings.cpu,
+                waited: settings.only_at.is_some(),
                 batch: 1,
                 ..Sample::default()
             },
@@ -423,24 +422,23 @@ impl Slot {
         }
     }
 
-    /// Drops the first round if it lies outside the range of the rest (METHOD 9).
+    /// Drops the first round (METHOD 9), whatever it gave: which rounds count is no matter of values.
+    /// A visit that was cut short to a few rounds keeps it.
     fn finish(mut self) -> Sample {
-        let (first, rest) = self.sample.values.split_at(self.first_round);
-        let first = statistics::median(first);
-        if let Some(first) = first.filter(|_| rest.len() >= 3) {
-            let low = rest.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = rest.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            if !(low..=high).contains(&first) {
-                let dropped = self.first_round as u32;
-                self.sample.warmup_dropped = dropped;
-                self.sample.values.drain(..self.first_round);
-                self.sample.disturbed.retain(|index| *index >= dropped);
-                self.sample.disturbed.iter_mut().for_each(|index| *index -= dropped);
-            }
+        let sample = &mut self.sample;
+        if sample.values.len() >= self.first_round + ROUNDS_KEPT_MIN * self.first_round.max(1) {
+            let dropped = self.first_round as u32;
+            sample.warmup_dropped = dropped;
+            sample.values.drain(..self.first_round);
+            sample.disturbed.retain(|index| *index >= dropped);
+            sample.disturbed.iter_mut().for_each(|index| *index -= dropped);
         }
         self.sample
     }
 }
+
+/// With fewer rounds beside it the first is kept.
+const ROUNDS_KEPT_MIN: usize = 3;
 
 /// A work and what was found out about it.
 enum Active<'k> {
