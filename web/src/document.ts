@@ -1338,6 +1338,10 @@ export interface Sample {
    */
   values_per_round?: number;
   /**
+   * The visit was taken only where the core was at full speed, so that it is none as found.
+   */
+  waited?: boolean;
+  /**
    * First rounds left out because they lay outside the range of the rest.
    */
   warmup_dropped: number;

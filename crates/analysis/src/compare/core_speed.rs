@@ -3,7 +3,7 @@
 
 use fathom_record::{Better, Document, Estimate, Record, Stratum};
 
-use crate::clean::{Loop, TOLERANCE};
+use crate::clean::Loop;
 use crate::differences::have_one_machine;
 use crate::statistics::median;
 
@@ -35,6 +35,10 @@ impl Taken<'_> {
         Some(estimate)
     }
 }
+
+/// A core whose loops took no more or less than this share on one side is as fast: less than the
+/// smallest change that is worth a word.
+const AS_FAST: f64 = 0.005;
 
 /// The one stratum in which all of these are compared, the last with the others.
 pub(super) fn stratum_of(all: &[Taken<'_>]) -> Stratum {
@@ -70,13 +74,13 @@ pub(super) fn changed(a: &Document, b: &Document) -> Option<f64> {
 }
 
 /// How many times slower the core was for the processes of B than for those of A, by their
-/// reference loops, where they were taken on one core and it is more than the tolerance.
+/// reference loops, where they were taken on one core and one was faster.
 pub(super) fn slower(a: &[Taken<'_>], b: Taken<'_>, stratum: Stratum) -> Option<f64> {
     let loops = |taken: &Taken<'_>| taken.estimate(stratum).map(|estimate| estimate.process_loops);
     let on_one_core = a.iter().all(|taken| have_one_core(taken.run, b.run));
     let in_a: Vec<f64> = a.iter().filter_map(loops).flatten().collect();
     let ratio = median(&loops(&b)?)? / median(&in_a)?;
-    (on_one_core && (ratio - 1.0).abs() > TOLERANCE).then_some(ratio)
+    (on_one_core && (ratio - 1.0).abs() > AS_FAST).then_some(ratio)
 }
 
 /// Whether a change, whose interval excludes 1, goes the way of the core's speed and is no larger,

@@ -123,7 +123,7 @@ fn change_that_the_core_explains_is_inconclusive() {
     let slower = comparison(&[&a], &b);
     assert_eq!((slower.regressions(0.0).count(), slower.suspects(0.05).count()), (0, 1));
     // The same change on a core that was as fast is a change.
-    let same = row(&a, &as_found(2, 150.0, 1.01));
+    let same = row(&a, &as_found(2, 150.0, 1.004));
     assert_eq!((same.word, same.core), (Word::Slower, None));
 }
 
