@@ -17,9 +17,9 @@ pub struct Strata {
 
 impl Strata {
     /// Divides the samples, in the order of their processes. `stratum` is that of selected visits,
-    /// or why none may be selected; both estimates rest on `wanted` visits, that at full speed on the
-    /// `least` of the effort where an extension found no more; of `visits` with those that took no
-    /// rounds.
+    /// or why none may be selected; both estimates rest on `wanted` visits, that at full speed on
+    /// the `least` of the effort where an extension found no more; of `visits` with those that took
+    /// no rounds.
     #[must_use]
     pub fn of(
         samples: &[Sample],

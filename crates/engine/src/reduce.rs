@@ -350,7 +350,7 @@ pub(crate) fn fill(
         summary.bound = statistics::difference_bound(&summary);
     }
     set_clock_floor(&mut summary, taken.samples, read_ns);
-    // Visits that waited for a core at full speed show what those as found would be without a cause.
+    // Visits that waited for a core at full speed show what those as found would be without it.
     let judged = if summary.stratum == Stratum::AsFound { samples } else { taken.samples };
     record.verdict = judge(judged, &summary, expectation(about), taken.reference);
     let far = samples.iter().filter_map(|sample| sample.far.as_ref());

@@ -422,7 +422,7 @@ impl Slot {
         }
     }
 
-    /// Drops the first round (METHOD 9), whatever it gave: which rounds count is no matter of values.
+    /// Drops the first round (METHOD 9), whatever it gave: no value decides which rounds count.
     /// A visit that was cut short to a few rounds keeps it.
     fn finish(mut self) -> Sample {
         let sample = &mut self.sample;
