@@ -204,12 +204,10 @@ impl Case<'_> {
                 continue;
             }
             let few_others = affected.len() - disturbed < OTHERS_MIN;
-            // In clean rounds no counter moved, whatever else a visit met.
-            let is_found = self.summary.stratum == Stratum::AsFound;
             let is_cause = if is_wide {
                 few_others || self.explain(&affected)
             } else {
-                is_found && self.matters(&affected)
+                self.matters(&affected)
             };
             if is_cause {
                 let theirs = || (0..lost.len()).filter(|it| affected[*it]);

@@ -29,9 +29,9 @@ pub trait Audience {
     fn progress(&mut self, progress: &Progress);
     /// A block is done: its records, in the order of the table.
     fn block(&mut self, records: &[Record]);
-    /// All records as they are by the reference loops of the whole run, and how many of them show
-    /// another number or verdict by that.
-    fn revised(&mut self, _: &Document, _changed: usize) {}
+    /// All records as they are by the reference loops of the whole run, those that differ from what
+    /// was given before, and how many of them show another number or verdict.
+    fn revised(&mut self, _: &Document, _again: &[Record], _changed: usize) {}
     /// What a procedure says between its passes.
     fn event(&mut self, _: Event<'_>) {}
     /// Whether a person, who is told what a procedure is about to do, lets it go on.
@@ -189,8 +189,10 @@ fn classify_again(
     let shown = |record: &Record| (record.value.clone(), record.verdict.clone(), record.agreement);
     let pairs = document.records.iter().zip(&results.records);
     let changed = pairs.filter(|(old, new)| shown(old) != shown(new)).count();
+    let again = results.records.iter().zip(&document.records).filter(|(new, old)| new != old);
+    let again: Vec<Record> = again.map(|(new, _)| new.clone()).collect();
     document.records = results.records;
-    audience.revised(document, changed);
+    audience.revised(document, &again, changed);
 }
 
 /// A reference that moved by less than this share chooses no other visits, but for a few at the

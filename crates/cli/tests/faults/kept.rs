@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use fathom_record::{Document, Record};
+use fathom_record::{Document, Record, RunState};
 use fathom_store::{Store, StoreError};
 
 /// All runs of a store, the newest first, with what SQLite says of the file.
@@ -21,11 +21,20 @@ pub(crate) fn runs(store: &Path) -> Result<Vec<Document>, String> {
     }
 }
 
-/// The records of a text of `--jsonl`. A last line that was cut off acknowledges nothing.
+/// The records of a text of `--jsonl`, each as it was printed last: the end of a run may classify
+/// visits again. A last line that was cut off acknowledges nothing.
 pub(crate) fn records(text: &str) -> Vec<Record> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().filter(|line| line.starts_with('{'));
-    lines.map(|line| serde_json::from_str(line).expect("a record")).collect()
+    let mut records: Vec<Record> = Vec::new();
+    for line in lines {
+        let new: Record = serde_json::from_str(line).expect("a record");
+        match records.iter_mut().find(|known| known.name() == new.name()) {
+            Some(known) => *known = new,
+            None => records.push(new),
+        }
+    }
+    records
 }
 
 /// Of a run: the cases that it holds more than once, and the records that were printed and are not
@@ -35,7 +44,13 @@ pub(crate) fn tally(run: &Document, printed: &[Record]) -> [Vec<String>; 2] {
     names.sort();
     let twice = names.windows(2).filter(|pair| pair[0] == pair[1]);
     let bare = |one: &Record| Record { samples: None, ..one.clone() };
-    let kept = |record: &Record| run.records.iter().any(|kept| bare(kept) == bare(record));
+    // A run that was cut off may have been classified again, and not have said so any more.
+    let is_whole = run.run.state == RunState::Complete;
+    let is_it = |kept: &Record, record: &Record| match is_whole {
+        true => bare(kept) == bare(record),
+        false => kept.name() == record.name(),
+    };
+    let kept = |record: &Record| run.records.iter().any(|kept| is_it(kept, record));
     let lost = printed.iter().filter(|record| !kept(record));
     [twice.map(|pair| pair[0].clone()).collect(), lost.map(Record::name).collect()]
 }

@@ -110,7 +110,7 @@ impl Audience for Keeper {
     fn block(&mut self, records: &[Record]) {
         records.iter().for_each(|one| self.store.add(&self.run_id, one).expect("a record"));
     }
-    fn revised(&mut self, document: &Document, _: usize) {
+    fn revised(&mut self, document: &Document, _: &[Record], _: usize) {
         self.store.replace_records(&self.run_id, &document.records).expect("records");
     }
     fn ends(&mut self, document: &Document) {

@@ -49,6 +49,9 @@ fn ctrl_c_in_a_table_ends_with_a_paragraph_about_what_is_kept() {
 fn a_killed_coordinator_takes_its_workers_along_and_keeps_its_records() {
     let place = Place::new();
     let (mut child, first) = started(&place);
+    // The rest of the block does not fit a pipe that nobody reads.
+    let mut output = child.stdout.take().expect("a pipe");
+    std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
     let workers = held_workers(&child);
     // Orphans come to this process, so that it sees what ended them.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");

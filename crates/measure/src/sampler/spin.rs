@@ -69,7 +69,8 @@ pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
         };
         (0..CALIBRATION_LOOPS).map(one).collect()
     };
-    std::thread::spawn(take).join().unwrap_or_default()
+    let taken = std::thread::Builder::new().spawn(take).map(std::thread::JoinHandle::join);
+    taken.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// How often a visit that needs a core at full speed looks for one before it gives up, and the

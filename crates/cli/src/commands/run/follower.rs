@@ -131,9 +131,13 @@ impl Audience for Follower {
         }
     }
 
-    fn revised(&mut self, document: &Document, changed: usize) {
+    fn revised(&mut self, document: &Document, again: &[Record], changed: usize) {
         self.keep(|store| store.replace_records(&document.run.id, &document.records));
         self.changed = changed;
+        if self.format == Format::JsonLines {
+            let line = |one| fathom_report::record_line(&self.as_printed(one));
+            self.output.write(&again.iter().map(line).collect::<String>());
+        }
     }
 
     fn ends(&mut self, document: &Document) {
