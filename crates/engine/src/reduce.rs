@@ -146,7 +146,10 @@ struct Derivation<'r> {
     stratum: Stratum,
     notes: Vec<String>,
     doubts: Vec<Reason>,
+    /// Those whose doubts are its own.
     inputs: Vec<&'r Record>,
+    /// Those that it is computed from.
+    sources: Vec<&'r Record>,
 }
 
 fn derive<'r>(
@@ -166,7 +169,13 @@ fn derive<'r>(
     if let Some(summary) = summary.as_mut().filter(|_| estimate.difference) {
         summary.bound = statistics::difference_bound(summary);
     }
-    let strata = || inputs.iter().filter_map(|input| Some(input.summary.as_ref()?.stratum));
+    // Whose doubts it does not take over it is computed from all the same.
+    let of_inputs = |one: &&Record| derived.inputs().contains(&one.metric.as_str());
+    let sources = match inputs.as_slice() {
+        [] => records.iter().filter(of_inputs).collect(),
+        _ => inputs.clone(),
+    };
+    let strata = || sources.iter().filter_map(|input| Some(input.summary.as_ref()?.stratum));
     let has = |stratum| strata().any(|one| one == stratum);
     let stratum = match strata().next() {
         None => Stratum::AsFound,
@@ -174,30 +183,32 @@ fn derive<'r>(
         Some(_) if has(Stratum::CoreAtFullSpeed) => Stratum::CoreAtFullSpeed,
         Some(_) => Stratum::FullSpeed,
     };
-    Ok(Derivation { summary, stratum, notes: estimate.notes, doubts: estimate.doubts, inputs })
+    let (notes, doubts) = (estimate.notes, estimate.doubts);
+    Ok(Derivation { summary, stratum, notes, doubts, inputs, sources })
 }
 
 impl Derivation<'_> {
     /// Its estimate, with the reference loops of the processes it rests on: of each process the
-    /// median over its inputs, none where they differ in their number.
+    /// median over its sources that have as many.
     fn estimate(&self) -> Option<Estimate> {
         let summary = self.summary.as_ref()?;
         let processes = summary.process_medians.len();
-        let estimates = self.inputs.iter().filter_map(|input| input.summary.as_ref()?.estimate());
+        let estimates = self.sources.iter().filter_map(|input| input.summary.as_ref()?.estimate());
         let estimates: Vec<&Estimate> = estimates.collect();
-        let have_all = estimates.iter().all(|one| one.process_loops.len() == processes);
+        // Those of which the speed of the core is no part have no loops.
+        let loops: Vec<&[f64]> = estimates.iter().map(|one| one.process_loops.as_slice()).collect();
+        let loops: Vec<&[f64]> = loops.into_iter().filter(|one| one.len() == processes).collect();
         let of_process = |process: usize| {
-            let loops: Vec<f64> = estimates.iter().map(|one| one.process_loops[process]).collect();
-            statistics::median(&loops)
+            statistics::median(&loops.iter().map(|one| one[process]).collect::<Vec<f64>>())
         };
-        let loops = have_all.then(|| (0..processes).map(of_process).collect::<Option<Vec<f64>>>());
+        let loops: Option<Vec<f64>> = (0..processes).map(of_process).collect();
         Some(Estimate {
             median: summary.median,
             interval: summary.interval,
             visits: summary.processes,
             of: estimates.iter().map(|one| one.of).max().unwrap_or(0),
             process_medians: summary.process_medians.clone(),
-            process_loops: loops.flatten().unwrap_or_default(),
+            process_loops: loops.unwrap_or_default(),
         })
     }
 }

@@ -11,6 +11,8 @@ use crate::statistics::{benjamini_hochberg, mann_whitney, median, next_within, r
 const EFFECT_MIN: f64 = 0.01;
 /// No smaller change can be excluded.
 const UNCHANGED_MIN: f64 = 0.02;
+/// Where runs differ by more without a change, that none is seen says nothing.
+const UNCHANGED_MAX: f64 = 0.3;
 
 /// Compares the records of A, one of each run, with that of B, in the one stratum that all of them
 /// have. Their numbers stand and have one unit. `None` where one side has no median.
@@ -37,7 +39,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
         let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
         let is_large = (ratio.ratio - 1.0).abs() > EFFECT_MIN.max(noise.unwrap_or(0.0));
         let is_core = || core.is_some_and(|core| explains(core, limits, record.better, least));
-        if limits.iter().all(|end| (end - 1.0).abs() <= least) {
+        if least <= UNCHANGED_MAX && limits.iter().all(|end| (end - 1.0).abs() <= least) {
             Word::Unchanged
         } else if is_borne_out && is_large && !is_core() {
             changed_word(ratio.ratio > 1.0, few, record)
