@@ -5,13 +5,13 @@
 //! speed of the one, a chain with a taken branch in each cycle; the other, a chain of
 //! multiplications, leaves the core idle for two cycles in three, and only its frequency matters.
 
-use fathom_record::{NotSelected, Sample};
+use fathom_record::{NotSelected, Reference, Sample};
 use serde::{Deserialize, Serialize};
 
 /// How much slower than beside an idle sibling a loop may be in a clean round, as a share.
 pub const TOLERANCE: f64 = 0.02;
 /// How far its frequency may be from that of the reference: wider, since a core's frequency wanders
-/// with the load of the others, by some 2.5 % (one deviation) on a shared machine.
+/// with the load of the others.
 const FREQUENCY_TOLERANCE: f64 = 0.05;
 /// The share of all loops that the fastest cluster has at least: a few lucky loops are none.
 const CLUSTER_MIN: f64 = 0.1;
@@ -32,6 +32,12 @@ pub struct Loop {
     pub sibling_ns: f64,
     /// The part that only the frequency slows.
     pub frequency_ns: f64,
+}
+
+impl From<Reference> for Loop {
+    fn from(reference: Reference) -> Self {
+        Self { sibling_ns: reference.loop_ns, frequency_ns: reference.frequency_ns }
+    }
 }
 
 impl Loop {

@@ -212,10 +212,7 @@ struct Speed {
 impl Speed {
     fn new(calibration: Vec<LoopTime>, earlier: Option<Reference>) -> Self {
         let loops = calibration.iter().map(LoopTime::parts).collect();
-        let loop_of =
-            |it: Reference| Loop { sibling_ns: it.loop_ns, frequency_ns: it.frequency_ns };
-        let earlier = earlier.map(loop_of);
-        Self { loops, by_visit: Vec::new(), earlier }
+        Self { loops, by_visit: Vec::new(), earlier: earlier.map(Loop::from) }
     }
 
     fn note(&mut self, loops: &[LoopTime]) {

@@ -362,7 +362,10 @@ pub(crate) fn fill(
     }
     set_clock_floor(&mut summary, taken.samples, read_ns);
     // Visits that waited for a core at full speed show what those as found would be without it.
-    let judged = if summary.stratum == Stratum::AsFound { samples } else { taken.samples };
+    // Wrong work spoils the case in whichever visit it was found.
+    let is_wrong = samples.iter().flat_map(Sample::checks_of_both).any(|check| !check.passed);
+    let is_found = summary.stratum == Stratum::AsFound;
+    let judged = if is_found || is_wrong { samples } else { taken.samples };
     record.verdict = judge(judged, &summary, expectation(about), taken.reference);
     let far = samples.iter().filter_map(|sample| sample.far.as_ref());
     let far = far.flat_map(|far| &far.checks).map(|check| (FAR, check));
@@ -473,7 +476,7 @@ fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_record::{Basis, Interval, Params};
+    use fathom_record::{Basis, Check, Interval, Params};
 
     fn measured(metric: &str, median: f64, half: f64) -> Record {
         let (id, params) = (MetricId::new(metric), Params::none());
@@ -532,6 +535,18 @@ mod tests {
         assert_eq!(of(&record.clone().as_found(), &mut results), (Stratum::AsFound, Some(800.0)));
         results.records[1] = results.records[1].clone().as_found();
         assert_eq!(of(&record, &mut results), (Stratum::AsFound, Some(800.0)), "by its input");
+    }
+
+    #[test]
+    fn wrong_work_in_an_unselected_visit_is_invalid() {
+        let mut record = measured("a", 30.0, 1.0);
+        let (summary, clean) = (record.summary.take(), [Sample::default()]);
+        let wrong = Check { name: "bytes".to_owned(), passed: false, detail: "9 of 10".to_owned() };
+        let samples = [Sample::default(), Sample { checks: vec![wrong], ..Sample::default() }];
+        let taken = Taken { summary, samples: &clean, reference: None };
+        let about = fathom_probes::REGISTRY.entries()[0].about();
+        fill(&mut record, about, &samples, taken, (false, 0.0));
+        assert_eq!(record.verdict.state, State::Invalid);
     }
 
     #[test]

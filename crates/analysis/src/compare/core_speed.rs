@@ -57,10 +57,7 @@ fn have_one_core(a: &Document, b: &Document) -> bool {
 
 /// Whether the full speed of both is one, by the tolerances of a clean visit, or of one unknown.
 fn met_one_speed(a: &Document, b: &Document) -> bool {
-    let full_speed = |run: &Document| {
-        let reference = run.run.reference?;
-        Some(Loop { sibling_ns: reference.loop_ns, frequency_ns: reference.frequency_ns })
-    };
+    let full_speed = |run: &Document| run.run.reference.map(Loop::from);
     full_speed(a).zip(full_speed(b)).is_none_or(|(a, b)| b.is_at(&a))
 }
 

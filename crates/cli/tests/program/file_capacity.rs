@@ -23,7 +23,7 @@ fn in_a_group_of_256_mib_the_page_cache_ends_where_the_group_does_and_nobody_is_
     let asked = format!("file capacity --yes --json --folder {}", disk.name());
     let document = document(&place.ask_within(&group, &asked));
     let record = &document.records[0];
-    let told = format!("{:?} {:?}", record.facts, record.verdict);
+    let shown = format!("{:?} {:?}", record.facts, record.verdict);
     let prediction = record.prediction.as_ref().expect("it is predicted");
     let predicted = prediction.value.expect("a value");
     assert!(predicted < LIMIT as f64 && predicted > 0.8 * LIMIT as f64, "{predicted}");
@@ -31,8 +31,8 @@ fn in_a_group_of_256_mib_the_page_cache_ends_where_the_group_does_and_nobody_is_
     assert!(at.contains("memory.limit_in_bytes of /fathom-lab"), "{at}");
     let found = median(record);
     // Beside other tests the group's own memory varies.
-    assert!((found / predicted - 1.0).abs() < 0.25, "{found} of {predicted}: {told}");
-    assert!(told.contains("does not stay"), "{told}");
+    assert!((found / predicted - 1.0).abs() < 0.25, "{found} of {predicted}: {shown}");
+    assert!(shown.contains("does not stay"), "{shown}");
     let read = |name: &str| std::fs::read_to_string(group.file(name)).expect("a counter");
     assert!(read("memory.oom_control").contains("oom_kill 0"), "{}", read("memory.oom_control"));
     assert_ne!(read("memory.failcnt").trim(), "0", "the limit was never met");

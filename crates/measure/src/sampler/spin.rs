@@ -97,12 +97,12 @@ pub fn wait_for(mut look: impl FnMut() -> LoopTime, reference: &Loop) -> (Vec<Lo
 }
 
 /// A chain of multiplications of registers, each of which needs the one before.
-#[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn multiplications(iterations: u64) -> u64 {
     let mut product: u64 = 3;
     // SAFETY: register arithmetic only.
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         core::arch::asm!(
             ".p2align 6", "2:",
             ".rept {each}", "imul {product}, {factor}", ".endr",
@@ -110,17 +110,7 @@ fn multiplications(iterations: u64) -> u64 {
             each = const MULTIPLICATIONS,
             product = inout(reg) product, factor = in(reg) 3u64, count = inout(reg) iterations => _,
             options(nomem, nostack));
-    }
-    product
-}
-
-/// A chain of multiplications of registers, each of which needs the one before.
-#[cfg(target_arch = "aarch64")]
-#[inline(never)]
-fn multiplications(iterations: u64) -> u64 {
-    let mut product: u64 = 3;
-    // SAFETY: register arithmetic only.
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         core::arch::asm!(
             ".p2align 6", "2:",
             ".rept {each}", "mul {product}, {product}, {factor}", ".endr",

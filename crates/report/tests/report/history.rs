@@ -74,7 +74,7 @@ fn without_a_run_it_says_how_to_get_one() {
 }
 
 /// The text of the history of one case of runs, each changed by its number.
-fn told(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String) {
+fn rendered(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String) {
     let mut documents: Vec<Document> =
         (0..runs).map(|number| document(number, "6.1", 100.0)).collect();
     for (number, document) in documents.iter_mut().enumerate() {
@@ -89,7 +89,7 @@ fn told(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String)
 
 #[test]
 fn a_bound_is_shown_as_one() {
-    let (_, text) = told(12, |number, document| {
+    let (_, text) = rendered(12, |number, document| {
         let summary = document.records[0].summary.as_mut().expect("a summary");
         (summary.median, summary.bound) = (if number < 6 { -0.5 } else { 2600.0 }, Some(2600.0));
     });
@@ -99,7 +99,7 @@ fn a_bound_is_shown_as_one() {
 
 #[test]
 fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
-    let (_, text) = told(7, |number, document| {
+    let (_, text) = rendered(7, |number, document| {
         let verdict = &mut document.records[0].verdict;
         match number {
             5 => verdict.state = State::Noisy,
@@ -115,16 +115,16 @@ fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
 #[test]
 fn too_few_runs_are_no_proof_that_nothing_changed() {
     for runs in [1, 5] {
-        let (_, text) = told(runs, |_, _| {});
+        let (_, text) = rendered(runs, |_, _| {});
         let said = format!("Too few runs to tell a change ({runs} of at least 6)");
         assert!(text.contains(&said) && !text.contains("No change"), "{text}");
     }
-    assert!(told(6, |_, _| {}).1.contains("No change that lasted"));
+    assert!(rendered(6, |_, _| {}).1.contains("No change that lasted"));
 }
 
 #[test]
 fn what_makes_a_change_is_said_once_for_all_metrics() {
-    let (one, _) = told(7, |_, _| {});
+    let (one, _) = rendered(7, |_, _| {});
     let text = render(&[one.clone(), one], &Layout::default());
     assert_eq!(text.matches("A change is named").count(), 1, "{text}");
     assert_eq!(text.matches("os.syscall on here").count(), 2, "{text}");
@@ -139,7 +139,7 @@ fn runs_with_other_cases_are_not_denied() {
 
 #[test]
 fn strata_of_series_are_named() {
-    assert!(told(7, |_, _| {}).1.contains("All values are as found."));
+    assert!(rendered(7, |_, _| {}).1.contains("All values are as found."));
     let selected = |number: usize, document: &mut Document| {
         let record = document.records[0].clone().selected(9, 120.0);
         document.records.push(Record { params: Params::one("call", "stat"), ..record.clone() });
@@ -147,13 +147,13 @@ fn strata_of_series_are_named() {
             document.records[0] = record;
         }
     };
-    let (history, text) = told(7, selected);
+    let (history, text) = rendered(7, selected);
     let [mixed, whole] = history.series.as_slice() else { panic!("{history:?}") };
     assert_eq!((mixed.stratum, whole.stratum), (Stratum::AsFound, Stratum::FullSpeed));
     let (mixed, whole) = (text.find("°120.0 ns"), text.find(" 100.0 ns"));
     assert!(mixed.is_some() && whole.is_some(), "{text}");
     assert!(text.contains("°: as found; the others rest on clean visits alone."), "{text}");
-    let (_, text) = told(7, |_, document| {
+    let (_, text) = rendered(7, |_, document| {
         document.records[0] = document.records[0].clone().selected(9, 120.0);
     });
     assert!(text.contains("All values rest on clean visits alone.") && !text.contains('°'));
