@@ -44,13 +44,13 @@ bench-page: build ## how soon the page of the last run shows its first chart in 
 	$(FATHOM) report -o "$$folder/report.html" && \
 	node web/bench/first-chart.mjs "$$folder/report.html"
 
-repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md
+repeatability: build ## RUNS (default 20) quick runs, of METRICS or all: how well results repeat and how often compare finds a change, as docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \
-		repeatability $(FATHOM) $(or $(RUNS),30) $(METRICS)
+		repeatability $(FATHOM) $(or $(RUNS),20) $(METRICS)
 
-compare-check: build ## RUNS (default 20) quick runs, of METRICS or all, then changed ones: does compare find what was changed, and nothing else?
+compare-check: build ## PAIRS (default 10) of runs, the second with more work or huge pages: does compare find it?
 	$(CARGO) run --quiet --locked --package xtask -- \
-		compare-check $(FATHOM) $(or $(RUNS),20) $(METRICS)
+		compare-check $(FATHOM) $(or $(PAIRS),10)
 
 simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alarms keep their word?
 	$(CARGO) run --quiet --release --locked --package xtask -- \

@@ -1,6 +1,8 @@
 //! `fathom compare`: runs against a run, metric by metric.
 
 use fathom_analysis::compare::{Compared, Comparison, Noise, compare_to_all};
+use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_report::compare::render;
 
@@ -114,10 +116,12 @@ fn refs(documents: &[Document]) -> Vec<&Document> {
     documents.iter().collect()
 }
 
-/// How far runs like these lie apart where nothing was changed, by the kept runs of the host. A
-/// store that is not there or cannot be read teaches nothing.
+/// The noise between runs like these, by the kept runs of the host, and the noise limits of their
+/// metrics where those are too few. A store that does not exist or cannot be read adds nothing.
 pub(super) fn noise(a: &[Document], b: &Document, store: &StoreArguments) -> Noise {
     let kept = stored::open(store)
         .and_then(|store| Ok(store.newest_of(b.host.identity(), b.run.effort, TEACHING)?));
-    kept.map_or_else(|_| Noise::default(), |(kept, _)| Noise::learn(&kept, a, b))
+    let noise = kept.map_or_else(|_| Noise::default(), |(kept, _)| Noise::learn(&kept, a, b));
+    let abouts = REGISTRY.entries().iter().map(Entry::about);
+    noise.with_limits(abouts.map(|about| (about.id, about.noise_limit)))
 }
