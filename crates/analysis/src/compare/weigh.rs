@@ -5,15 +5,18 @@ use fathom_record::{Record, State, Unit};
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{Taken, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
-use crate::statistics::{Ratio, benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs};
+use crate::statistics::{
+    Ratio, benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
+};
 
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
 /// No smaller change can be excluded.
 const UNCHANGED_MIN: f64 = 0.02;
 /// The interval of an unchanged ratio is about as wide as the noise and lies anywhere within it: a
-/// margin of the noise alone would hold hardly any. Of 1.5 times the noise it holds four in five.
-const UNCHANGED_TIMES: f64 = 1.5;
+/// margin of the noise alone would hold hardly any. With z of 5 % for the interval and for the power,
+/// (1.64 + 1.64) ÷ 1.96 times the noise hold nine in ten.
+const UNCHANGED_TIMES: f64 = 1.7;
 /// Where runs differ by more without a change, that none is seen says nothing.
 const UNCHANGED_MAX: f64 = 0.3;
 
@@ -41,20 +44,17 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
     let word = ratio.as_ref().map_or(Word::Inconclusive, |ratio| {
         let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
         let is_large = (ratio.ratio - 1.0).abs() > EFFECT_MIN.max(noise.unwrap_or(0.0));
-        let is_changed = is_borne_out && is_large;
         let margins = margins(noise, limit);
+        let limits = [ratio.low, ratio.high];
+        let is_core = || core.is_some_and(|core| explains(core, limits, record.better, margins[0]));
+        let is_changed = is_borne_out && is_large && !is_core();
         // A change is not hidden by a margin above the noise.
         let margins = if is_changed { &margins[..1] } else { &margins[..] };
         unchanged_within = margins.iter().copied().find(|margin| is_equal(ratio, *margin));
-        let limits = [ratio.low, ratio.high];
-        let is_core =
-            || core.is_some_and(|core| explains(core, limits, record.better, margins[0]));
-        if unchanged_within.is_some() {
-            Word::Unchanged
-        } else if is_changed && !is_core() {
-            changed_word(ratio.ratio > 1.0, few, record)
-        } else {
-            Word::Inconclusive
+        match (unchanged_within, is_changed) {
+            (Some(_), _) => Word::Unchanged,
+            (None, true) => changed_word(ratio.ratio > 1.0, few, record),
+            (None, false) => Word::Inconclusive,
         }
     });
     Some(Compared {
@@ -85,7 +85,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
 }
 
 /// The margins within which a ratio may be unchanged, the narrowest first: the noise between runs,
-/// and 1.5 times that; the metric's noise limit where the noise is unknown.
+/// and 1.7 times that; the metric's noise limit where the noise is unknown.
 fn margins(noise: Option<f64>, limit: Option<f64>) -> [f64; 2] {
     let wide = match noise {
         Some(noise) => UNCHANGED_TIMES * noise,

@@ -311,13 +311,13 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(Some(NoiseBy::Kept)) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "unchanged ± more than 2 %: up to 1.5 × the A/A noise of {kept} kept runs like B (95 % \
+            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} kept runs like B (95 % \
              of their neighbouring pairs differ by less)"
         ));
     }
     if rests_on(Some(NoiseBy::A)) {
         notes.push(format!(
-            "unchanged ± more than 2 %: up to 1.5 × the noise between the {runs} runs of A \
+            "unchanged ± more than 2 %: up to 1.7 × the noise between the {runs} runs of A \
              (Student's t, 95 %)"
         ));
     }
