@@ -388,6 +388,7 @@ impl Sampler {
         for index in shuffled(works.len(), &mut self.random) {
             let work = &mut works[index];
             self.observer.begin_round();
+            refill_return_stack(RETURN_STACK_DEPTH);
             let outcome = work.round(&self.clock, &mut self.slots);
             let mark = self.observer.end_round();
             for case in work.cases() {
@@ -434,6 +435,22 @@ impl Slot {
             sample.disturbed.iter_mut().for_each(|index| *index -= dropped);
         }
         self.sample
+    }
+}
+
+/// No return stack of a CPU is deeper.
+const RETURN_STACK_DEPTH: u32 = 32;
+
+/// Nested calls and returns. A system call, such as those that read the counters of a round, leaves
+/// the CPU's return stack out of step where the kernel fills it against speculation (RSB filling,
+/// Safe RET): every return of the timed kernel may then be mispredicted until as many calls have
+/// returned as the stack is deep, and a procedure call takes up to half as long again.
+#[inline(never)]
+fn refill_return_stack(depth: u32) -> u32 {
+    match std::hint::black_box(depth) {
+        0 => 0,
+        // Used after it returns, so that it is no tail call.
+        depth => std::hint::black_box(refill_return_stack(depth - 1)) + 1,
     }
 }
 
