@@ -18,7 +18,7 @@ const DEVICE_ATTEMPTS: u32 = 3;
 pub enum StoreError {
     #[error("find the store: neither XDG_DATA_HOME nor HOME is an absolute path")]
     NoHome,
-    #[error("open {}: no store here", .path.display())]
+    #[error("open {}: there is no store", .path.display())]
     Missing { path: PathBuf },
     #[error("create {}: the directory {} does not exist", .path.display(), .folder.display())]
     NoFolder { path: PathBuf, folder: PathBuf },
@@ -27,7 +27,7 @@ pub enum StoreError {
     #[error("{action} {}: permission denied", .path.display())]
     PermissionDenied { action: &'static str, path: PathBuf },
     /// Records stored before remain.
-    #[error("{action} {}: no space left on device", .path.display())]
+    #[error("{action} {}: no space left on the device", .path.display())]
     Full { action: &'static str, path: PathBuf },
     #[error("{action} {}: locked by another process for 10 s", .path.display())]
     Busy { action: &'static str, path: PathBuf },
@@ -42,10 +42,10 @@ pub enum StoreError {
     #[error("open {}: needs recovery of an interrupted write, and is read-only", .path.display())]
     NeedsRecovery { path: PathBuf },
     /// SQLite finds the file damaged.
-    #[error("{action} {}: the database is corrupt ({reason})", .path.display())]
+    #[error("{action} {}: the database is damaged ({reason})", .path.display())]
     Corrupt { action: &'static str, path: PathBuf, reason: String },
     /// A row does not match its checksum. `part` is the record, its samples, or the run itself.
-    #[error("read run {run}: {part} is corrupt: {reason}")]
+    #[error("read run {run}: {part} is damaged: {reason}")]
     Damaged { run: String, part: String, reason: String },
     #[error("store {what} in run {run}: {reason}")]
     NotStorable { run: String, what: String, reason: &'static str },
@@ -144,9 +144,9 @@ fn lower_first(text: &str) -> String {
 fn not_found(runs: u32, empty: u32) -> String {
     match (runs, empty) {
         (0, _) => "the store has no runs".to_owned(),
-        (_, 0) => format!("not among the {runs} runs in the store"),
+        (_, 0) => format!("no such run among the {runs} in the store"),
         _ => format!(
-            "not among the {runs} runs in the store ({empty} without results, never `latest`)"
+            "no such run among the {runs} in the store; {empty} without results, never `latest`"
         ),
     }
 }

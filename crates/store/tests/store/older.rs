@@ -1,5 +1,5 @@
-//! Stores of other versions: refused in one line, and left as they were. The document of this
-//! version, kept as a file in which every field has a value, must stay what it is.
+//! Stores of other versions are refused and left unchanged. The document of this version, a golden
+//! file with a value in every field, must not change.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ fn golden_document_reads_and_writes_unchanged() {
     let (text, document) = document();
     assert!(document.records.len() > 1);
     for record in &document.records {
-        assert!(record.is_intact(), "{} does not fit its checksum", record.name());
+        assert!(record.is_intact(), "checksum mismatch in {}", record.name());
     }
     assert_eq!(serde_json::to_string_pretty(&document).unwrap(), text.trim_end());
 }
