@@ -1,19 +1,19 @@
-//! How wide a view is, and which columns the table has then.
+//! Layout of views: width, and columns of the table.
 
 use fathom_record::Protocol;
 
 use crate::wrap::NARROWEST;
 
-/// What a view is made for.
+/// What the user selects for a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal; below 60 the view is as for 60.
+    /// Columns of the terminal; at least 60 are used.
     pub width: usize,
-    /// Whether times are shown in CPU cycles as well.
+    /// Print times in CPU cycles too.
     pub cycles: bool,
-    /// Whose headline the table shows.
+    /// The protocol whose headline is printed.
     pub protocol: Protocol,
-    /// Whether every case of a curve or a matrix has a row of its own.
+    /// Print every case of a curve or a matrix as a row.
     pub all: bool,
 }
 
@@ -23,10 +23,10 @@ impl Default for Layout {
     }
 }
 
-/// Widths of the table's columns, fixed before the first row so that later blocks align.
+/// Widths of the table's columns, fixed before the first row, so that later blocks align.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
-    /// Columns of a whole line.
+    /// Columns of the whole line.
     pub(crate) line: usize,
     /// Blanks between columns.
     pub(crate) gap: usize,
@@ -39,24 +39,24 @@ pub(crate) struct Columns {
     pub(crate) wide: Option<Wide>,
 }
 
-/// The columns a wide terminal has besides.
+/// Additional columns on a wide terminal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wide {
     pub(crate) terms: usize,
     pub(crate) deviation: usize,
-    /// Clean visits of all, where there is most room.
+    /// Clean visits of all, on the widest terminals.
     pub(crate) clean: Option<usize>,
     pub(crate) spread: usize,
     pub(crate) spark: usize,
 }
 
-/// From here on a line is wide.
+/// Width from which additional columns are printed.
 const WIDE: usize = 110;
-/// From here on there is room to be generous.
+/// Width from which they are wider.
 const ROOMY: usize = 136;
-/// A longer line would only move the figures away from their names.
+/// A wider line only moves the values away from their names.
 const WIDEST: usize = 160;
-/// From here on cycles have a column; below it, a line of their own.
+/// Width from which cycles have a column, instead of a line below the row.
 const CYCLES_COLUMN: usize = 80;
 
 impl Columns {
@@ -76,7 +76,7 @@ impl Columns {
             line,
             gap: if narrow || (line >= WIDE && !roomy) { 1 } else { 2 },
             name: 0,
-            // "~12.35 Mops/s"; narrow, one figure less.
+            // "~12.35 Mops/s"; one significant figure less if narrow.
             measured: if narrow { 12 } else { 13 },
             cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
             half_width: 8,
@@ -88,7 +88,7 @@ impl Columns {
         columns
     }
 
-    /// Columns of all but the name, with the gaps before them.
+    /// Width of all columns but the name, with the gaps before them.
     fn figures(&self) -> usize {
         let mut widths = vec![self.measured, self.half_width, self.predicted, self.verdict];
         widths.extend(self.cycles);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_always_has_room_beside_its_figures() {
+    fn name_column_is_never_narrower_than_ten() {
         for width in 0..300 {
             for cycles in [false, true] {
                 let columns = Columns::of(&Layout { width, cycles, ..Layout::default() });

@@ -1,4 +1,4 @@
-//! The list of kept runs.
+//! The list of stored runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,34 +11,27 @@ use crate::layout::Layout;
 use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, cut, wrapped};
 
-/// One kept run, as the list shows it.
+/// A stored run in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunListing {
-    /// Identifier of the run.
     pub id: String,
-    /// Its label, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// When it began, RFC 3339 in UTC.
+    /// RFC 3339 in UTC.
     pub started: String,
-    /// How far it came.
     pub state: RunState,
-    /// How thoroughly it measured.
     pub effort: Effort,
-    /// The host's name.
     pub host: String,
-    /// Its id, where it has one.
     pub host_id: Option<String>,
-    /// The kernel's release.
+    /// The kernel release.
     pub kernel: String,
-    /// Its records by state.
+    /// Records by state.
     pub counts: Counts,
 }
 
-/// The beginning of an id beside a name, as in ` (0a1b2c3d)`.
+/// Width of an id after a name, as in ` (0a1b2c3d)`.
 const ID_WIDTH: usize = 11;
 
-/// Widths of the list's columns.
 struct Columns {
     gap: usize,
     id: usize,
@@ -59,7 +52,7 @@ impl Columns {
             id: 16,
             started: 16,
             state: 11,
-            // Ids need the room at 80 columns.
+            // At 80 columns the ids take the room.
             effort: (line >= if with_ids { 100 } else { 80 }).then_some(8),
             counts: 7,
             host: 0,
@@ -87,10 +80,10 @@ impl Columns {
     }
 }
 
-/// The runs in the order given, one a line.
+/// The runs in the order given, one per line.
 pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     if rows.is_empty() {
-        return "No run is kept here yet: `fathom run` makes one.\n".to_owned();
+        return "No stored runs; `fathom run` makes one.\n".to_owned();
     }
     let ids = ids_by_name(rows);
     let collides = |row: &RunListing| ids[row.host.as_str()].len() > 1;
@@ -124,7 +117,7 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
 }
 
-/// The ids of the hosts of each name.
+/// The ids of the hosts with each name.
 fn ids_by_name(rows: &[RunListing]) -> BTreeMap<&str, BTreeSet<Option<&str>>> {
     let mut ids = BTreeMap::<&str, BTreeSet<Option<&str>>>::new();
     for row in rows {

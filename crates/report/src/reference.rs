@@ -1,4 +1,4 @@
-//! A run beside published figures, for the terminal.
+//! A run compared with published figures, for the terminal.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,22 @@ use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// Widths of what stands beside a name: predicted and measured there, its deviation, predicted and
-/// measured here, and the ratio.
+/// Widths after the name: predicted and measured there, deviation, predicted and measured here,
+/// ratio.
 const FIGURES: [usize; 6] = [12, 11, 7, 13, 12, 7];
-/// The same where a line has fewer than 80 columns.
+/// The same on fewer than 80 columns.
 const NARROW: [usize; 6] = [10, 10, 6, 11, 10, 6];
-/// Widest line.
 const WIDEST: usize = 140;
-/// From here on a name stands in the line of its figures.
+/// Width from which a name is on the line of its figures.
 const WIDE: usize = 110;
 
-/// The studies there are, one line each.
+/// The available studies.
 pub fn known(references: &[Reference]) -> String {
     let names = references.iter().map(|one| format!("`{}` ({})", one.name, one.title));
     names.collect::<Vec<String>>().join(", ")
 }
 
-/// Both columns, then what the published figures include, then those that ours has none beside.
+/// The study, the rows with both figures, notes, and the figures without a counterpart in the run.
 pub fn render(beside: &Beside, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("study", &format!("{}: {}", beside.reference, beside.title), line);
@@ -53,14 +52,14 @@ pub fn render(beside: &Beside, layout: &Layout) -> String {
     text
 }
 
-const FOOT: &str = "± is a standard deviation: a published figure has no interval, and nothing is \
-    said of significance; ratio: here ÷ published; ~: noisy";
+const FOOT: &str = "±: standard deviation; published figures have no confidence interval, so no \
+    significance is given; ratio: here ÷ published; ~: noisy";
 
 fn figures(line: usize) -> [usize; 6] {
     if line < 80 { NARROW } else { FIGURES }
 }
 
-/// How wide a name may be that stands in the line of its figures.
+/// Room for a name on the line of its figures.
 fn name_width(line: usize) -> usize {
     let taken: usize = figures(line).iter().map(|width| width + 1).sum();
     line.saturating_sub(taken)
@@ -101,7 +100,7 @@ fn row_lines(row: &Row, line: usize) -> String {
     let mut cells = vec![Cell::left(name, name_width(line), PLAIN)];
     cells.extend(texts.into_iter().zip(widths).map(|(text, width)| {
         let fits = width_of(&text) <= width;
-        Cell::right(if fits { text } else { "in words".to_owned() }, width, PLAIN)
+        Cell::right(if fits { text } else { "see below".to_owned() }, width, PLAIN)
     }));
     text + &line_of(&cells, 1)
 }
@@ -118,7 +117,7 @@ fn figure(figure: &Figure, unit: Unit, width: usize) -> String {
     }
 }
 
-/// `± 9 %`, and in hundredths where it is below one.
+/// `± 9 %`, with two decimals below one percent.
 fn spread(percent: f64) -> String {
     match percent {
         percent if percent < 0.095 => format!("± {percent:.2} %"),
@@ -127,7 +126,7 @@ fn spread(percent: f64) -> String {
     }
 }
 
-/// Three figures: `0.113`, `1.25`, `14.2`.
+/// Three significant figures: `0.113`, `1.25`, `14.2`.
 fn ratio(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => nothing(),
@@ -139,15 +138,15 @@ fn ratio(ratio: f64) -> String {
     }
 }
 
-/// What the figures include, in words: each once, with the metrics it is said of.
+/// Notes on the published figures: each once, with its metric.
 fn remarks(rows: &[&Row], line: usize) -> String {
     let mut text = String::new();
-    let mut said: Vec<String> = Vec::new();
+    let mut printed: Vec<String> = Vec::new();
     for row in rows {
         let published = &row.published;
         let expected = match &published.predicted {
             Some(Figure::Words(words)) => Some(format!("predicted there: {words}")),
-            // What does not fit in its column is not rounded into it.
+            // A range that does not fit its column is printed here in full.
             Some(range @ Figure::Range(_)) => {
                 let whole = figure(range, published.unit, usize::MAX);
                 (width_of(&whole) > figures(line)[0]).then(|| format!("predicted there: {whole}"))
@@ -157,9 +156,9 @@ fn remarks(rows: &[&Row], line: usize) -> String {
         let parts = [published.protocol.clone(), published.note.clone(), expected];
         for part in parts.into_iter().flatten() {
             let remark = format!("{}: {part}", published.metric);
-            if !said.contains(&remark) {
+            if !printed.contains(&remark) {
                 text += &wrapped(&remark, line, "  ", "    ");
-                said.push(remark);
+                printed.push(remark);
             }
         }
     }
@@ -171,10 +170,10 @@ fn account(with: &[&Row], without: &[&Row]) -> String {
     figures.dedup();
     let all = figures.len() + without.len();
     let found = figures.len();
-    format!("{found} of {all} published figures have one of this run beside them.")
+    format!("{found} of {all} published figures have a counterpart in this run.")
 }
 
-/// Those without one of ours, by the reason.
+/// The figures without a counterpart, by reason.
 fn apart(rows: &[&Row], line: usize) -> String {
     let mut by_reason: BTreeMap<(String, &str), Vec<&Row>> = BTreeMap::new();
     for row in rows {
@@ -202,14 +201,14 @@ fn alone(row: &Row) -> String {
     if let Some(sd) = published.sd_percent {
         value += &format!(" {}", spread(sd));
     }
-    // A figure is not broken in two, a name may be.
+    // Keep a value on one line; a name can be broken.
     text + &glued(&value)
 }
 
 fn reason(missing: &Missing, metric: &str) -> String {
     match missing {
         Missing::NotMeasured => "not measured by this version".to_owned(),
-        Missing::Unlike(why) => format!("other work: {why}"),
+        Missing::Unlike(why) => format!("different work: {why}"),
         Missing::NotInRun => format!("no such case in this run (`fathom explain {metric}`)"),
         Missing::NoNumber(why) => format!("{why} in this run"),
         Missing::OtherUnit(units) => units.clone(),

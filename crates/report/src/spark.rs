@@ -1,10 +1,9 @@
-//! A distribution in one word of bars.
+//! Sparklines.
 
-/// Bars from the lowest to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The values in their order, at most `width` of them (else means of stretches), from the lowest
-/// to the highest bar. Nothing below two finite values: one has no spread.
+/// to the highest bar. Empty for fewer than two finite values.
 pub(crate) fn line(values: &[f64], width: usize) -> String {
     let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if values.len() < 2 || width < 2 {
@@ -23,12 +22,12 @@ pub(crate) fn line(values: &[f64], width: usize) -> String {
     heights.iter().map(|height| bar(height - low, high - low)).collect()
 }
 
-/// What stands in the place of a point without a number.
+/// Drawn in place of a point without a number.
 pub(crate) const NO_NUMBER: char = '?';
 
-/// The points of a curve in their order, by their ratios where all lie above nought: a plateau of
-/// 100 is then no longer all there is beside steps from 1 to 4. At most `width` bars, else means of
-/// stretches; empty where nothing has a number.
+/// The points of a curve in their order, on a logarithmic scale if all are positive, so that small
+/// steps stay visible beside a high plateau. At most `width` bars, else means of stretches; empty
+/// without any number.
 pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
     let finite = |value: &Option<f64>| value.filter(|value| value.is_finite());
     let by_ratio = values.iter().filter_map(finite).all(|value| value > 0.0);
@@ -50,8 +49,8 @@ pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
     heights.iter().map(draw).collect()
 }
 
-/// How many values fall into each of `width` equal steps from the smallest to the 99th percentile;
-/// the last holds what lies beyond. A step that holds anything never looks empty.
+/// How many values fall into each of `width` equal bins from the smallest to the 99th percentile;
+/// the last bin includes larger values. A bin with any value never looks empty.
 pub(crate) fn histogram(values: &[f64], width: usize) -> String {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if sorted.len() < 2 || width < 2 {
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_follows_its_values() {
+    fn line_follows_its_values() {
         assert_eq!(line(&[1.0, 2.0, 3.0, 8.0], 8), "▁▂▃█");
         assert_eq!(line(&[2.0, 2.0, 2.0], 8), "▄▄▄");
         assert_eq!(line(&[2.0], 8), "");
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_goes_by_ratios_and_marks_what_has_no_number() {
+    fn curve_is_logarithmic_and_marks_missing_numbers() {
         let values = [1.0, 1.0, 4.0, 16.0, 128.0].map(Some);
         assert_eq!(curve(&values, 8), "▁▁▃▅█");
         assert_eq!(curve(&[Some(1.0), None, Some(128.0)], 8), "▁?█");
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_shows_two_modes_and_leaves_the_gap_open() {
+    fn histogram_shows_two_modes_and_a_gap() {
         let values: Vec<f64> = [1.0; 65].into_iter().chain([2.0; 35]).collect();
         assert_eq!(histogram(&values, 6), "█    ▅");
     }

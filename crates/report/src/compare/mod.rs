@@ -1,4 +1,4 @@
-//! A comparison for the terminal.
+//! Comparisons for the terminal.
 
 mod families;
 
@@ -16,13 +16,12 @@ use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// In place of a word: the core's own speed may hide or feign a change.
+/// Printed instead of `inconclusive` if the core speed can hide or fake a change.
 const CORE_SPEED: &str = "core speed";
-/// More families of cases that only one side has are counted by metric.
+/// With more families of cases on one side only, cases are counted by metric.
 const LISTED: usize = 12;
 const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
 
-/// Widths of the columns.
 struct Columns {
     line: usize,
     gap: usize,
@@ -30,10 +29,10 @@ struct Columns {
     values: usize,
     ratio: usize,
     interval: Option<usize>,
-    /// p and processes, on a wide terminal.
+    /// p and processes, if the terminal is wide.
     test: Option<[usize; 2]>,
     word: usize,
-    /// Some rows are compared at full speed, so that those as found are marked.
+    /// Some rows are compared at full speed, so as-found rows are marked.
     has_both: bool,
 }
 
@@ -58,7 +57,7 @@ impl Columns {
         columns
     }
 
-    /// One line: name, values, ratio, interval, p, processes and word.
+    /// One line: name, values, ratio, interval, p, processes, word.
     fn row(&self, texts: [&str; 7], style: Style, of_word: Style) -> String {
         let [name, values, ratio, interval, p, processes, word] = texts;
         let mut cells = vec![
@@ -73,7 +72,7 @@ impl Columns {
         line_of(&cells, self.gap)
     }
 
-    /// A name in its column; one that is too long stands on lines above.
+    /// The name for its column, or on lines above if it is too long.
     fn beside(&self, name: String) -> (String, String) {
         match width_of(&name) > self.name {
             true => (wrapped(&name, self.line, "", "    "), String::new()),
@@ -82,8 +81,8 @@ impl Columns {
     }
 }
 
-/// The comparison: in what the runs differ, then what changed, the weightiest first, then what
-/// could not be compared.
+/// The differences between the runs, then the changes, the most important first, then the cases
+/// that cannot be compared.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
     let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
@@ -121,7 +120,7 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     {
         text += &labelled(label, &side_words(side), width);
         if let Some(why) = &side.noisy {
-            let text_of = format!("low-quality run, differences as found are tentative: {why}");
+            let text_of = format!("low-quality run: as-found differences are tentative ({why})");
             text += &labelled("", &text_of, width);
         }
     }
@@ -134,7 +133,7 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     };
     text += &facts("in A", &comparison.within_a);
     text += &match comparison.differences.as_slice() {
-        [] => labelled("differ", "in nothing that was recorded of machine and run", width),
+        [] => labelled("differ", "no recorded differences of host and run", width),
         differences => facts("differ", differences),
     };
     text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
@@ -143,8 +142,8 @@ fn sides(comparison: &Comparison, width: usize) -> String {
 fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
-        "{}× slower throughout {side} than in {other} (reference loop), so that all is compared as \
-         found: check its governor, temperature and neighbours, and measure again",
+        "{}× slower throughout {side} than in {other} (reference loop), so everything is compared \
+         as found: check governor, temperature and neighbours, and measure again",
         short(times)
     )
 }
@@ -159,22 +158,22 @@ fn side_words(side: &Side) -> String {
     );
     if side.state != RunState::Complete {
         let whole = side.records - side.in_part;
-        let mut came = match side.planned {
+        let mut progress = match side.planned {
             0 => format!("{whole} cases"),
             planned => format!("{whole} of {planned} cases"),
         };
         if side.in_part > 0 {
-            came += &format!(", {} in part", side.in_part);
+            progress += &format!(", {} partly", side.in_part);
         }
         words += &match side.state {
-            RunState::Running => format!(", goes on: {came} so far"),
-            _ => format!(", interrupted after {came}: compared as far as it goes"),
+            RunState::Running => format!(", running: {progress} so far"),
+            _ => format!(", interrupted after {progress}"),
         };
     }
     words
 }
 
-/// Whether it rests on the first visits of either side, though clean ones are looked for.
+/// Whether a side rests on the first visits although clean ones were looked for.
 fn is_as_found(row: &Compared) -> bool {
     row.stratum == Stratum::AsFound && row.visits_a.max(row.visits_b) > 0
 }
@@ -190,7 +189,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     let (mut text, mut name) = columns.beside(name);
     let mut values = change(row.a, row.b, row.unit, columns.values);
     if width_of(&values) > columns.values {
-        // Values too far apart for one column: each in its own words, on a line of their own.
+        // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
         (name, values) = (String::new(), String::new());
@@ -207,7 +206,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     text + &columns.row(texts.map(String::as_str), PLAIN, style(row.word))
 }
 
-/// One line for cases of a family that have one word, none of which speaks of a change.
+/// One line for the cases of a family with the same word, none of them changed.
 fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
     let mut name = clean(&many.name);
     if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
@@ -229,12 +228,11 @@ fn p_text(p: f64) -> String {
     if p < 0.000_1 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-/// `unchanged ±3 %` within 2.4 %: in whole per cent, so that it has room.
+/// `unchanged ±3 %` for within 2.4 %: whole percents, rounded up, to fit the column.
 fn unchanged(within: f64) -> String {
     format!("{} ±{} %", text_of(Word::Unchanged), (100.0 * within - 1e-9).ceil())
 }
 
-/// A word as it is written in the table.
 fn text_of(word: Word) -> &'static str {
     match word {
         Word::Slower => "slower",
@@ -252,7 +250,7 @@ fn text_of(word: Word) -> &'static str {
     }
 }
 
-/// So many cases of one word: `1 looks slower`, `2 look slower`.
+/// A count of cases: `1 looks slower`, `2 look slower`.
 fn counted(count: usize, word: Word) -> String {
     match (word, count) {
         (_, 1) => format!("1 {}", text_of(word)),
@@ -275,32 +273,33 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
     let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
     if columns.interval.is_some() {
-        notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
+        notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
     }
     if families::lines(&comparison.rows).iter().any(|line| matches!(line, Line::Many(_))) {
-        let hull = if columns.interval.is_some() { ", their interval the hull of all" } else { "" };
+        let hull =
+            if columns.interval.is_some() { ", with the hull of their intervals" } else { "" };
         let each = glued("`--json`");
-        notes.push(format!("… cases: of one family, none changed{hull}; {each} has each"));
+        notes.push(format!("… cases: a family, none changed{hull}; {each} has each"));
     }
     if columns.test.is_some() {
-        notes.push("p: Mann–Whitney on process medians".to_owned());
+        notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
     notes.extend(stratum_notes(comparison, columns.has_both));
     let looks = |row: &Compared| (Word::LooksSlower..=Word::LooksChanged).contains(&row.word);
     if comparison.rows.iter().any(looks) {
-        notes.push("looks …: too few processes, or too noisy a run, to be sure".to_owned());
+        notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
     }
     if comparison.rows.iter().any(is_few) {
-        notes.push("inconclusive: neither a change nor its absence is shown".to_owned());
+        notes.push("inconclusive: neither a change nor no change is shown".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
-        notes.push(glued("~: noisy") + " on one side");
+        notes.push(glued("~: noisy") + " on at least one side");
     }
     wrapped(&notes.join("; "), columns.line, "", "  ")
 }
 
-/// What the noise between runs was learnt from.
+/// Notes on the noise between runs.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let rests_on = |by| {
         let within = |row: &Compared| {
@@ -314,42 +313,41 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(NoiseBy::Kept) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "unchanged ± more than 2 %: kept runs like B ({kept}) differ by as much where nothing \
-             was changed, one pair in twenty by more"
+            "unchanged ± more than 2 %: noise between {kept} stored runs like B, exceeded by one \
+             pair in twenty"
         ));
     }
     if rests_on(NoiseBy::A) {
         notes.push(format!(
-            "unchanged ± more than 2 %: one more run like the {runs} of A may differ by as much \
-             (Student, 95 %)"
+            "unchanged ± more than 2 %: noise between the {runs} runs of A (Student's t, 95 %)"
         ));
     }
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
     if fewer > 0 {
         let rest = if fewer == 1 { "rests" } else { "rest" };
-        notes.push(format!("{} {rest} on fewer than the {runs} runs of A", cases(fewer)));
+        notes.push(format!("{} {rest} on fewer than {runs} runs of A", cases(fewer)));
     }
     notes
 }
 
-/// Which visits are compared, and where the core's speed decides.
+/// Notes on the visits compared, and on core speed.
 fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} as found, the others over clean visits alone",
+            "{}: {} as found, others from clean visits only",
             glued("°"),
             cases(found)
         ));
     } else if has_both || found > 0 {
-        let all = if has_both { "over clean visits alone" } else { "as found" };
+        let all = if has_both { "from clean visits only" } else { "as found" };
         notes.push(format!("all cases {all}"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
         notes.push(format!(
-            "{}: in {} the core was faster on one side (reference loop), which explains as much",
+            "{}: in {} the core was faster on one side (reference loop), by at least the change",
             glued(CORE_SPEED),
             cases(spoiled)
         ));
@@ -359,7 +357,7 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
 
 fn summary(comparison: &Comparison) -> String {
     if comparison.rows.is_empty() {
-        return "Nothing in these runs can be compared.".to_owned();
+        return "Nothing in these runs is comparable.".to_owned();
     }
     let mut parts = Vec::new();
     let mut rows = comparison.rows.as_slice();
@@ -374,7 +372,7 @@ fn summary(comparison: &Comparison) -> String {
     let remain = comparison.regressions(0.0).count();
     if worse > 0 {
         text += &format!(
-            " Of the {worse} worse, {remain} remain when the number of cases is allowed for \
+            " Of the {worse} slower or worse, {remain} remain after correction for multiple tests \
              (Benjamini–Hochberg, {}).",
             glued("5 %")
         );
@@ -387,8 +385,7 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
         return String::new();
     }
     let names = families::names(cases);
-    if names.len() > LISTED {
-        // So many are not looked for one by one.
+    let (head, names) = if names.len() > LISTED {
         let mut metrics: Vec<(String, usize)> = Vec::new();
         for case in cases {
             let metric = case.metric.to_string();
@@ -397,12 +394,12 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
                 None => metrics.push((metric, 1)),
             }
         }
-        let word = |(metric, count): &(String, usize)| glued(&format!("{metric} ({count})"));
-        let metrics: Vec<String> = metrics.iter().map(word).collect();
-        let (count, metrics) = (cases.len(), metrics.join(", "));
-        let text = format!("Only in {side}, {count} cases (`--json` has each): {metrics}");
-        return wrapped(&text, width, "", "  ");
-    }
+        let name = |(metric, count): &(String, usize)| format!("{metric} ({count})");
+        let head = format!("Only in {side}, {} cases (`--json` has each)", cases.len());
+        (head, metrics.iter().map(name).collect())
+    } else {
+        (format!("Only in {side}"), names)
+    };
     let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
-    wrapped(&format!("Only in {side}: {}", names.join(", ")), width, "", "  ")
+    wrapped(&format!("{head}: {}", names.join(", ")), width, "", "  ")
 }
