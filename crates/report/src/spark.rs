@@ -5,21 +5,8 @@ const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█']
 /// The values in their order, at most `width` of them (else means of stretches), from the lowest
 /// to the highest bar. Empty for fewer than two finite values.
 pub(crate) fn line(values: &[f64], width: usize) -> String {
-    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    if values.len() < 2 || width < 2 {
-        return String::new();
-    }
-    let count = values.len().min(width);
-    let start = |i: usize| i * values.len() / count;
-    let heights: Vec<f64> = (0..count)
-        .map(|i| {
-            let stretch = &values[start(i)..start(i + 1)];
-            stretch.iter().sum::<f64>() / stretch.len() as f64
-        })
-        .collect();
-    let low = heights.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = heights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    heights.iter().map(|height| bar(height - low, high - low)).collect()
+    let values: Vec<Option<f64>> = values.iter().map(|it| Some(*it)).filter(is_finite).collect();
+    if values.len() < 2 || width < 2 { String::new() } else { bars(&values, width, |it| it) }
 }
 
 /// Drawn in place of a point without a number.
@@ -29,22 +16,32 @@ pub(crate) const NO_NUMBER: char = '?';
 /// steps stay visible beside a high plateau. At most `width` bars, else means of stretches; empty
 /// without any number.
 pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
-    let finite = |value: &Option<f64>| value.filter(|value| value.is_finite());
-    let by_ratio = values.iter().filter_map(finite).all(|value| value > 0.0);
-    let height = |value: f64| if by_ratio { value.ln() } else { value };
+    let is_positive = values.iter().flatten().all(|value| *value > 0.0);
+    match is_positive {
+        true => bars(values, width, f64::ln),
+        false => bars(values, width, |value| value),
+    }
+}
+
+fn is_finite(value: &Option<f64>) -> bool {
+    value.is_some_and(f64::is_finite)
+}
+
+fn bars(values: &[Option<f64>], width: usize, scale: impl Fn(f64) -> f64) -> String {
     let count = values.len().min(width);
+    let start = |i: usize| i * values.len() / count;
     let heights: Vec<Option<f64>> = (0..count)
         .map(|i| {
-            let stretch = &values[i * values.len() / count..(i + 1) * values.len() / count];
-            let of: Vec<f64> = stretch.iter().filter_map(finite).map(height).collect();
-            (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64)
+            let stretch = values[start(i)..start(i + 1)].iter().copied().filter(is_finite);
+            let heights: Vec<f64> = stretch.flatten().map(&scale).collect();
+            (!heights.is_empty()).then(|| heights.iter().sum::<f64>() / heights.len() as f64)
         })
         .collect();
     let known = || heights.iter().flatten().copied();
-    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
     if known().next().is_none() {
         return String::new();
     }
+    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
     let draw = |height: &Option<f64>| height.map_or(NO_NUMBER, |at| bar(at - low, high - low));
     heights.iter().map(draw).collect()
 }
