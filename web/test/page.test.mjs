@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { after, before, test } from 'node:test';
-import { Place, browser, open, skip } from './report.mjs';
+import { after, afterEach, before, test } from 'node:test';
+import { Place, browser, closePages, open, skip } from './report.mjs';
 
 const SETS = [1, 2, 4, 8, 16, 32, 64, 128].map((kib) => `set_bytes=${kib}KiB`);
 const METRICS = ['cpu.call', 'os.syscall', ...SETS.map((set) => `memory.latency{page=4K,${set}}`)];
@@ -24,6 +24,8 @@ before(async () => {
   chrome = await browser();
 });
 
+afterEach(closePages);
+
 after(async () => {
   await chrome?.close();
   place?.remove();
@@ -42,14 +44,12 @@ named('page loads without errors and has every record', async () => {
     one.contents.documents[0].records.length,
   );
   assert.match(await page.title(), /^Fathom report: ./);
-  await page.context().close();
 });
 
 named('content security policy forbids requests', async () => {
   const { page, log } = await open(chrome, one.path);
   await page.evaluate(() => fetch('http://127.0.0.1:9/').catch(() => {}));
   assert.match(log.join('\n'), /Content Security Policy/);
-  await page.context().close();
 });
 
 named('chart has a mark and an interval per number', async () => {
@@ -77,7 +77,6 @@ named('chart has a mark and an interval per number', async () => {
     ticks.every((tick) => /^\d+ [KM]iB$/.test(tick)),
     ticks.join(),
   );
-  await page.context().close();
 });
 
 named('missing charts are listed with their command', async () => {
@@ -85,7 +84,6 @@ named('missing charts are listed with their command', async () => {
   const lacking = await page.locator('.lacking').textContent();
   assert.match(lacking, /file\.contention\); fathom file contend measures it/);
   assert.equal(await page.locator('#contention').count(), 0);
-  await page.context().close();
 });
 
 named('table is sorted by value with the keyboard', async () => {
@@ -119,7 +117,6 @@ named('table is sorted by value with the keyboard', async () => {
   }
   await page.getByRole('button', { name: 'operation' }).press('Enter');
   assert.equal(await head.getAttribute('aria-sort'), 'none');
-  await page.context().close();
 });
 
 named('table is filtered by text, group and verdict', async () => {
@@ -143,7 +140,6 @@ named('table is filtered by text, group and verdict', async () => {
     await rows.count(),
     document.records.filter((one) => one.verdict.state === state).length,
   );
-  await page.context().close();
 });
 
 named('invalid number is nowhere on the page', async () => {
@@ -172,7 +168,6 @@ named('invalid number is nowhere on the page', async () => {
   assert.deepEqual(new Set(cells), new Set(['–']));
   const cases = await page.locator('#sampled option').allTextContents();
   assert.ok(!cases.some((name) => name.startsWith('os.syscall')), cases.join());
-  await page.context().close();
 });
 
 named('text that looks like HTML stays text', async () => {
@@ -201,7 +196,6 @@ named('text that looks like HTML stays text', async () => {
   assert.equal(await opened.page.locator('script').count(), 2);
   assert.ok((await opened.page.locator('h1').textContent()).includes(evil));
   assert.ok((await opened.page.locator('#syscalls g.names').textContent()).includes('<img'));
-  await opened.page.context().close();
 });
 
 named('tooltip of a noisy point has its cause', async () => {
@@ -223,7 +217,6 @@ named('tooltip of a noisy point has its cause', async () => {
   // The background of the page, so that text keeps its contrast in both themes.
   const ground = await tip.locator('path').evaluate((path) => getComputedStyle(path).fill);
   assert.equal(ground, 'rgb(21, 23, 26)');
-  await page.context().close();
 });
 
 named('theme follows the system and the button', async () => {
@@ -237,7 +230,6 @@ named('theme follows the system and the button', async () => {
   // Always light in print.
   await dark.page.emulateMedia({ media: 'print' });
   assert.equal(await paper(dark.page), 'rgb(255, 255, 255)');
-  await dark.page.context().close();
 });
 
 named('page fits a narrow screen', async () => {
@@ -255,7 +247,6 @@ named('page fits a narrow screen', async () => {
       ).length,
   );
   assert.equal(cut, 0);
-  await page.context().close();
 });
 
 named('saved chart is a standalone SVG', async () => {
@@ -291,7 +282,6 @@ named('saved chart is a standalone SVG', async () => {
     title: 'Load latency by working set',
   });
   await alone.close();
-  await page.context().close();
 });
 
 named('each chart has an accessible name and its data', async () => {
@@ -307,7 +297,6 @@ named('each chart has an accessible name and its data', async () => {
     await chart.locator('details tbody tr').first().waitFor();
   }
   assert.equal(await page.locator('#call details tbody tr').count(), 8);
-  await page.context().close();
 });
 
 named('page has no accessibility violations', async () => {
@@ -320,7 +309,6 @@ named('page has no accessibility violations', async () => {
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     const found = violations.map(({ id, nodes }) => `${id}: ${nodes[0].html}`);
     assert.deepEqual(found, [], colorScheme);
-    await page.context().close();
   }
 });
 
@@ -335,7 +323,6 @@ named('raw values of a selected case are drawn', async () => {
   await page.locator('#sampled').selectOption({ label: name });
   await page.locator('#samples g.values circle').first().waitFor();
   assert.equal(await page.locator('#samples g.values circle').count(), values.length);
-  await page.context().close();
 });
 
 named('two runs share charts and have their ratios', async () => {
@@ -387,7 +374,6 @@ named('two runs share charts and have their ratios', async () => {
     2 * two.contents.documents[0].records.length,
   );
   assert.deepEqual(log, []);
-  await page.context().close();
 });
 
 named('page of two runs agrees with compare', async () => {
@@ -400,7 +386,6 @@ named('page of two runs agrees with compare', async () => {
   assert.equal(await page.locator('#changes g.measured circle').count(), ratios);
   assert.ok(ratios >= 8);
   assert.deepEqual(log, []);
-  await page.context().close();
 });
 
 named('study is drawn below the run and listed', async () => {
@@ -471,9 +456,7 @@ named('study is drawn below the run and listed', async () => {
   assert.ok(like.size >= 9, String(like.size));
   assert.equal(cells.filter((cell) => cell !== '–').length, like.size);
   assert.deepEqual(log, []);
-  await page.context().close();
   const without = await open(chrome, one.path);
   assert.ok(!(await without.page.locator('#table thead').textContent()).includes('published'));
   assert.equal(await without.page.locator('.study, g.published').count(), 0);
-  await without.page.context().close();
 });

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Place, browser, open, skip } from './report.mjs';
+import { after, afterEach, before, test } from 'node:test';
+import { Place, browser, closePages, open, skip } from './report.mjs';
 
 let place;
 let chrome;
@@ -20,6 +20,8 @@ before(async () => {
   two = place.page('same.html', (contents) => contents, 'two.html').contents;
   chrome = await browser();
 });
+
+afterEach(closePages);
 
 after(async () => {
   await chrome?.close();
@@ -59,7 +61,6 @@ named('noise between runs comes from stored runs', async () => {
       assert.ok(comparison.rows.length > 3);
     });
     assert.match(await page.locator('.lead').textContent(), expected);
-    await page.context().close();
   }
 });
 
@@ -77,7 +78,6 @@ named('core speed is named if it explains a change', async () => {
       });
     });
     assert.match(await page.locator('.lead').textContent(), expected);
-    await page.context().close();
   }
 });
 
@@ -109,7 +109,6 @@ named('rows and comparisons name their stratum', async () => {
   for (const one of await page.locator('#table .stratum').all()) {
     assert.ok(await one.evaluate((it) => it.scrollWidth <= it.closest('td').clientWidth));
   }
-  await page.context().close();
 });
 
 named('intervals have the level of the records', async () => {
@@ -125,7 +124,6 @@ named('intervals have the level of the records', async () => {
     });
     const key = await page.locator('.key').textContent();
     assert.ok(key.includes(expected), key);
-    await page.context().close();
   }
 });
 
@@ -177,7 +175,6 @@ named('cases of one run only are listed, others paired', async () => {
   await page.getByRole('button', { name: 'ratio B ÷ A' }).press('Enter');
   const top = await page.locator('#table tbody tr').first().textContent();
   assert.ok(top.includes('1.50 ×'), top);
-  await page.context().close();
 });
 
 named('both run verdicts and valid counts are shown', async () => {
@@ -191,11 +188,9 @@ named('both run verdicts and valid counts are shown', async () => {
   });
   const count = two.documents.map(({ records }) => records.length);
   assert.deepEqual(await page.locator('.wholes li').allTextContents(), [
-    'A: The run is noisy: others were busy. ' +
-      `${count[0] - 1} of ${count[0]} cases are valid.`,
+    'A: The run is noisy: others were busy. ' + `${count[0] - 1} of ${count[0]} cases are valid.`,
     `B: The run is valid. ${count[1]} of ${count[1]} cases are valid.`,
   ]);
-  await page.context().close();
 });
 
 named('search finds words, shown labels and values', async () => {
@@ -234,7 +229,6 @@ named('search finds words, shown labels and values', async () => {
   assert.equal(await page.locator('#search').inputValue(), '');
   assert.equal(await page.locator('.nothing').isVisible(), false);
   assert.ok(await page.locator('#search').evaluate((box) => box === document.activeElement));
-  await page.context().close();
 });
 
 named('bound is sorted among the numbers', async () => {
@@ -256,7 +250,6 @@ named('bound is sorted among the numbers', async () => {
   await page.getByRole('button', { name: 'measured' }).press('Enter');
   const down = (await cells.allTextContents()).map((text) => text.split(' ns')[0]);
   assert.deepEqual(down.slice(down.indexOf('3.000')).slice(0, 3), ['3.000', '≤ 2.5', '1.000']);
-  await page.context().close();
 });
 
 named('data below a chart has the causes', async () => {
@@ -282,9 +275,11 @@ named('data below a chart has the causes', async () => {
     const head = await figure.locator('thead th').allTextContents();
     assert.deepEqual(head.slice(-2), ['verdict', 'cause'], id);
     const rows = figure.locator('tbody tr');
-    const own = await rows.filter({ hasText: 'cpu.call' }).evaluateAll((all) =>
-      all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
-    );
+    const own = await rows
+      .filter({ hasText: 'cpu.call' })
+      .evaluateAll((all) =>
+        all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
+      );
     assert.ok(own.length >= 8, id);
     for (const [verdict, text] of own) {
       assert.match(verdict, /noisy/, id);
@@ -300,7 +295,6 @@ named('data below a chart has the causes', async () => {
   await page.locator('#call .save').click();
   const saved = readFileSync(await (await saving).path(), 'utf8');
   assert.match(saved, /^<svg [^>]*role="img" aria-label="Procedure call by arguments"/);
-  await page.context().close();
 });
 
 named('far host and its records are on the page', async () => {

@@ -44,12 +44,7 @@ export class Place {
     });
   }
 
-/** The last run as a document. */
-  latest() {
-    return JSON.parse(this.fathom('show', '--json', '--samples'));
-  }
-
-/** A page with modified contents, whose checksums need not match. */
+  /** A page with modified contents, whose checksums need not match. */
   page(name, change = (contents) => contents, from = 'report.html') {
     const path = join(this.folder, from);
     const page = readFileSync(path, 'utf8');
@@ -69,9 +64,15 @@ export class Place {
 
 export const browser = () => chromium.launch({ executablePath: browserPath(), args: SWITCHES });
 
+const contexts = [];
+
+/** Closes all pages of a test. */
+export const closePages = () => Promise.all(contexts.splice(0).map((one) => one.close()));
+
 /** Opens a page; `log` collects its messages and errors, `requests` its requests. */
 export async function open(of, path, options = {}) {
   const context = await of.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  contexts.push(context);
   const page = await context.newPage();
   const log = [];
   const requests = [];

@@ -10,7 +10,6 @@ use crate::counts::cause_words;
 use crate::remedy;
 use crate::wrap::glued;
 
-/// Findings printed at most.
 const FINDINGS: usize = 3;
 /// Remedies printed at most for unavailable cases.
 const REMEDIES: usize = 3;

@@ -28,7 +28,6 @@ impl Default for Layout {
 pub(crate) struct Columns {
     /// Columns of the whole line.
     pub(crate) line: usize,
-    /// Blanks between columns.
     pub(crate) gap: usize,
     pub(crate) name: usize,
     pub(crate) measured: usize,

@@ -23,9 +23,7 @@ pub struct RunListing {
     pub effort: Effort,
     pub host: String,
     pub host_id: Option<String>,
-    /// The kernel release.
     pub kernel: String,
-    /// Records by state.
     pub counts: Counts,
 }
 

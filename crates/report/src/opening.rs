@@ -6,7 +6,6 @@ use fathom_record::{Document, FarHost, Host, Run, Unit};
 use crate::paint::{FAINT, paint};
 use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
-/// Width of the labels.
 const LABEL: usize = 9;
 
 /// Run, machine, clock, CPU and far hosts, one per line if they fit, and a blank line.

@@ -22,7 +22,6 @@ const WIDEST: usize = 140;
 /// Width from which a name is on the line of its figures.
 const WIDE: usize = 110;
 
-/// The available studies.
 pub fn known(references: &[Reference]) -> String {
     let names = references.iter().map(|one| format!("`{}` ({})", one.name, one.title));
     names.collect::<Vec<String>>().join(", ")

@@ -5,7 +5,6 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The narrowest layout.
 pub(crate) const NARROWEST: usize = 60;
 
 /// A non-breaking blank, which keeps a number and its unit on one line.

@@ -164,7 +164,6 @@ fn without_log(
     vfs: Option<&str>,
 ) -> Result<Connection, StoreError> {
     drop(unusable);
-    drop(useless);
     let failed = |error| StoreError::from_sqlite("open", path, error);
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, vfs)?;
     connection.pragma_update(None, "locking_mode", "exclusive").map_err(failed)?;

@@ -68,6 +68,7 @@ fn crc(run_id: &str, headline: &Headline) -> u32 {
 }
 
 /// Parameters by their JSON text, shared by all headlines of a case.
+pub(crate) type Cases = HashMap<Vec<u8>, Arc<Params>>;
 
 /// Reads the headline from a row of [`raw_record::KEY_COLUMNS`] and [`COLUMNS`].
 pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreError> {

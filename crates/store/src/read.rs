@@ -26,10 +26,8 @@ pub struct RunRow {
     pub effort: Effort,
     pub host_name: String,
     pub host_id: Option<String>,
-    /// The kernel release.
     pub kernel: String,
     pub cpu_model: String,
-    /// Records by state.
     pub counts: Counts,
 }
 

@@ -62,7 +62,7 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
   const log = Math.min(...all) > 0 && Math.max(...all) > 3 * Math.min(...all);
   const height = 320;
   const whole = [...all, ...(ends ?? [])];
-    // An axis from zero would hide the differences between raw values.
+  // An axis from zero would hide the differences between raw values.
   const axis = log ? valueAxis(whole, unit, true, height - 60) : closeAxis(whole, unit);
   const count = of.processes.length;
   const numbers = [...Array(count).keys()].map((at) => at + 1);

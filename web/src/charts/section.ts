@@ -171,8 +171,13 @@ function changes(contents: Contents, rows: Compared[]): Ratio[] {
   return rows.flatMap((row): Ratio[] => {
     if (row.ratio === null) return [];
     const [low, high] = row.interval ?? [row.ratio, row.ratio];
-    const kind =
-      GAINS.includes(row.word) ? 1 : LOSSES.includes(row.word) ? 2 : row.word === 'changed' ? 3 : 0;
+    const kind = GAINS.includes(row.word)
+      ? 1
+      : LOSSES.includes(row.word)
+        ? 2
+        : row.word === 'changed'
+          ? 3
+          : 0;
     const word = row.word.replaceAll('_', ' ');
     const values = `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`;
     const noisy = noisyIn(contents, row);

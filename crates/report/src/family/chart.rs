@@ -198,7 +198,6 @@ struct Canvas<'a> {
     places: &'a [i64],
     cells: Vec<Vec<char>>,
     heads: Vec<(usize, String)>,
-    /// Columns of the plot.
     width: usize,
     /// Columns between neighbouring positions at least.
     pitch: usize,

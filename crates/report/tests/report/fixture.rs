@@ -370,7 +370,6 @@ pub(crate) fn run() -> Run {
     }
 }
 
-/// Every kind of record.
 pub(crate) fn document() -> Document {
     let mut records = cpu();
     records.extend(os());
