@@ -63,7 +63,7 @@ fn heading(severity: Severity) -> &'static str {
         Severity::Severe => "severe: no valid numbers, or none at all",
         Severity::Warning => "warning: numbers will be noisier or different",
         Severity::Note => "note: properties of the machine, and unknown facts",
-        Severity::Good => "good",
+        Severity::Good => "good: nothing to report",
     }
 }
 

@@ -29,7 +29,7 @@ pub enum StoreError {
     /// Records stored before remain.
     #[error("{action} {}: no space left on the device", .path.display())]
     Full { action: &'static str, path: PathBuf },
-    #[error("{action} {}: locked by another process for 10 s", .path.display())]
+    #[error("{action} {}: locked for 10 s by another process", .path.display())]
     Busy { action: &'static str, path: PathBuf },
     #[error("open {}: {reason}, left unchanged", .path.display())]
     NotAStore { path: PathBuf, reason: String },
