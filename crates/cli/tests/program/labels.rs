@@ -66,7 +66,7 @@ fn unusable_labels_are_refused() {
     for (label, part) in [
         (long.as_str(), "64 characters at most, this has 65"),
         ("two\nlines", "control characters"),
-        ("", "has text"),
+        ("", "must not be empty"),
         (" x", "spaces"),
         ("latest", "latest"),
         ("a/b", "file"),
