@@ -11,7 +11,7 @@ use crate::spark;
 use crate::wrap::{cut, width_of};
 
 /// One cell: its text without escape codes, and its style.
-pub(crate) struct Cell {
+struct Cell {
     text: String,
     width: usize,
     style: Style,
@@ -19,17 +19,17 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    pub(crate) fn left(text: impl Into<String>, width: usize, style: Style) -> Self {
+    fn left(text: impl Into<String>, width: usize, style: Style) -> Self {
         Self { text: text.into(), width, style, right: false }
     }
 
-    pub(crate) fn right(text: impl Into<String>, width: usize, style: Style) -> Self {
+    fn right(text: impl Into<String>, width: usize, style: Style) -> Self {
         Self { text: text.into(), width, style, right: true }
     }
 }
 
 /// The cells as one line with a newline.
-pub(crate) fn line_of(cells: &[Cell], gap: usize) -> String {
+fn line_of(cells: &[Cell], gap: usize) -> String {
     let plain: Vec<String> = cells.iter().map(padded).collect();
     let last = plain.iter().rposition(|text| !text.trim().is_empty()).unwrap_or(0);
     let painted = |(i, text): (usize, &String)| {
@@ -44,6 +44,42 @@ fn padded(cell: &Cell) -> String {
     let text = cut(&cell.text, cell.width);
     let blanks = " ".repeat(cell.width - width_of(&text));
     if cell.right { blanks + &text } else { text + &blanks }
+}
+
+/// Fixed columns of a list.
+pub(crate) struct Grid<const N: usize> {
+    /// `None` for a column that is not printed.
+    pub(crate) widths: [Option<usize>; N],
+    /// The columns aligned to the left.
+    left: &'static [usize],
+    gap: usize,
+}
+
+impl<const N: usize> Grid<N> {
+    /// The column `rest` gets the room that the others leave.
+    pub(crate) fn new(
+        line: usize,
+        gap: usize,
+        rest: usize,
+        left: &'static [usize],
+        mut widths: [Option<usize>; N],
+    ) -> Self {
+        let taken: usize = widths.iter().flatten().map(|width| width + gap).sum();
+        widths[rest] = Some(line.saturating_sub(taken));
+        Self { widths, left, gap }
+    }
+
+    pub(crate) fn width(&self, column: usize) -> usize {
+        self.widths[column].unwrap_or(0)
+    }
+
+    pub(crate) fn line(&self, texts: [&str; N], styles: [Style; N]) -> String {
+        let cell = |column: usize| {
+            let (width, right) = (self.widths[column]?, !self.left.contains(&column));
+            Some(Cell { text: texts[column].to_owned(), width, style: styles[column], right })
+        };
+        line_of(&(0..N).filter_map(cell).collect::<Vec<Cell>>(), self.gap)
+    }
 }
 
 /// The text and style of each column of a row; columns that are not shown are dropped.

@@ -5,7 +5,7 @@ use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, State};
 
 use crate::case::named;
-use crate::cells::{Cell, line_of};
+use crate::cells::Grid;
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
@@ -17,37 +17,21 @@ const BUSY_HZ: f64 = 40.0;
 
 struct Columns {
     line: usize,
-    gap: usize,
-    name: usize,
-    value: usize,
-    ratio: usize,
-    range: usize,
+    grid: Grid<5>,
 }
 
 impl Columns {
     fn of(width: usize) -> Self {
         let line = width.clamp(NARROWEST, WIDEST);
-        let gap = if line < 80 { 1 } else { 2 };
-        let (value, ratio, range) = (if line < 80 { 10 } else { 12 }, 6, 13);
-        Self { line, gap, name: line - 2 * value - ratio - range - 4 * gap, value, ratio, range }
-    }
-
-    fn line(&self, texts: [&str; 5], style: anstyle::Style) -> String {
-        let [name, ours, theirs, ratio, range] = texts;
-        let cells = [
-            Cell::left(name, self.name, style),
-            Cell::right(ours, self.value, style),
-            Cell::right(theirs, self.value, style),
-            Cell::right(ratio, self.ratio, style),
-            Cell::right(range, self.range, style),
-        ];
-        line_of(&cells, self.gap)
+        let (gap, value) = if line < 80 { (1, 10) } else { (2, 12) };
+        let widths = [None, Some(value), Some(value), Some(6), Some(13)];
+        Self { line, grid: Grid::new(line, gap, 0, &[0], widths) }
     }
 }
 
 /// The names of the columns.
 pub fn header(width: usize) -> String {
-    Columns::of(width).line(["metric", "fathom", "peer", "ratio", "range"], STRONG)
+    Columns::of(width).grid.line(["metric", "fathom", "peer", "ratio", "range"], [STRONG; 5])
 }
 
 /// The line of a peer above its rows; how to install it if it is missing.
@@ -126,7 +110,7 @@ fn cautions(row: &CrossRow) -> Vec<String> {
 fn figures(row: &CrossRow, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, &row.params));
     let mut text = String::new();
-    if width_of(&name) + 2 > columns.name {
+    if width_of(&name) + 2 > columns.grid.width(0) {
         text = wrapped(&name, columns.line, "  ", "    ");
         name = String::new();
     }
@@ -138,12 +122,12 @@ fn figures(row: &CrossRow, columns: &Columns) -> String {
         value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, width))
     };
     let mark = if row.noisy().next().is_some() { "~" } else { "" };
-    let ours = mark.to_owned() + &value(row.ours, columns.value - mark.len());
-    let theirs = value(row.theirs, columns.value);
+    let ours = mark.to_owned() + &value(row.ours, columns.grid.width(1) - mark.len());
+    let theirs = value(row.theirs, columns.grid.width(1));
     let range = format!("{}–{}", short(range.low), short(range.high));
     let ratio = row.ratio.map_or(NOTHING.to_owned(), |ratio| short(ratio.median));
     let name = format!("  {name}");
-    text + &columns.line([&name, &ours, &theirs, &ratio, &range], PLAIN)
+    text + &columns.grid.line([&name, &ours, &theirs, &ratio, &range], [PLAIN; 5])
 }
 
 fn commands(row: &CrossRow, columns: &Columns) -> String {
@@ -348,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_row_has_its_reason_and_missing_peer_its_package() {
+    fn failed_row_has_a_reason_and_missing_peer_a_package() {
         let mut failed = compared(0);
         failed.outcome = CrossOutcome::Failed;
         failed.reason =

@@ -97,21 +97,17 @@ fn entry(finding: &Finding, width: usize) -> String {
 
 /// Keeps numbers on one line with their unit.
 fn figures_glued(text: &str) -> String {
-    ["%", "KiB", "MiB", "GiB", "GHz", "ns", "µs", "ms", "ppm", "CPU"].iter().fold(
-        text.to_owned(),
-        |text, unit| {
-            let digit = |at: usize| text[..at].ends_with(|letter: char| letter.is_ascii_digit());
-            let blank = format!(" {unit}");
-            let mut glued = String::new();
-            let mut done = 0;
-            for (at, _) in text.match_indices(&blank).filter(|(at, _)| digit(*at)) {
-                glued += &text[done..at];
-                glued.push(GLUE);
-                done = at + 1;
-            }
-            glued + &text[done..]
-        },
-    )
+    const UNITS: [&str; 10] = ["%", "KiB", "MiB", "GiB", "GHz", "ns", "µs", "ms", "ppm", "CPU"];
+    let mut glued = String::new();
+    for (at, word) in text.split(' ').enumerate() {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+        let has_number = glued.ends_with(|letter: char| letter.is_ascii_digit());
+        if at > 0 {
+            glued.push(if is_unit && has_number { GLUE } else { ' ' });
+        }
+        glued += word;
+    }
+    glued
 }
 
 /// Prints the id at the beginning of a finding in bold.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::shown::Shown;
-use fathom_record::quantity::{percent, quantity, range};
+use fathom_record::quantity::{bare, percent, quantity, range};
 use fathom_record::{Agreement, Prediction, Protocol, Record, State, Unit};
 
 use crate::counts::cause_words;
@@ -72,7 +72,7 @@ fn far_sentence(record: &Record) -> Option<String> {
     Some(match prediction.value {
         Some(value) => format!(
             "{start}, {} {} predicted ({limits}).",
-            glued(&format!("{} × the", factor(measured / value))),
+            glued(&format!("{} × the", bare(measured / value))),
             glued(&quantity(value, record.unit)),
         ),
         None => format!("{start}, {limits} predicted: {}", sentence(&*prediction.formula)),
@@ -85,16 +85,6 @@ fn verb(unit: Unit) -> &'static str {
         Unit::BytesPerSecond => "moves",
         Unit::PerSecond => "does",
         Unit::Bytes | Unit::Hertz | Unit::Ratio => "is",
-    }
-}
-
-/// `1.57`, `10.1`, `142`, `0.42`: three figures.
-fn factor(ratio: f64) -> String {
-    match ratio {
-        ratio if ratio >= 99.95 => format!("{ratio:.0}"),
-        ratio if ratio >= 9.995 => format!("{ratio:.1}"),
-        ratio if ratio >= 0.1 => format!("{ratio:.2}"),
-        ratio => quantity(ratio, Unit::Ratio),
     }
 }
 

@@ -3,21 +3,16 @@
 use std::collections::BTreeMap;
 
 use fathom_analysis::reference::{Beside, Figure, Missing, Reference, Row};
-use fathom_record::quantity::{NOTHING, quantity_within, range_within};
+use fathom_record::quantity::{NOTHING, bare, quantity_within, range_within};
 use fathom_record::{State, Unit};
 
 use crate::case::{case, named};
-use crate::cells::{Cell, line_of};
+use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// Widths after the name: predicted and measured there, deviation, predicted and measured here,
-/// ratio.
-const FIGURES: [usize; 6] = [12, 11, 7, 13, 12, 7];
-/// The same on fewer than 80 columns.
-const NARROW: [usize; 6] = [10, 10, 6, 11, 10, 6];
 const WIDEST: usize = 140;
 /// Width from which a name is on the line of its figures.
 const WIDE: usize = 110;
@@ -54,23 +49,18 @@ pub fn render(beside: &Beside, layout: &Layout) -> String {
 const FOOT: &str = "±: standard deviation; published figures have no confidence interval, so no \
     significance is given; ratio: here ÷ published; ~: noisy";
 
-fn figures(line: usize) -> [usize; 6] {
-    if line < 80 { NARROW } else { FIGURES }
-}
-
-/// Room for a name on the line of its figures.
-fn name_width(line: usize) -> usize {
-    let taken: usize = figures(line).iter().map(|width| width + 1).sum();
-    line.saturating_sub(taken)
+/// Name, predicted and measured there, deviation, predicted and measured here, ratio.
+fn grid(line: usize) -> Grid<7> {
+    let figures = if line < 80 { [10, 10, 6, 11, 10, 6] } else { [12, 11, 7, 13, 12, 7] };
+    let [a, b, c, d, e, f] = figures.map(Some);
+    Grid::new(line, 1, 0, &[0], [None, a, b, c, d, e, f])
 }
 
 fn header(line: usize) -> String {
-    let titles = ["predicted", "published", "±", "predicted", "here", "ratio"];
-    let name = if name_width(line) < "metric".len() { "" } else { "metric" };
-    let name = Cell::left(name, name_width(line), STRONG);
-    let cells = titles.into_iter().zip(figures(line));
-    let cells = cells.map(|(title, width)| Cell::right(title, width, STRONG));
-    line_of(&std::iter::once(name).chain(cells).collect::<Vec<Cell>>(), 1)
+    let grid = grid(line);
+    let name = if grid.width(0) < "metric".len() { "" } else { "metric" };
+    let titles = [name, "predicted", "published", "±", "predicted", "here", "ratio"];
+    grid.line(titles, [STRONG; 7])
 }
 
 fn row_lines(row: &Row, line: usize) -> String {
@@ -78,30 +68,32 @@ fn row_lines(row: &Row, line: usize) -> String {
     let mark = if here.state == State::Noisy { "~" } else { "" };
     let mut name = clean(&format!("{mark}{}", named(&row.published.metric, &here.params)));
     let mut text = String::new();
-    if line < WIDE || width_of(&name) > name_width(line) {
+    let grid = grid(line);
+    if line < WIDE || width_of(&name) > grid.width(0) {
         text = wrapped(&name, line, "", "    ");
         name = String::new();
     }
-    let (unit, widths) = (row.published.unit, figures(line));
+    let unit = row.published.unit;
     let [low, high] = here.predicted;
     let deviation = row.published.sd_percent.map_or(String::new(), spread);
-    let texts = [
+    let mut texts = [
+        name,
         row.published.predicted.as_ref().map_or_else(nothing, |one| match one {
             Figure::Range(_) => figure(one, unit, usize::MAX),
-            _ => figure(one, unit, widths[0]),
+            _ => figure(one, unit, grid.width(1)),
         }),
-        figure(&row.published.measured, unit, widths[1]),
+        figure(&row.published.measured, unit, grid.width(2)),
         deviation,
-        range_within(low, high, unit, widths[3]),
-        quantity_within(here.measured, unit, widths[4]),
+        range_within(low, high, unit, grid.width(4)),
+        quantity_within(here.measured, unit, grid.width(5)),
         row.ratio.map_or_else(nothing, ratio),
     ];
-    let mut cells = vec![Cell::left(name, name_width(line), PLAIN)];
-    cells.extend(texts.into_iter().zip(widths).map(|(text, width)| {
-        let fits = width_of(&text) <= width;
-        Cell::right(if fits { text } else { "see below".to_owned() }, width, PLAIN)
-    }));
-    text + &line_of(&cells, 1)
+    for (column, text) in texts.iter_mut().enumerate() {
+        if width_of(text) > grid.width(column) {
+            "see below".clone_into(text);
+        }
+    }
+    text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN; 7])
 }
 
 fn nothing() -> String {
@@ -125,15 +117,11 @@ fn spread(percent: f64) -> String {
     }
 }
 
-/// Three significant figures: `0.113`, `1.25`, `14.2`.
 fn ratio(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => nothing(),
         ratio if !(0.000_5..9_999.5).contains(&ratio) => format!("{ratio:.1e}"),
-        ratio if ratio >= 99.95 => format!("{ratio:.0}"),
-        ratio if ratio >= 9.995 => format!("{ratio:.1}"),
-        ratio if ratio >= 0.999_5 => format!("{ratio:.2}"),
-        ratio => format!("{ratio:.3}"),
+        ratio => bare(ratio),
     }
 }
 
@@ -148,7 +136,8 @@ fn remarks(rows: &[&Row], line: usize) -> String {
             // A range that does not fit its column is printed here in full.
             Some(range @ Figure::Range(_)) => {
                 let whole = figure(range, published.unit, usize::MAX);
-                (width_of(&whole) > figures(line)[0]).then(|| format!("predicted there: {whole}"))
+                (width_of(&whole) > grid(line).width(1))
+                    .then(|| format!("predicted there: {whole}"))
             }
             _ => None,
         };

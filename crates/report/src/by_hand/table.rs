@@ -9,7 +9,7 @@ use super::{fact_words, facts};
 use crate::case::{axis_name, case, place};
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
-use fathom_record::quantity::{NOTHING, percent, quantity, range};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, range};
 
 pub(super) const MIB: f64 = 1_048_576.0;
 
@@ -91,7 +91,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
         let Some(summary) = summary else { return NOTHING.to_owned() };
         let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
         let number = match is_speed {
-            true => figure(summary.median / MIB),
+            true => bare(summary.median / MIB),
             false => quantity(summary.median, record.unit),
         };
         format!("{mark}{number}")
@@ -195,7 +195,7 @@ fn short(record: &Record, fact: &Fact) -> String {
             NOTHING.to_owned()
         }
         FactValue::Quantity { value, unit: Unit::BytesPerSecond } => {
-            format!("{} MiB/s", figure(value / MIB))
+            format!("{} MiB/s", bare(value / MIB))
         }
         FactValue::Quantity { value, unit: Unit::PerSecond } => format!("{value:.0}/s"),
         FactValue::Quantity { value, unit: Unit::Bytes } => format!("{value:.0}"),
@@ -235,14 +235,4 @@ fn remarks(records: &[Record], width: usize) -> String {
         text += &wrapped(&format!("no model: {}", no_model(none)), width, "", "  ");
     }
     text
-}
-
-/// Three significant figures, without superfluous decimals.
-fn figure(value: f64) -> String {
-    match value {
-        large if large >= 100.0 => format!("{large:.0}"),
-        middle if middle >= 10.0 => format!("{middle:.1}"),
-        small if small >= 1.0 => format!("{small:.2}"),
-        tiny => format!("{tiny:.3}"),
-    }
 }

@@ -10,7 +10,7 @@ use fathom_record::{RunState, Stratum};
 
 use self::families::{Line, Many};
 use crate::case::{cases, named};
-use crate::cells::{Cell, line_of};
+use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
@@ -22,16 +22,12 @@ const CORE_SPEED: &str = "core speed";
 const LISTED: usize = 12;
 const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
 
+/// Width of both values.
+const VALUES: usize = 17;
+
 struct Columns {
     line: usize,
-    gap: usize,
-    name: usize,
-    values: usize,
-    ratio: usize,
-    interval: Option<usize>,
-    /// p and processes, if the terminal is wide.
-    test: Option<[usize; 2]>,
-    word: usize,
+    grid: Grid<7>,
     /// Some rows are compared at full speed, so as-found rows are marked.
     has_both: bool,
 }
@@ -39,42 +35,24 @@ struct Columns {
 impl Columns {
     fn of(layout: &Layout, has_both: bool) -> Self {
         let line = layout.width.clamp(NARROWEST, 140);
-        let mut columns = Self {
-            line,
-            gap: if line < 110 { 1 } else { 2 },
-            name: 0,
-            values: 17,
-            ratio: 6,
-            interval: (line >= 80).then_some(13),
-            test: (line >= 110).then_some([8, 9]),
-            word: 15,
-            has_both,
-        };
-        let mut widths = vec![columns.values, columns.ratio, columns.word];
-        widths.extend(columns.interval);
-        widths.extend(columns.test.iter().flatten());
-        columns.name = line - widths.iter().map(|width| width + columns.gap).sum::<usize>();
-        columns
+        let is_wide = line >= 110;
+        let interval = (line >= 80).then_some(13);
+        let [p, processes] = [8, 9].map(|width| is_wide.then_some(width));
+        let widths = [None, Some(VALUES), Some(6), interval, p, processes, Some(15)];
+        let gap = if is_wide { 2 } else { 1 };
+        Self { line, grid: Grid::new(line, gap, 0, &[0, 6], widths), has_both }
     }
 
     /// One line: name, values, ratio, interval, p, processes, word.
-    fn row(&self, texts: [&str; 7], style: Style, of_word: Style) -> String {
-        let [name, values, ratio, interval, p, processes, word] = texts;
-        let mut cells = vec![
-            Cell::left(name, self.name, style),
-            Cell::right(values, self.values, style),
-            Cell::right(ratio, self.ratio, style),
-        ];
-        cells.extend(self.interval.map(|width| Cell::right(interval, width, style)));
-        let test = [p, processes].into_iter().zip(self.test.into_iter().flatten());
-        cells.extend(test.map(|(text, width)| Cell::right(text, width, style)));
-        cells.push(Cell::left(word, self.word, of_word));
-        line_of(&cells, self.gap)
+    fn row(&self, texts: [&str; 7], word: Style) -> String {
+        let mut styles = [PLAIN; 7];
+        styles[6] = word;
+        self.grid.line(texts, styles)
     }
 
     /// The name for its column, or on lines above if it is too long.
     fn beside(&self, name: String) -> (String, String) {
-        match width_of(&name) > self.name {
+        match width_of(&name) > self.grid.width(0) {
             true => (wrapped(&name, self.line, "", "    "), String::new()),
             false => (String::new(), name),
         }
@@ -89,7 +67,7 @@ pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let mut text = sides(comparison, columns.line);
     if !comparison.rows.is_empty() {
         text.push('\n');
-        text += &columns.row(HEADER, STRONG, STRONG);
+        text += &columns.grid.line(HEADER, [STRONG; 7]);
         for line in families::lines(&comparison.rows) {
             text += &match line {
                 Line::One(row) => row_lines(row, &columns),
@@ -187,8 +165,8 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
         name.insert(0, '°');
     }
     let (mut text, mut name) = columns.beside(name);
-    let mut values = change(row.a, row.b, row.unit, columns.values);
-    if width_of(&values) > columns.values {
+    let mut values = change(row.a, row.b, row.unit, VALUES);
+    if width_of(&values) > VALUES {
         // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
@@ -203,7 +181,7 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
     let processes = format!("{}/{}", row.processes_a, row.processes_b);
     let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
-    text + &columns.row(texts.map(String::as_str), PLAIN, style(row.word))
+    text + &columns.row(texts.map(String::as_str), style(row.word))
 }
 
 /// One line for the cases of a family with the same word, none of them changed.
@@ -217,7 +195,7 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
     let widest = many.members.iter().filter_map(|row| row.unchanged_within).reduce(f64::max);
     let word = widest.map_or_else(|| text_of(first).to_owned(), unchanged);
     let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", &word];
-    text + &columns.row(texts, PLAIN, style(first))
+    text + &columns.row(texts, style(first))
 }
 
 fn limits(interval: Option<[f64; 2]>) -> String {
@@ -272,16 +250,19 @@ fn style(word: Word) -> Style {
 fn foot(comparison: &Comparison, columns: &Columns) -> String {
     let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
-    if columns.interval.is_some() {
+    if columns.grid.widths[3].is_some() {
         notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
     }
     if families::lines(&comparison.rows).iter().any(|line| matches!(line, Line::Many(_))) {
-        let hull =
-            if columns.interval.is_some() { ", with the hull of their intervals" } else { "" };
+        let hull = if columns.grid.widths[3].is_some() {
+            ", with the hull of their intervals"
+        } else {
+            ""
+        };
         let each = glued("`--json`");
         notes.push(format!("… cases: a family, none changed{hull}; {each} has each"));
     }
-    if columns.test.is_some() {
+    if columns.grid.widths[4].is_some() {
         notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));

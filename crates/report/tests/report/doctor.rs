@@ -101,7 +101,7 @@ fn conclusion_names_the_worst_findings_and_a_remedy() {
 }
 
 #[test]
-fn diagnosis_fits_the_terminal_and_has_no_escape_codes() {
+fn diagnosis_fits_the_width_without_escape_codes() {
     let mut diagnosis = diagnosis(Severity::Severe);
     diagnosis.findings[0].found += "\u{1b}[2J";
     diagnosis.findings[0].read_at = vec!["/sys/".to_owned() + &"deep/".repeat(60)];

@@ -283,7 +283,7 @@ fn account_of_a_curve_prints_each_kind_of_case_once() {
 }
 
 #[test]
-fn unchanged_cases_share_a_line_and_changed_ones_do_not() {
+fn only_unchanged_cases_of_a_curve_share_a_line() {
     let valid = || (0..18).map(|at| point("4K", at, PLATEAUS[at])).chain(pairs(8));
     let a = with(valid().collect());
     let mut records: Vec<Record> = valid().collect();
