@@ -9,8 +9,8 @@ pub(crate) fn named(metric: &MetricId, params: &Params) -> String {
 }
 
 /// `1 case`, `12 cases`.
-pub(crate) fn cases(count: usize) -> String {
-    if count == 1 { "1 case".to_owned() } else { format!("{count} cases") }
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// The parameters of a case. Sizes and times have their unit after the value instead of in the

@@ -6,7 +6,7 @@ use fathom_record::{
 };
 use serde::Serialize;
 
-use crate::case::cases;
+use crate::case::counted;
 use crate::counts::{agreements, cause_words, causes, counts_of, states, without_model};
 use crate::findings::{findings, sentence};
 use crate::paint::{CARE, of_state, paint_lines};
@@ -116,7 +116,7 @@ fn summary(document: &Document) -> String {
         format!("{count} {}{}", state.word(), mostly(records, state))
     };
     let parts: Vec<String> = states(&counts_of(records)).map(part).collect();
-    format!("{}: {}.{}", cases(records.len()), parts.join(", "), agreement(records))
+    format!("{}: {}.{}", counted(records.len(), "case"), parts.join(", "), agreement(records))
 }
 
 /// The most frequent cause of a state, in parentheses.
@@ -135,12 +135,11 @@ fn agreement(records: &[Record]) -> String {
     let clause = |ordinal: bool, kind: &str| {
         let counts = agreements(records, ordinal);
         let all: usize = counts.iter().sum();
-        let plural = if all == 1 { "" } else { "s" };
         let [holds, fails] = match ordinal {
             true => [Agreement::Met, Agreement::Violated],
             false => [Agreement::Within, Agreement::Outside],
         };
-        let mut text = format!("of {all} {kind}{plural} {} {}", counts[0], holds.word());
+        let mut text = format!("{} of {} {}", counts[0], counted(all, kind), holds.word());
         for (count, agreement) in counts[1..].iter().zip([fails, Agreement::Inconclusive]) {
             if *count > 0 {
                 text += &format!(", {count} {}", agreement.word());
@@ -149,14 +148,14 @@ fn agreement(records: &[Record]) -> String {
         (all > 0).then_some(text)
     };
     let without = without_model(records);
-    let without = (without > 0).then(|| format!("{without} have no model"));
+    let without = (without > 0).then(|| format!("{without} without a model"));
     let clauses: Vec<String> = [clause(false, "predicted value"), clause(true, "bound"), without]
         .into_iter()
         .flatten()
         .collect();
     match clauses.join("; ") {
         text if text.is_empty() => text,
-        text => format!(" {}{}.", text[..1].to_uppercase(), &text[1..]),
+        text => format!(" {text}."),
     }
 }
 
@@ -195,7 +194,7 @@ fn clean_share(reference: &Reference, records: &[Record]) -> String {
     format!(
         "{} of visits were clean ({speed}): {} from clean visits only, {} as found.",
         glued(&share),
-        cases(of(true)),
+        counted(of(true), "case"),
         of(false)
     )
 }

@@ -4,7 +4,7 @@ use fathom_analysis::crosscheck::{pair_ratio, peer_lost_share, peer_preempted_hz
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, State};
 
-use crate::case::named;
+use crate::case::{counted, named};
 use crate::cells::Grid;
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
@@ -172,8 +172,7 @@ pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
     let of = |outcome| crosscheck.rows.iter().filter(|row| row.outcome == outcome).count();
     let mut counts = vec![match of(CrossOutcome::Compared) {
         0 => "Nothing was compared".to_owned(),
-        1 => "1 row compared".to_owned(),
-        count => format!("{count} rows compared"),
+        count => counted(count, "row") + " compared",
     }];
     let inconclusive = crosscheck.rows.iter().filter(|row| row.inconclusive.is_some()).count();
     let others = [

@@ -5,7 +5,7 @@ use fathom_analysis::history::{Change, History, Point, RUNS_MIN, Series};
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use fathom_record::{State, Stratum, Unit};
 
-use crate::case::case;
+use crate::case::{case, counted};
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
@@ -75,10 +75,7 @@ fn one(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
         None => name,
     };
     let has_value = |point: &&Point| point.value.or(point.bound).is_some();
-    let runs = match series.points.iter().filter(has_value).count() {
-        1 => "1 run".to_owned(),
-        count => format!("{count} runs"),
-    };
+    let runs = counted(series.points.iter().filter(has_value).count(), "run");
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
     let mark = if is_marked { "°" } else { "" };
     let newest = format!("{mark}{}", newest.unwrap_or_else(|| NOTHING.to_owned()));

@@ -3,6 +3,7 @@
 use fathom_record::quantity::{binary_size, quantity};
 use fathom_record::{Document, FarHost, Host, Run, Unit};
 
+use crate::case::counted;
 use crate::paint::{FAINT, paint};
 use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
@@ -82,8 +83,7 @@ pub(crate) fn machine(host: &Host) -> String {
 
 fn logical_cpus(host: &Host) -> String {
     let cpu = &host.cpu;
-    let plural = if cpu.logical == 1 { "" } else { "s" };
-    let mut words = format!("{} logical CPU{plural}", cpu.logical);
+    let mut words = counted(cpu.logical as usize, "logical CPU");
     let allowed = cpu.allowed.len();
     if allowed > 0 && allowed < cpu.logical as usize {
         words += &format!(" ({allowed} allowed)");

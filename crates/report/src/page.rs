@@ -213,12 +213,4 @@ mod tests {
         assert_eq!(thinned.disturbed, [1, 2]);
         assert_eq!(process(&sample, 10).disturbed, [3, 4, 8]);
     }
-
-    #[test]
-    fn raw_values_are_rounded_to_four_figures() {
-        assert_eq!(
-            [123.456, 0.000_123_456, 1.0, 987_654_321.0].map(rounded),
-            [123.5, 0.000_123_5, 1.0, 987_700_000.0]
-        );
-    }
 }

@@ -99,26 +99,19 @@ pub(crate) fn advice(fix: &Fix) -> Advice {
 
 fn command(fix: &Fix) -> Option<String> {
     use Fix as F;
-    Some(match fix {
+    let fixed = match fix {
         F::BindMemory { node } => {
             let node = node.map_or_else(|| "NODE".to_owned(), |node| node.to_string());
-            format!("numactl --membind={node} fathom run")
+            return Some(format!("numactl --membind={node} fathom run"));
         }
-        F::RaiseProcessLimit { to } => format!("ulimit -u {to}"),
+        F::RaiseProcessLimit { to } => return Some(format!("ulimit -u {to}")),
         F::RaiseCpuQuota { file } => {
             let file = file.as_ref()?;
-            let none = if file.ends_with("cpu.max") { "max" } else { "-1" };
-            format!("echo {none} | sudo tee {file}")
+            let unlimited = if file.ends_with("cpu.max") { "max" } else { "-1" };
+            return Some(format!("echo {unlimited} | sudo tee {file}"));
         }
-        F::FindClockSource => format!("cat {AVAILABLE}"),
-        F::ChooseTsc => format!("echo tsc | sudo tee {CURRENT}"),
-        other => fixed_command(other)?.to_owned(),
-    })
-}
-
-fn fixed_command(fix: &Fix) -> Option<&'static str> {
-    use Fix as F;
-    Some(match fix {
+        F::FindClockSource => return Some(format!("cat {AVAILABLE}")),
+        F::ChooseTsc => return Some(format!("echo tsc | sudo tee {CURRENT}")),
         F::UseKernelClock => "FATHOM_CLOCK=monotonic_raw fathom run",
         F::FindTscFailure => "sudo dmesg | grep -iE 'tsc|clocksource'",
         F::TakeSiblingOffline | F::BecomeRootToTune => "sudo fathom run --tune",
@@ -145,7 +138,8 @@ fn fixed_command(fix: &Fix) -> Option<&'static str> {
         F::DisableAutogroup => "sudo sysctl kernel.sched_autogroup_enabled=0",
         F::ChooseCubic => "sudo sysctl net.ipv4.tcp_congestion_control=cubic",
         _ => return None,
-    })
+    };
+    Some(fixed.to_owned())
 }
 
 const TUNE: &str = "`sudo fathom run --tune` sets it during a run, and restores it";
@@ -265,11 +259,5 @@ mod tests {
         let reasons = [None, Some(Remedy::MountProc), Some(Remedy::InstallShell)].map(reason);
         assert_eq!(first(&reasons).as_deref(), Some("mount /proc"));
         assert_eq!(first(&reasons[..1]), None);
-    }
-
-    #[test]
-    fn limits_are_joined_with_or() {
-        let limits = Remedy::raise(&["`ulimit -v`", "vm.max_map_count"]);
-        assert_eq!(words(&limits), "raise `ulimit -v` or vm.max_map_count");
     }
 }

@@ -11,7 +11,7 @@ use fathom_record::{
     Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Stratum, Unit, Value,
 };
 
-use crate::case::{case, cases};
+use crate::case::{case, counted};
 use crate::cells::{self, Setting, cycle_count};
 use crate::counts::cause_words;
 use crate::family::{self, Caches, Part, Printed};
@@ -131,7 +131,7 @@ impl Table {
         let mut text = paint_lines(FAINT, &text);
         for (remedy, causes, count) in &self.seen.remedies {
             let causes = causes.iter().copied().collect::<Vec<_>>().join(", ");
-            let line = format!("{remedy} ({causes}: {})", cases(*count));
+            let line = format!("{remedy} ({causes}: {})", counted(*count, "case"));
             text += &wrapped(&line, self.columns.line, "→ ", "  ");
         }
         text

@@ -5,6 +5,7 @@ use fathom_analysis::curve::{self, Fit, Point};
 use fathom_record::{Host, Record, Unit};
 
 use super::{drawing, facts};
+use crate::case::counted;
 use fathom_record::quantity::{binary_size, percent, quantity};
 
 /// L2 size if unknown: the smallest of current CPUs.
@@ -29,8 +30,7 @@ impl Curve<'_> {
     }
 
     fn name(&self) -> String {
-        let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{}, {} thread{plural}", self.state, self.threads)
+        format!("{}, {}", self.state, counted(self.threads as usize, "thread"))
     }
 }
 
@@ -173,9 +173,8 @@ fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
         best = [best, their].into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0));
     }
     let (rate, number, block) = best.filter(|_| !text.is_empty())?;
-    let plural = if number == 1 { "" } else { "s" };
     let (block, rate) = (binary_size(block as i64), quantity(rate, Unit::BytesPerSecond));
-    text.push(format!("best: {number} thread{plural} with {block}, {rate}"));
+    text.push(format!("best: {} with {block}, {rate}", counted(number as usize, "thread")));
     Some(format!("{state}: {}", text.join("; ")))
 }
 

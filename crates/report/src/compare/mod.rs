@@ -9,7 +9,7 @@ use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{RunState, Stratum};
 
 use self::families::{Line, Many};
-use crate::case::{cases, named};
+use crate::case::{counted, named};
 use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::labelled;
@@ -229,7 +229,7 @@ fn text_of(word: Word) -> &'static str {
 }
 
 /// A count of cases: `1 looks slower`, `2 look slower`.
-fn counted(count: usize, word: Word) -> String {
+fn counted_word(count: usize, word: Word) -> String {
     match (word, count) {
         (_, 1) => format!("1 {}", text_of(word)),
         _ => format!("{count} {}", text_of(word).replace("looks ", "look ")),
@@ -306,7 +306,7 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
     if fewer > 0 {
         let rest = if fewer == 1 { "rests" } else { "rest" };
-        notes.push(format!("{} {rest} on fewer than {runs} runs of A", cases(fewer)));
+        notes.push(format!("{} {rest} on fewer than {runs} runs of A", counted(fewer, "case")));
     }
     notes
 }
@@ -319,7 +319,7 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
         notes.push(format!(
             "{}: {} as found, others from clean visits only",
             glued("°"),
-            cases(found)
+            counted(found, "case")
         ));
     } else if has_both || found > 0 {
         let all = if has_both { "from clean visits only" } else { "as found" };
@@ -330,7 +330,7 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
         notes.push(format!(
             "{}: in {} the core was faster on one side (reference loop), by at least the change",
             glued(CORE_SPEED),
-            cases(spoiled)
+            counted(spoiled, "case")
         ));
     }
     notes
@@ -344,10 +344,11 @@ fn summary(comparison: &Comparison) -> String {
     let mut rows = comparison.rows.as_slice();
     while let Some(first) = rows.first() {
         let count = rows.iter().take_while(|row| row.word == first.word).count();
-        parts.push(glued(&counted(count, first.word)));
+        parts.push(glued(&counted_word(count, first.word)));
         rows = &rows[count..];
     }
-    let mut text = format!("{} compared: {}.", cases(comparison.rows.len()), parts.join(", "));
+    let mut text =
+        format!("{} compared: {}.", counted(comparison.rows.len(), "case"), parts.join(", "));
     let is_worse = |row: &&Compared| matches!(row.word, Word::Slower | Word::Worse);
     let worse = comparison.rows.iter().filter(is_worse).count();
     let remain = comparison.regressions(0.0).count();

@@ -181,20 +181,6 @@ fn every_cause_and_remedy_is_printed_within_the_width() {
 }
 
 #[test]
-fn point_is_named_with_each_of_its_problems() {
-    let text = table(&with(curves()), layout(200));
-    for words in [
-        "outside at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
-        "noisy at 128 KiB: ",
-        "invalid at 512 KiB: ",
-        "noisy at 2 MiB, 4 MiB: slow core, as above",
-    ] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
-    assert_eq!(text.matches(SLOW).count(), 1, "a cause is printed once: {text}");
-}
-
-#[test]
 fn all_prints_a_row_per_case_and_no_chart() {
     let document = with(curves());
     let text = table(&document, Layout { all: true, ..layout(140) });
@@ -224,19 +210,6 @@ fn chart_is_ascii_of_14_lines_with_cache_marks() {
         }
         assert!(!table(&document, layout(99)).contains("-+---"));
     }
-}
-
-#[test]
-fn chart_has_each_value_at_its_height() {
-    let text = table(&with(curves()), layout(100));
-    let line = |label: &str| {
-        let start = format!("{label:>10} |");
-        let line = text.lines().find(|line| line.starts_with(&start)).expect("a line");
-        line[start.len()..].matches(|letter: char| letter.is_ascii_alphabetic()).count()
-    };
-    // Six sizes of both curves fit L1; 4 ns: 5 sizes, one of them without a number.
-    assert_eq!((line("1"), line("2"), line("4")), (12, 0, 9));
-    assert_eq!(line("128"), 3);
 }
 
 #[test]

@@ -11,23 +11,11 @@ fn layout(width: usize) -> Layout {
 }
 
 #[test]
-fn run_at_60_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(60))));
-}
-
-#[test]
-fn run_at_80_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(80))));
-}
-
-#[test]
-fn run_at_110_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(110))));
-}
-
-#[test]
-fn run_at_140_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(140))));
+fn run_at_various_widths() {
+    for width in [60, 80, 110, 140] {
+        let text = plain(&show(&document(), &layout(width)));
+        insta::assert_snapshot!(format!("run_at_{width}_columns"), text);
+    }
 }
 
 #[test]
@@ -95,7 +83,7 @@ fn run_of_one_valid_record_has_a_short_closing() {
     let mut one = document();
     one.records.truncate(1);
     let text = plain(&closing(&one, 80));
-    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted value 1 within"), "{text}");
+    assert!(text.starts_with("\n1 case: 1 valid. 1 of 1 predicted value within"), "{text}");
 }
 
 #[test]
