@@ -143,13 +143,13 @@ export type Shown =
 /** The letter of a run, if there are several. */
 export const letter = (run: number): string => String.fromCharCode(65 + run);
 
-export function stands(record: Result): boolean {
+export function hasNumber(record: Result): boolean {
   return record.verdict.state === 'valid' || record.verdict.state === 'noisy';
 }
 
 export function shown(record: Result, run: Document['run']): Shown {
   const { summary } = record;
-  if (!stands(record)) return { kind: 'nothing' };
+  if (!hasNumber(record)) return { kind: 'nothing' };
   if (typeof record.value === 'string') return { kind: 'text', text: record.value };
   if (!summary) return { kind: 'nothing' };
   if (summary.bound != null) return { kind: 'bound', value: summary.bound };
@@ -168,7 +168,7 @@ export function numberOf(record: Result, run: Document['run']): number | null {
 /** The interval of the number shown; a trimmed mean has none. */
 export function intervalOf(record: Result, run: Document['run']): [number, number] | null {
   const { summary } = record;
-  if (!stands(record) || !summary || summary.bound != null) return null;
+  if (!hasNumber(record) || !summary || summary.bound != null) return null;
   const { interval } = summary;
   return run.protocol === 'trimmed' || !interval ? null : [interval.low, interval.high];
 }
@@ -209,7 +209,7 @@ export const fails = ({ agreement }: Result): boolean =>
 /** The words of the verdict, the most important first. */
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
-  if (!stands(record)) return [state];
+  if (!hasNumber(record)) return [state];
   return [record.agreement ?? 'no model', state];
 }
 

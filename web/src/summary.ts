@@ -11,7 +11,7 @@ import {
   numberOf,
   predictedRange,
   reasonsOf,
-  stands,
+  hasNumber,
 } from './contents';
 import { compared, counted, wholes } from './compared';
 import { element } from './element';
@@ -169,7 +169,7 @@ function causes(title: string, all: Counted[], heading: Heading): HTMLElement | 
 
 /** Results without a number, with reasons and remedies. */
 function absent(document: Document, show: Show, heading: Heading): HTMLElement | null {
-  const all = document.records.filter((record) => !stands(record));
+  const all = document.records.filter((record) => !hasNumber(record));
   if (all.length === 0) return null;
   const items = all
     .slice(0, LISTED)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, afterEach, before, test } from 'node:test';
-import { Place, browser, closePages, open, skip } from './report.mjs';
+import { Workspace, browser, closePages, open, skip } from './report.mjs';
 
 const SETS = [1, 2, 4, 8, 16, 32, 64, 128].map((kib) => `set_bytes=${kib}KiB`);
 const METRICS = ['cpu.call', 'os.syscall', ...SETS.map((set) => `memory.latency{page=4K,${set}}`)];
@@ -11,16 +11,16 @@ const shows = (record) => ['valid', 'noisy'].includes(record.verdict.state);
 const numbers = (document, metric) =>
   document.records.filter((record) => record.metric === metric && shows(record));
 
-let place;
+let workspace;
 let chrome;
 let one;
 
 before(async () => {
   if (skip) return;
-  place = new Place();
-  place.fathom('run', '--quick', '--only', ...METRICS);
-  place.fathom('report');
-  one = place.page('one.html');
+  workspace = new Workspace();
+  workspace.fathom('run', '--quick', '--only', ...METRICS);
+  workspace.fathom('report');
+  one = workspace.page('one.html');
   chrome = await browser();
 });
 
@@ -28,13 +28,13 @@ afterEach(closePages);
 
 after(async () => {
   await chrome?.close();
-  place?.remove();
+  workspace?.remove();
 });
 
 const named = (name, body) => test(name, { skip }, body);
 
 named('page loads without errors and has every record', async () => {
-  const { page, log, requests } = await open(chrome, `${place.folder}/report.html`);
+  const { page, log, requests } = await open(chrome, `${workspace.folder}/report.html`);
   await page.locator('#call svg').waitFor();
   await page.waitForTimeout(300);
   assert.deepEqual(log, []);
@@ -143,7 +143,7 @@ named('table is filtered by text, group and verdict', async () => {
 });
 
 named('invalid number is nowhere on the page', async () => {
-  const hidden = place.page('invalid.html', (contents) => {
+  const hidden = workspace.page('invalid.html', (contents) => {
     for (const [at, record] of contents.documents[0].records.entries()) {
       if (record.metric !== 'os.syscall') continue;
       const reasons = [{ cause: 'clock', text: 'it ran backwards' }];
@@ -172,7 +172,7 @@ named('invalid number is nowhere on the page', async () => {
 
 named('text that looks like HTML stays text', async () => {
   const evil = '<img src=x onerror=alert(1)></script><script>alert(2)</script>';
-  const page = place.page('evil.html', (contents) => {
+  const page = workspace.page('evil.html', (contents) => {
     const [document] = contents.documents;
     document.host.name = evil;
     document.host.cpu.model = evil;
@@ -199,7 +199,7 @@ named('text that looks like HTML stays text', async () => {
 });
 
 named('tooltip of a noisy point has its cause', async () => {
-  const noisy = place.page('noisy.html', (contents) => {
+  const noisy = workspace.page('noisy.html', (contents) => {
     for (const [at, record] of contents.documents[0].records.entries()) {
       if (record.metric !== 'cpu.call') continue;
       const reasons = [{ cause: 'spread', text: 'a known cause' }];
@@ -326,7 +326,7 @@ named('raw values of a selected case are drawn', async () => {
 });
 
 named('two runs share charts and have their ratios', async () => {
-  const two = place.page('two.html', (contents) => {
+  const two = workspace.page('two.html', (contents) => {
     const [first] = contents.documents;
     const other = structuredClone(first);
     other.run.id = 'ffffffffffffffff';
@@ -377,10 +377,10 @@ named('two runs share charts and have their ratios', async () => {
 });
 
 named('page of two runs agrees with compare', async () => {
-  place.fathom('run', '--quick', '--only', 'cpu.call');
-  place.fathom('report', 'latest~1', 'latest', '-o', 'real.html');
-  const { page, log } = await open(chrome, `${place.folder}/real.html`);
-  const compared = JSON.parse(place.fathom('compare', 'latest~1', 'latest', '--json'));
+  workspace.fathom('run', '--quick', '--only', 'cpu.call');
+  workspace.fathom('report', 'latest~1', 'latest', '-o', 'real.html');
+  const { page, log } = await open(chrome, `${workspace.folder}/real.html`);
+  const compared = JSON.parse(workspace.fathom('compare', 'latest~1', 'latest', '--json'));
   await page.locator('#changes svg').waitFor();
   const ratios = compared.rows.filter((row) => row.ratio !== null).length;
   assert.equal(await page.locator('#changes g.measured circle').count(), ratios);
@@ -390,7 +390,7 @@ named('page of two runs agrees with compare', async () => {
 
 named('study is drawn below the run and listed', async () => {
   const { id } = one.contents.documents[0].run;
-  place.fathom('report', id, '--reference', '2016-i5-5257u', '-o', 'study.html');
+  workspace.fathom('report', id, '--reference', '2016-i5-5257u', '-o', 'study.html');
   const changed = (contents) => {
     const [document] = contents.documents;
     // More points than the run has, and a figure in a chart of rows.
@@ -409,7 +409,7 @@ named('study is drawn below the run and listed', async () => {
     );
     return contents;
   };
-  const { path, contents } = place.page('under.html', changed, 'study.html');
+  const { path, contents } = workspace.page('under.html', changed, 'study.html');
   const { page, log } = await open(chrome, path);
   const { study } = contents;
   const diamonds = (id) => page.locator(`#${id} g.published path`);

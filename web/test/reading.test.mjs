@@ -4,20 +4,20 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, afterEach, before, test } from 'node:test';
-import { Place, browser, closePages, open, skip } from './report.mjs';
+import { Workspace, browser, closePages, open, skip } from './report.mjs';
 
-let place;
+let workspace;
 let chrome;
 let two;
 
 before(async () => {
   if (skip) return;
-  place = new Place();
-  place.fathom('run', '--quick', '--only', 'cpu.call', 'os.syscall');
-  place.fathom('report', '-o', 'report.html');
-  place.fathom('run', '--quick', '--only', 'cpu.call');
-  place.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
-  two = place.page('same.html', (contents) => contents, 'two.html').contents;
+  workspace = new Workspace();
+  workspace.fathom('run', '--quick', '--only', 'cpu.call', 'os.syscall');
+  workspace.fathom('report', '-o', 'report.html');
+  workspace.fathom('run', '--quick', '--only', 'cpu.call');
+  workspace.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
+  two = workspace.page('same.html', (contents) => contents, 'two.html').contents;
   chrome = await browser();
 });
 
@@ -25,7 +25,7 @@ afterEach(closePages);
 
 after(async () => {
   await chrome?.close();
-  place?.remove();
+  workspace?.remove();
 });
 
 const named = (name, body) => test(name, { skip }, body);
@@ -33,7 +33,7 @@ const valid = { state: 'valid', reasons: [] };
 
 /** A page of one run, or of two, with modified contents. */
 async function changed(from, change) {
-  const { path, contents } = place.page(
+  const { path, contents } = workspace.page(
     'changed.html',
     (all) => {
       change(all);
@@ -243,10 +243,10 @@ named('bound is sorted among the numbers', async () => {
       record.verdict = { state: 'invalid', reasons: [] };
   });
   const cells = page.locator('#table tbody tr td:nth-child(5)');
-  const place = async () =>
+  const workspace = async () =>
     (await cells.allTextContents()).slice(0, 3).map((text) => text.split(' ns')[0]);
   await page.getByRole('button', { name: 'measured' }).press('Enter');
-  assert.deepEqual(await place(), ['1.000', '≤ 2.5', '3.000']);
+  assert.deepEqual(await workspace(), ['1.000', '≤ 2.5', '3.000']);
   await page.getByRole('button', { name: 'measured' }).press('Enter');
   const down = (await cells.allTextContents()).map((text) => text.split(' ns')[0]);
   assert.deepEqual(down.slice(down.indexOf('3.000')).slice(0, 3), ['3.000', '≤ 2.5', '1.000']);
@@ -299,9 +299,9 @@ named('data below a chart has the causes', async () => {
 
 named('far host and its records are on the page', async () => {
   const golden = new URL('../../crates/store/tests/golden/document.json', import.meta.url).pathname;
-  place.fathom('import', golden);
-  place.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
-  const { page } = await open(chrome, join(place.folder, 'far.html'));
+  workspace.fathom('import', golden);
+  workspace.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
+  const { page } = await open(chrome, join(workspace.folder, 'far.html'));
   const facts = await page.locator('.facts').textContent();
   assert.match(facts, /far endbench-4, Example 9 7950X, kernel 6\.1\.0/);
   const rows = await page.locator('table').first().textContent();

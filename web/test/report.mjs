@@ -32,7 +32,7 @@ export const skip =
   false;
 
 /** A folder that is removed after the tests. */
-export class Place {
+export class Workspace {
   folder = mkdtempSync(join(tmpdir(), 'fathom-web-'));
 
   fathom(...words) {

@@ -41,7 +41,7 @@ pub(crate) fn axis_name(axis: &str) -> &str {
 }
 
 /// A position on the axis: `64 KiB`, or `12` for an axis that is not a size.
-pub(crate) fn place(axis: &str, at: i64) -> String {
+pub(crate) fn position(axis: &str, at: i64) -> String {
     if size_name(axis).is_some() { binary_size(at) } else { at.to_string() }
 }
 

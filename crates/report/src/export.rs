@@ -35,12 +35,12 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let headline = Headline::from(record);
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-    let stands = summary.filter(|_| headline.value.is_some());
-    let of = |value: fn(&fathom_record::Summary) -> f64| number(stands.map(value));
+    let shown = summary.filter(|_| headline.value.is_some());
+    let of = |value: fn(&fathom_record::Summary) -> f64| number(shown.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
-    let quantile = |q: f64| stands?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
-    let selected = stands.and_then(|summary| summary.full_speed.as_ref());
-    let found = stands.and_then(|summary| summary.as_found.as_ref());
+    let quantile = |q: f64| shown?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
+    let selected = shown.and_then(|summary| summary.full_speed.as_ref());
+    let found = shown.and_then(|summary| summary.as_found.as_ref());
     let visits = |value: Option<u32>| count(value.map(u64::from));
     let prediction = record.prediction.as_ref();
     let mut causes: Vec<String> = Vec::new();
@@ -71,9 +71,9 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         of(|summary| summary.median),
         number(headline.interval.map(|[low, _]| low)),
         number(headline.interval.map(|[_, high]| high)),
-        number(stands.and_then(|summary| summary.interval).map(|interval| interval.level)),
+        number(shown.and_then(|summary| summary.interval).map(|interval| interval.level)),
         number(headline.bound),
-        stands.map_or_else(String::new, |summary| name_of(&summary.stratum)),
+        shown.map_or_else(String::new, |summary| name_of(&summary.stratum)),
         visits(selected.map(|estimate| estimate.visits)),
         visits(selected.or(found).map(|estimate| estimate.of)),
         number(found.map(|estimate| estimate.median)),

@@ -15,7 +15,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use crate::error::READ_ONLY;
 use crate::schema::Header;
-use crate::{StoreError, place, schema};
+use crate::{StoreError, file, schema};
 
 /// Wait for a lock: longer than any transaction here takes on a slow disk.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ pub(crate) fn reader(path: &Path) -> Result<Connection, StoreError> {
 pub(crate) fn open_checked(path: &Path) -> Result<Connection, StoreError> {
     check_identity(path)?;
     // A reader with write permission recovers a killed writer's log and leaves no files behind.
-    let flags = if place::is_writable(path) {
+    let flags = if file::is_writable(path) {
         OpenFlags::SQLITE_OPEN_READ_WRITE
     } else {
         OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -92,14 +92,14 @@ pub(crate) fn open_checked(path: &Path) -> Result<Connection, StoreError> {
 /// built in this process's memory, as SQLite does for an exclusive connection. The exclusive lock
 /// needs write permission, so it is taken only with that permission.
 fn private_index(path: &Path) -> Result<Connection, StoreError> {
-    if place::has_journal(path) {
+    if file::has_journal(path) {
         return Err(StoreError::NeedsRecovery { path: path.to_owned() });
     }
-    if !place::has_log(path) {
+    if !file::has_log(path) {
         return immutable(path);
     }
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let connection = match place::is_writable(path) {
+    let connection = match file::is_writable(path) {
         true => connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, None),
         false => connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, Some(WITHOUT_LOCKS)),
     }?;
@@ -235,7 +235,7 @@ mod tests {
     fn commits_are_synced_to_disk() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("fathom.db");
-        place::prepare(&path, false).unwrap();
+        file::prepare(&path, false).unwrap();
         let connection = writer(&path, None).unwrap();
         assert_eq!(pragma::<String>(&connection, "journal_mode"), "wal");
         assert_eq!(pragma::<i64>(&connection, "synchronous"), 2, "FULL");
@@ -247,7 +247,7 @@ mod tests {
         for has_log in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("fathom.db");
-            place::prepare(&path, false).unwrap();
+            file::prepare(&path, false).unwrap();
             if has_log {
                 // As carried over from a place with shared memory.
                 drop(writer(&path, None).unwrap());

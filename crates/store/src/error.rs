@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 
-use crate::{VERSION, place};
+use crate::{VERSION, file};
 
 /// Attempts at an operation that fails with a device error.
 const DEVICE_ATTEMPTS: u32 = 3;
@@ -100,7 +100,7 @@ impl StoreError {
             return Self::Other { action, path, reason };
         };
         // A write grows the log's shared index; SQLite does not report why that failed.
-        if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && place::is_full(&path) {
+        if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE && file::is_full(&path) {
             return Self::Full { action, path };
         }
         match cause.code {

@@ -20,9 +20,9 @@
 mod column;
 mod connect;
 mod error;
+mod file;
 mod headline;
 mod liveness;
-mod place;
 mod raw_record;
 mod read;
 mod run_name;
@@ -47,7 +47,7 @@ impl Store {
     /// The default file: `$XDG_DATA_HOME/fathom/fathom.db`, else
     /// `$HOME/.local/share/fathom/fathom.db`.
     pub fn default_path() -> Result<PathBuf, StoreError> {
-        place::default_path(|name| std::env::var_os(name))
+        file::default_path(|name| std::env::var_os(name))
     }
 
     /// Opens the store at `path` for writing and reading. Creates the file (mode 0600) and the
@@ -55,14 +55,14 @@ impl Store {
     /// [`Store::default_path`]: elsewhere a missing folder is most often a typing error. A file
     /// that is not a store of this version is left unchanged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        place::prepare(path, is_default(path))?;
+        file::prepare(path, is_default(path))?;
         let connection = error::retry_device_errors(|| connect::writer(path, None))?;
         Ok(Self { connection, path: path.to_owned() })
     }
 
     /// Whether [`Store::open`] would find a writable place or store at `path`. Changes nothing.
     pub fn examine(path: &Path) -> Result<(), StoreError> {
-        match place::examine(path, is_default(path))? {
+        match file::examine(path, is_default(path))? {
             true => connect::open_checked(path).map(drop),
             false => Ok(()),
         }
@@ -70,7 +70,7 @@ impl Store {
 
     /// Opens an existing store for reading. Creates nothing, and works on a read-only file system.
     pub fn open_existing(path: &Path) -> Result<Self, StoreError> {
-        place::require(path)?;
+        file::require(path)?;
         let connection = connect::reader(path)?;
         Ok(Self { connection, path: path.to_owned() })
     }

@@ -2,7 +2,7 @@
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Process, Result } from '../contents';
-import { intervalOf, letter, nameOf, numberOf, reasonsOf, stands, wordsOf } from '../contents';
+import { intervalOf, letter, nameOf, numberOf, reasonsOf, hasNumber, wordsOf } from '../contents';
 import { element } from '../element';
 import { quantity } from '../quantity';
 import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
@@ -34,7 +34,7 @@ export function sampled(contents: Contents): Sampled[] {
       const processes = contents.samples[run]?.[at] ?? [];
       const before = contents.documents.length > 1 ? `${letter(run)}: ` : '';
       const name = before + nameOf(record);
-      return processes.length > 0 && stands(record) ? [{ run, record, processes, name }] : [];
+      return processes.length > 0 && hasNumber(record) ? [{ run, record, processes, name }] : [];
     }),
   );
 }

@@ -6,7 +6,7 @@ use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, Stat
 
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
-use crate::case::{axis_name, case, place};
+use crate::case::{axis_name, case, position};
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
 use fathom_record::quantity::{NOTHING, bare, percent, quantity, range};
@@ -76,7 +76,7 @@ fn parameters(records: &[Record]) -> (Params, Vec<String>) {
 
 fn cells<'r>(records: &'r [Record], name: &'r str) -> impl Iterator<Item = String> + 'r {
     records.iter().map(move |record| match record.params.0.get(name) {
-        Some(ParamValue::Integer(value)) => place(name, *value),
+        Some(ParamValue::Integer(value)) => position(name, *value),
         Some(ParamValue::Text(text)) => text.clone(),
         None => String::new(),
     })

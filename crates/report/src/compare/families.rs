@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fathom_analysis::compare::{Case, Compared, Word};
 use fathom_record::{MetricId, Params};
 
-use crate::case::{axis_name, case, named, place};
+use crate::case::{axis_name, case, named, position};
 use crate::family::{self, Curve};
 
 pub(super) enum Line<'a> {
@@ -85,7 +85,7 @@ fn families(cases: &[&Params]) -> Vec<(String, Vec<usize>)> {
     let name = |curve: &Curve| {
         let at = |index: Option<&usize>| {
             let at = index.and_then(|index| cases[*index].integer(&curve.axis));
-            place(&curve.axis, at.unwrap_or_default())
+            position(&curve.axis, at.unwrap_or_default())
         };
         let (from, to) = (at(curve.members.first()), at(curve.members.last()));
         let axis = format!("{} {from}…{to}", axis_name(&curve.axis));

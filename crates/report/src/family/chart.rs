@@ -6,7 +6,7 @@ use fathom_record::quantity::{bare, unit_for};
 use fathom_record::{Host, Record, State};
 
 use super::Curve;
-use crate::case::{axis_name, case, place};
+use crate::case::{axis_name, case, position};
 use crate::cells::Setting;
 use crate::paint::{FAINT, paint_lines};
 use crate::wrap::{glued, width_of, wrapped};
@@ -66,7 +66,7 @@ pub(crate) fn chart(
     if all().count() < 2 {
         return String::new();
     }
-    let places: Vec<i64> = places(curves, records);
+    let positions: Vec<i64> = positions(curves, records);
     let legend = legend(curves, drawn.len(), all().any(|point| point.noisy));
     let unit = records[first.members[0]].unit;
     let (low, high) = all().fold((f64::INFINITY, 0f64), |(low, high), point| {
@@ -84,7 +84,7 @@ pub(crate) fn chart(
     let words = title(&scale(HEIGHT));
     let height = LINES.saturating_sub(words.lines().count() + 3).clamp(4, HEIGHT);
     let scale = scale(height);
-    let mut canvas = Canvas::of(&places, &scale, setting.columns.line);
+    let mut canvas = Canvas::of(&positions, &scale, setting.columns.line);
     let marks: Vec<(u32, u64)> =
         caches.0.iter().filter(|_| first.axis == WORKING_SET).copied().collect();
     canvas.mark(&marks);
@@ -106,15 +106,15 @@ fn points(curve: &Curve, records: &[Record], setting: &Setting<'_>) -> Vec<Point
 }
 
 /// Every position on the axis, with or without a number.
-fn places(curves: &[&Curve], records: &[Record]) -> Vec<i64> {
+fn positions(curves: &[&Curve], records: &[Record]) -> Vec<i64> {
     let of = |curve: &&Curve| {
         let at = |index: &usize| records[*index].params.integer(&curve.axis);
         curve.members.iter().filter_map(at).collect::<Vec<i64>>()
     };
-    let mut places: Vec<i64> = curves.iter().flat_map(of).collect();
-    places.sort_unstable();
-    places.dedup();
-    places
+    let mut positions: Vec<i64> = curves.iter().flat_map(of).collect();
+    positions.sort_unstable();
+    positions.dedup();
+    positions
 }
 
 fn legend(curves: &[&Curve], drawn: usize, noisy: bool) -> String {
@@ -195,7 +195,7 @@ impl Scale {
 /// The letters of the chart, and the columns of axis positions.
 struct Canvas<'a> {
     scale: &'a Scale,
-    places: &'a [i64],
+    positions: &'a [i64],
     cells: Vec<Vec<char>>,
     heads: Vec<(usize, String)>,
     width: usize,
@@ -204,28 +204,31 @@ struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    fn of(places: &'a [i64], scale: &'a Scale, line: usize) -> Self {
+    fn of(positions: &'a [i64], scale: &'a Scale, line: usize) -> Self {
         let octaves = |from: i64, to: i64| (to as f64 / from as f64).log2();
-        let whole = octaves(places[0], places[places.len() - 1]).max(1e-9);
-        let nearest = places.windows(2).map(|pair| octaves(pair[0], pair[1])).fold(whole, f64::min);
+        let whole = octaves(positions[0], positions[positions.len() - 1]).max(1e-9);
+        let nearest =
+            positions.windows(2).map(|pair| octaves(pair[0], pair[1])).fold(whole, f64::min);
         // The last position has room for as many letters as the others.
         let room = (line - LEFT) as f64 / (whole / nearest + 1.0);
         let pitch = room.min(PITCH as f64).max(1.0).floor();
         let width = ((whole / nearest * pitch).round() as usize).min(line - LEFT - 1) + 1;
         let pitch = pitch as usize;
         let cells = vec![vec![' '; line - LEFT]; scale.lines];
-        Self { scale, places, cells, heads: Vec::new(), width, pitch }
+        Self { scale, positions, cells, heads: Vec::new(), width, pitch }
     }
 
     fn column(&self, at: f64) -> usize {
-        let (first, last) = (self.places[0] as f64, self.places[self.places.len() - 1] as f64);
+        let (first, last) =
+            (self.positions[0] as f64, self.positions[self.positions.len() - 1] as f64);
         let share = (at / first).log2() / (last / first).log2().max(1e-9);
         (share * (self.width - 1) as f64).round() as usize
     }
 
     /// A dotted line at the size of each cache.
     fn mark(&mut self, caches: &[(u32, u64)]) {
-        let (first, last) = (self.places[0] as f64, self.places[self.places.len() - 1] as f64);
+        let (first, last) =
+            (self.positions[0] as f64, self.positions[self.positions.len() - 1] as f64);
         for (level, size) in caches {
             let size = *size as f64;
             if size < first || size > last {
@@ -263,9 +266,9 @@ impl<'a> Canvas<'a> {
         let mut rule = vec!['-'; self.width];
         let mut labels: Vec<(usize, String)> = Vec::new();
         let mut free = 0;
-        let last = self.places.len() - 1;
-        for (nth, at) in self.places.iter().enumerate() {
-            let (column, name) = (self.column(*at as f64), place(axis, *at));
+        let last = self.positions.len() - 1;
+        for (nth, at) in self.positions.iter().enumerate() {
+            let (column, name) = (self.column(*at as f64), position(axis, *at));
             rule[column] = '+';
             let end = column + width_of(&name);
             let of_two = at.count_ones() == 1 || nth == last;

@@ -7,7 +7,7 @@ use fathom_record::{Agreement, Protocol, Record, State};
 
 use super::Curve;
 use super::points::{Points, Printed};
-use crate::case::{axis_name, case, place};
+use crate::case::{axis_name, case, position};
 use crate::cells::{Row, Setting, cycle_count, mark};
 use crate::counts::{agreements, counts_of};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
@@ -28,7 +28,7 @@ pub(crate) fn curve_lines(
     let members: Vec<&Record> = curve.members.iter().map(|at| &records[*at]).collect();
     let name = |record: &&Record| {
         let at = record.params.integer(&curve.axis).unwrap_or_default();
-        place(&curve.axis, at)
+        position(&curve.axis, at)
     };
     let names: Vec<String> = members.iter().map(name).collect();
     let from_to = match (names.first(), names.last()) {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use fathom_record::{Run, RunState};
 use fathom_store::Store;
 
-use crate::{example, places};
+use crate::{example, file_systems};
 
 /// The part of the child, the path, and the arguments of the part, one per line.
 const PART: &str = "FATHOM_STORE_TEST_PART";
@@ -25,8 +25,8 @@ fn child() {
     let path = Path::new(words[1]);
     match words[0] {
         "write" => write(path, words[2], words[3].parse().unwrap()),
-        "fill" => places::fill(path),
-        "read only" => places::read_only(path),
+        "fill" => file_systems::fill(path),
+        "read only" => file_systems::read_only(path),
         "read" => read(path, words[2]),
         other => panic!("unknown part {other}"),
     }

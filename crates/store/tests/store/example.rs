@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A temporary folder, and the path of a store that does not exist yet.
-pub(crate) fn new_place() -> (TempDir, PathBuf) {
+pub(crate) fn new_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fathom.db");
     (folder, path)
@@ -20,7 +20,7 @@ pub(crate) fn new_place() -> (TempDir, PathBuf) {
 
 /// A store with one run of `records` records in it.
 pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store) {
-    let (folder, path) = new_place();
+    let (folder, path) = new_path();
     let store = store_at(&path, run_id, records);
     (folder, path, store)
 }

@@ -29,7 +29,7 @@ struct Acknowledged {
 #[test]
 fn acknowledged_records_survive_a_kill() {
     let kills = std::env::var("FATHOM_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
-    let (folder, path) = example::new_place();
+    let (folder, path) = example::new_path();
     let mut digits = Digits(20_260_203);
     let mut journal = Vec::new();
     for kill in 0..kills {

@@ -5,10 +5,10 @@
 mod children;
 mod damage;
 mod example;
+mod file_systems;
 mod kills;
 mod names;
 mod older;
-mod places;
 mod power;
 mod refusals;
 mod round_trip;

@@ -7,7 +7,7 @@ use crate::example;
 const IDS: [&str; 3] = ["0195aa0000000001", "0195aa0000000002", "0195bb0000000003"];
 
 fn three_runs() -> (tempfile::TempDir, Store) {
-    let (folder, path) = example::new_place();
+    let (folder, path) = example::new_path();
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
         store.begin(&example::head(id)).unwrap();
@@ -61,7 +61,7 @@ fn unknown_run_message_counts_the_runs() {
     store.begin(&example::head("0195cc0000000000")).unwrap();
     let message = store.resolve("latest~3").unwrap_err().to_string();
     assert!(message.contains("among the 4 in the store; 1 without results"), "{message}");
-    let (_folder, path) = example::new_place();
+    let (_folder, path) = example::new_path();
     let message = Store::open(&path).unwrap().resolve("latest").unwrap_err().to_string();
     assert!(message.contains("the store has no runs"), "{message}");
 }

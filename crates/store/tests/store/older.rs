@@ -27,7 +27,7 @@ fn golden_document_reads_and_writes_unchanged() {
 
 #[test]
 fn golden_document_survives_the_store() {
-    let (_folder, path) = example::new_place();
+    let (_folder, path) = example::new_path();
     let (_, expected) = document();
     Store::open(&path).unwrap().import(&expected).unwrap();
     let store = Store::open_existing(&path).unwrap();
@@ -37,7 +37,7 @@ fn golden_document_survives_the_store() {
 #[test]
 fn store_of_another_version_is_refused_unchanged() {
     for found in (1..=VERSION + 1).filter(|version| *version != VERSION) {
-        let (_folder, path) = example::new_place();
+        let (_folder, path) = example::new_path();
         drop(Store::open(&path).unwrap());
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.pragma_update(None, "user_version", found).unwrap();

@@ -26,7 +26,7 @@ fn is_one_clear_line(message: &str) {
 
 #[test]
 fn file_that_is_not_a_database_is_refused() {
-    let (_folder, path) = example::new_place();
+    let (_folder, path) = example::new_path();
     for content in ["x", "an old shopping list\n".repeat(500).as_str()] {
         std::fs::write(&path, content).unwrap();
         let message = refusal(&path);
@@ -37,7 +37,7 @@ fn file_that_is_not_a_database_is_refused() {
 #[test]
 fn database_of_another_program_is_refused() {
     for (id, version) in [(0, 0), (0, VERSION), (7, 0), (7, VERSION)] {
-        let (_folder, path) = example::new_place();
+        let (_folder, path) = example::new_path();
         let connection = Connection::open(&path).unwrap();
         connection.pragma_update(None, "application_id", id).unwrap();
         connection.pragma_update(None, "user_version", version).unwrap();
@@ -62,7 +62,7 @@ fn database_of_another_program_is_refused() {
 /// SQLite's recovery would merge the log into the file: a change of another program's database.
 #[test]
 fn database_of_another_program_keeps_its_log() {
-    let (folder, path) = example::new_place();
+    let (folder, path) = example::new_path();
     let connection = Connection::open(&path).unwrap();
     connection
         .execute_batch(
@@ -84,7 +84,7 @@ fn database_of_another_program_keeps_its_log() {
 
 #[test]
 fn writer_alone_turns_an_empty_file_into_a_store() {
-    let (_folder, path) = example::new_place();
+    let (_folder, path) = example::new_path();
     std::fs::write(&path, "").unwrap();
     let error = Store::open_existing(&path).unwrap_err();
     assert!(matches!(error, StoreError::Missing { .. }), "{error}");
@@ -95,7 +95,7 @@ fn writer_alone_turns_an_empty_file_into_a_store() {
 
 #[test]
 fn reader_creates_no_store() {
-    let (folder, path) = example::new_place();
+    let (folder, path) = example::new_path();
     let deeper = folder.path().join("no/such/fathom.db");
     for path in [path, deeper] {
         let error = Store::open_existing(&path).unwrap_err();
@@ -107,7 +107,7 @@ fn reader_creates_no_store() {
 
 #[test]
 fn path_that_is_not_a_file_is_refused() {
-    let (folder, path) = example::new_place();
+    let (folder, path) = example::new_path();
     let message = refusal(folder.path());
     assert!(message.contains("is a directory"), "{message}");
     assert!(refusal(Path::new("/dev/null")).contains("not a regular file"));

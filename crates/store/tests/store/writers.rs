@@ -10,7 +10,7 @@ const RECORDS: usize = 100;
 
 #[test]
 fn two_concurrent_writers_lose_nothing() {
-    let (_folder, path) = example::new_place();
+    let (_folder, path) = example::new_path();
     let runs = ["00000000000000aa", "00000000000000bb"];
     let records = RECORDS.to_string();
     let mut children: Vec<_> = runs
@@ -48,7 +48,7 @@ fn two_concurrent_writers_lose_nothing() {
 #[test]
 fn concurrent_opens_create_one_store() {
     for _ in 0..20 {
-        let (_folder, path) = example::new_place();
+        let (_folder, path) = example::new_path();
         let ids: Vec<String> = (0..6).map(|n| format!("{n:016x}")).collect();
         std::thread::scope(|scope| {
             for id in &ids {
@@ -61,7 +61,7 @@ fn concurrent_opens_create_one_store() {
 
 #[test]
 fn run_of_a_killed_process_is_interrupted() {
-    let (_folder, path) = example::new_place();
+    let (_folder, path) = example::new_path();
     let part = ["write", path.to_str().unwrap(), "00000000000000cc", "1000000"];
     let mut child = children::command(&[], &part).spawn().unwrap();
     // Kept until the end: the child would be killed by SIGPIPE without its reader.
