@@ -127,6 +127,9 @@ function distance(record: Result, document: Document): number {
   return ratio > 0 ? Math.abs(Math.log(ratio)) : 0;
 }
 
+const list = (head: Node, items: Node[], buttons: Node[] | false): HTMLElement =>
+  element('section', {}, head, element('ul', {}, items), buttons || null);
+
 function outside(document: Document, show: Show, heading: Heading): HTMLElement | null {
   const far = document.records
     .filter((record) => fails(record) && numberOf(record, document.run) !== null)
@@ -150,13 +153,7 @@ function outside(document: Document, show: Show, heading: Heading): HTMLElement 
     { type: 'button', onclick: () => show('outside') },
     `Show all ${far.length} in the table`,
   );
-  return element(
-    'section',
-    {},
-    heading('Outside the prediction'),
-    element('ul', {}, items),
-    far.length > LISTED && all,
-  );
+  return list(heading('Outside the prediction'), items, far.length > LISTED && [all]);
 }
 
 function causes(title: string, all: Counted[], heading: Heading): HTMLElement | null {
@@ -164,7 +161,7 @@ function causes(title: string, all: Counted[], heading: Heading): HTMLElement | 
   const items = all.map(({ state, cause, count, next }) =>
     element('li', {}, `${count} ${state}: ${cause}`, next !== null && element('small', {}, next)),
   );
-  return element('section', {}, heading(title), element('ul', {}, items));
+  return list(heading(title), items, false);
 }
 
 /** Results without a number, with reasons and remedies. */
@@ -186,13 +183,7 @@ function absent(document: Document, show: Show, heading: Heading): HTMLElement |
   const more = states.map((state) =>
     element('button', { type: 'button', onclick: () => show(state) }, `Show all ${state}`),
   );
-  return element(
-    'section',
-    {},
-    heading('Results without a number'),
-    element('ul', {}, items),
-    all.length > LISTED && more,
-  );
+  return list(heading('Results without a number'), items, all.length > LISTED && more);
 }
 
 /** One run; with its letter if there are several. */
