@@ -1,23 +1,20 @@
 //! The most remarkable facts about a run, at most three, as sentences with numbers.
 
-use std::collections::BTreeMap;
-
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{bare, percent, quantity, range};
 use fathom_record::{Agreement, Prediction, Protocol, Record, State, Unit};
 
+use crate::case::counted;
 use crate::counts::cause_words;
 use crate::remedy;
 use crate::wrap::glued;
 
 const FINDINGS: usize = 3;
-/// Remedies printed at most for unavailable cases.
-const REMEDIES: usize = 3;
 /// A number with a wider interval, each way, is not a finding: it can be chance.
 const HALF_WIDTH_MAX: f64 = 0.05;
 
-/// At most three sentences: the values furthest from their predictions, the noisiest case, and what
-/// makes unavailable cases available.
+/// At most three sentences: the values furthest from their predictions, the noisiest case, and
+/// unavailable cases with a remedy.
 pub(crate) fn findings(records: &[Record]) -> Vec<String> {
     let others: Vec<String> = [noisiest(records), missing(records)].into_iter().flatten().collect();
     let mut findings = furthest(records, FINDINGS - others.len());
@@ -112,37 +109,18 @@ fn noisiest(records: &[Record]) -> Option<String> {
     Some(sentence(format!("{} is the noisiest, {spread}{cause}", record.name())))
 }
 
-/// The unavailable cases, and what makes them available.
+/// The number of unavailable cases with a remedy, and the remedy of the first.
 fn missing(records: &[Record]) -> Option<String> {
     let remedied: Vec<(&Record, String)> = records
         .iter()
         .filter(|record| record.verdict.state == State::Unavailable)
         .filter_map(|record| Some((record, remedy::first(&record.verdict.reasons)?)))
         .collect();
-    let ((first, _), others) = remedied.split_first()?;
-    let who = match others.len() {
-        0 => format!("{} is unavailable", first.name()),
-        1 => format!("{} and 1 more case are unavailable", first.name()),
-        more => format!("{} and {more} more cases are unavailable", first.name()),
-    };
-    let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
-    for (_, next) in &remedied {
-        *counts.entry(next).or_default() += 1;
-    }
-    let mut counts: Vec<(&String, usize)> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let mut ways: Vec<String> = counts
-        .iter()
-        .take(REMEDIES)
-        .map(|(next, count)| match *count {
-            count if count == remedied.len() => (*next).clone(),
-            count => format!("{count} of them: {next}"),
-        })
-        .collect();
-    if counts.len() > REMEDIES {
-        ways.push("others: see their rows".to_owned());
-    }
-    Some(sentence(format!("{who}; {}", ways.join("; "))))
+    let (first, remedy) = remedied.first()?;
+    let verbs =
+        if remedied.len() == 1 { "is unavailable but has" } else { "are unavailable but have" };
+    let cases = counted(remedied.len(), "case");
+    Some(sentence(format!("{cases} {verbs} a remedy; {}: {remedy}", first.name())))
 }
 
 /// Adds a full stop unless there is one.

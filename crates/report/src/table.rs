@@ -131,7 +131,7 @@ impl Table {
         let mut text = paint_lines(FAINT, &text);
         for (remedy, causes, count) in &self.seen.remedies {
             let causes = causes.iter().copied().collect::<Vec<_>>().join(", ");
-            let line = format!("{remedy} ({causes}: {})", counted(*count, "case"));
+            let line = format!("{causes} ({}): {remedy}", counted(*count, "case"));
             text += &wrapped(&line, self.columns.line, "→ ", "  ");
         }
         text
