@@ -24,7 +24,8 @@ pub fn render(histories: &[History], layout: &Layout) -> String {
     let width = layout.width.max(NARROWEST);
     let series: Vec<&Series> = histories.iter().flat_map(|history| &history.series).collect();
     let marks = series.iter().any(|one| !is_as_found(one));
-    let mut text: String = histories.iter().map(|history| metric(history, width, marks)).collect();
+    let mut text: String =
+        histories.iter().map(|history| metric_text(history, width, marks)).collect();
     if !series.is_empty() {
         text += &explanation(&series, width);
     }
@@ -36,7 +37,7 @@ fn is_as_found(series: &Series) -> bool {
 }
 
 /// The history of a metric; as-found series are marked if there are others.
-fn metric(history: &History, width: usize, marks: bool) -> String {
+fn metric_text(history: &History, width: usize, marks: bool) -> String {
     let mut text = String::new();
     let (metric, host) = (&history.metric, &history.host);
     if history.series.is_empty() {
@@ -48,7 +49,7 @@ fn metric(history: &History, width: usize, marks: bool) -> String {
         text += &format!("{}\n", paint(STRONG, &cut(&format!("{metric} on {host}"), width)));
         let alone = history.series.len() == 1;
         for series in &history.series {
-            text += &one(series, width, alone, marks && is_as_found(series));
+            text += &series_text(series, width, alone, marks && is_as_found(series));
         }
     }
     let mut aside = |line: String| text += &wrapped(&line, width, "", "  ");
@@ -64,7 +65,7 @@ fn metric(history: &History, width: usize, marks: bool) -> String {
 }
 
 /// The newest value of a case, a sparkline, and its change points.
-fn one(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
+fn series_text(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
     let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
     let name = match series.params.is_empty() {
         true => "all".to_owned(),

@@ -41,8 +41,8 @@ pub fn render(beside: &Beside, layout: &Layout) -> String {
         text += &remarks(&with, line);
         text.push('\n');
     }
-    text += &wrapped(&account(&with, &without), line, "", "");
-    text += &apart(&without, line);
+    text += &wrapped(&matched_count(&with, &without), line, "", "");
+    text += &unmatched(&without, line);
     text
 }
 
@@ -153,7 +153,7 @@ fn remarks(rows: &[&Row], line: usize) -> String {
     text
 }
 
-fn account(with: &[&Row], without: &[&Row]) -> String {
+fn matched_count(with: &[&Row], without: &[&Row]) -> String {
     let mut figures: Vec<_> = with.iter().map(|row| &row.published).collect();
     figures.dedup();
     let all = figures.len() + without.len();
@@ -162,7 +162,7 @@ fn account(with: &[&Row], without: &[&Row]) -> String {
 }
 
 /// The figures without a counterpart, by reason.
-fn apart(rows: &[&Row], line: usize) -> String {
+fn unmatched(rows: &[&Row], line: usize) -> String {
     let mut by_reason: BTreeMap<(String, &str), Vec<&Row>> = BTreeMap::new();
     for row in rows {
         let metric = row.published.metric.as_str();
@@ -171,14 +171,14 @@ fn apart(rows: &[&Row], line: usize) -> String {
     }
     let mut text = String::new();
     for ((why, metric), rows) in by_reason {
-        let figures: Vec<String> = rows.iter().map(|row| alone(row)).collect();
+        let figures: Vec<String> = rows.iter().map(|row| published_figure(row)).collect();
         text += &wrapped(&format!("{metric}: {why}: {}", figures.join(", ")), line, "  ", "    ");
     }
     text
 }
 
 /// `to=loopback 135.4 µs ± 2 %`.
-fn alone(row: &Row) -> String {
+fn published_figure(row: &Row) -> String {
     let published = &row.published;
     let mut text = String::new();
     if !published.params.is_empty() {

@@ -57,7 +57,7 @@ impl Points<'_> {
         let mut words = Vec::new();
         for agreement in Agreement::ALL {
             let count = self
-                .those(|one| one.verdict.shows_number() && one.agreement == Some(agreement))
+                .select(|one| one.verdict.shows_number() && one.agreement == Some(agreement))
                 .len();
             words.extend((count > 0).then(|| glued(&format!("{count} {}", agreement.word()))));
         }
@@ -85,7 +85,7 @@ impl Points<'_> {
         paint_lines(FAINT, &faint) + &noisy + &self.without_number(width, printed)
     }
 
-    fn those(&self, wanted: impl Fn(&Record) -> bool) -> Vec<usize> {
+    fn select(&self, wanted: impl Fn(&Record) -> bool) -> Vec<usize> {
         (0..self.records.len()).filter(|at| wanted(self.records[*at])).collect()
     }
 
@@ -117,7 +117,7 @@ impl Points<'_> {
             Shown::Bound(bound) => Some(bound),
             _ => None,
         };
-        let chosen = self.those(|record| bound(record).is_some());
+        let chosen = self.select(|record| bound(record).is_some());
         let largest = chosen.iter().filter_map(|at| bound(self.records[*at])).reduce(f64::max)?;
         let largest = glued(&at_most(largest, self.records[0].unit));
         Some(format!("upper bound at {}: {largest}", self.named(&chosen)))
@@ -131,17 +131,17 @@ impl Points<'_> {
             summary.filter(|summary| summary.bound.is_none()).cloned()
         };
         let all = glued("`fathom show --all`");
-        let found = self.those(|record| shown(record).is_some() && is_as_found(record));
-        if !found.is_empty() && found.len() < self.those(|it| shown(it).is_some()).len() {
+        let found = self.select(|record| shown(record).is_some() && is_as_found(record));
+        if !found.is_empty() && found.len() < self.select(|it| shown(it).is_some()).len() {
             lines.push(format!("as found at {}", self.named(&found)));
         }
-        let modes = self.those(|record| {
+        let modes = self.select(|record| {
             shown(record).is_some_and(|it| it.modes.len() > 1 && read_apart(&it.modes, record))
         });
         if !modes.is_empty() {
             lines.push(format!("several modes at {}: see {all}", self.named(&modes)));
         }
-        let clusters = self.those(|record| {
+        let clusters = self.select(|record| {
             let far = |it: &fathom_record::Summary| read_apart(&it.clusters, record);
             shown(record).is_some_and(|it| it.clusters.len() > 1 && far(&it))
         });
@@ -150,14 +150,14 @@ impl Points<'_> {
             lines.push(format!("bimodal across processes at {at}: see {all}"));
         }
         let floor = |record: &Record| shown(record).and_then(|it| it.clock_floor);
-        let timed_singly = self.those(|record| floor(record).is_some());
+        let timed_singly = self.select(|record| floor(record).is_some());
         let highest = timed_singly.iter().filter_map(|at| floor(self.records[*at]));
         if let Some(floor) = highest.reduce(f64::max) {
             let floor = glued(&quantity(floor, Unit::Nanoseconds));
             let at = self.named(&timed_singly);
             lines.push(format!("clock floor {floor} at {at}: affects single timings this short"));
         }
-        let nothing = self.those(|record| {
+        let nothing = self.select(|record| {
             record.verdict.shows_number() && Shown::of(record, Protocol::Median) == Shown::Nothing
         });
         if !nothing.is_empty() {
@@ -169,7 +169,7 @@ impl Points<'_> {
 
     /// The cases outside their predictions, by meaning, each with the furthest case.
     fn differing(&self, protocol: Protocol, printed: &mut Printed) -> Vec<String> {
-        let chosen = self.those(|record| {
+        let chosen = self.select(|record| {
             record.verdict.shows_number() && record.agreement.is_some_and(Agreement::fails)
         });
         let groups = grouped(&chosen, |at| meaning(self.records[at]).unwrap_or_default());
@@ -196,7 +196,7 @@ impl Points<'_> {
 
     /// The noisy cases by their causes; each set of causes in full once.
     fn noisy(&self, width: usize, printed: &mut Printed) -> String {
-        let chosen = self.those(|record| record.verdict.state == State::Noisy);
+        let chosen = self.select(|record| record.verdict.state == State::Noisy);
         let causes = |at: usize| {
             let reasons = &self.records[at].verdict.reasons;
             reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>()
@@ -229,7 +229,7 @@ impl Points<'_> {
 
     /// The cases without a number, by state and reason.
     fn without_number(&self, width: usize, printed: &mut Printed) -> String {
-        let chosen = self.those(|record| !record.verdict.shows_number());
+        let chosen = self.select(|record| !record.verdict.shows_number());
         let reason = |at: usize| {
             let record = self.records[at];
             (record.verdict.state.word(), reason_words(record))
