@@ -5,48 +5,13 @@ use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
 
-use crate::layout::Columns;
+use crate::layout::{Columns, column};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
 use crate::spark;
 use crate::wrap::{cut, width_of};
 
-/// One cell: its text without escape codes, and its style.
-struct Cell {
-    text: String,
-    width: usize,
-    style: Style,
-    right: bool,
-}
-
-impl Cell {
-    fn left(text: impl Into<String>, width: usize, style: Style) -> Self {
-        Self { text: text.into(), width, style, right: false }
-    }
-
-    fn right(text: impl Into<String>, width: usize, style: Style) -> Self {
-        Self { text: text.into(), width, style, right: true }
-    }
-}
-
-/// The cells as one line with a newline.
-fn line_of(cells: &[Cell], gap: usize) -> String {
-    let plain: Vec<String> = cells.iter().map(padded).collect();
-    let last = plain.iter().rposition(|text| !text.trim().is_empty()).unwrap_or(0);
-    let painted = |(i, text): (usize, &String)| {
-        let text = if i == last { text.trim_end() } else { text };
-        paint(cells[i].style, text)
-    };
-    let row: Vec<String> = plain.iter().take(last + 1).enumerate().map(painted).collect();
-    row.join(&" ".repeat(gap)) + "\n"
-}
-
-fn padded(cell: &Cell) -> String {
-    let text = cut(&cell.text, cell.width);
-    let blanks = " ".repeat(cell.width - width_of(&text));
-    if cell.right { blanks + &text } else { text + &blanks }
-}
-
 /// Fixed columns of a list.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid<const N: usize> {
     /// `None` for a column that is not printed.
     pub(crate) widths: [Option<usize>; N],
@@ -73,56 +38,33 @@ impl<const N: usize> Grid<N> {
         self.widths[column].unwrap_or(0)
     }
 
+    /// The texts as one line with a newline, without escape codes in `texts`.
     pub(crate) fn line(&self, texts: [&str; N], styles: [Style; N]) -> String {
-        let cell = |column: usize| {
-            let (width, right) = (self.widths[column]?, !self.left.contains(&column));
-            Some(Cell { text: texts[column].to_owned(), width, style: styles[column], right })
+        let padded = |column: usize| {
+            let width = self.widths[column]?;
+            let text = cut(texts[column], width);
+            let blanks = " ".repeat(width - width_of(&text));
+            let is_left = self.left.contains(&column);
+            Some((if is_left { text + &blanks } else { blanks + &text }, styles[column]))
         };
-        line_of(&(0..N).filter_map(cell).collect::<Vec<Cell>>(), self.gap)
+        let mut cells: Vec<(String, Style)> = (0..N).filter_map(padded).collect();
+        while cells.last().is_some_and(|(text, _)| text.trim().is_empty()) {
+            cells.pop();
+        }
+        let painted: Vec<String> = cells.iter().map(|(text, style)| paint(*style, text)).collect();
+        painted.join(&" ".repeat(self.gap)).trim_end().to_owned() + "\n"
     }
 }
 
-/// The text and style of each column of a row; columns that are not shown are dropped.
-#[derive(Default)]
-pub(crate) struct Row {
-    pub(crate) name: String,
-    pub(crate) measured: (String, Style),
-    pub(crate) cycles: String,
-    pub(crate) half_width: (String, Style),
-    pub(crate) predicted: (String, Style),
-    pub(crate) terms: String,
-    pub(crate) deviation: String,
-    pub(crate) verdict: (String, Style),
-    pub(crate) clean: String,
-    pub(crate) spread: String,
-    pub(crate) spark: String,
-    /// Columns by which the measured value extends to the left.
-    pub(crate) overhang: usize,
-}
+/// The text and style of each column of the table.
+pub(crate) type Row = [(String, Style); column::COUNT];
 
-impl Row {
-    pub(crate) fn line(self, columns: &Columns) -> String {
-        let right = |(text, style): (String, Style), width: usize| Cell::right(text, width, style);
-        let plain = |text: String, width: usize| Cell::right(text, width, PLAIN);
-        let mut cells = vec![
-            Cell::left(self.name, columns.name - self.overhang, PLAIN),
-            right(self.measured, columns.measured + self.overhang),
-        ];
-        cells.extend(columns.cycles.map(|width| plain(self.cycles, width)));
-        cells.push(right(self.half_width, columns.half_width));
-        cells.push(right(self.predicted, columns.predicted));
-        if let Some(wide) = &columns.wide {
-            cells.push(plain(self.terms, wide.terms));
-            cells.push(plain(self.deviation, wide.deviation));
-        }
-        cells.push(Cell::left(self.verdict.0, columns.verdict, self.verdict.1));
-        if let Some(wide) = &columns.wide {
-            cells.extend(wide.clean.map(|width| plain(self.clean, width)));
-            cells.push(plain(self.spread, wide.spread));
-            cells.push(Cell::left(self.spark, wide.spark, PLAIN));
-        }
-        line_of(&cells, columns.gap)
-    }
+/// The line of a row whose measured value extends to the left by `overhang`.
+pub(crate) fn row_line(row: &Row, columns: &Columns, overhang: usize) -> String {
+    let mut grid = columns.grid;
+    grid.widths[column::NAME] = Some(grid.width(column::NAME) - overhang);
+    grid.widths[column::MEASURED] = Some(grid.width(column::MEASURED) + overhang);
+    grid.line(row.each_ref().map(|(text, _)| text.as_str()), row.each_ref().map(|cell| cell.1))
 }
 
 /// The names of the columns.
@@ -131,22 +73,20 @@ pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
         Protocol::Median => ("measured", "±", "sd"),
         Protocol::Trimmed => ("trimmed mean", "sd", "se"),
     };
-    let plain = |text: &str| (text.to_owned(), PLAIN);
-    let row = Row {
-        name: "metric".to_owned(),
-        measured: plain(measured),
-        cycles: "cycles".to_owned(),
-        half_width: plain(half_width),
-        predicted: plain("predicted"),
-        terms: "hw + software".to_owned(),
-        deviation: "off by".to_owned(),
-        verdict: plain("verdict"),
-        clean: "clean".to_owned(),
-        spread: spread.to_owned(),
-        spark: "processes".to_owned(),
-        overhang: 0,
-    };
-    paint(STRONG, &row.line(columns))
+    let names = [
+        "metric",
+        measured,
+        "cycles",
+        half_width,
+        "predicted",
+        "hw + software",
+        "off by",
+        "verdict",
+        "clean",
+        spread,
+        "processes",
+    ];
+    columns.grid.line(names, [STRONG; column::COUNT])
 }
 
 /// What rows depend on: the columns, the protocol, and the frequency that cycles are counted at.
@@ -161,42 +101,41 @@ pub(crate) struct Setting<'a> {
 pub(crate) fn row(name: &str, record: &Record, setting: &Setting<'_>) -> String {
     let Setting { columns, protocol, hz } = *setting;
     let state = record.verdict.state;
-    let nothing = || (NOTHING.to_owned(), FAINT);
-    let row = match state.shows_number() {
-        true => with_number(record, protocol, columns),
-        false => Row {
-            measured: nothing(),
-            half_width: nothing(),
-            verdict: (state.word().to_owned(), of_state(state)),
-            ..Row::default()
-        },
-    };
-    let cycles = match state.shows_number() {
-        true => hz.and_then(|hz| cycles(record, protocol, hz)).unwrap_or_default(),
-        false => NOTHING.to_owned(),
-    };
-    Row { name: name.to_owned(), cycles, ..row }.line(columns)
+    let mut row = Row::default();
+    if state.shows_number() {
+        fill_numbers(&mut row, record, protocol, columns);
+    } else {
+        for column in [column::MEASURED, column::CYCLES, column::HALF_WIDTH] {
+            row[column] = (NOTHING.to_owned(), FAINT);
+        }
+        row[column::VERDICT] = (state.word().to_owned(), of_state(state));
+    }
+    name.clone_into(&mut row[column::NAME].0);
+    if let Some(cycles) = hz.and_then(|hz| cycles(record, protocol, hz)) {
+        row[column::CYCLES].0 = cycles;
+    }
+    row_line(&row, columns, 0)
 }
 
-fn with_number(record: &Record, protocol: Protocol, columns: &Columns) -> Row {
-    let (terms_width, spark_width) =
-        columns.wide.as_ref().map_or((0, 0), |wide| (wide.terms, wide.spark));
-    let summary = record.summary.as_ref();
-    let clean = summary.and_then(|summary| summary.full_speed.as_ref());
+fn fill_numbers(row: &mut Row, record: &Record, protocol: Protocol, columns: &Columns) {
+    row[column::MEASURED] = measured(record, protocol, columns.width(column::MEASURED));
+    row[column::HALF_WIDTH].0 = uncertainty(record, protocol);
+    row[column::PREDICTED] = predicted(record, columns.width(column::PREDICTED));
+    if let Some(prediction) = &record.prediction {
+        let (hardware, software) = (prediction.hardware, prediction.software);
+        let width = columns.width(column::TERMS);
+        row[column::TERMS].0 = terms(hardware, software, record.unit, width);
+        let measured = Shown::of(record, protocol).number().zip(prediction.value);
+        row[column::DEVIATION].0 =
+            measured.map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));
+    }
     let (verdict, style) = verdict_word(record);
-    Row {
-        measured: measured(record, protocol, columns.measured),
-        half_width: (uncertainty(record, protocol), PLAIN),
-        predicted: predicted(record, columns.predicted),
-        terms: record.prediction.as_ref().map_or_else(String::new, |prediction| {
-            terms(prediction.hardware, prediction.software, record.unit, terms_width)
-        }),
-        deviation: deviation_text(record, protocol),
-        verdict: (verdict.to_owned(), style),
-        clean: clean.map(|it| format!("{}/{}", it.visits, it.of)).unwrap_or_default(),
-        spread: spread(record, protocol),
-        spark: summary.map(|it| bars(record, it, spark_width)).unwrap_or_default(),
-        ..Row::default()
+    row[column::VERDICT] = (verdict.to_owned(), style);
+    row[column::SPREAD].0 = spread(record, protocol);
+    if let Some(summary) = &record.summary {
+        let clean = summary.full_speed.as_ref().map(|it| format!("{}/{}", it.visits, it.of));
+        row[column::CLEAN].0 = clean.unwrap_or_default();
+        row[column::SPARK].0 = bars(record, summary, columns.width(column::SPARK));
     }
 }
 
@@ -329,14 +268,6 @@ fn verdict_word(record: &Record) -> (&'static str, Style) {
         None => (NOTHING, FAINT),
     };
     (word, if noisy { CARE } else { style })
-}
-
-/// How far the number is from its prediction.
-fn deviation_text(record: &Record, protocol: Protocol) -> String {
-    let Some(prediction) = &record.prediction else { return String::new() };
-    let measured = Shown::of(record, protocol).number();
-    let pair = measured.zip(prediction.value);
-    pair.map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value))
 }
 
 /// Measured ÷ predicted − 1 with its sign; the factor from tenfold on.

@@ -2,6 +2,7 @@
 
 use fathom_record::Protocol;
 
+use crate::cells::Grid;
 use crate::wrap::NARROWEST;
 
 /// What the user selects for a view.
@@ -23,30 +24,28 @@ impl Default for Layout {
     }
 }
 
-/// Widths of the table's columns, fixed before the first row, so that later blocks align.
+/// Indices of the table's columns.
+pub(crate) mod column {
+    pub(crate) const NAME: usize = 0;
+    pub(crate) const MEASURED: usize = 1;
+    pub(crate) const CYCLES: usize = 2;
+    pub(crate) const HALF_WIDTH: usize = 3;
+    pub(crate) const PREDICTED: usize = 4;
+    pub(crate) const TERMS: usize = 5;
+    pub(crate) const DEVIATION: usize = 6;
+    pub(crate) const VERDICT: usize = 7;
+    pub(crate) const CLEAN: usize = 8;
+    pub(crate) const SPREAD: usize = 9;
+    pub(crate) const SPARK: usize = 10;
+    pub(crate) const COUNT: usize = 11;
+}
+
+/// The table's columns, fixed before the first row, so that later blocks align.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
     /// Columns of the whole line.
     pub(crate) line: usize,
-    pub(crate) gap: usize,
-    pub(crate) name: usize,
-    pub(crate) measured: usize,
-    pub(crate) cycles: Option<usize>,
-    pub(crate) half_width: usize,
-    pub(crate) predicted: usize,
-    pub(crate) verdict: usize,
-    pub(crate) wide: Option<Wide>,
-}
-
-/// Additional columns on a wide terminal.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wide {
-    pub(crate) terms: usize,
-    pub(crate) deviation: usize,
-    /// Clean visits of all, on the widest terminals.
-    pub(crate) clean: Option<usize>,
-    pub(crate) spread: usize,
-    pub(crate) spark: usize,
+    pub(crate) grid: Grid<{ column::COUNT }>,
 }
 
 /// Width from which additional columns are printed.
@@ -61,41 +60,34 @@ const CYCLES_COLUMN: usize = 80;
 impl Columns {
     pub(crate) fn of(layout: &Layout) -> Self {
         let line = layout.width.clamp(NARROWEST, WIDEST);
-        let narrow = line < 80;
-        let roomy = line >= ROOMY;
-        let wide = (line >= WIDE).then_some(Wide {
-            terms: if roomy { 17 } else { 14 },
-            deviation: 7,
-            // "20/80"
-            clean: roomy.then_some(5),
-            spread: 6,
-            spark: if roomy { 10 } else { 8 },
-        });
-        let mut columns = Self {
-            line,
-            gap: if narrow || (line >= WIDE && !roomy) { 1 } else { 2 },
-            name: 0,
+        let (is_narrow, is_wide, is_roomy) = (line < 80, line >= WIDE, line >= ROOMY);
+        let wide = |width: usize| is_wide.then_some(width);
+        let widths = [
+            None,
             // "~12.35 Mops/s"; one significant figure less if narrow.
-            measured: if narrow { 12 } else { 13 },
-            cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
-            half_width: 8,
-            predicted: if narrow { 13 } else { 15 },
-            verdict: 12,
-            wide,
-        };
-        columns.name = line - columns.figures();
-        columns
+            Some(if is_narrow { 12 } else { 13 }),
+            (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
+            Some(8),
+            Some(if is_narrow { 13 } else { 15 }),
+            wide(if is_roomy { 17 } else { 14 }),
+            wide(7),
+            Some(12),
+            // "20/80"
+            is_roomy.then_some(5),
+            wide(6),
+            wide(if is_roomy { 10 } else { 8 }),
+        ];
+        let gap = if is_narrow || (is_wide && !is_roomy) { 1 } else { 2 };
+        let left = &[column::NAME, column::VERDICT, column::SPARK];
+        Self { line, grid: Grid::new(line, gap, column::NAME, left, widths) }
     }
 
-    /// Width of all columns but the name, with the gaps before them.
-    fn figures(&self) -> usize {
-        let mut widths = vec![self.measured, self.half_width, self.predicted, self.verdict];
-        widths.extend(self.cycles);
-        if let Some(wide) = self.wide {
-            widths.extend([wide.terms, wide.deviation, wide.spread, wide.spark]);
-            widths.extend(wide.clean);
-        }
-        widths.iter().map(|width| width + self.gap).sum()
+    pub(crate) fn has(&self, column: usize) -> bool {
+        self.grid.widths[column].is_some()
+    }
+
+    pub(crate) fn width(&self, column: usize) -> usize {
+        self.grid.width(column)
     }
 }
 
@@ -108,8 +100,8 @@ mod tests {
         for width in 0..300 {
             for cycles in [false, true] {
                 let columns = Columns::of(&Layout { width, cycles, ..Layout::default() });
-                assert!(columns.name >= 10, "{width} {cycles}: {}", columns.name);
-                assert_eq!(columns.name + columns.figures(), columns.line);
+                let name = columns.width(column::NAME);
+                assert!(name >= 10, "{width} {cycles}: {name}");
             }
         }
     }

@@ -7,6 +7,7 @@ use fathom_record::{Agreement, Estimate, Protocol, Record, State, Summary, Verdi
 
 use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
+use crate::layout::column;
 use crate::paint::{FAINT, of_state, paint_lines};
 use crate::wrap::{glued, width_of, wrapped};
 
@@ -27,13 +28,13 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     let mut add = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
     let shown = Shown::of(record, setting.protocol);
     match shown {
-        Shown::Text(text) if width_of(text) >= setting.columns.measured => {
+        Shown::Text(text) if width_of(text) >= setting.columns.width(column::MEASURED) => {
             add(format!("value: {text}"));
         }
         Shown::Nothing => add("no valid value recorded".to_owned()),
         _ => {}
     }
-    if setting.columns.cycles.is_none()
+    if !setting.columns.has(column::CYCLES)
         && let Some(cycles) = setting.hz.and_then(|hz| cycles(record, setting.protocol, hz))
     {
         add(glued(&format!("{cycles} cycles")));

@@ -15,7 +15,7 @@ use crate::case::{case, counted};
 use crate::cells::{self, Setting, cycle_count};
 use crate::counts::cause_words;
 use crate::family::{self, Caches, Part, Printed};
-use crate::layout::{Columns, Layout};
+use crate::layout::{Columns, Layout, column};
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
 use crate::remarks::remarks;
 use crate::remedy;
@@ -213,7 +213,7 @@ impl Table {
         };
         let setting = self.setting();
         let label = clean(&label);
-        if width_of(&label) <= self.columns.name {
+        if width_of(&label) <= self.columns.width(column::NAME) {
             text += &cells::row(&label, record, &setting);
         } else {
             let indent = if record.params.is_empty() { "" } else { "  " };
@@ -337,7 +337,7 @@ impl Table {
     }
 
     fn wide_columns(&self) -> String {
-        if self.columns.wide.is_none() {
+        if !self.columns.has(column::TERMS) {
             return String::new();
         }
         let error = match self.layout.protocol {
@@ -349,8 +349,8 @@ impl Table {
         } else {
             "processes: medians, lowest ▁ to highest █"
         };
-        let clean = self.columns.wide.as_ref().and_then(|wide| wide.clean);
-        let clean = if clean.is_some() { "; clean: clean visits of all" } else { "" };
+        let clean = self.columns.has(column::CLEAN);
+        let clean = if clean { "; clean: clean visits of all" } else { "" };
         format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 

@@ -20,11 +20,7 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn current(proc: &Path) -> Self {
         let pid = std::process::id();
-        Self {
-            pid,
-            start_ticks: stat(proc, pid).map(|stat| stat.start_ticks),
-            boot_id: boot_id(proc),
-        }
+        Self { pid, start_ticks: stat(proc, pid).map(|(_, start)| start), boot_id: boot_id(proc) }
     }
 
     /// Whether the process has certainly ended. Without /proc the answer is false.
@@ -35,30 +31,22 @@ impl Owner {
         }
         match stat(proc, self.pid) {
             // A zombie writes nothing any more.
-            Some(stat) if matches!(stat.state, 'Z' | 'X') => true,
-            Some(stat) => self.start_ticks.is_some_and(|start| start != stat.start_ticks),
+            Some(('Z' | 'X', _)) => true,
+            Some((_, start)) => self.start_ticks.is_some_and(|known| known != start),
             None => now.is_some(),
         }
     }
 }
 
-struct Stat {
-    state: char,
-    start_ticks: i64,
-}
-
-fn stat(proc: &Path, pid: u32) -> Option<Stat> {
-    parse_stat(&std::fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?)
-}
-
-/// Fields are counted from the last closing bracket: a process name may contain brackets.
-fn parse_stat(text: &str) -> Option<Stat> {
+/// The state and the start time of a process.
+fn stat(proc: &Path, pid: u32) -> Option<(char, i64)> {
+    let text = std::fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?;
+    // Fields are counted from the last closing bracket: a process name may contain brackets.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     // State is field 3 and start time is field 22: 18 fields between them.
     let state = fields.next()?.chars().next()?;
-    let start_ticks = fields.nth(18)?.parse().ok()?;
-    Some(Stat { state, start_ticks })
+    Some((state, fields.nth(18)?.parse().ok()?))
 }
 
 fn boot_id(proc: &Path) -> Option<String> {

@@ -8,8 +8,9 @@ use fathom_record::{Agreement, Protocol, Record, State};
 use super::Curve;
 use super::points::{Points, Printed};
 use crate::case::{axis_name, case, position};
-use crate::cells::{Row, Setting, cycle_count, mark};
+use crate::cells::{Row, Setting, cycle_count, mark, row_line};
 use crate::counts::{agreements, counts_of};
+use crate::layout::column;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
 use crate::remarks::INDENT;
 use crate::spark;
@@ -58,34 +59,30 @@ pub(super) fn family_row(label: &str, members: &[&Record], setting: &Setting<'_>
     let mark = mark(members);
     let measured = match extremes(numbers().flatten()) {
         Some([low, high]) => {
-            let width = columns.measured - width_of(mark);
+            let width = columns.width(column::MEASURED) - width_of(mark);
             format!("{mark}{}", span_within(low, high, members[0].unit, width))
         }
         None => NOTHING.to_owned(),
     };
     // A span in two units is wider than its column: it extends to the left if there is room.
-    let over = width_of(&measured).saturating_sub(columns.measured);
+    let over = width_of(&measured).saturating_sub(columns.width(column::MEASURED));
     let (mut text, mut name) = (String::new(), label);
-    if width_of(&name) > columns.name - over {
+    if width_of(&name) > columns.width(column::NAME) - over {
         text = wrapped(&name, columns.line, "  ", INDENT);
         name = String::new();
     }
     let style = if noisy { CARE } else { PLAIN };
     let hz = setting.hz.filter(|_| members[0].unit == fathom_record::Unit::Nanoseconds);
     let cycles = hz.and_then(|hz| extremes(numbers().flatten().map(|ns| ns * hz / 1e9)));
-    let cycles = columns.cycles.zip(cycles).map(|(width, ends)| cycle_span(ends, width));
-    let (verdict, verdict_style) = worst(members, columns.verdict);
-    let row = Row {
-        name,
-        measured: (measured, style),
-        cycles: cycles.unwrap_or_default(),
-        half_width: (widest(members, setting.protocol), PLAIN),
-        predicted: agreeing(members, columns.predicted),
-        verdict: (verdict, verdict_style),
-        overhang: over,
-        ..Row::default()
-    };
-    text + &row.line(columns)
+    let mut row = Row::default();
+    row[column::NAME].0 = name;
+    row[column::MEASURED] = (measured, style);
+    let width = columns.width(column::CYCLES);
+    row[column::CYCLES].0 = cycles.map(|ends| cycle_span(ends, width)).unwrap_or_default();
+    row[column::HALF_WIDTH].0 = widest(members, setting.protocol);
+    row[column::PREDICTED] = agreeing(members, columns.width(column::PREDICTED));
+    row[column::VERDICT] = worst(members, columns.width(column::VERDICT));
+    text + &row_line(&row, columns, over)
 }
 
 fn cycle_span([low, high]: [f64; 2], width: usize) -> String {
