@@ -1,4 +1,4 @@
-// What became of the second run since the first: in a few sentences, and case by case.
+// The comparison of two runs: a few sentences, and a cell per case.
 
 import type { Compared, Contents, Result } from './contents';
 import { letter, nameOf } from './contents';
@@ -9,7 +9,7 @@ import { NOTHING, factor, factorLimits, percent } from './quantity';
 export const counted = (count: number, what: string): string =>
   `${count} ${what}${count === 1 ? '' : 's'}`;
 
-/** It changed no more than a change of the core's own speed explains. */
+/** The core speed explains the change. */
 function isSpoiled({ word, core, interval }: Compared): boolean {
   if (word !== 'inconclusive' || core == null || interval === null) return false;
   return interval[0] > 1 || interval[1] < 1;
@@ -24,37 +24,37 @@ function countedWord(word: string, count: number): string {
   return `${count} ${count === 1 ? word : word.replace('looks ', 'look ')}`;
 }
 
-/** What is known of how far runs lie apart where nothing was changed. */
+/** The source of the noise between runs. */
 function noiseText(rows: Compared[], runs: number): string {
   const known = rows.filter(({ noise }) => noise != null).length;
   if (known > 0) {
     const some = known < rows.length ? ` (${known} of ${rows.length} cases)` : '';
-    return `The noise between runs is known from ${counted(runs, 'kept run')} of this host${some}.`;
+    return `Noise between runs: from ${counted(runs, 'stored run')} of this host${some}.`;
   }
   return runs > 0
-    ? `The noise between runs is unknown: too few kept runs (${runs}).`
-    : 'The noise between runs is unknown: no kept runs.';
+    ? `Noise between runs: unknown, too few stored runs (${runs}).`
+    : 'Noise between runs: unknown, no stored runs.';
 }
 
-/** What the speed of the core itself has to do with the changes, in sentences. */
+/** Effects of the core speed on the comparison. */
 function coreText(rows: Compared[], core: number | null | undefined): string {
-  let said = '';
+  let text = '';
   if (core != null) {
     const [side, other] = core > 1 ? ['B', 'A'] : ['A', 'B'];
-    said +=
+    text +=
       ` Core ${factor(Math.max(core, 1 / core))} slower throughout ${side} than in ${other} ` +
-      '(reference loop): all is compared as found.';
+      '(reference loop): everything is compared as found.';
   }
   const spoiled = rows.filter(isSpoiled).length;
   if (spoiled > 0) {
-    said +=
+    text +=
       ` Core speed: in ${counted(spoiled, 'case')} the core was faster on one side ` +
-      '(reference loop), which explains as much.';
+      '(reference loop), by at least the change.';
   }
-  return said;
+  return text;
 }
 
-/** Cases that one of the two has not, counted, with their names behind it. */
+/** Cases of one side only: a count, with their names to unfold. */
 function only(side: string, cases: { metric: string; params: Result['params'] }[]): Node[] {
   if (cases.length === 0) return [];
   return [
@@ -67,13 +67,13 @@ function only(side: string, cases: { metric: string; params: Result['params'] }[
   ];
 }
 
-/** In a sentence or two what became of the second run since the first. */
+/** The comparison in one or two sentences. */
 export function compared({ comparison }: Contents): Node[] {
   if (comparison === null) return [];
   const { rows, not_comparable: not, noise_runs: runs, core } = comparison;
   const alone = [...only('A', comparison.only_a), ...only('B', comparison.only_b)];
   if (rows.length === 0 && not.length === 0) {
-    const none = 'The two runs have no metric in common: nothing is compared.';
+    const none = 'The runs have no metric in common.';
     return [element('p', { class: 'warn' }, none), ...alone];
   }
   const words = new Map<string, number>();
@@ -85,35 +85,35 @@ export function compared({ comparison }: Contents): Node[] {
   return [element('p', { class: 'lead' }, lead), ...alone];
 }
 
-/** The verdict of each run as a whole, and how many of its cases are valid. */
+/** The verdict of each run, and how many of its cases are valid. */
 export function wholes(contents: Contents): HTMLElement {
   const items = contents.documents.map(({ run, records }, at) => {
-    const said = contents.told[at]?.verdict ?? `The run as a whole is ${run.verdict.state}.`;
+    const text = contents.closing[at]?.verdict ?? `The run is ${run.verdict.state}.`;
     const valid = records.filter(({ verdict }) => verdict.state === 'valid').length;
     return element(
       'li',
       {},
       element('strong', {}, letter(at)),
       ': ',
-      element('span', { class: run.verdict.state === 'valid' ? '' : 'warn' }, said),
+      element('span', { class: run.verdict.state === 'valid' ? '' : 'warn' }, text),
       ` ${valid} of ${counted(records.length, 'case')} ${valid === 1 ? 'is' : 'are'} valid.`,
     );
   });
   return element('ul', { class: 'wholes' }, items);
 }
 
-/** What the comparison says of a case. */
+/** The comparison of a case. */
 export interface Change {
   /** B ÷ A, where there is one. */
   ratio: number | null;
-  /** What it amounts to, or why there is none. */
+  /** The word for the change, or why there is none. */
   word: string;
   interval: [number, number] | null;
-  /** Which visits are compared, where that is beside the value. */
+  /** The visits compared, if they are not those of the value shown. */
   stratum?: string | undefined;
 }
 
-/** What the comparison says of each case of the two runs. */
+/** The comparison of each case. */
 export function changesOf({ comparison }: Contents): (record: Result) => Change {
   const all = new Map<string, Change>();
   const without = { ratio: null, interval: null };
@@ -135,7 +135,7 @@ export function changesOf({ comparison }: Contents): (record: Result) => Change 
   };
 }
 
-/** A ratio with its interval and its word, as the parts of a cell. */
+/** The cell with a ratio, its interval and its word. */
 export function changeCell({ ratio, interval, word, stratum }: Change): (Node | string)[] {
   const value = ratio === null ? NOTHING : factor(ratio);
   const ends = interval && ratio !== null ? factorLimits(interval, ratio) : null;
@@ -147,7 +147,7 @@ export function changeCell({ ratio, interval, word, stratum }: Change): (Node | 
   ];
 }
 
-/** The cases of all runs, those of one case beneath each other, in the order of the first run. */
+/** The rows of all runs grouped by case, in the order of the first run. */
 export function inPairs<Row extends { record: Result }>(rows: Row[]): Row[] {
   const cases = new Map<string, Row[]>();
   for (const row of rows) {

@@ -1,4 +1,4 @@
-// What the program put into the page, and the questions that every part of the page asks of it.
+// The data of the page, and accessors for all of its parts.
 
 import type { Document, Params, Record as Result, Unit } from './document';
 import { atMost, percent, quantity, range } from './quantity';
@@ -8,11 +8,11 @@ export type { Document, Params, Result, Unit };
 /** Which visits an estimate rests on. */
 export type Stratum = NonNullable<Result['summary']>['stratum'];
 
-/** A smaller difference between both estimates is not worth a line. */
+/** Smaller differences between both estimates are not shown. */
 const AS_FOUND_MIN = 0.05;
 
-/** What is to be said of a run as a whole, in sentences. */
-export interface Told {
+/** Sentences about a whole run. */
+export interface Closing {
   progress: string | null;
   counts: string;
   findings: string[];
@@ -20,7 +20,7 @@ export interface Told {
   whole: string[];
 }
 
-/** So many records of a run are in a state for one cause. */
+/** How many records of a run have a state and a cause. */
 export interface Counted {
   state: string;
   cause: string;
@@ -28,14 +28,14 @@ export interface Counted {
   next: string | null;
 }
 
-/** Raw values of one process; of long ones every second, third, … value. */
+/** Raw values of one process, or every n-th of them. */
 export interface Process {
   every: number;
   values: number[];
   disturbed?: number[];
 }
 
-/** A case of both runs that could be compared, as `fathom compare --json` prints it. */
+/** A comparison of one case, as printed by `fathom compare --json`. */
 export interface Compared {
   metric: string;
   params: Params;
@@ -48,18 +48,18 @@ export interface Compared {
   interval: [number, number] | null;
   p_adjusted: number | null;
   noise: number | null;
-  /** The visits that are compared on both sides. */
+  /** The visits compared on both sides. */
   stratum: Stratum;
-  /** How many times slower the core was for B than for A, where it was not as fast. */
+  /** How many times slower the core was for B than for A, if it differed. */
   core: number | null;
-  /** The share within which nothing changed, where that is the word. */
+  /** The share within which nothing changed, if unchanged. */
   unchanged_within: number | null;
   word: string;
 }
 
 export interface Comparison {
   noise_runs: number;
-  /** How many times slower the core was throughout B than in A, where it was not as fast. */
+  /** How many times slower the core was throughout B than in A, if it differed. */
   core?: number | null;
   differences: unknown[];
   rows: Compared[];
@@ -68,10 +68,10 @@ export interface Comparison {
   only_b: { metric: string; params: Params }[];
 }
 
-/** A published figure: a number, from and to, or words where the study gives none. */
+/** A published figure: a number, a range, or words. */
 export type Figure = number | [number, number] | string;
 
-/** What a study published of one case. */
+/** A published result for one case. */
 export interface Published {
   metric: string;
   params: Params;
@@ -79,9 +79,9 @@ export interface Published {
   measured: Figure;
   predicted: Figure | null;
   sd_percent: number | null;
-  /** What it includes, where that is not what ours does. */
+  /** Differences of its work from ours. */
   protocol: string | null;
-  /** For each run, the places of the records that are the same work. */
+  /** For each run, the indices of the records with the same work. */
   like: number[][];
 }
 
@@ -94,13 +94,13 @@ export interface Study {
   figures: Published[];
 }
 
-/** A reason of a verdict, and what to do next. */
+/** A reason of a verdict, and its remedy. */
 export interface Why {
   text: string;
   next?: string;
 }
 
-/** What is data in a record, in words. */
+/** Texts for the data of a record. */
 export interface Words {
   reasons?: Why[];
   no_model?: string;
@@ -108,50 +108,48 @@ export interface Words {
 
 export interface Contents {
   documents: Document[];
-  told: Told[];
+  closing: Closing[];
   causes: Counted[][];
-  /** Of each record of each run. */
+  /** Per run and record. */
   words: Words[][];
   comparison: Comparison | null;
-  /** Published figures that lie under those of the runs. */
+  /** Published figures to draw under those of the runs. */
   study: Study | null;
   samples: Process[][][];
-  /** Whether there are raw values that the page has no room for. */
+  /** Whether raw values were left out because the page would be too large. */
   left_out: boolean;
 }
 
 const wordsByRecord = new WeakMap<Result, Words>();
 
-/** Keeps what is to be said of each record, so that whoever has a record can ask for it. */
+/** Makes the texts of every record accessible by the record. */
 export function keepWords({ documents, words }: Contents): void {
   documents.forEach((document, run) =>
     document.records.forEach((record, at) => wordsByRecord.set(record, words[run]?.[at] ?? {})),
   );
 }
 
-/** Why there is no prediction. */
 export const noModelOf = (record: Result): string => wordsByRecord.get(record)?.no_model ?? '';
 
-/** Why the verdict is what it is. */
 export const whyOf = (record: Result): Why[] => wordsByRecord.get(record)?.reasons ?? [];
 
-/** What a record may show: nothing else on the page reads its value. */
+/** What may be shown of a record; no other code reads its value. */
 export type Shown =
   | { kind: 'number'; value: number }
   | { kind: 'bound'; value: number }
   | { kind: 'text'; text: string }
   | { kind: 'nothing' };
 
-/** A run's letter, where there are several. */
+/** The letter of a run, if there are several. */
 export const letter = (run: number): string => String.fromCharCode(65 + run);
 
-export function stands(record: Result): boolean {
+export function hasNumber(record: Result): boolean {
   return record.verdict.state === 'valid' || record.verdict.state === 'noisy';
 }
 
 export function shown(record: Result, run: Document['run']): Shown {
   const { summary } = record;
-  if (!stands(record)) return { kind: 'nothing' };
+  if (!hasNumber(record)) return { kind: 'nothing' };
   if (typeof record.value === 'string') return { kind: 'text', text: record.value };
   if (!summary) return { kind: 'nothing' };
   if (summary.bound != null) return { kind: 'bound', value: summary.bound };
@@ -161,16 +159,16 @@ export function shown(record: Result, run: Document['run']): Shown {
   return Number.isFinite(value) && !absurd ? { kind: 'number', value } : { kind: 'nothing' };
 }
 
-/** The number a chart may draw, where there is one. */
+/** The number that a chart may draw. */
 export function numberOf(record: Result, run: Document['run']): number | null {
   const what = shown(record, run);
   return what.kind === 'number' ? what.value : null;
 }
 
-/** The interval of the number that is shown; the trimmed mean has none. */
+/** The interval of the number shown; a trimmed mean has none. */
 export function intervalOf(record: Result, run: Document['run']): [number, number] | null {
   const { summary } = record;
-  if (!stands(record) || !summary || summary.bound != null) return null;
+  if (!hasNumber(record) || !summary || summary.bound != null) return null;
   const { interval } = summary;
   return run.protocol === 'trimmed' || !interval ? null : [interval.low, interval.high];
 }
@@ -183,7 +181,7 @@ export function deviationOf(record: Result, run: Document['run']): number | null
   return mean === 0 ? null : sd / Math.abs(mean);
 }
 
-/** `full speed, 5 clean of 11`, and the estimate as found where it is another. */
+/** `full speed, 5 clean of 11`, and the as-found estimate if it differs. */
 export function strataOf(record: Result, run: Document['run']): string[] {
   const { summary, unit } = record;
   if (!summary || numberOf(record, run) === null) return [];
@@ -205,24 +203,23 @@ export function nameOf(record: { metric: string; params: Params }): string {
 
 export const groupOf = (metric: string): string => metric.split('.')[0] ?? metric;
 
-/** Whether the prediction was wrong. */
 export const fails = ({ agreement }: Result): boolean =>
   agreement === 'outside' || agreement === 'violated';
 
-/** The verdict in words, the weightiest first. */
+/** The words of the verdict, the most important first. */
 export function wordsOf(record: Result): string[] {
   const { state } = record.verdict;
-  if (!stands(record)) return [state];
+  if (!hasNumber(record)) return [state];
   return [record.agreement ?? 'no model', state];
 }
 
-/** Why the verdict is what it is, each reason with what to do next. */
+/** The reasons of the verdict, each with its remedy. */
 export function reasonsOf(record: Result): string[] {
-  const told = whyOf(record).map(({ text, next }) => (next ? `${text} → ${next}` : text));
-  return [...new Set(told)];
+  const reasons = whyOf(record).map(({ text, next }) => (next ? `${text} → ${next}` : text));
+  return [...new Set(reasons)];
 }
 
-/** What a value outside its prediction says of the machine. */
+/** What a value outside its prediction means for the machine. */
 export function meaningOf(record: Result, run: Document['run']): string {
   const value = numberOf(record, run);
   const { prediction } = record;
@@ -232,7 +229,7 @@ export function meaningOf(record: Result, run: Document['run']): string {
   return '';
 }
 
-/** The predicted range or order as text. */
+/** The predicted range or bound as text. */
 export function predictedRange(record: Result): string {
   const { prediction, unit } = record;
   if (!prediction) return '';
@@ -240,7 +237,7 @@ export function predictedRange(record: Result): string {
   return low == null && high == null ? range(value, value, unit) : range(low, high, unit);
 }
 
-/** The measured value with its interval, in a line of text. */
+/** The measured value with its interval. */
 export function measuredText(record: Result, run: Document['run']): string {
   const what = shown(record, run);
   if (what.kind === 'nothing') return record.verdict.state;

@@ -1,4 +1,4 @@
-// Elements made from data. Every text becomes a text node, never HTML: nothing here parses any.
+// Creates elements from data. Every text becomes a text node; no HTML is parsed.
 
 type Child = Node | string | number | null | undefined | false;
 type Attributes = { [name: string]: string | number | boolean | ((event: Event) => void) };
@@ -21,7 +21,7 @@ export function element<Name extends keyof HTMLElementTagNameMap>(
   return made;
 }
 
-/** A table with a caption for those who do not see it, inside a box that scrolls on its own. */
+/** A table with a caption for screen readers, inside a box that scrolls separately. */
 export function plainTable(caption: string, head: string[], rows: string[][]): HTMLElement {
   const cell = (text: string, at: number): HTMLElement =>
     at === 0 ? element('th', { scope: 'row' }, text) : element('td', {}, text);

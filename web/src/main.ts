@@ -1,4 +1,4 @@
-// The page: what the program put into it is read once, and everything is made from that.
+// The page: reads the data once, and creates everything from it.
 
 import { charts } from './charts/section';
 import { samples } from './charts/samples';
@@ -9,20 +9,20 @@ import './page.css';
 import { summary, title } from './summary';
 import { table } from './table';
 
-/** Between light and dark; before the first press the system's choice holds. */
+/** Toggles light and dark; the system's setting is the default. */
 function theme(): HTMLElement {
   const root = document.documentElement;
   const system = matchMedia('(prefers-color-scheme: dark)');
   const dark = (): boolean =>
     (root.dataset.theme ?? (system.matches ? 'dark' : 'light')) === 'dark';
   const button = element('button', { type: 'button', id: 'theme' });
-  const say = (): void => button.replaceChildren(dark() ? 'Light' : 'Dark');
+  const update = (): void => button.replaceChildren(dark() ? 'Light' : 'Dark');
   button.addEventListener('click', () => {
     root.dataset.theme = dark() ? 'light' : 'dark';
-    say();
+    update();
   });
-  system.addEventListener('change', say);
-  say();
+  system.addEventListener('change', update);
+  update();
   return button;
 }
 
@@ -36,7 +36,7 @@ function page(contents: Contents): Node[] {
   const raw = samples(contents);
   const nav = element(
     'nav',
-    { 'aria-label': 'parts of the page' },
+    { 'aria-label': 'sections' },
     element('strong', {}, 'Fathom'),
     links
       .filter(([id]) => id !== 'raw' || raw !== null)

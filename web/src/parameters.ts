@@ -1,9 +1,9 @@
-// Parameters of a case in words.
+// Parameters of a case as text.
 
 import type { Params } from './contents';
 import { binarySize } from './quantity';
 
-/** Parameters whose values are bytes, with the word that tells which. */
+/** Parameters in bytes, with their nouns. */
 const SIZES: { [name: string]: string } = {
   block: 'blocks',
   bytes: '',
@@ -14,7 +14,7 @@ const SIZES: { [name: string]: string } = {
   window_bytes: 'window',
 };
 
-/** Parameters that count things. */
+/** Parameters that are counts. */
 const COUNTED: { [name: string]: [string, string] } = {
   args: ['argument', 'arguments'],
   cpus: ['CPU', 'CPUs'],
@@ -40,7 +40,7 @@ export function words(name: string, value: string | number): string {
   return String(value).replaceAll('_', ' ');
 }
 
-/** All parameters, or some of them. */
+/** All parameters, or those selected. */
 export function parametersText(params: Params, only?: (name: string) => boolean): string {
   const entries = Object.entries(params).filter(([name]) => only === undefined || only(name));
   return entries.map(([name, value]) => words(name, value)).join(', ');

@@ -1,8 +1,8 @@
-// A value with its unit, as a person reads it: the rules of crates/record/src/quantity.rs.
+// Values with their units, formatted by the rules of crates/record/src/quantity.rs.
 
 import type { Unit } from './document';
 
-/** What stands where there is no value. */
+/** Shown in place of a missing value. */
 export const NOTHING = '–';
 
 interface Scale {
@@ -19,7 +19,7 @@ const UNITS: { [unit in Unit]: [number, string[]] } = {
   ratio: [1e3, ['']],
 };
 
-/** The largest unit in which the value, as it will be rounded, is 1 or more. */
+/** The largest unit in which the rounded value is at least 1. */
 export function scaleOf(value: number, unit: Unit, figures: number): Scale {
   const [step, symbols] = UNITS[unit];
   let scale: Scale = { divisor: 1, symbol: symbols[0] ?? '' };
@@ -34,7 +34,7 @@ export function scaleOf(value: number, unit: Unit, figures: number): Scale {
 const magnitude = (value: number): number =>
   value === 0 ? 0 : Math.floor(Math.log10(Math.abs(value)));
 
-/** Decimals that give so many significant figures: 9.9996 in four is 10.00, not 10.000. */
+/** Decimals for so many significant figures: 9.9996 in four is 10.00, not 10.000. */
 function decimalsFor(value: number, figures: number): number {
   const within = (decimals: number): number => Math.min(100, Math.max(0, decimals));
   const rounded = Number(value.toFixed(within(figures - 1 - magnitude(value))));
@@ -47,7 +47,7 @@ const withoutZeros = (digits: string): string =>
 const withSymbol = (digits: string, { symbol }: Scale): string =>
   symbol === '' ? digits : `${digits} ${symbol}`;
 
-/** `165.2 ns`, `4.498 GHz`; whole sizes as such: `32 KiB`. */
+/** `165.2 ns`, `4.498 GHz`; whole sizes without decimals: `32 KiB`. */
 export function quantity(value: number | null | undefined, unit: Unit, figures = 4): string {
   if (value == null || !Number.isFinite(value)) return NOTHING;
   const scale = scaleOf(value, unit, figures);
@@ -61,7 +61,7 @@ export function quantity(value: number | null | undefined, unit: Unit, figures =
   return withSymbol(digits, scale);
 }
 
-/** `≤ 0.2 ns`: two figures, rounded up, since a limit rounded down would claim too much. */
+/** `≤ 0.2 ns`: two significant figures, rounded up: a bound rounded down would be wrong. */
 export function atMost(bound: number, unit: Unit): string {
   if (!Number.isFinite(bound)) return NOTHING;
   const scale = scaleOf(bound, unit, 2);
@@ -73,7 +73,7 @@ export function atMost(bound: number, unit: Unit): string {
   return withSymbol(`≤ ${withoutZeros(raised.toFixed(decimalsFor(raised, 2)))}`, scale);
 }
 
-/** `84–126 ns`, `> 16 ns`: a predicted range in three figures and one unit. */
+/** `84–126 ns`, `> 16 ns`: a predicted range in three significant figures and one unit. */
 export function range(
   low: number | null | undefined,
   high: number | null | undefined,
@@ -105,7 +105,7 @@ export function range(
   return high != null ? limit('<', high) : NOTHING;
 }
 
-/** A share in per cent with two figures: `0.04 %`, `1.2 %`, `12 %`. */
+/** A share in percent with two significant figures: `0.04 %`, `1.2 %`, `12 %`. */
 export function percent(share: number): string {
   const value = share * 100;
   if (!Number.isFinite(value)) return NOTHING;
@@ -113,18 +113,18 @@ export function percent(share: number): string {
   return value === 0 ? '0 %' : `${value.toFixed(Math.min(2, decimalsFor(value, 2)))} %`;
 }
 
-/** A ratio in three figures: `1.57 ×`. */
+/** A ratio in three significant figures: `1.57 ×`. */
 export function factor(ratio: number): string {
   return `${ratio.toFixed(Math.min(3, decimalsFor(ratio, 3)))} ×`;
 }
 
-/** The limits of a ratio, in its own decimals: else it may seem to lie outside of them. */
+/** The limits of a ratio in its own decimals; with fewer it could look outside of them. */
 export function factorLimits([low, high]: [number, number], ratio: number): string {
   const decimals = Math.min(3, decimalsFor(ratio, 3));
   return `${low.toFixed(decimals)}–${high.toFixed(decimals)}`;
 }
 
-/** A size that is exact: `64 KiB`, `1.5 MiB`, `1500 B`. */
+/** An exact size: `64 KiB`, `1.5 MiB`, `1500 B`. */
 export function binarySize(bytes: number): string {
   let [size, symbol] = [bytes, 'B'];
   for (const next of ['KiB', 'MiB', 'GiB', 'TiB']) {

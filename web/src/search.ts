@@ -1,14 +1,14 @@
-// What the search of the table looks at: all its words must be found, in any order.
+// The search of the table: all words of the query must match, in any order.
 
 import type { Params } from './contents';
 import { words as inWords } from './parameters';
 import { binarySize } from './quantity';
 
-/** In small letters, and a size as one word: `128 MiB` is searched as `128mib`. */
+/** Lower case, with a size as one word: `128 MiB` is searched as `128mib`. */
 const plain = (text: string): string =>
   text.toLowerCase().replace(/(\d)\s+(?=(?:[kmgt]ib|b)\b)/g, '$1');
 
-/** Parameters in all the ways in which they are written: by the program, on the page, by hand. */
+/** Parameters in every notation: of the program, of the page, and as typed by hand. */
 export function parameterTexts(params: Params): string[] {
   return Object.entries(params).flatMap(([name, value]) => {
     const size = name.endsWith('bytes') || name === 'block';
@@ -18,7 +18,7 @@ export function parameterTexts(params: Params): string[] {
   });
 }
 
-/** Whether all words of what was typed are in a text; a number only where one begins. */
+/** Matches texts with all words of the query; a number matches only from its first digit. */
 export function finder(typed: string): (text: string) => boolean {
   const wanted = plain(typed).trim().split(/\s+/).filter(Boolean);
   const patterns = wanted.map((word) => {
@@ -28,5 +28,4 @@ export function finder(typed: string): (text: string) => boolean {
   return (text) => patterns.every((pattern) => pattern.test(text));
 }
 
-/** Parts of a row as the text that is searched. */
 export const searchable = (parts: string[]): string => plain(parts.join('\n'));

@@ -1,5 +1,5 @@
-// What the page says first: what the machine is, what is remarkable, what differs from its
-// prediction, what is noisy and why, and what has no number.
+// The top of the page: machine, findings, results outside their predictions, noisy results with
+// their causes, and results without a number.
 
 import type { Contents, Counted, Document, Result } from './contents';
 import {
@@ -11,19 +11,19 @@ import {
   numberOf,
   predictedRange,
   reasonsOf,
-  stands,
+  hasNumber,
 } from './contents';
 import { compared, counted, wholes } from './compared';
 import { element } from './element';
 import { binarySize, factor, quantity } from './quantity';
 
-/** So many that differ are listed; the table has all. */
-const TOLD = 6;
+/** Entries listed at most; the table has all. */
+const LISTED = 6;
 
-/** Shows the cases of a verdict in the table. */
+/** Filters the table by a verdict. */
 type Show = (verdict: string) => void;
 
-/** A heading of the level that its place asks for. */
+/** Creates a heading of the right level. */
 type Heading = (text: string) => HTMLElement;
 
 type Fact = [string, (string | null | undefined | false)[]];
@@ -42,7 +42,7 @@ function frequency(document: Document): string {
   return known == null ? '' : quantity(known, 'Hz', 3);
 }
 
-/** How many there are, where that is known. */
+/** A count with its noun, if known. */
 const known = (count: number | null | undefined, what: string): string =>
   count == null ? '' : counted(count, what);
 
@@ -72,15 +72,15 @@ function machine(document: Document): Fact[] {
     [
       'limits',
       [
-        cgroup.cpu_quota != null && `${cgroup.cpu_quota} CPUs' worth of time`,
+        cgroup.cpu_quota != null && `CPU quota ${cgroup.cpu_quota}`,
         cgroup.memory_limit_bytes != null &&
-          `${quantity(cgroup.memory_limit_bytes, 'bytes', 3)} of memory`,
+          `memory limit ${quantity(cgroup.memory_limit_bytes, 'bytes', 3)}`,
       ],
     ],
     ['system', [host.distribution, host.kernel && `kernel ${host.kernel}`]],
     [
-      'runs in',
-      [host.virtualization === 'none' ? 'no virtual machine' : host.virtualization, host.container],
+      'environment',
+      [host.virtualization === 'none' ? 'no virtualisation' : host.virtualization, host.container],
     ],
     ['clock', [`${run.clock.source} at ${quantity(run.clock.hz, 'Hz', 4)}`]],
     [
@@ -99,7 +99,7 @@ function machine(document: Document): Fact[] {
       [
         run.id,
         `fathom ${document.tool.version}`,
-        run.asked.length > 0 && `asked for ${run.asked.join(' ')}`,
+        run.asked.length > 0 && `metrics ${run.asked.join(' ')}`,
       ],
     ],
     ...(document.far ?? []).map(({ name, host: far }): Fact => [
@@ -119,7 +119,7 @@ function facts(document: Document): HTMLElement {
   return list;
 }
 
-/** How far a value is from its prediction, as |ln ratio|. */
+/** Distance from the prediction, as |ln ratio|. */
 function distance(record: Result, document: Document): number {
   const value = numberOf(record, document.run) ?? 0;
   const { value: aim, low, high } = record.prediction ?? {};
@@ -127,12 +127,15 @@ function distance(record: Result, document: Document): number {
   return ratio > 0 ? Math.abs(Math.log(ratio)) : 0;
 }
 
+const list = (head: Node, items: Node[], buttons: Node[] | false): HTMLElement =>
+  element('section', {}, head, element('ul', {}, items), buttons || null);
+
 function outside(document: Document, show: Show, heading: Heading): HTMLElement | null {
   const far = document.records
     .filter((record) => fails(record) && numberOf(record, document.run) !== null)
     .sort((a, b) => distance(b, document) - distance(a, document));
   if (far.length === 0) return null;
-  const items = far.slice(0, TOLD).map((record) => {
+  const items = far.slice(0, LISTED).map((record) => {
     const value = numberOf(record, document.run) ?? 0;
     const aim = record.prediction?.value;
     const times = aim != null && aim > 0 ? ` (${factor(value / aim)})` : '';
@@ -148,15 +151,9 @@ function outside(document: Document, show: Show, heading: Heading): HTMLElement 
   const all = element(
     'button',
     { type: 'button', onclick: () => show('outside') },
-    `All ${far.length} in the table`,
+    `Show all ${far.length} in the table`,
   );
-  return element(
-    'section',
-    {},
-    heading('Outside its prediction'),
-    element('ul', {}, items),
-    far.length > TOLD && all,
-  );
+  return list(heading('Outside the prediction'), items, far.length > LISTED && [all]);
 }
 
 function causes(title: string, all: Counted[], heading: Heading): HTMLElement | null {
@@ -164,15 +161,15 @@ function causes(title: string, all: Counted[], heading: Heading): HTMLElement | 
   const items = all.map(({ state, cause, count, next }) =>
     element('li', {}, `${count} ${state}: ${cause}`, next !== null && element('small', {}, next)),
   );
-  return element('section', {}, heading(title), element('ul', {}, items));
+  return list(heading(title), items, false);
 }
 
-/** What has no number, and what would give it one. */
+/** Results without a number, with reasons and remedies. */
 function absent(document: Document, show: Show, heading: Heading): HTMLElement | null {
-  const all = document.records.filter((record) => !stands(record));
+  const all = document.records.filter((record) => !hasNumber(record));
   if (all.length === 0) return null;
   const items = all
-    .slice(0, TOLD)
+    .slice(0, LISTED)
     .map((record) =>
       element(
         'li',
@@ -184,21 +181,16 @@ function absent(document: Document, show: Show, heading: Heading): HTMLElement |
     );
   const states = [...new Set(all.map((record) => record.verdict.state))];
   const more = states.map((state) =>
-    element('button', { type: 'button', onclick: () => show(state) }, `All ${state} in the table`),
+    element('button', { type: 'button', onclick: () => show(state) }, `Show all ${state}`),
   );
-  return element(
-    'section',
-    {},
-    heading('What has no number'),
-    element('ul', {}, items),
-    all.length > TOLD && more,
-  );
+  return list(heading('Results without a number'), items, all.length > LISTED && more);
 }
 
-/** One run. Where there are several, its letter stands before it. */
+/** One run; with its letter if there are several. */
 function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
-  const [document, told, all] = [contents.documents[run], contents.told[run], contents.causes[run]];
-  if (document === undefined || told === undefined || all === undefined) return [];
+  const [document, closing] = [contents.documents[run], contents.closing[run]];
+  const all = contents.causes[run];
+  if (document === undefined || closing === undefined || all === undefined) return [];
   const several = contents.documents.length > 1;
   const described = `${hostName(contents, document)}: ${document.host.cpu.model || 'unknown CPU'}`;
   const name = document.run.label ? `${document.run.label}: ${described}` : described;
@@ -210,21 +202,21 @@ function ofRun(contents: Contents, run: number, show: Show): HTMLElement[] {
     element(
       'div',
       { class: 'short' },
-      told.progress !== null && element('p', { class: 'warn' }, told.progress),
-      !several && told.verdict !== null && element('p', { class: 'warn' }, told.verdict),
-      element('p', {}, told.counts),
+      closing.progress !== null && element('p', { class: 'warn' }, closing.progress),
+      !several && closing.verdict !== null && element('p', { class: 'warn' }, closing.verdict),
+      element('p', {}, closing.counts),
       element(
         'ol',
         {},
-        told.findings.map((finding) => element('li', {}, finding)),
+        closing.findings.map((finding) => element('li', {}, finding)),
       ),
-      element('p', { class: 'faint' }, told.whole.join(' ')),
+      element('p', { class: 'faint' }, closing.whole.join(' ')),
     ),
     element(
       'div',
       { class: 'lists' },
       outside(document, show, heading),
-      causes('What is noisy, and why', noisy, heading),
+      causes('Noisy results and causes', noisy, heading),
       absent(document, show, heading),
     ),
   ];
@@ -241,13 +233,13 @@ export function summary(contents: Contents, show: Show): HTMLElement {
   return element('section', { 'aria-label': 'summary' }, head, side);
 }
 
-/** What the page is called. */
+/** The title of the page. */
 export function title(contents: Contents): string {
   const names = new Set(contents.documents.map((document) => hostName(contents, document)));
   return `Fathom report: ${[...names].join(', ')}`;
 }
 
-/** The name, with the beginning of the id where another of these hosts has that name too. */
+/** The name, with the beginning of the id if another host on the page has the same name. */
 function hostName(contents: Contents, { host }: Document): string {
   const hosts = contents.documents.map((document) => document.host);
   const collides = hosts.some(({ name, id }) => name === host.name && id !== host.id);

@@ -27,14 +27,14 @@ interface Row {
   run: number;
   record: Result;
   words: string[];
-  /** What the text filter looks at. */
+  /** The text that the filter searches. */
   text: string;
   made: HTMLTableRowElement;
   keys: (string | number | null)[];
 }
 
 const UNITS = ['ns', 'bytes', 'bytes/s', '1/s', 'Hz', 'ratio'];
-/** From the verdict that needs a look to the one that needs none. */
+/** Sort order of verdicts, failures first. */
 const VERDICTS = [
   'failed',
   'invalid',
@@ -50,7 +50,7 @@ const VERDICTS = [
 interface Head {
   name: string;
   numeric: boolean;
-  /** Its values can be compared across units. */
+  /** Values can be compared across units. */
   across?: boolean;
 }
 
@@ -88,21 +88,21 @@ function predictedCell(record: Result): (Node | string)[] {
 function verdictCell(record: Result, run: Document['run'], words: string[]): (Node | string)[] {
   const [word = '', state = ''] = words;
   const noisy = state === 'noisy';
-  const told = [meaningOf(record, run), ...reasonsOf(record)].filter(Boolean);
+  const lines = [meaningOf(record, run), ...reasonsOf(record)].filter(Boolean);
   const badge = element('span', { class: `word ${word.replace(' ', '-')}` }, word);
   const mark = noisy ? [' ', element('span', { class: 'word noisy' }, 'noisy')] : [];
-  if (told.length === 0) return [badge, ...mark];
+  if (lines.length === 0) return [badge, ...mark];
   const why = element('details', {}, element('summary', {}, badge, ...mark));
-  why.append(...told.map((text) => element('p', {}, text)));
+  why.append(...lines.map((text) => element('p', {}, text)));
   return [why];
 }
 
 const MEASURED = HEADS.findIndex(({ name }) => name === 'measured');
 
-/** Where the runs lie over a study, what it published stands beside what was measured. */
+/** A column for published figures. */
 const PUBLISHED: Head = { name: 'published', numeric: true };
 
-/** Of two runs, what became of the case. */
+/** A column for the comparison of two runs. */
 const RATIO: Head = { name: 'ratio B ÷ A', numeric: true, across: true };
 
 function publishedCell(figures: Published[]): (Node | string)[] {
@@ -114,7 +114,7 @@ function publishedCell(figures: Published[]): (Node | string)[] {
   });
 }
 
-/** What a value is sorted by; of one that is only known to be small, the limit. */
+/** The sort key of the measured value; for a bound, the limit. */
 function sizeOf(record: Result, run: Document['run']): number | null {
   const what = shown(record, run);
   return what.kind === 'number' || what.kind === 'bound' ? what.value : null;
@@ -167,12 +167,11 @@ function rowOf(
   const numbers = [hardware, software, predicted, value, ...beside, deviation, ...became];
   const keys = [operation, ...numbers, verdict];
   const parts = [record.title, operation, parameters, ...parameterTexts(record.params)];
-  const told = [...words, ...reasonsOf(record), change?.word ?? ''];
-  const text = searchable([...parts, ...told]);
+  const text = searchable([...parts, ...words, ...reasonsOf(record), change?.word ?? '']);
   return { run, record, words, text, made, keys };
 }
 
-/** Two keys in order; what has none comes last, whichever way is sorted. */
+/** Compares two rows; rows without a key come last in both directions. */
 function inOrder(a: Row, b: Row, column: number, across: boolean, sign: number): number {
   const [x, y] = [a.keys[column] ?? null, b.keys[column] ?? null];
   if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1;
@@ -198,7 +197,7 @@ function choice(
 
 const distinct = (all: string[]): string[] => [...new Set(all)];
 
-/** The section, and a way for other parts of the page to set its verdict. */
+/** The section, and a function that filters it by verdict. */
 export function table(contents: Contents): {
   section: HTMLElement;
   show: (verdict: string) => void;
@@ -283,8 +282,8 @@ export function table(contents: Contents): {
       element(
         'p',
         { class: 'faint' },
-        `Published: ${contents.study.name}, by another protocol on another machine; `,
-        element('a', { href: '#charts' }, 'both are described before the charts'),
+        `Published: ${contents.study.name}, with another protocol on another machine; see `,
+        element('a', { href: '#charts' }, 'the charts'),
         '.',
       ),
     element(
@@ -293,7 +292,7 @@ export function table(contents: Contents): {
       element(
         'table',
         { id: 'table', class: looks.join(' ') },
-        element('caption', { class: 'unseen' }, 'All cases; the buttons in the head sort'),
+        element('caption', { class: 'unseen' }, 'All cases; click a heading to sort'),
         element('thead', {}, element('tr', {}, runHead, heads)),
         body,
       ),

@@ -1,2 +1,2 @@
-// Tells the compiler of style sheets that are imported.
+// Declares imports of style sheets.
 /// <reference types="vite/client" />

@@ -1,4 +1,4 @@
-// Values are written as crates/report writes them: the same cases as its own tests have.
+// Values are formatted as by crates/record: the same cases as in its tests.
 
 import assert from 'node:assert/strict';
 import { fileURLToPath } from 'node:url';
@@ -9,7 +9,7 @@ const path = fileURLToPath(new URL('../src/quantity.ts', import.meta.url));
 const { module } = await runnerImport(path);
 const { atMost, binarySize, factor, factorLimits, percent, quantity, range } = module;
 
-test('a ratio lies between its limits in print, too', () => {
+test('printed ratio is between its printed limits', () => {
   for (const [ratio, limits, text] of [
     [0.9992, [0.9988, 1.0122], '0.999–1.012'],
     [1.05, [1.0491, 1.0512], '1.05–1.05'],
@@ -20,7 +20,7 @@ test('a ratio lies between its limits in print, too', () => {
   }
 });
 
-test('measured values have four figures and the unit a person would choose', () => {
+test('measured values have four significant figures', () => {
   for (const [value, unit, text] of [
     [165.23, 'ns', '165.2 ns'],
     [0.2224, 'ns', '0.2224 ns'],
@@ -45,7 +45,7 @@ test('measured values have four figures and the unit a person would choose', () 
   }
 });
 
-test('a bound is rounded up and never down', () => {
+test('bounds are rounded up', () => {
   const bounds = [
     [0.2, '≤ 0.2 ns'],
     [0.1831, '≤ 0.19 ns'],
@@ -56,7 +56,7 @@ test('a bound is rounded up and never down', () => {
   for (const [bound, text] of bounds) assert.equal(atMost(bound, 'ns'), text);
 });
 
-test('a predicted range has one unit', () => {
+test('predicted range has one unit', () => {
   for (const [low, high, unit, text] of [
     [84, 126, 'ns', '84–126 ns'],
     [900, 1200, 'ns', '0.90–1.20 µs'],

@@ -1,37 +1,39 @@
-// What a reader of the page is told and finds: intervals, two runs, the search, causes.
+// Tests of what a reader finds on the page: intervals, comparisons, search, causes.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Place, browser, open, skip } from './report.mjs';
+import { after, afterEach, before, test } from 'node:test';
+import { Workspace, browser, closePages, open, skip } from './report.mjs';
 
-let place;
+let workspace;
 let chrome;
 let two;
 
 before(async () => {
   if (skip) return;
-  place = new Place();
-  place.fathom('run', '--quick', '--only', 'cpu.call', 'os.syscall');
-  place.fathom('report', '-o', 'report.html');
-  place.fathom('run', '--quick', '--only', 'cpu.call');
-  place.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
-  two = place.page('same.html', (contents) => contents, 'two.html').contents;
+  workspace = new Workspace();
+  workspace.fathom('run', '--quick', '--only', 'cpu.call', 'os.syscall');
+  workspace.fathom('report', '-o', 'report.html');
+  workspace.fathom('run', '--quick', '--only', 'cpu.call');
+  workspace.fathom('report', 'latest~1', 'latest', '-o', 'two.html');
+  two = workspace.page('same.html', (contents) => contents, 'two.html').contents;
   chrome = await browser();
 });
 
+afterEach(closePages);
+
 after(async () => {
   await chrome?.close();
-  place?.remove();
+  workspace?.remove();
 });
 
 const named = (name, body) => test(name, { skip }, body);
 const valid = { state: 'valid', reasons: [] };
 
-/** A page of one run, or of the two, whose contents were changed in place. */
+/** A page of one run, or of two, with modified contents. */
 async function changed(from, change) {
-  const { path, contents } = place.page(
+  const { path, contents } = workspace.page(
     'changed.html',
     (all) => {
       change(all);
@@ -42,12 +44,12 @@ async function changed(from, change) {
   return { ...(await open(chrome, path)), contents };
 }
 
-named('the noise between runs is known only from kept runs', async () => {
-  for (const [runs, known, said] of [
-    [0, 0, /The noise between runs is unknown: no kept runs\.$/],
-    [2, 0, /The noise between runs is unknown: too few kept runs \(2\)\.$/],
-    [9, 3, /is known from 9 kept runs of this host \(3 of \d+ cases\)\.$/],
-    [9, Infinity, /is known from 9 kept runs of this host\.$/],
+named('noise between runs comes from stored runs', async () => {
+  for (const [runs, known, expected] of [
+    [0, 0, /Noise between runs: unknown, no stored runs\.$/],
+    [2, 0, /Noise between runs: unknown, too few stored runs \(2\)\.$/],
+    [9, 3, /Noise between runs: from 9 stored runs of this host \(3 of \d+ cases\)\.$/],
+    [9, Infinity, /Noise between runs: from 9 stored runs of this host\.$/],
   ]) {
     const { page } = await changed('two.html', ({ comparison }) => {
       comparison.noise_runs = runs;
@@ -58,13 +60,12 @@ named('the noise between runs is known only from kept runs', async () => {
       });
       assert.ok(comparison.rows.length > 3);
     });
-    assert.match(await page.locator('.lead').textContent(), said);
-    await page.context().close();
+    assert.match(await page.locator('.lead').textContent(), expected);
   }
 });
 
-named('change of core speed is named where it decides', async () => {
-  for (const [core, of, said] of [
+named('core speed is named if it explains a change', async () => {
+  for (const [core, of, expected] of [
     [1.5, [], /Core 1\.50 × slower throughout B than in A/],
     [0.5, [], /Core 2\.00 × slower throughout A than in B/],
     [null, [1.9], /1 inconclusive by core speed.*Core speed: in 1 case the core was faster/],
@@ -76,12 +77,11 @@ named('change of core speed is named where it decides', async () => {
         if (row.core !== null) [row.word, row.interval] = ['inconclusive', [1.1, 1.2]];
       });
     });
-    assert.match(await page.locator('.lead').textContent(), said);
-    await page.context().close();
+    assert.match(await page.locator('.lead').textContent(), expected);
   }
 });
 
-named('each row has its stratum, and a comparison in another one is named', async () => {
+named('rows and comparisons name their stratum', async () => {
   const { page } = await changed('two.html', ({ documents, comparison }) => {
     for (const [at, { records, run }] of documents.entries()) {
       const basis = at === 0 ? 'earlier_runs' : 'this_run';
@@ -109,14 +109,13 @@ named('each row has its stratum, and a comparison in another one is named', asyn
   for (const one of await page.locator('#table .stratum').all()) {
     assert.ok(await one.evaluate((it) => it.scrollWidth <= it.closest('td').clientWidth));
   }
-  await page.context().close();
 });
 
-named('intervals have the level that the records say', async () => {
-  for (const [levels, said] of [
-    [[0.9375], '│ 93.8 % interval'],
-    [[0.95], '│ 95 % interval'],
-    [[0.9375, 0.9921875], '│ 93.8–99.2 % interval'],
+named('intervals have the level of the records', async () => {
+  for (const [levels, expected] of [
+    [[0.9375], '│ 93.8 % confidence interval'],
+    [[0.95], '│ 95 % confidence interval'],
+    [[0.9375, 0.9921875], '│ 93.8–99.2 % confidence interval'],
   ]) {
     const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
       const shown = records.filter(({ summary }) => summary?.interval);
@@ -124,15 +123,14 @@ named('intervals have the level that the records say', async () => {
       shown.forEach(({ summary }, at) => (summary.interval.level = levels[at % levels.length]));
     });
     const key = await page.locator('.key').textContent();
-    assert.ok(key.includes(said), key);
-    await page.context().close();
+    assert.ok(key.includes(expected), key);
   }
 });
 
-named('of two runs it says what only one has, and sets the rows of a case together', async () => {
+named('cases of one run only are listed, others paired', async () => {
   const { page, contents } = await changed('two.html', ({ documents: [, b], comparison }) => {
-    const said = { ratio: 1.5, interval: [1.4, 1.6], word: 'worse', core: null };
-    Object.assign(comparison.rows[0], said);
+    const worse = { ratio: 1.5, interval: [1.4, 1.6], word: 'worse', core: null };
+    Object.assign(comparison.rows[0], worse);
     const added = structuredClone(b.records[0]);
     added.params = { args: 99 };
     b.records.push(added);
@@ -177,28 +175,25 @@ named('of two runs it says what only one has, and sets the rows of a case togeth
   await page.getByRole('button', { name: 'ratio B ÷ A' }).press('Enter');
   const top = await page.locator('#table tbody tr').first().textContent();
   assert.ok(top.includes('1.50 ×'), top);
-  await page.context().close();
 });
 
-named('of two runs it says the verdict of each as a whole, and how many cases hold', async () => {
-  const { page } = await changed('two.html', ({ documents: [a, b], told }) => {
+named('both run verdicts and valid counts are shown', async () => {
+  const { page } = await changed('two.html', ({ documents: [a, b], closing }) => {
     a.run.verdict = { state: 'noisy', reasons: [{ cause: 'load', text: 'others were busy' }] };
-    told[0].verdict = 'The run as a whole is noisy: others were busy.';
+    closing[0].verdict = 'The run is noisy: others were busy.';
     b.run.verdict = valid;
-    told[1].verdict = null;
+    closing[1].verdict = null;
     for (const { records } of [a, b]) records.forEach((record) => (record.verdict = valid));
     a.records[0].verdict = { state: 'noisy', reasons: [{ cause: 'spread', text: 'wide' }] };
   });
   const count = two.documents.map(({ records }) => records.length);
   assert.deepEqual(await page.locator('.wholes li').allTextContents(), [
-    'A: The run as a whole is noisy: others were busy. ' +
-      `${count[0] - 1} of ${count[0]} cases are valid.`,
-    `B: The run as a whole is valid. ${count[1]} of ${count[1]} cases are valid.`,
+    'A: The run is noisy: others were busy. ' + `${count[0] - 1} of ${count[0]} cases are valid.`,
+    `B: The run is valid. ${count[1]} of ${count[1]} cases are valid.`,
   ]);
-  await page.context().close();
 });
 
-named('the search finds words in any order, labels as shown, and values', async () => {
+named('search finds words, shown labels and values', async () => {
   const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
     const [a, b, c] = records.filter(({ metric }) => metric === 'cpu.call');
     Object.assign(a, { metric: 'os.process.fork', title: 'Fork', params: { rss_bytes: 2 ** 30 } });
@@ -221,7 +216,7 @@ named('the search finds words in any order, labels as shown, and values', async 
     assert.ok((await rows.textContent()).includes(found), typed);
     assert.equal(await page.locator('.nothing').isVisible(), false);
   }
-  // A number is found where it begins, and no sign of the search has a meaning of its own.
+  // A number matches from its first digit, and no character is a wildcard.
   for (const typed of ['28 MiB', 'fork latency', 'f.rk', '((']) {
     await page.locator('#search').fill(typed);
     assert.equal(await rows.count(), 0, typed);
@@ -234,10 +229,9 @@ named('the search finds words in any order, labels as shown, and values', async 
   assert.equal(await page.locator('#search').inputValue(), '');
   assert.equal(await page.locator('.nothing').isVisible(), false);
   assert.ok(await page.locator('#search').evaluate((box) => box === document.activeElement));
-  await page.context().close();
 });
 
-named('a limit is sorted by where it stands among the numbers', async () => {
+named('bound is sorted among the numbers', async () => {
   const { page } = await changed('report.html', ({ documents: [{ records }] }) => {
     const calls = records.filter(({ metric }) => metric === 'cpu.call');
     calls.forEach((record, at) => {
@@ -249,17 +243,16 @@ named('a limit is sorted by where it stands among the numbers', async () => {
       record.verdict = { state: 'invalid', reasons: [] };
   });
   const cells = page.locator('#table tbody tr td:nth-child(5)');
-  const place = async () =>
+  const workspace = async () =>
     (await cells.allTextContents()).slice(0, 3).map((text) => text.split(' ns')[0]);
   await page.getByRole('button', { name: 'measured' }).press('Enter');
-  assert.deepEqual(await place(), ['1.000', '≤ 2.5', '3.000']);
+  assert.deepEqual(await workspace(), ['1.000', '≤ 2.5', '3.000']);
   await page.getByRole('button', { name: 'measured' }).press('Enter');
   const down = (await cells.allTextContents()).map((text) => text.split(' ns')[0]);
   assert.deepEqual(down.slice(down.indexOf('3.000')).slice(0, 3), ['3.000', '≤ 2.5', '1.000']);
-  await page.context().close();
 });
 
-named('the causes need no pointing: the data beneath a chart have them', async () => {
+named('data below a chart has the causes', async () => {
   const cause = 'a known cause';
   const spoil = ({ documents, words, comparison }) => {
     for (const [run, { records }] of documents.entries()) {
@@ -274,21 +267,23 @@ named('the causes need no pointing: the data beneath a chart have them', async (
     comparison.rows.forEach((row) => Object.assign(row, { noisy_a: true, ratio: 1 }));
   };
   const { page, contents } = await changed('two.html', spoil);
-  assert.match(await page.locator('.key').textContent(), /cause, or open Data beneath/);
+  assert.match(await page.locator('.key').textContent(), /cause, or open Data below/);
   for (const id of ['call', 'changes', 'predicted']) {
     const figure = page.locator(`#${id}`);
     await figure.locator('summary').press('Enter');
     await figure.locator('tbody tr').first().waitFor();
     const head = await figure.locator('thead th').allTextContents();
-    assert.deepEqual(head.slice(-2), ['verdict', 'because'], id);
+    assert.deepEqual(head.slice(-2), ['verdict', 'cause'], id);
     const rows = figure.locator('tbody tr');
-    const own = await rows.filter({ hasText: 'cpu.call' }).evaluateAll((all) =>
-      all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
-    );
+    const own = await rows
+      .filter({ hasText: 'cpu.call' })
+      .evaluateAll((all) =>
+        all.map(({ cells }) => [...cells].slice(-2).map((one) => one.textContent)),
+      );
     assert.ok(own.length >= 8, id);
-    for (const [verdict, because] of own) {
+    for (const [verdict, text] of own) {
       assert.match(verdict, /noisy/, id);
-      assert.ok(because.includes(cause), `${id}: ${because}`);
+      assert.ok(text.includes(cause), `${id}: ${text}`);
     }
     assert.equal(await figure.locator('[role=img] svg').count(), 1);
   }
@@ -299,15 +294,14 @@ named('the causes need no pointing: the data beneath a chart have them', async (
   const saving = page.waitForEvent('download');
   await page.locator('#call .save').click();
   const saved = readFileSync(await (await saving).path(), 'utf8');
-  assert.match(saved, /^<svg [^>]*role="img" aria-label="A procedure call by its arguments"/);
-  await page.context().close();
+  assert.match(saved, /^<svg [^>]*role="img" aria-label="Procedure call by arguments"/);
 });
 
-named('that a far host is named with its machine, and its records with what they measured', async () => {
+named('far host and its records are on the page', async () => {
   const golden = new URL('../../crates/store/tests/golden/document.json', import.meta.url).pathname;
-  place.fathom('import', golden);
-  place.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
-  const { page } = await open(chrome, join(place.folder, 'far.html'));
+  workspace.fathom('import', golden);
+  workspace.fathom('report', '0000019514ab3c5d', '-o', 'far.html');
+  const { page } = await open(chrome, join(workspace.folder, 'far.html'));
   const facts = await page.locator('.facts').textContent();
   assert.match(facts, /far endbench-4, Example 9 7950X, kernel 6\.1\.0/);
   const rows = await page.locator('table').first().textContent();

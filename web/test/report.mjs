@@ -1,4 +1,4 @@
-// What the tests share: runs made by the program itself, pages made of them, and a browser.
+// Helpers: runs and pages made by the program, and a browser.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,21 +18,21 @@ const SWITCHES = [
   '--disable-sync',
 ];
 
-/** The browser of this machine. */
+/** The path of an installed browser. */
 function browserPath() {
   const folders = (process.env.PATH ?? '').split(':');
   const all = BROWSERS.flatMap((name) => folders.map((folder) => join(folder, name)));
   return all.find((path) => existsSync(path));
 }
 
-/** Why nothing can be tested here; false where it can. */
+/** Why the tests are skipped; false if they are not. */
 export const skip =
   (!process.env.FATHOM && 'FATHOM names no program') ||
   (!browserPath() && 'needs chromium or google-chrome') ||
   false;
 
-/** A folder that is gone when the tests are done, whatever became of them. */
-export class Place {
+/** A folder that is removed after the tests. */
+export class Workspace {
   folder = mkdtempSync(join(tmpdir(), 'fathom-web-'));
 
   fathom(...words) {
@@ -44,12 +44,7 @@ export class Place {
     });
   }
 
-  /** The last run as a document. */
-  latest() {
-    return JSON.parse(this.fathom('show', '--json', '--samples'));
-  }
-
-  /** A page of documents as they are, though their checksums may no longer fit. */
+  /** A page with modified contents, whose checksums need not match. */
   page(name, change = (contents) => contents, from = 'report.html') {
     const path = join(this.folder, from);
     const page = readFileSync(path, 'utf8');
@@ -69,20 +64,26 @@ export class Place {
 
 export const browser = () => chromium.launch({ executablePath: browserPath(), args: SWITCHES });
 
-/** A page as it was opened, with everything that it said and asked for. */
+const contexts = [];
+
+/** Closes all pages of a test. */
+export const closePages = () => Promise.all(contexts.splice(0).map((one) => one.close()));
+
+/** Opens a page; `log` collects its messages and errors, `requests` its requests. */
 export async function open(of, path, options = {}) {
   const context = await of.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  contexts.push(context);
   const page = await context.newPage();
-  const said = [];
-  const asked = [];
-  page.on('console', (message) => said.push(message.text()));
-  page.on('pageerror', (error) => said.push(String(error)));
+  const log = [];
+  const requests = [];
+  page.on('console', (message) => log.push(message.text()));
+  page.on('pageerror', (error) => log.push(String(error)));
   page.on('dialog', (dialog) => {
-    said.push(`dialog: ${dialog.message()}`);
+    log.push(`dialog: ${dialog.message()}`);
     return dialog.dismiss();
   });
-  page.on('request', (request) => asked.push(request.url()));
+  page.on('request', (request) => requests.push(request.url()));
   await page.goto(`file://${path}`);
   await page.locator('#table tbody tr').first().waitFor();
-  return { page, said, asked };
+  return { page, log, requests };
 }

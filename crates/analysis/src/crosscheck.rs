@@ -57,7 +57,7 @@ pub fn add(row: &mut CrossRow, turn: Turn) {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::{MetricId, Params, Tells, Unit};
+    use fathom_record::{MetricId, Params, PeerStatistic, Unit};
 
     use super::*;
 
@@ -101,7 +101,8 @@ mod tests {
 
     fn row(ratios: &[f64]) -> CrossRow {
         let metric = MetricId::new("file.read.throughput");
-        let mut row = CrossRow::of(metric, Params::none(), Unit::BytesPerSecond, Tells::Slope);
+        let mut row =
+            CrossRow::of(metric, Params::none(), Unit::BytesPerSecond, PeerStatistic::Slope);
         ratios.iter().for_each(|ours| add(&mut row, Turn::new(*ours, 1.0, String::new())));
         row
     }

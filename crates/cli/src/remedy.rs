@@ -54,7 +54,7 @@ fn of_store(error: &StoreError) -> Option<String> {
              before",
         ),
         E::Device { .. } => or_elsewhere("see what the kernel says of the device (dmesg)"),
-        E::NotSealed { .. } | E::NotStorable { .. } | E::Duplicate { .. } => None,
+        E::NotStorable { .. } => None,
         _ => only(ELSEWHERE),
     }
 }
@@ -86,9 +86,9 @@ mod tests {
             StoreError::NoHome,
             StoreError::Missing { path: path() },
             StoreError::IsDirectory { path: path() },
-            StoreError::ReadOnly { action: "open", path: path() },
+            StoreError::Other { action: "open", path: path(), reason: "read-only".into() },
             StoreError::Full { action: "write", path: path() },
-            StoreError::NotADatabase { path: path() },
+            StoreError::NotAStore { path: path(), reason: "not a database".into() },
         ];
         for error in errors {
             let text = in_full(&error);

@@ -1,6 +1,6 @@
 //! dd: a file read from memory, read past it, and written to its device.
 
-use fathom_record::{Params, Tells};
+use fathom_record::{Params, PeerStatistic};
 
 use crate::process::{Invocation, Output};
 use crate::row::{Commands, Machine, Ours, Place, Reading, ReadingError, Row};
@@ -66,7 +66,7 @@ fn row(params: Params, work: &'static str, difference: &'static str, commands: C
         params,
         work,
         difference,
-        tells: Tells::Slope,
+        tells: PeerStatistic::Slope,
         reads_data: true,
         ..Row::usual(commands, Box::new(|outputs| slope::rate(&points(outputs)?)))
     }
@@ -95,7 +95,7 @@ fn writing() -> Row {
             let words = ["write", &path, "--block", "1M", "--count", "128", "--sync", "data"];
             words.map(str::to_owned).into()
         }),
-        tells: Tells::Mean,
+        tells: PeerStatistic::Mean,
         written: 2 * bytes,
         seconds: 0.6,
         parse: Box::new(|outputs| {
@@ -139,6 +139,6 @@ mod tests {
         assert_eq!((row.commands)(&Place::at("/var/tmp/x".as_ref())).len(), 1);
         let reading = (row.parse)(&[output(128 << 20, "0.128")]).unwrap();
         assert_eq!(reading, Reading::of(f64::from(128 << 20) / 0.128).unwrap());
-        assert_eq!(row.tells, Tells::Mean, "the sync is in it");
+        assert_eq!(row.tells, PeerStatistic::Mean, "the sync is in it");
     }
 }

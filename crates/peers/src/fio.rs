@@ -1,6 +1,6 @@
 //! fio: a file read from memory and past it, in blocks and in random ones, and written.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, PeerStatistic, Unit};
 use serde_json::Value;
 
 use crate::Peer;
@@ -89,7 +89,7 @@ fn direct_blocks() -> Row {
         reading(&["--rw=read", "--bs=1M", "--ioengine=sync", "--direct=1", "--loops=6"]),
         Box::new(|outputs| Reading::of(f64::from(1 << 20) * 1e9 / mean_call(outputs, "read")?)),
     );
-    Row { tells: Tells::Mean, seconds: 2.0, ..row }
+    Row { tells: PeerStatistic::Mean, seconds: 2.0, ..row }
 }
 
 fn warm_random() -> Row {
@@ -128,7 +128,7 @@ fn direct_random() -> Row {
         ]),
         Box::new(|outputs| Reading::of(mean_call(outputs, "read")?)),
     );
-    Row { tells: Tells::Mean, ..row }
+    Row { tells: PeerStatistic::Mean, ..row }
 }
 
 fn fresh_write() -> Row {

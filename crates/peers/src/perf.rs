@@ -1,6 +1,6 @@
 //! perf bench: a system call, a round trip by pipes, and the kernel's own memcpy and memset.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, PeerStatistic, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
@@ -72,7 +72,7 @@ fn time(
         unit: Unit::Nanoseconds,
         work,
         difference,
-        tells: Tells::Mean,
+        tells: PeerStatistic::Mean,
         takes_turns: metric == "os.pipe.rtt",
         seconds: 1.6,
         ..Row::usual(Box::new(bench), Box::new(nanoseconds))
@@ -104,7 +104,7 @@ fn memory(
         params: params.and("page", machine.usual_page()),
         work,
         difference,
-        tells: Tells::Mean,
+        tells: PeerStatistic::Mean,
         ..Row::usual(Box::new(bench), Box::new(move |outputs| rate(outputs, counted)))
     }
 }

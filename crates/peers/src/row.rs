@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_record::{Host, Params, Tells, Unit};
+use fathom_record::{Host, Params, PeerStatistic, Unit};
 
 use crate::process::{Invocation, Output, RunError};
 
@@ -143,7 +143,7 @@ pub struct Row {
     /// What the peer counts or does otherwise.
     pub difference: &'static str,
     /// What the peer's number is.
-    pub tells: Tells,
+    pub tells: PeerStatistic,
     /// How our side is measured.
     pub ours: Ours,
     /// Where both run.
@@ -172,7 +172,7 @@ impl Row {
             unit: Unit::BytesPerSecond,
             work: "",
             difference: "",
-            tells: Tells::Median,
+            tells: PeerStatistic::Median,
             ours: Ours::Run,
             on: On::One,
             takes_turns: false,

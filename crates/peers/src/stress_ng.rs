@@ -1,7 +1,7 @@
 //! stress-ng --vdso: asking for the time. Its other stressors count operations of their own, each
 //! of which is many things at once.
 
-use fathom_record::{Params, Tells, Unit};
+use fathom_record::{Params, PeerStatistic, Unit};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
@@ -25,7 +25,7 @@ impl Peer for StressNg {
             work: "--vdso clock_gettime",
             difference: "both call the vDSO's function; stress-ng subtracts a loop that counts, \
                          and has every interruption of its second in the mean",
-            tells: Tells::Mean,
+            tells: PeerStatistic::Mean,
             seconds: 1.5,
             ..Row::usual(
                 Box::new(move |_| vec![Invocation::new("stress-ng", words)]),

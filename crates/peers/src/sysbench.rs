@@ -1,7 +1,7 @@
 //! sysbench memory: a block read or written word by word. Its threads and cpu tests are loops of
 //! its own that no metric does.
 
-use fathom_record::{Params, Tells};
+use fathom_record::{Params, PeerStatistic};
 
 use crate::Peer;
 use crate::process::{Invocation, Output};
@@ -57,7 +57,7 @@ fn memory(machine: &Machine, (op, work): (&'static str, &'static str), threads: 
             }
             _ => "a loop of words, ours of vectors; it has every interruption in its mean",
         },
-        tells: Tells::Mean,
+        tells: PeerStatistic::Mean,
         on: if threads == 1 { On::One } else { On::All },
         seconds: 2.0,
         ..Row::usual(Box::new(command), Box::new(rate))

@@ -1,6 +1,6 @@
 //! xxhsum: a file in memory, hashed.
 
-use fathom_record::{Params, Tells};
+use fathom_record::{Params, PeerStatistic};
 
 use crate::process::{Invocation, Output};
 use crate::row::{DATA_BYTES, Machine, On, Ours, Place, Reading, ReadingError, Row};
@@ -52,7 +52,7 @@ pub(crate) fn whole_file(
         params: params.and("state", "warm"),
         work,
         difference,
-        tells: Tells::Slope,
+        tells: PeerStatistic::Slope,
         ours: Ours::File(|place| vec!["fast".to_owned(), place.data.display().to_string()]),
         on: On::All,
         reads_data: true,

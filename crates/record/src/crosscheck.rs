@@ -5,200 +5,172 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Host, MetricId, Params, Reason, State, Tool, Unit, Verdict};
 
-/// Version of the crosscheck's JSON document; it changes when a reader would break.
+/// Version of the JSON document; it changes when a reader would break.
 pub const CROSSCHECK_SCHEMA_VERSION: u32 = 2;
 
-/// One JSON document: what was compared with what, and how the two stand to each other.
+/// The JSON document of `fathom crosscheck`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Crosscheck {
-    /// [`CROSSCHECK_SCHEMA_VERSION`].
+    /// Version of this document.
     pub schema: u32,
-    /// The program that made it.
+    /// The program that wrote it.
     pub tool: Tool,
-    /// When it began, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// The machine.
+    /// The host.
     pub host: Host,
-    /// The CPU of rows that run on one.
+    /// The CPU of single-CPU rows.
     pub cpu: u32,
-    /// Pairs asked for in each row.
+    /// Pairs requested per row.
     pub pairs: u32,
-    /// A person stopped it: rows may be missing, and pairs of the last one.
+    /// Interrupted: rows, and pairs of the last row, can be missing.
     pub interrupted: bool,
     /// The rows, by peer.
     pub rows: Vec<CrossRow>,
 }
 
 impl Crosscheck {
-    /// Whether any row has all its pairs.
+    /// Whether any row is complete.
     pub fn compares(&self) -> bool {
         self.rows.iter().any(|row| row.outcome == CrossOutcome::Compared)
     }
 }
 
-/// The same work by both.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// One case, measured by both programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossRow {
     /// The other program.
     pub peer: String,
-    /// The Debian package that has it.
+    /// Its Debian package.
     pub package: String,
-    /// Its version, where it tells one.
+    /// Its version, if it reports one.
     pub version: Option<String>,
-    /// What is measured.
+    /// The metric.
     pub metric: MetricId,
-    /// With which parameters.
+    /// The parameters of the case.
     pub params: Params,
     /// The unit of all values.
     pub unit: Unit,
-    /// What the peer calls it.
+    /// The peer's name for the work.
     pub work: String,
-    /// What the peer counts or does otherwise: why the ratio may not be 1.
+    /// What the peer counts or does differently: why the ratio can differ from 1.
     pub difference: String,
-    /// What its number is.
-    pub tells: Tells,
+    /// Which statistic the peer reports.
+    #[serde(rename = "tells")]
+    pub statistic: PeerStatistic,
     /// The CPUs of both sides.
     pub cpus: Vec<u32>,
-    /// Our side, for a shell.
+    /// Our command, quoted for a shell.
     pub our_command: String,
-    /// The peer's side, for a shell, run one after the other in each turn.
+    /// The peer's commands, quoted for a shell, run one after another in each turn.
     pub peer_commands: Vec<String>,
-    /// How it went.
+    /// Outcome of the row.
     pub outcome: CrossOutcome,
     /// Why it is missing or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The turns, in the order taken: A B, B A, A B …
+    /// The pairs, in the order measured: A B, B A, A B …
     pub turns: Vec<Turn>,
-    /// The median of ours.
+    /// Our median.
     pub ours: Option<f64>,
-    /// The median of theirs.
+    /// The peer's median.
     pub theirs: Option<f64>,
-    /// Ours ÷ theirs; absent where the pairs disagree.
+    /// Ours ÷ theirs; absent if the pairs disagree.
     pub ratio: Option<PairRatio>,
-    /// That the pairs disagree, and how much: there is no ratio then.
+    /// By how much the pairs disagree, if they do; there is no ratio then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inconclusive: Option<String>,
 }
 
-/// What a peer makes of its many values: whether time that others took is in its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Which statistic a peer reports: it decides how CPU time lost to others affects the number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Tells {
-    /// Their mean, or all of them as one: all of that time is in it.
+pub enum PeerStatistic {
+    /// A mean or a total, which includes all lost time.
+    #[default]
     Mean,
-    /// Their median: that time is in it where it met most of them.
+    /// A median, affected only if most values lost time.
     Median,
-    /// What one byte more takes, over several starts: it moves where one met more than another.
+    /// The slope over several starts, affected if some starts lost more time than others.
     Slope,
 }
 
-/// How a row went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Outcome of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CrossOutcome {
-    /// All pairs were taken.
+    /// All pairs were measured.
+    #[default]
     Compared,
     /// The peer is not installed.
     Missing,
     /// One side gave no number.
     Failed,
-    /// A person stopped it.
+    /// Interrupted.
     Interrupted,
 }
 
-/// One pair: each side once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// One pair: each side measured once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     /// Our number.
     pub ours: f64,
-    /// Theirs.
+    /// The peer's number.
     pub theirs: f64,
     /// Ours ÷ theirs.
     pub ratio: f64,
-    /// How far ours can be believed.
+    /// The state of our record.
     pub our_state: State,
-    /// The weightiest reason of that, if any.
+    /// The first reason of that state, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub our_reason: Option<Reason>,
-    /// What else the peer said of its number.
+    /// Further output of the peer about its number.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// How often in a second the peer lost its CPU to others. Absent where its own processes take
-    /// turns on a CPU.
+    /// Preemptions of the peer per second. Absent if its own processes alternate on a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_preempted_hz: Option<f64>,
-    /// The share of its CPUs' time that others had while it ran. Absent where the line above is,
-    /// and where the kernel does not tell.
+    /// Share of its CPUs' time that other processes used while it ran. Absent without
+    /// `peer_preempted_hz`, and if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_lost_share: Option<f64>,
 }
 
 impl Turn {
-    /// Both numbers, and their ratio.
     pub fn new(ours: f64, theirs: f64, detail: String) -> Self {
-        Self {
-            ours,
-            theirs,
-            ratio: ours / theirs,
-            our_state: State::Valid,
-            our_reason: None,
-            detail,
-            peer_preempted_hz: None,
-            peer_lost_share: None,
-        }
+        Self { ours, theirs, ratio: ours / theirs, detail, ..Self::default() }
     }
 
-    /// The same with the verdict on ours.
+    /// The turn with the verdict on our number.
     #[must_use]
     pub fn judged(self, ours: &Verdict) -> Self {
         Self { our_state: ours.state, our_reason: ours.reasons.first().cloned(), ..self }
     }
 }
 
-/// The ratios of some pairs.
+/// The ratio over several pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PairRatio {
-    /// Their median, taken of their logarithms: 2 and ½ have 1 in the middle.
+    /// Median of the ratios, computed on logarithms: 2 and ½ average to 1.
     pub median: f64,
-    /// The lower end of the interval or of the range.
+    /// Lower end of the interval or range.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval or range.
     pub high: f64,
-    /// The level of the interval; absent below 5 pairs, of which there is only the range.
+    /// Level of the interval; absent below 5 pairs, which have only a range.
     pub level: Option<f64>,
-    /// So many pairs.
+    /// Number of pairs.
     pub pairs: u32,
 }
 
 impl CrossRow {
-    /// A row of this work before its first turn; who does it, and how, is for the caller to say.
+    /// A row before its first turn; the caller adds the programs and commands.
     #[must_use]
-    pub fn of(metric: MetricId, params: Params, unit: Unit, tells: Tells) -> Self {
-        Self {
-            peer: String::new(),
-            package: String::new(),
-            version: None,
-            metric,
-            params,
-            unit,
-            work: String::new(),
-            difference: String::new(),
-            tells,
-            cpus: Vec::new(),
-            our_command: String::new(),
-            peer_commands: Vec::new(),
-            outcome: CrossOutcome::Compared,
-            reason: None,
-            turns: Vec::new(),
-            ours: None,
-            theirs: None,
-            ratio: None,
-            inconclusive: None,
-        }
+    pub fn of(metric: MetricId, params: Params, unit: Unit, statistic: PeerStatistic) -> Self {
+        Self { metric, params, unit, statistic, ..Self::default() }
     }
 
-    /// The turns in which ours was noisy.
+    /// The turns in which our number was noisy.
     pub fn noisy(&self) -> impl Iterator<Item = &Turn> {
         self.turns.iter().filter(|turn| turn.our_state == State::Noisy)
     }

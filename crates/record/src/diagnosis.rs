@@ -1,4 +1,4 @@
-//! The document of an examination: whether a machine can be measured well.
+//! The document of `fathom doctor`: whether a machine can be measured well.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,25 +7,25 @@ use crate::condition::Condition;
 use crate::run::ClockFacts;
 use crate::{Host, Tool};
 
-/// Version of the diagnosis' JSON document; it changes when a reader would break.
+/// Version of the JSON document; it changes when a reader would break.
 pub const DIAGNOSIS_SCHEMA_VERSION: u32 = 2;
 
-/// One JSON document: what was examined, and what was found.
+/// The JSON document of `fathom doctor`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Diagnosis {
-    /// [`DIAGNOSIS_SCHEMA_VERSION`].
+    /// Version of this document.
     pub schema: u32,
-    /// The program that made it.
+    /// The program that wrote it.
     pub tool: Tool,
-    /// When it was made, RFC 3339 in UTC.
+    /// When the machine was examined, RFC 3339 in UTC.
     pub examined: String,
-    /// The weightiest severity among the findings.
+    /// The highest severity among the findings.
     pub severity: Severity,
-    /// The findings, the weightiest first, within a severity in the order of the rules.
+    /// The findings, the most severe first, within a severity in the order of the rules.
     pub findings: Vec<Finding>,
-    /// What lasts.
+    /// Lasting facts.
     pub host: Host,
-    /// What is so just now.
+    /// Momentary facts.
     pub condition: Condition,
     /// The clock, or why there is none.
     pub clock: ClockState,
@@ -34,13 +34,13 @@ pub struct Diagnosis {
 /// The clock that a run would use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockState {
-    /// Its facts, where it could be calibrated.
+    /// Its calibration, if it succeeded.
     pub facts: Option<ClockFacts>,
-    /// Why it could not.
+    /// Why it failed.
     pub failure: Option<String>,
 }
 
-/// How much a finding weighs.
+/// Severity of a finding.
 #[derive(
     Clone,
     Copy,
@@ -57,19 +57,18 @@ pub struct ClockState {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Looked at, and fine.
+    /// Checked, nothing to report.
     #[default]
     Good,
-    /// Worth knowing: a part of what the machine is, or a fact that could not be read.
+    /// Good to know: a property of the machine, or a fact that could not be read.
     Note,
-    /// Numbers will be noisier than they could be, or different.
+    /// Numbers will be noisier or different.
     Warning,
-    /// Numbers should not be believed, or cannot be taken.
+    /// No valid numbers, or none at all.
     Severe,
 }
 
 impl Severity {
-    /// The severity as one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Good => "good",
@@ -80,179 +79,179 @@ impl Severity {
     }
 }
 
-/// What one rule found.
+/// The finding of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// Stable name of the rule, such as `cpu-governor`.
     pub id: String,
-    /// How much it weighs.
+    /// Its severity.
     pub severity: Severity,
-    /// The fact could not be read: `found` says so and why. It is then a note.
+    /// The fact could not be read, and `found` has the reason. Such a finding is a note.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
-    /// What was found, with its value.
+    /// The fact, with its value.
     pub found: String,
-    /// Where it was read: files, instructions or system calls.
+    /// The source of the fact: files, instructions or system calls.
     pub read_at: Vec<String>,
-    /// Metrics it touches: ids, or beginnings of ids followed by `*`, such as `os.*`.
+    /// Affected metrics: ids, or prefixes followed by `*`, such as `os.*`.
     pub touches: Vec<String>,
-    /// What it does to them; of a good finding, what it would do.
+    /// The effect on them; for a good finding, what the effect would be.
     pub effect: String,
-    /// What mends it, or why there is nothing to do; absent where it is good or not known.
+    /// The remedy, or why none is needed; absent if the finding is good or unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Fix>,
 }
 
-/// What mends a finding, as data. `report` puts it into words, and names the command to type.
+/// The remedy for a finding, as data; views add its words and the command to type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Fix {
-    /// Measure by the kernel's clock.
+    /// Measure with the kernel's clock.
     UseKernelClock,
-    /// Update the firmware, which sets the counters of the CPUs, or do without them.
+    /// Update the firmware, which sets the TSCs of the CPUs, or use another clock.
     UpdateFirmware,
-    /// Look for a better clock source.
+    /// Find a better clock source.
     FindClockSource,
-    /// The finding of this rule says what to do.
+    /// Another finding has the remedy.
     SeeFinding {
-        /// The rule.
+        /// The rule of that finding.
         id: String,
     },
-    /// Look again when the machine is quiet.
+    /// Examine again when the machine is quiet.
     LookWhenQuiet,
-    /// A clock jumps: look into the kernel's log.
+    /// A clock jumps: check the kernel log.
     FindClockJumps,
-    /// The kernel still lists the TSC as a clock source: choose it.
+    /// Select the TSC, which the kernel lists as a clock source.
     ChooseTsc,
-    /// Look why the kernel gave the TSC up.
+    /// Find out why the kernel marked the TSC unstable.
     FindTscFailure,
-    /// Take the sibling offline while a run lasts.
+    /// Take the SMT sibling offline during a run.
     TakeSiblingOffline,
-    /// Choose a core of the wanted kind.
+    /// Select a core of the wanted kind.
     ChooseCore,
     /// Bind memory to a NUMA node.
     BindMemory {
-        /// The node of the measured CPU, where it is known.
+        /// The node of the measured CPU, if known.
         node: Option<u32>,
     },
     /// Set the governor to `performance`.
     SetGovernor,
-    /// Allow more processes.
+    /// Raise the limit on processes.
     RaiseProcessLimit {
-        /// As many as will do.
+        /// A sufficient limit.
         to: u64,
     },
-    /// Allow more open files.
+    /// Raise the limit on open files.
     RaiseFileLimit,
-    /// Allow more address space.
+    /// Raise the limit on address space.
     RaiseAddressSpace,
-    /// Allow more locked memory.
+    /// Raise the limit on locked memory.
     RaiseLockedMemory,
-    /// Stop what keeps the CPUs busy.
+    /// Stop the processes that keep the CPUs busy.
     StopBusyProcesses,
-    /// Use a dedicated host, or come back later.
+    /// Use a dedicated host, or measure later.
     DedicatedHost,
-    /// Wait for the other run.
+    /// Wait for the other run to end.
     WaitForOtherRun,
-    /// Wait a minute: a load average lags behind.
+    /// Wait a minute: load averages lag behind.
     WaitForLoadAverage,
-    /// Wait for what waits, or stop it.
+    /// Wait for the stalled tasks, or stop them.
     WaitForPressure,
-    /// Wait until the machine has settled.
+    /// Wait until the machine has settled after boot.
     WaitAfterBoot,
-    /// A run may be quieter in some minutes.
+    /// Measure in some minutes.
     MeasureLater,
-    /// Look who holds the memory.
+    /// Find the processes that hold the memory.
     FindMemoryUsers,
-    /// Wait until no page is swapped any more.
+    /// Wait until swapping ends.
     WaitForSwapping,
-    /// Randomise the layout of each process.
+    /// Enable address space layout randomisation.
     RandomiseLayout,
     /// Raise the CPU quota.
     RaiseCpuQuota {
-        /// The file that holds it, where it is known.
+        /// The file that holds it, if known.
         file: Option<String>,
     },
     /// Raise the container's CPU limit.
     RaiseContainerCpu,
-    /// Raise the memory limit of the control group.
+    /// Raise the cgroup's memory limit.
     RaiseMemoryLimit,
-    /// Raise the control group's limit on processes.
+    /// Raise the cgroup's limit on processes.
     RaisePidsMax,
-    /// Make /proc visible, or also /sys.
+    /// Mount /proc.
     MountProc {
         /// Whether /sys is missing too.
         and_sys: bool,
     },
-    /// Make /sys visible.
+    /// Mount /sys.
     MountSys,
-    /// Make /proc visible, which says which CPUs may be used.
+    /// Mount /proc, which lists the allowed CPUs.
     MountProcForCpus,
     /// Allow a second CPU.
     SecondCpu,
-    /// Become root, to set the machine for a run.
+    /// Become root, to use `--tune`.
     BecomeRootToTune,
-    /// Become root, to drop every page cache.
+    /// Become root, to drop the page cache.
     BecomeRootToDropCaches,
     /// Allow io_uring.
     AllowIoUring,
-    /// Allow hardware counters.
+    /// Allow hardware performance counters.
     AllowPerfEvents,
-    /// Keep runs where they can be written.
+    /// Use a store in a writable place.
     KeepElsewhere,
-    /// Become root, who can read the schemes of DAMON.
+    /// Become root, to read DAMON's schemes.
     ReadDamonAsRoot,
-    /// Stop the threads of DAMON.
+    /// Stop DAMON.
     StopDamon,
-    /// Turn zswap off.
+    /// Disable zswap.
     DisableZswap,
     /// Stop KSM.
     StopKsm,
-    /// Turn autogroup off.
+    /// Disable autogroup.
     DisableAutogroup,
-    /// Choose a congestion control that does not pace.
+    /// Select a congestion control without pacing.
     ChooseCubic,
-    /// There is nothing to do.
+    /// No remedy needed or possible.
     Nothing {
         /// Why.
         why: Acceptable,
     },
 }
 
-/// Why there is nothing to do about a finding.
+/// Why a finding needs no remedy, or has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Acceptable {
-    /// The kernel's clock replaces the counter.
+    /// The kernel's clock is used instead.
     KernelClock,
     /// A run calibrates and checks its clock itself.
     CheckedByRun,
-    /// Only machines with the same are comparable.
+    /// Compare only with machines that have the same property.
     CompareWithSame,
-    /// Somebody chose it.
+    /// Set on purpose.
     OnPurpose,
-    /// The reference spin shows what the frequency does.
+    /// The reference loop shows frequency changes.
     SeenBySpin,
-    /// It is the size of the machine.
+    /// The size of the machine.
     SizeOfMachine,
-    /// A worker's memory is new.
+    /// A worker's memory is freshly allocated.
     NewMemory,
-    /// Probes ask for the pages that they need.
+    /// Probes request the page size they need.
     PagesOnRequest,
-    /// It is how the machine is set.
+    /// A setting of the machine.
     Setting,
-    /// A filter or the build of the kernel forbids it.
+    /// Forbidden by a seccomp filter or the kernel's configuration.
     Forbidden,
-    /// The processor or the hypervisor does not have it.
+    /// Not provided by the processor or the hypervisor.
     NoHardware,
-    /// The kernel was built without it.
+    /// The kernel is built without it.
     KernelBuild,
-    /// It binds what runs on several CPUs at once.
+    /// Affects only work on several CPUs at once.
     SeveralCpus,
     /// The machine has one CPU.
     OneCpu,
-    /// It moves no page of a measured process.
+    /// No page of a measured process is moved.
     NoPageMoved,
-    /// It is what the machine, or what surrounds it, is.
+    /// A property of the machine or its environment.
     Nature,
 }

@@ -1,37 +1,37 @@
-//! Facts beside a number: what was read, how long it took, what it adds up to.
+//! Facts beside a number: the file read, the time it took, a checksum.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 
-/// One fact. Facts of a record have an order, and a name may occur more than once.
+/// A fact beside the number. Facts are ordered, and a name can occur more than once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fact {
-    /// What it is; empty where it goes on with the one before.
+    /// Its name; empty if it continues the fact before.
     pub name: String,
-    /// The fact itself.
+    /// Its value.
     #[serde(flatten)]
     pub value: FactValue,
 }
 
-/// What a fact says.
+/// The value of a fact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum FactValue {
     /// A quantity.
     Quantity {
-        /// In base units.
+        /// The value, in base units.
         value: f64,
-        /// Its unit.
+        /// The unit of the value.
         unit: Unit,
     },
-    /// Words.
+    /// Text.
     Text {
-        /// The words.
+        /// The text.
         text: String,
     },
-    /// A line for other programs to read, which is never broken.
+    /// A machine-readable line, printed without line breaks.
     Line {
         /// The line.
         line: String,
@@ -39,17 +39,14 @@ pub enum FactValue {
 }
 
 impl Fact {
-    /// A fact in words.
     pub fn text(name: &str, text: impl Into<String>) -> Self {
         Self { name: name.to_owned(), value: FactValue::Text { text: text.into() } }
     }
 
-    /// A line that is printed as it stands.
     pub fn line(line: String) -> Self {
         Self { name: String::new(), value: FactValue::Line { line } }
     }
 
-    /// A quantity, in base units.
     pub fn quantity(name: &str, value: f64, unit: Unit) -> Self {
         Self { name: name.to_owned(), value: FactValue::Quantity { value, unit } }
     }

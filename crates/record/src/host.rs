@@ -1,45 +1,44 @@
-//! The machine a run was made on: the shape of its facts. Reading them is `measure`'s work.
+//! Lasting facts about the machine of a run; `measure` reads them.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Facts about the machine. What cannot be read is absent, never guessed.
+/// Facts about the machine. A fact that cannot be read is absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
-    /// The host's name, for people.
+    /// The host name.
     pub name: String,
-    /// Which machine it is, whatever its name: a keyed hash of what identifies it, 32 hex digits.
+    /// Identifies the machine across renames: a keyed hash of its identifiers, 32 hex digits.
     pub id: Option<String>,
     /// The processor.
     pub cpu: Cpu,
     /// Memory.
     pub memory: Memory,
-    /// The kernel's release, such as `6.18.44`.
+    /// The kernel release, such as `6.18.44`.
     pub kernel: String,
-    /// The kernel's command line.
+    /// The kernel command line.
     pub kernel_command_line: Option<String>,
     /// The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
     pub distribution: Option<String>,
-    /// The C library this program is linked with, such as `glibc 2.36` or `musl`.
+    /// The C library of this program, such as `glibc 2.36` or `musl`.
     pub libc: Option<String>,
     /// `none`, `kvm`, `xen`, `vmware`, `hyperv` …; absent where unknown.
     pub virtualization: Option<String>,
-    /// `docker`, `podman`, `lxc` … where there is a sign of one; a container may be in a virtual
-    /// machine.
+    /// `docker`, `podman`, `lxc` …, if detected; a container can be in a virtual machine.
     pub container: Option<String>,
-    /// The kernel's clock source, and those it could use.
+    /// The kernel's current clock source.
     pub clocksource: Option<String>,
-    /// Clock sources the kernel could use.
+    /// The clock sources the kernel could use.
     pub clocksources_available: Vec<String>,
-    /// Address space randomisation: the value of `kernel.randomize_va_space`.
+    /// Address space layout randomisation (`kernel.randomize_va_space`).
     pub aslr: Option<u32>,
-    /// Whether the scheduler shares CPU time by session (`kernel.sched_autogroup_enabled`).
+    /// Whether the scheduler groups tasks by session (`kernel.sched_autogroup_enabled`).
     pub autogroup: Option<bool>,
-    /// Mitigations in force: vulnerability → what the kernel says of it.
+    /// CPU vulnerabilities: name → mitigation, as the kernel reports it.
     pub mitigations: BTreeMap<String, String>,
-    /// Limits of the cgroup this process runs in.
+    /// Limits of the cgroup of this process.
     pub cgroup: Cgroup,
     /// Block devices.
     pub disks: Vec<Disk>,
@@ -47,11 +46,11 @@ pub struct Host {
     pub network: Vec<NetworkLink>,
     /// TCP settings of this network namespace.
     pub tcp: Tcp,
-    /// Links whose speed and width the kernel tells, such as PCIe.
+    /// Bus links whose speed and width the kernel reports, such as PCIe.
     pub links: Vec<BusLink>,
-    /// Seconds since boot when the facts were read.
+    /// Uptime in seconds when the facts were read.
     pub uptime_s: Option<f64>,
-    /// Where each fact was read: dotted path (`cpu.model`) → file, instruction or system call.
+    /// The source of each fact: dotted path (`cpu.model`) → file, instruction or system call.
     pub origins: BTreeMap<String, String>,
 }
 
@@ -72,43 +71,43 @@ pub struct Cpu {
     pub stepping: Option<u32>,
     /// Microcode revision.
     pub microcode: Option<String>,
-    /// Logical CPUs online.
+    /// Online logical CPUs.
     pub logical: u32,
     /// Physical cores.
     pub cores: Option<u32>,
     /// Sockets.
     pub sockets: Option<u32>,
-    /// CPUs this process may run on.
+    /// CPUs that this process is allowed to use.
     pub allowed: Vec<u32>,
     /// Whether SMT is on.
     pub smt: Option<bool>,
     /// Sets of SMT siblings with more than one member.
     pub siblings: Vec<Vec<u32>>,
-    /// Kinds of core on a hybrid CPU: kind → its CPUs; empty where all are of one kind.
+    /// Kinds of core on a hybrid CPU: kind → its CPUs; empty if all cores are alike.
     pub kinds: BTreeMap<String, Vec<u32>>,
     /// NUMA nodes: node → its CPUs.
     pub numa: BTreeMap<u32, Vec<u32>>,
-    /// Nominal (base) frequency.
+    /// Base frequency.
     pub base_hz: Option<f64>,
     /// Highest boost frequency.
     pub boost_hz: Option<f64>,
-    /// Rate of the time stamp counter by calibration or by the CPU's own word.
+    /// Rate of the time stamp counter, by calibration or as the CPU reports it.
     pub tsc_hz: Option<f64>,
-    /// Best known nominal rate, for scale: base, else the counter's.
+    /// Best known nominal rate, for scale: base frequency, else the counter's rate.
     pub hz: Option<f64>,
     /// cpufreq governor of the first allowed CPU.
     pub governor: Option<String>,
     /// cpufreq driver.
     pub frequency_driver: Option<String>,
-    /// Whether boost is allowed.
+    /// Whether boost is enabled.
     pub boost: Option<bool>,
-    /// Feature flags that matter to a measurement.
+    /// Feature flags relevant to measurements.
     pub flags: Vec<String>,
     /// Caches of the first allowed CPU.
     pub caches: Vec<Cache>,
 }
 
-/// One cache.
+/// A cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cache {
     /// Level.
@@ -117,9 +116,9 @@ pub struct Cache {
     pub kind: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Line in bytes.
+    /// Line size in bytes.
     pub line_bytes: Option<u32>,
-    /// Ways of associativity.
+    /// Associativity.
     pub ways: Option<u32>,
     /// CPUs that share it.
     pub shared_by: Vec<u32>,
@@ -128,9 +127,9 @@ pub struct Cache {
 /// Memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
-    /// All of it, as the kernel counts.
+    /// Total memory, as the kernel counts it.
     pub total_bytes: Option<u64>,
-    /// What a new process could take without swapping.
+    /// Memory available without swapping (`MemAvailable`).
     pub available_bytes: Option<u64>,
     /// Swap space.
     pub swap_bytes: Option<u64>,
@@ -138,39 +137,39 @@ pub struct Memory {
     pub page_bytes: u64,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     pub thp: Option<String>,
-    /// Huge pages reserved: size in bytes → count.
+    /// Reserved huge pages: size in bytes → count.
     pub huge_pages: BTreeMap<u64, u64>,
-    /// What DAMON does: the actions of its active schemes, such as `pageout`; `none`.
+    /// Actions of DAMON's active schemes, such as `pageout`; `none` without one.
     pub damon: Option<String>,
-    /// Compressed swap in memory.
+    /// Compressed swap cache (zswap).
     pub zswap: Zswap,
-    /// Merging of equal pages.
+    /// Merging of equal pages (KSM).
     pub ksm: Ksm,
-    /// Modules, where SMBIOS is readable.
+    /// Memory modules, if SMBIOS is readable.
     pub modules: Vec<MemoryModule>,
 }
 
-/// Compressed swap in memory, as `/sys/module/zswap/parameters` has it.
+/// zswap, a compressed swap cache (`/sys/module/zswap/parameters`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Zswap {
-    /// Whether it is on.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
     /// Compression algorithm.
     pub compressor: Option<String>,
-    /// Per cent of memory it may take.
+    /// Percentage of memory it may use.
     pub max_pool_percent: Option<u32>,
 }
 
 /// Kernel samepage merging.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ksm {
-    /// 0 is stopped, 1 running, 2 stopped with all pages unmerged.
+    /// 0: stopped; 1: running; 2: stopped, with all pages unmerged.
     pub run: Option<u32>,
-    /// Pages saved by merging when the facts were read.
+    /// Pages saved by merging (`pages_sharing`).
     pub pages_sharing: Option<u64>,
 }
 
-/// One memory module.
+/// A memory module.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryModule {
     /// Slot.
@@ -183,18 +182,18 @@ pub struct MemoryModule {
     pub transfers_per_s: Option<f64>,
 }
 
-/// Limits of the cgroup this process runs in, the tightest on the way to the root.
+/// Limits of the cgroup of this process: the tightest up to the root.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cgroup {
-    /// 1 or 2.
+    /// cgroup version, 1 or 2.
     pub version: Option<u32>,
     /// Path within the hierarchy.
     pub path: Option<String>,
-    /// CPUs' worth of time the quota allows, such as 0.5.
+    /// CPU quota in CPUs, such as 0.5.
     pub cpu_quota: Option<f64>,
     /// Memory limit in bytes.
     pub memory_limit_bytes: Option<u64>,
-    /// CPUs the cpuset allows.
+    /// CPUs of the cpuset.
     pub cpus: Vec<u32>,
     /// Limit on processes and threads.
     pub pids_max: Option<u64>,
@@ -205,17 +204,17 @@ pub struct Cgroup {
 pub struct Disk {
     /// Kernel name, such as `nvme0n1`.
     pub name: String,
-    /// Model, where it has one.
+    /// Model, if reported.
     pub model: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Whether it turns.
+    /// Whether it is a rotating disk.
     pub rotational: Option<bool>,
-    /// Logical sector in bytes.
+    /// Logical sector size in bytes.
     pub logical_sector_bytes: Option<u32>,
-    /// Physical sector in bytes.
+    /// Physical sector size in bytes.
     pub physical_sector_bytes: Option<u32>,
-    /// I/O scheduler in force.
+    /// Active I/O scheduler.
     pub scheduler: Option<String>,
 }
 
@@ -239,7 +238,7 @@ pub struct NetworkLink {
 pub struct Tcp {
     /// Default congestion control, such as `cubic`.
     pub congestion: Option<String>,
-    /// Congestion controls that are loaded.
+    /// Available congestion controls.
     pub congestion_available: Vec<String>,
     /// Default queueing discipline.
     pub queue_discipline: Option<String>,
@@ -247,28 +246,28 @@ pub struct Tcp {
     pub receive_buffer: Option<BufferSizes>,
     /// Send buffer (`net.ipv4.tcp_wmem`).
     pub send_buffer: Option<BufferSizes>,
-    /// Largest receive buffer that a program may ask for (`net.core.rmem_max`).
+    /// Largest receive buffer that a program can set (`net.core.rmem_max`).
     pub receive_buffer_limit_bytes: Option<u64>,
-    /// Largest send buffer that a program may ask for (`net.core.wmem_max`).
+    /// Largest send buffer that a program can set (`net.core.wmem_max`).
     pub send_buffer_limit_bytes: Option<u64>,
     /// First and last ephemeral port.
     pub ports: Option<[u16; 2]>,
     /// Reuse of ports in TIME_WAIT (`net.ipv4.tcp_tw_reuse`): 0 never, 1 always, 2 on loopback.
     pub time_wait_reuse: Option<u32>,
-    /// Whether an idle connection starts slowly again.
+    /// Whether slow start applies again after idle (`net.ipv4.tcp_slow_start_after_idle`).
     pub slow_start_after_idle: Option<bool>,
-    /// Longest queue of connections waiting for accept(2) (`net.core.somaxconn`).
+    /// Longest accept queue (`net.core.somaxconn`).
     pub accept_queue_max: Option<u32>,
 }
 
-/// Sizes of a socket buffer that the kernel adapts.
+/// Sizes of an autotuned socket buffer, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BufferSizes {
     /// Guaranteed under memory pressure.
     pub min_bytes: u64,
-    /// At the start of a connection.
+    /// Initial size.
     pub default_bytes: u64,
-    /// At most.
+    /// Largest size.
     pub max_bytes: u64,
 }
 
@@ -277,34 +276,34 @@ pub struct BufferSizes {
 pub struct BusLink {
     /// Address, such as `0000:01:00.0`.
     pub name: String,
-    /// What hangs on it: `disk`, `network` or `display`.
+    /// Kind of its device: `disk`, `network` or `display`.
     pub kind: String,
     /// Current speed in transfers per second.
     pub transfers_per_s: Option<f64>,
     /// Current width in lanes.
     pub lanes: Option<u32>,
-    /// Highest speed.
+    /// Highest speed in transfers per second.
     pub transfers_per_s_max: Option<f64>,
-    /// Highest width.
+    /// Highest width in lanes.
     pub lanes_max: Option<u32>,
 }
 
-/// Digits of an id that people are shown.
+/// Digits of an id in text.
 const ID_SHOWN: usize = 8;
 
-/// A host's name with the beginning of its id, where the name alone could be another's.
+/// A host's name with the beginning of its id.
 pub fn name_with_id(name: &str, id: Option<&str>) -> String {
     let id = id.and_then(|id| id.get(..ID_SHOWN));
     id.map_or_else(|| name.to_owned(), |id| format!("{name} ({id})"))
 }
 
 impl Host {
-    /// What the host is known by: its id, or its name where it has none.
+    /// The id, or the name if there is no id.
     pub fn identity(&self) -> &str {
         self.id.as_deref().unwrap_or(&self.name)
     }
 
-    /// The name, with the beginning of the id where one of `others` is another host of this name.
+    /// The name, with the beginning of the id if one of `others` is another host with this name.
     pub fn label<'a>(&self, others: impl IntoIterator<Item = &'a Self>) -> String {
         let collides =
             |other: &Self| other.name == self.name && other.identity() != self.identity();
@@ -314,7 +313,6 @@ impl Host {
         }
     }
 
-    /// Notes where a fact was read.
     pub fn origin(&mut self, path: &str, origin: impl Into<String>) {
         self.origins.insert(path.to_owned(), origin.into());
     }

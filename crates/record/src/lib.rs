@@ -1,7 +1,7 @@
-//! What a result *is*: metrics and their parameters, samples, summaries, predictions, verdicts.
+//! The data model: metrics and their parameters, samples, summaries, predictions, verdicts.
 //!
-//! Everything another part of Fathom keeps, shows, compares or sends is one of these types. The
-//! crate decides nothing, does no input or output, reads no clock and holds no `unsafe`.
+//! Everything that other crates store, show, compare or send is one of these types. This crate
+//! decides nothing, does no I/O, reads no clock and has no `unsafe`.
 #![forbid(unsafe_code)]
 
 pub mod condition;
@@ -25,7 +25,7 @@ pub mod verdict;
 
 pub use condition::Condition;
 pub use counter::{Counter, Counters};
-pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, Tells, Turn};
+pub use crosscheck::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, Turn};
 pub use diagnosis::{Diagnosis, Finding, Fix, Severity};
 pub use fact::{Fact, FactValue};
 pub use histogram::Histogram;

@@ -1,4 +1,4 @@
-//! The names of what is measured: metric ids, parameters, units.
+//! Metric ids, parameters and units.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,20 +6,18 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The stable, dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
+/// The stable dotted name of a metric, such as `os.syscall`. Renaming one is a schema change.
 #[derive(
-    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(transparent)]
 pub struct MetricId(String);
 
 impl MetricId {
-    /// Wraps a dotted id.
     pub fn new(id: impl Into<String>) -> Self {
         Self(id.into())
     }
 
-    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -36,7 +34,7 @@ impl fmt::Display for MetricId {
     }
 }
 
-/// One parameter's value. Sizes are bytes.
+/// The value of a parameter. Sizes are in bytes.
 #[derive(
     Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -77,24 +75,20 @@ impl From<&str> for ParamValue {
 pub struct Params(pub BTreeMap<String, ParamValue>);
 
 impl Params {
-    /// No parameters.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// One parameter.
     pub fn one(name: &str, value: impl Into<ParamValue>) -> Self {
         Self::none().and(name, value)
     }
 
-    /// These parameters and one more.
     #[must_use]
     pub fn and(mut self, name: &str, value: impl Into<ParamValue>) -> Self {
         self.0.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The value of an integer parameter.
     pub fn integer(&self, name: &str) -> Option<i64> {
         match self.0.get(name) {
             Some(ParamValue::Integer(value)) => Some(*value),
@@ -102,7 +96,6 @@ impl Params {
         }
     }
 
-    /// The value of a text parameter.
     pub fn text(&self, name: &str) -> Option<&str> {
         match self.0.get(name) {
             Some(ParamValue::Text(value)) => Some(value),
@@ -110,13 +103,12 @@ impl Params {
         }
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// `{args=3,form=register}`, or nothing where there are no parameters.
+/// `{args=3,form=register}`; empty without parameters.
 impl fmt::Display for Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
@@ -128,8 +120,8 @@ impl fmt::Display for Params {
     }
 }
 
-/// The base unit of a value. Nothing is stored in a scaled unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The base unit of a value. Values are never stored in scaled units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Unit {
     /// Nanoseconds.
     #[serde(rename = "ns")]
@@ -146,13 +138,14 @@ pub enum Unit {
     /// Hertz.
     #[serde(rename = "Hz")]
     Hertz,
-    /// A ratio without unit.
+    /// A ratio, without unit.
+    #[default]
     #[serde(rename = "ratio")]
     Ratio,
 }
 
 impl Unit {
-    /// The unit as it is written in JSON.
+    /// The unit as written in JSON.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Nanoseconds => "ns",
@@ -164,15 +157,14 @@ impl Unit {
         }
     }
 
-    /// Whether this can be a result. No operation takes no time or less: such a number is a
-    /// defect.
+    /// Whether a value in this unit can be a result: a time of zero or less is an error.
     pub fn takes(self, value: f64) -> bool {
         value.is_finite() && !(self == Self::Nanoseconds && value <= 0.0)
     }
 }
 
 /// Which direction of change is an improvement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
     /// Smaller is better: times.
@@ -180,11 +172,12 @@ pub enum Better {
     /// Larger is better: rates.
     Higher,
     /// Neither: a property of the machine.
+    #[default]
     Neither,
 }
 
 impl Better {
-    /// Whether a value that grew is better, or one that fell; `None` where neither direction is.
+    /// Whether a change in this direction is an improvement; `None` if neither direction is.
     pub fn improves(self, grew: bool) -> Option<bool> {
         (self != Self::Neither).then_some(grew == (self == Self::Higher))
     }

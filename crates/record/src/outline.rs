@@ -1,7 +1,5 @@
-//! A run in short: what a series over many runs needs of each, and no more.
-//!
-//! A thousand runs are a million numbers. A history shows one of each record, and so does the noise
-//! between runs.
+//! Outlines: of each run only the headline of each record. A history over a thousand runs, or the
+//! noise between them, needs no more.
 
 use std::sync::Arc;
 
@@ -10,48 +8,42 @@ use crate::{
     Unit,
 };
 
-/// A run with the headlines of its records in the place of the records.
+/// A run with headlines in place of records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outline {
-    /// The run, its machine and its program, without records.
+    /// The run, host and tool, without records.
     pub document: Document,
-    /// One of each record.
     pub headlines: Vec<Headline>,
 }
 
-/// The number of a record.
+/// The main number of a record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Headline {
-    /// What was measured.
     pub metric: MetricId,
-    /// With which parameters: in all runs the same few.
+    /// Shared: all runs have the same few cases.
     pub params: Arc<Params>,
-    /// The unit of the value.
     pub unit: Unit,
-    /// Which direction is an improvement.
     pub better: Better,
-    /// Whether it can be believed.
     pub state: State,
-    /// The median; absent where there is no number to be shown.
+    /// The median; absent if no number may be shown.
     pub value: Option<f64>,
-    /// Its interval; absent where the value is.
+    /// Absent if the value is.
     pub interval: Option<[f64; 2]>,
-    /// The visits behind the value.
+    /// Which visits the value rests on.
     pub stratum: Stratum,
-    /// The median as found, where the value is of selected visits.
+    /// The as-found median, if the value rests on selected visits.
     pub as_found: Option<f64>,
-    /// Its interval.
     pub as_found_interval: Option<[f64; 2]>,
-    /// What the value is at most, where no more is known.
+    /// The upper bound, if only a bound is known.
     pub bound: Option<f64>,
-    /// Whether the run was stopped before all processes of it were done.
+    /// Whether the run was interrupted before all processes of the case had run.
     pub cut_short: bool,
 }
 
 impl Headline {
-    /// The number and its interval, as found or over selected visits.
-    pub fn in_stratum(&self, is_found: bool) -> Option<(f64, Option<[f64; 2]>)> {
-        match (is_found, self.stratum) {
+    /// The number and its interval, as found or over selected visits; `None` if there is none.
+    pub fn in_stratum(&self, as_found: bool) -> Option<(f64, Option<[f64; 2]>)> {
+        match (as_found, self.stratum) {
             (true, Stratum::FullSpeed | Stratum::CoreAtFullSpeed) => {
                 Some((self.as_found?, self.as_found_interval))
             }
@@ -80,8 +72,8 @@ impl From<&Record> for Headline {
         let bound = summary.and_then(|summary| summary.bound);
         let value = record.number(Protocol::Median);
         let is_selected = |summary: &&Summary| summary.stratum != Stratum::AsFound;
-        let beside = value.and(summary).filter(is_selected);
-        let as_found = beside.and_then(|summary| summary.as_found.as_ref());
+        let selected = value.and(summary).filter(is_selected);
+        let as_found = selected.and_then(|summary| summary.as_found.as_ref());
         Self {
             metric: record.metric.clone(),
             params: Arc::new(record.params.clone()),
@@ -106,10 +98,10 @@ mod tests {
     use crate::summary::{Basis, Interval};
 
     #[test]
-    fn headline_has_no_number_where_none_is_shown() {
+    fn headline_has_a_number_only_if_it_may_be_shown() {
         let (id, params) = (MetricId::new("os.syscall"), Params::one("call", "stat"));
         let mut record = Record::new(id, params, "call", Unit::Nanoseconds, Better::Lower);
-        assert_eq!(Headline::from(&record).value, None, "without a summary");
+        assert_eq!(Headline::from(&record).value, None, "no summary");
         let summary = |median, bound| {
             let interval = Interval { low: 1.0, high: 2.0, level: 0.95, basis: Basis::Processes };
             Some(Summary { median, bound, interval: Some(interval), ..Summary::default() })

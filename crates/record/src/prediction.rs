@@ -1,51 +1,51 @@
-//! What a number should be, fixed before it is measured.
+//! Predictions: what a number should be, fixed before it is measured.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Host, Params, Stratum, Unit};
 
-/// The widest tolerance a prediction may declare.
+/// The widest allowed tolerance.
 pub const TOLERANCE_MAX: f64 = 0.30;
 
-/// A prediction: hardware term + software term, with low and high; or an ordinal claim, which has
-/// no value and only one of the two limits.
+/// A prediction: hardware term + software term with a lower and an upper limit; or a bound, which
+/// has no value and only one limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
-    /// What the hardware owes, in the metric's unit.
+    /// Hardware term, in the metric's unit.
     pub hardware: Option<f64>,
-    /// What the software adds, in the metric's unit.
+    /// Software term, in the metric's unit.
     pub software: Option<f64>,
-    /// Their sum; absent for an ordinal claim.
+    /// Their sum; absent for a bound.
     pub value: Option<f64>,
-    /// Lower limit; absent where there is none.
+    /// Lower limit, if any.
     pub low: Option<f64>,
-    /// Upper limit; absent where there is none.
+    /// Upper limit, if any.
     pub high: Option<f64>,
-    /// How far the intervals of its measured inputs may move the limits, as a share of them.
+    /// Uncertainty of the limits due to the intervals of measured inputs, as a share of the limits.
     #[serde(default)]
     pub uncertainty: f64,
     /// The stratum of its measured inputs, and of the estimate it is compared with.
     #[serde(default)]
     pub stratum: Stratum,
-    /// The formula in words and symbols.
+    /// The formula, in words and symbols.
     pub formula: String,
-    /// The figures put into it.
+    /// The inputs of the formula.
     pub inputs: Vec<Input>,
-    /// Where the formula or its constants come from.
+    /// Source of the formula or its constants.
     pub source: String,
-    /// What it says of the machine when the measured value lies above, in one line.
+    /// What a value above the prediction means for the machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub if_above: String,
-    /// What it says when it lies below.
+    /// What a value below the prediction means for the machine.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub if_below: String,
 }
 
 impl Prediction {
-    /// A prediction of `hardware + software` that holds within ± `tolerance`.
+    /// A prediction of `hardware + software` within ± `tolerance`.
     pub fn sum(hardware: f64, software: f64, tolerance: f64, formula: &str, source: &str) -> Self {
-        debug_assert!(tolerance <= TOLERANCE_MAX, "a tolerance above 30 % is no prediction");
+        debug_assert!(tolerance <= TOLERANCE_MAX, "tolerance above 30 %");
         let value = hardware + software;
         Self {
             hardware: Some(hardware),
@@ -53,33 +53,25 @@ impl Prediction {
             value: Some(value),
             low: Some(value * (1.0 - tolerance)),
             high: Some(value * (1.0 + tolerance)),
-            formula: formula.to_owned(),
-            source: source.to_owned(),
-            ..Self::default()
+            ..Self::of(formula, source)
         }
     }
 
-    /// The ordinal claim that the metric is at least `low`.
+    fn of(formula: &str, source: &str) -> Self {
+        Self { formula: formula.to_owned(), source: source.to_owned(), ..Self::default() }
+    }
+
+    /// The bound that the metric is at least `low`.
     pub fn at_least(low: f64, formula: &str, source: &str) -> Self {
-        Self {
-            low: Some(low),
-            formula: formula.to_owned(),
-            source: source.to_owned(),
-            ..Self::default()
-        }
+        Self { low: Some(low), ..Self::of(formula, source) }
     }
 
-    /// The ordinal claim that the metric is at most `high`.
+    /// The bound that the metric is at most `high`.
     pub fn at_most(high: f64, formula: &str, source: &str) -> Self {
-        Self {
-            high: Some(high),
-            formula: formula.to_owned(),
-            source: source.to_owned(),
-            ..Self::default()
-        }
+        Self { high: Some(high), ..Self::of(formula, source) }
     }
 
-    /// Of this value only that the metric is not below it.
+    /// Turns a value into the bound that the metric is not below it.
     #[must_use]
     pub fn as_lower_limit(self) -> Self {
         let formula = format!("≥ {}", self.formula);
@@ -87,28 +79,27 @@ impl Prediction {
         Self { low: self.value, formula, hardware, software, value, high, ..self }
     }
 
-    /// This prediction with what a value above it says of the machine.
+    /// Adds what a value above the prediction means for the machine.
     #[must_use]
     pub fn if_above(mut self, meaning: &str) -> Self {
         meaning.clone_into(&mut self.if_above);
         self
     }
 
-    /// This prediction with what a value below it says of the machine.
+    /// Adds what a value below the prediction means for the machine.
     #[must_use]
     pub fn if_below(mut self, meaning: &str) -> Self {
         meaning.clone_into(&mut self.if_below);
         self
     }
 
-    /// This prediction with what a value on either side of it says of the machine.
+    /// Adds what a value on either side of the prediction means for the machine.
     #[must_use]
     pub fn otherwise(self, meaning: &str) -> Self {
         self.if_above(meaning).if_below(meaning)
     }
 
-    /// What it says of the machine that a value lies outside; empty where it does not, or where
-    /// nothing is known to say.
+    /// What this value means for the machine; empty if it is inside the limits, or unknown.
     pub fn meaning_of(&self, value: f64) -> &str {
         match (self.low, self.high) {
             (Some(low), _) if value < low => &self.if_below,
@@ -117,27 +108,27 @@ impl Prediction {
         }
     }
 
-    /// This prediction with one more input named.
+    /// Adds an input without unit.
     #[must_use]
     pub fn with_input(mut self, name: &str, value: f64, origin: Origin) -> Self {
         self.inputs.push(Input { name: name.to_owned(), value, unit: None, origin });
         self
     }
 
-    /// This prediction with one more input named that is a quantity.
+    /// Adds an input with a unit.
     #[must_use]
     pub fn with_quantity(mut self, name: &str, value: f64, unit: Unit, origin: Origin) -> Self {
         self.inputs.push(Input { name: name.to_owned(), value, unit: Some(unit), origin });
         self
     }
 
-    /// This prediction with one more input named that is a result of this run, under its own name.
+    /// Adds a result of this run as an input, under its own name.
     #[must_use]
     pub fn with_result(self, name: &str, value: f64, unit: Unit) -> Self {
         self.with_quantity(name, value, unit, Origin::this_run(name))
     }
 
-    /// The names of the results that it uses.
+    /// The names of results among the inputs.
     pub fn results(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().filter_map(|input| match &input.origin {
             Origin::ThisRun { metric } | Origin::EarlierRun { metric } => Some(metric.as_str()),
@@ -145,19 +136,19 @@ impl Prediction {
         })
     }
 
-    /// Whether it is an order ("more than a call") rather than a number.
+    /// Whether it is a bound ("more than a call") instead of a value.
     pub fn is_ordinal(&self) -> bool {
         self.value.is_none()
     }
 
     /// Compares an interval of measured values with the limits. Without an interval the answer is
-    /// `Inconclusive`: one number cannot show how far it might have been elsewhere.
+    /// `Inconclusive`: a single number has no known uncertainty.
     pub fn agreement(&self, interval: Option<[f64; 2]>) -> Agreement {
         let Some([from, to]) = interval else {
             return Agreement::Inconclusive;
         };
-        // A limit from measured inputs is no sharper than they are: what agrees is beyond all of
-        // its interval, what differs short of all of it.
+        // Limits from measured inputs have an interval themselves: a value agrees if it is beyond
+        // all of it, and differs if it is short of all of it.
         let limits = |limit: Option<f64>, open: f64| {
             let limit = limit.unwrap_or(open);
             (limit * (1.0 - self.uncertainty), limit * (1.0 + self.uncertainty))
@@ -174,7 +165,7 @@ impl Prediction {
     }
 }
 
-/// One figure put into a formula.
+/// An input of a prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Input {
     /// Its name in the formula.
@@ -188,115 +179,115 @@ pub struct Input {
     pub origin: Origin,
 }
 
-/// Where an input of a prediction comes from.
+/// Source of an input.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Origin {
     /// A result of this run.
     ThisRun {
-        /// The metric and its case.
+        /// The metric with its parameters.
         metric: String,
     },
     /// A result of an earlier run on this host.
     EarlierRun {
-        /// The metric and its case.
+        /// The metric with its parameters.
         metric: String,
     },
-    /// A fact of the host.
+    /// A fact about the host.
     Host {
         /// Its path, such as `cpu.base_hz`.
         fact: String,
-        /// Where it was read; empty where that is not known.
+        /// The file, instruction or system call it was read from; empty if unknown.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         read_at: String,
     },
-    /// A row of the table of micro-architectures.
+    /// A row of the table of microarchitectures.
     Table {
         /// The row.
         row: String,
     },
-    /// A published figure.
+    /// A published value.
     Published {
-        /// Where.
+        /// Its source.
         source: String,
     },
-    /// A limit of the control group.
+    /// A cgroup limit.
     ControlGroup {
-        /// Which, and of which group.
+        /// The limit and its cgroup.
         limit: String,
     },
     /// A parameter of the case.
     Case,
-    /// Computed from the parameters of the case.
+    /// Calculated from the parameters of the case.
     Calculated {
-        /// How.
+        /// The calculation.
         from: String,
     },
-    /// Counted by the command itself, just before.
+    /// Measured by this command just before.
     Counted {
-        /// Where; empty for what it timed.
+        /// Where; empty for what the command timed.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         at: String,
     },
 }
 
 impl Origin {
-    /// The result of this run that is called `metric`.
+    /// A result of this run, by name.
     pub fn this_run(metric: impl Into<String>) -> Self {
         Self::ThisRun { metric: metric.into() }
     }
 
-    /// A fact of the host, with where it was read.
+    /// A fact about the host, with its source.
     pub fn host(host: &Host, fact: &str) -> Self {
         let read_at = host.origins.get(fact).cloned().unwrap_or_default();
         Self::Host { fact: fact.to_owned(), read_at }
     }
 
-    /// What the case says, through this calculation.
+    /// Calculated from the parameters of the case.
     pub fn calculated(from: &str) -> Self {
         Self::Calculated { from: from.to_owned() }
     }
 }
 
-/// Why there is no prediction. An honest answer, and never an empty cell.
+/// Why there is no prediction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum NoModel {
-    /// A result of this run is missing that it is computed from.
+    /// An input has no result in this run.
     MissingInput {
-        /// The metric and its case.
+        /// The metric with its parameters.
         metric: String,
     },
-    /// The same, of a command that takes it from earlier runs on this host.
+    /// An input has no result in earlier runs on this host.
     NoKeptResult {
-        /// The metric and its case.
+        /// The metric with its parameters.
         metric: String,
     },
-    /// No public source gives a figure for this CPU.
+    /// No published value for this CPU.
     NotPublished {
-        /// The figure.
+        /// The value.
         figure: String,
         /// The CPU, or the row of the table.
         cpu: String,
     },
-    /// No public source gives the cost of reading this clock source.
+    /// No published cost of reading this clock source.
     ClockSourceNotPublished {
         /// The clock source.
         source: String,
     },
-    /// The table of micro-architectures has no row for it.
+    /// The table of microarchitectures has no row for this architecture.
     UnknownArchitecture {
         /// The architecture.
         architecture: String,
     },
-    /// The table of micro-architectures cannot be used.
+    /// The table of microarchitectures is unusable.
     UnusableTable {
         /// Why.
         reason: String,
     },
-    /// The machine does not say one of these facts.
+    /// A host fact is unknown.
     UnknownFact {
-        /// Their paths, such as `cpu.tsc_hz`.
+        /// Paths of the facts, such as `cpu.tsc_hz`.
         facts: Vec<String>,
     },
     /// The CPU has no cache of this level.
@@ -304,98 +295,96 @@ pub enum NoModel {
         /// The level.
         level: u32,
     },
-    /// The metric has no case of these parameters.
+    /// The metric has no case with these parameters.
     NoSuchCase {
         /// The parameters.
         case: String,
     },
-    /// The terms add up to nothing or less: one of them was disturbed.
+    /// The predicted time is zero or negative: an input was disturbed.
     NoTime {
-        /// The sum.
+        /// The formula.
         formula: String,
-        /// What it gives, in nanoseconds.
+        /// Its value, in nanoseconds.
         value: f64,
     },
-    /// The larger of two cases is no dearer than the smaller, so that there is no line.
+    /// The larger of two cases takes no longer than the smaller, so there is no slope.
     NoSlope,
     /// The clock is not the time stamp counter.
     OtherClock,
-    /// The set lies between two levels of cache.
+    /// The working set size is between two cache levels.
     BetweenLevels,
-    /// A prefetcher may foresee the pattern.
+    /// A prefetcher may cover the access pattern.
     Prefetched,
-    /// Both ends are threads of one core.
+    /// Both CPUs are SMT threads of one core.
     ThreadsOfOneCore,
-    /// Page tables of a guest are walked through those of its host.
+    /// Nested paging: page walks of a guest walk the host's page tables too.
     NestedPaging,
-    /// No set was taken by small and by huge pages.
+    /// No working set size was measured with both small and huge pages.
     NoCommonSet,
-    /// Translation buffers may hold the largest set that there is by both kinds of page.
+    /// The TLB may cover the largest working set measured with both page sizes.
     SetTooSmall {
-        /// The largest.
+        /// The largest working set.
         largest_bytes: u64,
-        /// What is needed.
+        /// The size needed.
         needed_bytes: u64,
     },
-    /// How fast a core drains its write-combining buffers.
+    /// The drain rate of write-combining buffers is not published.
     WriteCombining,
-    /// Two copies through memory.
+    /// Two concurrent copies through memory have no published model.
     TwoCopies,
-    /// Who waits for whom, and how often, is the scheduler's choice.
+    /// Depends on scheduling decisions.
     SchedulersChoice,
-    /// How fast the device is.
+    /// The speed of the device is not published.
     SpeedOfDevice,
-    /// The service time of the device.
+    /// The service time of the device is not published.
     ServiceTime,
-    /// Part of the file is in memory, or nobody knows how much.
+    /// The file is partly in the page cache, or its residency is unknown.
     MixedResidency,
 }
 
 impl NoModel {
-    /// That the metric has no such case.
+    /// The metric has no case with these parameters.
     pub fn no_such_case(params: &Params) -> Self {
         Self::NoSuchCase { case: params.to_string() }
     }
 
-    /// That the machine says none of these facts.
+    /// These facts are unknown.
     pub fn unknown_fact(facts: &[&str]) -> Self {
         Self::UnknownFact { facts: facts.iter().map(|fact| (*fact).to_owned()).collect() }
     }
 }
 
-/// How the measured interval compares with the prediction: a value is within or outside, a bound is
-/// met or violated.
+/// Comparison of the measured interval with the prediction: a value is within or outside, a bound
+/// is met or violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Agreement {
-    /// The measured interval is wholly inside the predicted range.
+    /// The interval is inside the predicted range.
     Within,
-    /// It is wholly outside.
+    /// The interval is outside the predicted range.
     Outside,
-    /// The measured interval is wholly on the predicted side of a bound.
+    /// The interval is on the predicted side of a bound.
     Met,
-    /// It is wholly on the other side.
+    /// The interval is on the other side of a bound.
     Violated,
-    /// It crosses a limit, there is none, or a disturbance may explain the gap.
+    /// The interval crosses a limit, there is no interval, or a disturbance may explain the gap.
     Inconclusive,
 }
 
 impl Agreement {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Within, Self::Outside, Self::Met, Self::Violated, Self::Inconclusive];
 
-    /// Whether the prediction was right.
+    /// The prediction was right.
     pub fn holds(self) -> bool {
         matches!(self, Self::Within | Self::Met)
     }
 
-    /// Whether the prediction was wrong.
+    /// The prediction was wrong.
     pub fn fails(self) -> bool {
         matches!(self, Self::Outside | Self::Violated)
     }
 
-    /// The agreement as one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Within => "within",
@@ -412,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_agrees_wholly_inside_and_differs_wholly_outside() {
+    fn interval_inside_is_within_and_beyond_is_outside() {
         let prediction = Prediction::sum(60.0, 40.0, 0.1, "a + b", "source");
         let agreement = |low, high| prediction.agreement(Some([low, high]));
         assert_eq!(agreement(91.0, 109.0), Agreement::Within);
@@ -422,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_has_a_meaning_of_its_own() {
+    fn each_side_of_a_prediction_has_its_meaning() {
         let within = Prediction::sum(10.0, 0.0, 0.1, "", "").if_above("slow").if_below("fast");
         assert_eq!([8.0, 10.0, 12.0].map(|value| within.meaning_of(value)), ["fast", "", "slow"]);
         let order = Prediction::at_least(10.0, "", "").otherwise("odd");
@@ -430,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_no_sharper_than_their_inputs() {
+    fn uncertain_limits_give_inconclusive_agreement() {
         let claim = Prediction::at_least(100.0, "≥ a", "source");
         let claim = Prediction { uncertainty: 0.1, ..claim };
         assert_eq!(claim.agreement(Some([111.0, 130.0])), Agreement::Met);

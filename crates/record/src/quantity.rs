@@ -1,21 +1,23 @@
-//! A value with its unit, as a person reads it.
+//! Values with their units, formatted for people.
 //!
-//! Values are scaled here and nowhere else; what is stored and compared stays in base units.
-//! Times and rates go by powers of 1000, bytes by powers of 1024, and the unit is always written
-//! out. A width is in characters: each of those written here takes one column of a terminal.
+//! All scaling happens here; stored and compared values are in base units. Times and rates scale by
+//! powers of 1000, bytes by powers of 1024. Widths are in characters: each character written here
+//! is one terminal column wide.
+
+use std::ops::RangeInclusive;
 
 use crate::Unit;
 
-/// Significant figures of a measured value.
+/// Significant figures of measured values.
 const FIGURES: usize = 4;
-/// Significant figures of a predicted value: its tolerance is far wider.
+/// Significant figures of predicted values, whose tolerance is far wider.
 const FIGURES_PREDICTED: usize = 3;
-/// What stands where there is no value.
+/// Printed in place of a missing value.
 pub const NOTHING: &str = "–";
 
-/// A measured value in four significant figures, such as `165.2 ns`, `4.498 GHz` or `12.30 MiB/s`;
-/// a size that is a whole number of its unit is written as one: `32 KiB`. A value that is not
-/// finite is `–`.
+/// A measured value in four significant figures, such as `165.2 ns`, `4.498 GHz` or `12.30 MiB/s`.
+/// A size that is a whole number of its unit has no decimals: `32 KiB`. A value that is not finite
+/// is `–`.
 pub fn quantity(value: f64, unit: Unit) -> String {
     figures(value, unit, FIGURES)
 }
@@ -32,17 +34,27 @@ pub fn short(ratio: f64) -> String {
     }
 }
 
-/// As [`quantity`], in as many significant figures, up to four, as fit `width`; two at least.
+/// As [`quantity`], with as many significant figures as fit `width`: four at most, two at least.
 pub fn quantity_within(value: f64, unit: Unit, width: usize) -> String {
-    (2..=FIGURES)
-        .rev()
-        .map(|count| figures(value, unit, count))
-        .find(|text| text.chars().count() <= width)
-        .unwrap_or_else(|| figures(value, unit, 2))
+    let write = |count| figures(value, unit, count);
+    widest_fit(2..=FIGURES, write, |text| fits(text, width)).unwrap_or_else(|| write(2))
 }
 
-/// An upper limit, such as `≤ 0.2 ns`: two significant figures, rounded up, since a limit rounded
-/// down would claim more than is known.
+/// The text with the most significant figures that is accepted.
+fn widest_fit(
+    counts: RangeInclusive<usize>,
+    write: impl Fn(usize) -> String,
+    accepts: impl Fn(&str) -> bool,
+) -> Option<String> {
+    counts.rev().map(write).find(|text| accepts(text))
+}
+
+fn fits(text: &str, width: usize) -> bool {
+    text.chars().count() <= width
+}
+
+/// An upper bound, such as `≤ 0.2 ns`: two significant figures, rounded up, because a bound rounded
+/// down would be wrong.
 pub fn at_most(bound: f64, unit: Unit) -> String {
     if !bound.is_finite() {
         return NOTHING.to_owned();
@@ -50,7 +62,7 @@ pub fn at_most(bound: f64, unit: Unit) -> String {
     let scale = scale_of(bound, unit, 2);
     let scaled = bound / scale.divisor;
     let step = 10f64.powi(magnitude(scaled) - 1);
-    // 0.2 is 2.0000000000000002 steps of 0.1: a rounding error must not cost a whole step.
+    // 0.2 is 2.0000000000000002 steps of 0.1: a rounding error must not add a step.
     let raised = (scaled / step * (1.0 - 1e-12)).ceil() * step;
     let next = raised * scale.divisor;
     if scale_of(next, unit, 2).divisor != scale.divisor {
@@ -60,24 +72,23 @@ pub fn at_most(bound: f64, unit: Unit) -> String {
     with_symbol(format!("≤ {digits}"), &scale)
 }
 
-/// A predicted range in three significant figures and one unit, such as `84–126 ns`; one value
-/// where both ends read alike. Ordinal claims are `> 16 ns` and `< 16 ns`.
+/// A predicted range in three significant figures and one unit, such as `84–126 ns`; one value if
+/// both limits read alike. One-sided bounds are `> 16 ns` and `< 16 ns`.
 pub fn range(low: Option<f64>, high: Option<f64>, unit: Unit) -> String {
     range_figures(low, high, unit, FIGURES_PREDICTED)
 }
 
-/// As [`range`], in three or two figures, as fit `width`; where neither does, about the middle.
+/// As [`range`], in three or two figures as fit `width`; if neither fits, the approximate middle.
 pub fn range_within(low: Option<f64>, high: Option<f64>, unit: Unit, width: usize) -> String {
-    (2..=FIGURES_PREDICTED)
-        .rev()
-        .map(|count| range_figures(low, high, unit, count))
-        .find(|text| text.chars().count() <= width)
-        .unwrap_or_else(|| match (low, high) {
+    let write = |count| range_figures(low, high, unit, count);
+    widest_fit(2..=FIGURES_PREDICTED, write, |text| fits(text, width)).unwrap_or_else(|| {
+        match (low, high) {
             (Some(low), Some(high)) => format!("≈ {}", figures((low + high) / 2.0, unit, 2)),
             (Some(low), None) => format!("> {}", figures(low, unit, 2)),
             (None, Some(high)) => format!("< {}", figures(high, unit, 2)),
             (None, None) => NOTHING.to_owned(),
-        })
+        }
+    })
 }
 
 fn range_figures(low: Option<f64>, high: Option<f64>, unit: Unit, count: usize) -> String {
@@ -111,8 +122,8 @@ fn range_figures(low: Option<f64>, high: Option<f64>, unit: Unit, count: usize) 
     }
 }
 
-/// The hardware and the software term in one unit, such as `60 + 45 ns`, in as many significant
-/// figures, up to three, as fit `width`; the hardware term alone where there is no other.
+/// The hardware and the software term in one unit, such as `60 + 45 ns`, in up to three significant
+/// figures as fit `width`; the hardware term alone if there is no software term.
 pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: usize) -> String {
     let largest = hardware.into_iter().chain(software).fold(0f64, |max, v| max.max(v.abs()));
     if hardware.is_none() && software.is_none() {
@@ -131,14 +142,11 @@ pub fn terms(hardware: Option<f64>, software: Option<f64>, unit: Unit, width: us
         };
         with_symbol(text, &scale)
     };
-    (1..=FIGURES_PREDICTED)
-        .rev()
-        .map(write)
-        .find(|text| text.chars().count() <= width)
+    widest_fit(1..=FIGURES_PREDICTED, write, |text| fits(text, width))
         .unwrap_or_else(|| NOTHING.to_owned())
 }
 
-/// A share in per cent with two significant figures: `0.04 %`, `1.2 %`, `12 %`.
+/// A share in percent with two significant figures: `0.04 %`, `1.2 %`, `12 %`.
 pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     if !value.is_finite() {
@@ -152,7 +160,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A parameter's size: exact, in the largest binary unit that shows it with two decimals at most
+/// The exact size of a parameter, in the largest binary unit that needs at most two decimals
 /// (`64 KiB`, `1.5 MiB`), else in bytes.
 pub fn binary_size(bytes: i64) -> String {
     let mut size = bytes as f64;
@@ -175,18 +183,15 @@ pub fn change(a: f64, b: f64, unit: Unit, width: usize) -> String {
         let decimals = decimals_for(a.abs().max(b.abs()), count);
         with_symbol(format!("{} → {}", fixed(a, decimals), fixed(b, decimals)), &scale)
     };
-    // Values of different size share a unit: then the smaller keeps few figures, or none.
-    let loses = |text: &str| a != 0.0 && b != 0.0 && text.split(" → ").any(reads_as_nought);
-    (2..=FIGURES)
-        .rev()
-        .map(write)
-        .find(|text| text.chars().count() <= width && !loses(text))
+    // In a shared unit a much smaller value can lose all its figures.
+    let rounds_to_zero = |text: &str| a != 0.0 && b != 0.0 && text.split(" → ").any(reads_as_zero);
+    widest_fit(2..=FIGURES, write, |text| fits(text, width) && !rounds_to_zero(text))
         .unwrap_or_else(|| format!("{} → {}", figures(a, unit, 2), figures(b, unit, 2)))
 }
 
-/// From the lowest to the highest of many values, such as `1.08…112 ns`; each with its unit where
-/// one unit would not suit both: `1.08 ns…1.12 µs`. In three significant figures, or in two where
-/// three do not fit `width`; two may be wider.
+/// The lowest to the highest of many values, such as `1.08…112 ns`; each with its own unit if one
+/// would not suit both: `1.08 ns…1.12 µs`. In three significant figures, or in two if three do not
+/// fit `width`; two may be wider than `width`.
 pub fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> String {
     let write = |count: usize| {
         let (scale, own) = (scale_of(high, unit, count), scale_of(low, unit, count));
@@ -200,21 +205,21 @@ pub fn span_within(low: f64, high: f64, unit: Unit, width: usize) -> String {
         }
     };
     let three = write(FIGURES_PREDICTED);
-    if three.chars().count() <= width { three } else { write(2) }
+    if fits(&three, width) { three } else { write(2) }
 }
 
-/// How much of the base unit the unit is that suits the value, and its symbol.
+/// The divisor and the symbol of the unit that suits a value.
 pub fn unit_for(value: f64, unit: Unit) -> (f64, &'static str) {
     let scale = scale_of(value, unit, 2);
     (scale.divisor, scale.symbol)
 }
 
-/// A number without its unit in three significant figures.
+/// A number without unit in three significant figures.
 pub fn bare(scaled: f64) -> String {
     fixed(scaled, decimals_for(scaled, FIGURES_PREDICTED))
 }
 
-fn reads_as_nought(text: &str) -> bool {
+fn reads_as_zero(text: &str) -> bool {
     let number = text.split(' ').next().unwrap_or(text);
     number.parse::<f64>() == Ok(0.0)
 }
@@ -244,13 +249,13 @@ struct Scale {
     symbol: &'static str,
 }
 
-/// The largest unit in which the value, as it will be rounded, is 1 or more.
+/// The largest unit in which the rounded value is at least 1.
 fn scale_of(value: f64, unit: Unit, count: usize) -> Scale {
     let (step, symbols): (f64, &[&'static str]) = match unit {
         Unit::Nanoseconds => (1e3, &["ns", "µs", "ms", "s"]),
         Unit::Bytes => (1024.0, &["B", "KiB", "MiB", "GiB", "TiB"]),
         Unit::BytesPerSecond => (1024.0, &["B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s"]),
-        // Spelled: "12 M/s" would be read as megabytes.
+        // Spelled out: "12 M/s" would be read as megabytes.
         Unit::PerSecond => (1e3, &["ops/s", "kops/s", "Mops/s", "Gops/s"]),
         Unit::Hertz => (1e3, &["Hz", "kHz", "MHz", "GHz"]),
         Unit::Ratio => (1e3, &[""]),
@@ -267,12 +272,12 @@ fn scale_of(value: f64, unit: Unit, count: usize) -> Scale {
     scale
 }
 
-/// The power of ten of the first significant figure.
+/// The decimal exponent of the first significant figure.
 fn magnitude(value: f64) -> i32 {
     if value == 0.0 { 0 } else { value.abs().log10().floor() as i32 }
 }
 
-/// Decimals that give `count` significant figures.
+/// The number of decimals for `count` significant figures.
 fn decimals_for(value: f64, count: usize) -> usize {
     let decimals = count as i32 - 1 - magnitude(value);
     // 9.9996 in four figures is 10.00, not 10.000.
@@ -299,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measured_values_have_four_figures_and_the_unit_a_person_would_choose() {
+    fn measured_values_have_four_significant_figures() {
         for (value, unit, text) in [
             (165.23, Unit::Nanoseconds, "165.2 ns"),
             (0.222_4, Unit::Nanoseconds, "0.2224 ns"),
@@ -323,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_rounded_up_and_never_down() {
+    fn bounds_are_rounded_up() {
         assert_eq!(at_most(0.2, Unit::Nanoseconds), "≤ 0.2 ns");
         assert_eq!(at_most(0.183_1, Unit::Nanoseconds), "≤ 0.19 ns");
         assert_eq!(at_most(1_210.0, Unit::Nanoseconds), "≤ 1.3 µs");
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_predicted_range_has_one_unit() {
+    fn predicted_range_has_one_unit() {
         let ns = Unit::Nanoseconds;
         assert_eq!(range(Some(84.0), Some(126.0), ns), "84–126 ns");
         assert_eq!(range(Some(900.0), Some(1_200.0), ns), "0.90–1.20 µs");
@@ -348,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_lose_figures_before_they_lose_their_place() {
+    fn terms_lose_figures_to_fit_their_column() {
         let ns = Unit::Nanoseconds;
         assert_eq!(terms(Some(60.0), Some(45.0), ns, 14), "60 + 45 ns");
         assert_eq!(terms(Some(1_234.0), Some(2_345.0), ns, 13), "1.2 + 2.3 µs");
@@ -358,21 +363,21 @@ mod tests {
     }
 
     #[test]
-    fn shares_have_two_figures() {
+    fn shares_have_two_significant_figures() {
         let shares = [0.000_4, 0.012_3, 0.123, 0.999, 12.0, 0.000_01, 0.0];
         let texts = ["0.04 %", "1.2 %", "12 %", "100 %", ">999 %", "0.00 %", "0 %"];
         assert_eq!(shares.map(percent), texts);
     }
 
     #[test]
-    fn sizes_of_parameters_are_exact() {
+    fn parameter_sizes_are_exact() {
         let sizes = [1, 1_024, 65_536, 1_536, 1_500, 268_435_456, 0, 3 << 30];
         let texts = ["1 B", "1 KiB", "64 KiB", "1.5 KiB", "1500 B", "256 MiB", "0 B", "3 GiB"];
         assert_eq!(sizes.map(binary_size), texts);
     }
 
     #[test]
-    fn a_span_has_one_unit_unless_its_ends_are_far_apart() {
+    fn span_has_one_unit_unless_ends_are_far_apart() {
         let ns = Unit::Nanoseconds;
         assert_eq!(span_within(1.08, 112.4, ns, 13), "1.08…112 ns");
         assert_eq!(span_within(90.0, 1_120.0, ns, 13), "0.090…1.1 µs");
@@ -383,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_shares_a_unit_and_never_shows_nought_for_something() {
+    fn change_has_one_unit_and_no_false_zero() {
         let ns = Unit::Nanoseconds;
         assert_eq!(change(165.23, 181.3, ns, 17), "165.2 → 181.3 ns");
         assert_eq!(change(990.0, 1_100.0, ns, 17), "0.990 → 1.100 µs");

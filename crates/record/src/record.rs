@@ -1,4 +1,4 @@
-//! The record: one case's result, whole.
+//! The record: the complete result of one case.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::{
     Series, Summary, Unit, Verdict,
 };
 
-/// A headline.
+/// The headline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Value {
     /// A quantity in the record's unit.
     Number(f64),
-    /// A result that is no quantity, such as a checksum in hexadecimal or a bottleneck's name.
+    /// A non-numeric result, such as a hexadecimal checksum or the name of a bottleneck.
     Text(String),
 }
 
-/// The result of one case of one metric in one run: the only result shape there is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The result of one case of one metric in one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// What was measured.
+    /// The metric.
     pub metric: MetricId,
-    /// With which parameters.
+    /// The parameters of the case.
     pub params: Params,
     /// The metric's title.
     pub title: String,
@@ -33,94 +33,69 @@ pub struct Record {
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
-    /// The headline: a number in the record's unit, or text where the result is no quantity.
-    /// Absent where no number may be shown, or only a bound is known.
+    /// The headline. Absent if no number may be shown, or only an upper bound is known.
     pub value: Option<Value>,
-    /// Name of the visits the samples came from: records of one visit name were taken together.
+    /// Name of the visits the samples came from; records with one visit name share their visits.
     pub visit: String,
-    /// The metrics this one was computed from; empty for a measured one.
+    /// The metrics that a derived metric was computed from; empty for a measured one.
     pub derived_from: Vec<MetricId>,
-    /// The raw values; only where they were asked for.
+    /// The raw values, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<Vec<Sample>>,
-    /// What they amount to; absent where there is no result.
+    /// Statistics of the samples; absent without a result.
     pub summary: Option<Summary>,
     /// What the number should be.
     pub prediction: Option<Prediction>,
     /// Why there is no prediction.
     pub no_model: Option<NoModel>,
-    /// How the two stand to each other.
+    /// Comparison of result and prediction.
     pub agreement: Option<Agreement>,
-    /// Whether the number can be believed.
+    /// Whether the number can be trusted.
     pub verdict: Verdict,
-    /// What the probe verified of its own work: name → what was counted.
+    /// The probe's checks of its own work: name → result.
     pub checks: BTreeMap<String, String>,
-    /// Counters over all visits.
+    /// Disturbance counters, summed over all visits.
     pub disturbance: Disturbance,
-    /// Facts beside a number taken by hand, in the order in which they are read.
+    /// Further facts of a measurement by hand, in reading order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
-    /// What counters showed over the run's time, for measurements that last.
+    /// Time series of counters, for long measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Series>,
-    /// Notes a reader needs beside the number, such as the clock's floor or what was subtracted.
+    /// Notes on the number, such as the clock's floor or what was subtracted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// CRC-32 over the record without its samples, as 8 hexadecimal digits. It detects accidents,
+    /// CRC-32 of the record without its samples, 8 hexadecimal digits. It detects accidents, not
+    /// manipulation.
     /// not intent.
     pub checksum: String,
 }
 
 impl Record {
-    /// A record of a case about which nothing is known yet.
+    /// A record without a result.
     pub fn new(metric: MetricId, params: Params, title: &str, unit: Unit, better: Better) -> Self {
-        Self {
-            metric,
-            params,
-            title: title.to_owned(),
-            unit,
-            better,
-            value: None,
-            visit: String::new(),
-            derived_from: Vec::new(),
-            samples: None,
-            summary: None,
-            prediction: None,
-            no_model: None,
-            agreement: None,
-            verdict: Verdict::default(),
-            checks: BTreeMap::new(),
-            disturbance: Disturbance::default(),
-            facts: Vec::new(),
-            series: Vec::new(),
-            notes: Vec::new(),
-            checksum: String::new(),
-        }
+        Self { metric, params, title: title.to_owned(), unit, better, ..Self::default() }
     }
 
-    /// `os.syscall{call=getppid}`.
+    /// The metric with its parameters: `os.syscall{call=getppid}`.
     pub fn name(&self) -> String {
         format!("{}{}", self.metric, self.params)
     }
 
-    /// The checksum this record should carry.
-    ///
-    /// # Panics
-    /// Never in practice: a record is plain data and always has a JSON form.
     pub fn expected_checksum(&self) -> String {
         let bare = Self { samples: None, checksum: String::new(), ..self.clone() };
-        let text = serde_json::to_vec(&bare).expect("a record is plain data");
+        let text = serde_json::to_vec(&bare).expect("plain data has a JSON form");
         format!("{:08x}", crc32fast::hash(&text))
     }
 
-    /// The same with the estimate as found for its headline.
+    /// The record with the as-found estimate as its headline.
     #[must_use]
     pub fn as_found(mut self) -> Self {
         self.summary = self.summary.map(|summary| summary.as_found());
         self
     }
 
-    /// The number that may be shown of it, as the headline of a protocol.
+    /// The headline number of a protocol, if a number may be shown.
     pub fn number(&self, protocol: Protocol) -> Option<f64> {
         let summary = self.summary.as_ref().filter(|_| self.verdict.shows_number())?;
         let number = match (protocol, &summary.trimmed) {
@@ -130,13 +105,13 @@ impl Record {
         (summary.bound.is_none() && self.unit.takes(number)).then_some(number)
     }
 
-    /// The same record with its headline, by the usual protocol, and its checksum set.
+    /// Sets the headline of the median protocol and the checksum.
     #[must_use]
     pub fn sealed(self) -> Self {
         self.sealed_by(Protocol::Median)
     }
 
-    /// The same record with its headline by a protocol, and its checksum set.
+    /// Sets the headline of a protocol and the checksum.
     #[must_use]
     pub fn sealed_by(mut self, protocol: Protocol) -> Self {
         if !matches!(self.value, Some(Value::Text(_))) {
@@ -146,7 +121,7 @@ impl Record {
         self
     }
 
-    /// Whether the checksum still fits the content.
+    /// Whether the checksum matches the content.
     pub fn is_intact(&self) -> bool {
         self.checksum == self.expected_checksum()
     }

@@ -1,69 +1,69 @@
-//! What to do about a number that is noisy or missing, as data. `report` puts it into words.
+//! Remedies for noisy or missing numbers, as data; `report` adds the words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What to do next. The name is stable; how it reads, with the options of the program that it
-/// needs, is a matter of the views.
+/// What to do next, as data. The name is stable; views add the words and the options of the
+/// program.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Remedy {
-    /// Raise or remove the CPU quota of the control group.
+    /// Raise or remove the cgroup's CPU quota.
     RaiseCpuQuota,
-    /// Raise the control group's limit on a device, or measure outside the group.
+    /// Raise the cgroup's limit on a device, or measure outside the cgroup.
     RaiseDeviceLimit,
-    /// Use a host with fewer or no neighbours.
+    /// Use a dedicated host, or one with fewer neighbours.
     QuieterHost,
-    /// Stop the processes that held the CPU, or measure on another.
+    /// Stop the processes that used the CPU, or measure on another CPU.
     QuietCpu,
-    /// Stop the processes that held the CPU, where no other can be chosen.
+    /// Stop the processes that used the CPU, if no other CPU can be selected.
     StopOthers,
-    /// Move interrupts to other CPUs, or measure on another.
+    /// Move interrupts to other CPUs, or measure on another CPU.
     MoveInterrupts,
-    /// Look for what else runs on the CPU, or measure on another.
+    /// Find what else runs on the CPU, or measure on another CPU.
     OtherCpu,
-    /// Look for what changes the affinity of processes.
+    /// Find what changes the affinity of processes.
     FindAffinityChanges,
-    /// Keep the sibling and the frequency of the core quiet.
+    /// Keep the SMT sibling idle and the frequency of the core fixed.
     QuietCore,
-    /// Free memory, so that nothing is swapped.
+    /// Free memory, to avoid swapping.
     AvoidSwap,
-    /// More processes show how many fall into each group.
+    /// Measure more processes, to get the share of each cluster.
     CountGroups,
-    /// Longer visits show what drifts.
+    /// Measure longer visits, to see the drift.
     FollowDrift,
-    /// More processes narrow the interval.
+    /// Measure more processes, for a narrower interval.
     MeasureLonger,
     /// Wait until frequency and temperature are steady.
     LetSettle,
-    /// The same, or measure for longer.
+    /// Wait until frequency and temperature are steady, or measure longer.
     LetSettleOrMeasureLonger,
-    /// Let the run come to its end.
+    /// Let the run finish.
     RunToEnd,
-    /// More bytes a pass, so that processes overlap.
+    /// Use more bytes per pass, so that processes overlap.
     MoreBytes,
-    /// A sync that never reached the device: a loss of power loses data.
+    /// Syncs do not reach the device: a power cut loses data.
     DistrustSyncs,
-    /// Run without the sandbox that forbids a system call.
+    /// Run outside the sandbox that forbids a system call.
     LeaveSandbox,
-    /// Run without that sandbox, or on a kernel that has the call.
+    /// Run outside that sandbox, or on a kernel that has the system call.
     AllowCall,
-    /// A newer kernel.
+    /// Use a newer kernel.
     NewerKernel {
-        /// The first that will do.
+        /// The first sufficient version.
         version: String,
     },
-    /// A kernel built with an option.
+    /// Use a kernel built with an option.
     KernelWith {
         /// The option.
         option: String,
     },
     /// Raise one of these limits.
     RaiseLimit {
-        /// `ulimit -n`, or the name of a kernel setting.
+        /// `ulimit -n`, or the name of a sysctl.
         limits: Vec<String>,
     },
-    /// Remove old semaphore sets, or allow more.
+    /// Remove unused semaphore sets, or raise their limit.
     RemoveSemaphores,
     /// Allow the process a second CPU.
     SecondCpu,
@@ -71,58 +71,55 @@ pub enum Remedy {
     MoreCores,
     /// Allow the process this CPU.
     AllowCpu {
-        /// Its number.
+        /// Number of the CPU.
         cpu: u32,
     },
-    /// Make /proc visible.
+    /// Mount /proc.
     MountProc,
     /// Install /bin/sh.
     InstallShell,
-    /// Allow programs without a file.
+    /// Allow executing memfds.
     AllowMemoryPrograms,
-    /// Let TMPDIR name a folder in which a FIFO may be made.
+    /// Set TMPDIR to a directory that allows FIFOs.
     FifoFolder,
-    /// Let TMPDIR name a folder on a disk.
+    /// Set TMPDIR to a directory on a disk.
     DiskFolder,
-    /// Free space in the temporary folder, or name another.
+    /// Free space in the temporary directory, or use another.
     FreeTemporarySpace,
-    /// Choose a clock source that programs can read.
+    /// Select a clock source that is readable in user space.
     ReadableClockSource,
     /// Allow transparent huge pages to this process.
     AllowHugePages,
-    /// Start from a parent that does not forbid huge pages.
+    /// Start it from a parent that does not disable huge pages.
     StartWithHugePages,
-    /// Allow huge pages to programs that ask for them.
+    /// Set transparent huge pages to `madvise`.
     AdviseHugePages,
-    /// Free memory, or raise the limit of the control group.
+    /// Free memory, or raise the cgroup's limit.
     FreeMemory,
-    /// Allow overcommitment, or free memory.
+    /// Allow overcommit, or free memory.
     AllowOvercommit,
-    /// Free space in the folder of files, or name another.
+    /// Free space in the directory of test files, or use another.
     FreeSpace,
-    /// Name another folder for files.
+    /// Use another directory for test files.
     OtherFolder,
-    /// The same, or allow one that keeps files in memory.
+    /// Use another directory, or allow one that keeps files in memory.
     OtherFolderOrMemory,
 }
 
 impl Remedy {
-    /// To raise one of these limits.
     pub fn raise(limits: &[&str]) -> Self {
         Self::RaiseLimit { limits: limits.iter().map(|limit| (*limit).to_owned()).collect() }
     }
 
-    /// A kernel of this version or later.
     pub fn kernel(version: &str) -> Self {
         Self::NewerKernel { version: version.to_owned() }
     }
 
-    /// A kernel that was built with this option.
     pub fn kernel_with(option: &str) -> Self {
         Self::KernelWith { option: option.to_owned() }
     }
 
-    /// The same where no CPU can be chosen.
+    /// The remedy if no CPU can be selected.
     #[must_use]
     pub fn without_choice_of_cpu(self) -> Self {
         match self {

@@ -1,4 +1,4 @@
-//! A run and its document: what travels as JSON and what the store lists.
+//! A run and its document: the JSON that is exported and stored.
 
 use std::collections::BTreeMap;
 
@@ -7,58 +7,58 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Host, Params, Record, Verdict};
 
-/// One JSON document: a run, the machine it ran on, and its records.
+/// The JSON document of a run, with its host and its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
-    /// [`crate::SCHEMA_VERSION`].
+    /// Version of this document.
     pub schema: u32,
-    /// The program that made it.
+    /// The program that wrote it.
     pub tool: Tool,
     /// The run.
     pub run: Run,
-    /// The machine; the near one, where a run has two ends.
+    /// The host; the near one if a measurement has two ends.
     pub host: Host,
-    /// The hosts at the far ends of its measurements.
+    /// The hosts at the far ends of measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub far: Vec<FarHost>,
-    /// The results, in the order they were done.
+    /// The results, in the order measured.
     pub records: Vec<Record>,
 }
 
 impl Document {
-    /// The host at the far end of a case, which its parameter `to` names; none where it has no far
-    /// end, or both are on this host.
+    /// The far host of a case, named by its parameter `to`; `None` without a far end, or if both
+    /// ends are on this host.
     pub fn far_host(&self, params: &Params) -> Option<&Host> {
         let to = params.text("to")?;
         self.far.iter().find(|far| far.name == to).map(|far| &far.host)
     }
 }
 
-/// A host at the far end of a run's measurements.
+/// A host at the far end of measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FarHost {
-    /// The name by which records refer to it, in their parameter `to`.
+    /// Its name in the parameter `to` of records.
     pub name: String,
     /// Its facts.
     pub host: Host,
-    /// How its clock relates to the near host's.
+    /// Offset of its clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockOffset>,
 }
 
-/// How the clock of a far host relates to the near one, by exchanges of time stamps. It places
-/// series of two hosts on one axis; no duration is computed from two clocks.
+/// Offset of a far host's clock, estimated from exchanged time stamps. It places series of both
+/// hosts on one time axis; no duration is computed from two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClockOffset {
-    /// Far clock minus near clock when the run began, in nanoseconds.
+    /// Far clock minus near clock at the start of the run, in nanoseconds.
     pub offset_ns: f64,
-    /// How much faster the far clock goes, in parts per million.
+    /// Rate of the far clock relative to the near clock − 1, in parts per million.
     pub drift_ppm: f64,
     /// Half the smallest round trip: the error of the offset, in nanoseconds.
     pub error_ns: f64,
 }
 
-/// The program that made a document.
+/// The program that wrote a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// `fathom`.
@@ -72,66 +72,65 @@ pub struct Tool {
 pub struct Run {
     /// Identifier: 16 hexadecimal digits, sortable by time.
     pub id: String,
-    /// The name that `--label` gave it.
+    /// The label given by `--label`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// When it began, RFC 3339 in UTC.
+    /// Start, RFC 3339 in UTC.
     pub started: String,
-    /// When it ended; absent while it goes on, or where it was cut off.
+    /// End; absent while running, or if the run was killed.
     pub ended: Option<String>,
-    /// How long it took, in nanoseconds by a clock that nobody steps; absent while it goes on.
+    /// Duration in nanoseconds by a monotonic clock; absent while running.
     pub duration_ns: Option<f64>,
-    /// How thoroughly.
+    /// How thoroughly it measures.
     pub effort: Effort,
-    /// Which sampling protocol.
+    /// The sampling protocol.
     pub protocol: Protocol,
-    /// The seed of every random order in the run.
+    /// Seed of all random orders in the run.
     pub seed: u64,
-    /// What was asked for on the command line; empty means everything.
+    /// The metrics requested on the command line; empty for all.
     pub asked: Vec<String>,
-    /// The command that measured by hand, such as `file read`; absent for a battery of workers.
+    /// The command of a measurement by hand, such as `file read`; absent for `fathom run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub procedure: Option<String>,
-    /// Records the run gives if nothing stops it.
+    /// Number of records of the whole run.
     pub planned: u64,
-    /// How far it came.
+    /// Whether it is complete.
     pub state: RunState,
-    /// The CPU the workers were pinned to.
+    /// The CPU that workers were pinned to.
     pub cpu: u32,
-    /// Why that one.
+    /// Why that CPU.
     pub cpu_reason: String,
-    /// The reference loop on that CPU; absent where it was not calibrated.
+    /// The reference loop on that CPU, if calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<Reference>,
-    /// The clock, its calibration and how it stood the check at the end.
+    /// The clock, its calibration, and its check at the end of the run.
     pub clock: ClockFacts,
-    /// What `--tune` changed while the run lasted; empty without it.
+    /// Settings that `--tune` changed during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuned: Vec<String>,
-    /// What a laboratory imposed on it by the environment, such as `FATHOM_SPIN=os.syscall=40%`;
-    /// no history and no noise is learnt from such a run.
+    /// Faults injected through the environment, such as `FATHOM_SPIN=os.syscall=40%`. Histories and
+    /// noise estimates ignore such a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub imposed: Vec<String>,
-    /// What holds for the run as a whole: drift of the machine, the clock's failure, a stepped
-    /// wall clock.
+    /// Verdict on the whole run: machine drift, clock failure, a stepped wall clock.
     pub verdict: Verdict,
-    /// Facts about the run that spoil nothing, such as settings that `--tune` was refused.
+    /// Notes on the run, such as settings that `--tune` could not change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// The reference loop of a CPU at full speed, and how many visits met it.
+/// The reference loop of a CPU at full speed, and how many visits matched it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reference {
-    /// The time of its part that a busy sibling thread slows, in nanoseconds.
+    /// Time of the part that a busy SMT sibling slows, in nanoseconds.
     pub loop_ns: f64,
-    /// The time of its part that only the frequency slows, in nanoseconds.
+    /// Time of the part that only frequency slows, in nanoseconds.
     pub frequency_ns: f64,
-    /// What makes it full speed.
+    /// Why this is full speed.
     pub basis: ReferenceBasis,
-    /// Visits whose loops were compared with it.
+    /// Number of visits compared with it.
     pub visits: u32,
-    /// Those of them that were clean.
+    /// Number of clean visits among them.
     pub clean: u32,
 }
 
@@ -139,50 +138,43 @@ pub struct Reference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferenceBasis {
-    /// They need the cycles they should at the highest frequency of the CPU.
+    /// They take the expected cycles at the CPU's highest frequency.
     HighestFrequency,
     /// They are as fast as in earlier runs on this host.
     EarlierRuns,
-    /// Neither is known, or the whole run was slower: they are the fastest in this run.
+    /// Neither is known, or the whole run was slower: the fastest loops of this run.
     ThisRun,
 }
 
 impl Run {
-    /// Its id, with its label where it has one.
+    /// The id, with the label if there is one.
     pub fn name(&self) -> String {
         name(&self.id, self.label.as_deref())
     }
 }
 
-/// An id, with the label where there is one.
+/// An id, with the label if there is one.
 pub fn name(id: &str, label: Option<&str>) -> String {
     label.map_or_else(|| id.to_owned(), |label| format!("{id} ({label})"))
 }
 
-/// Longer labels do not fit beside what they name.
+/// The longest label that fits beside other columns.
 const LABEL_CHARS_MAX: usize = 64;
 
-/// Why a text is no label of a run.
+/// Why a text cannot be a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LabelError {
-    /// Nothing, or spaces at an end.
-    #[error("a label has text, without spaces around it")]
+    #[error("a label must not be empty, or start or end with spaces")]
     Blank,
-    /// Too long.
-    #[error("a label has {LABEL_CHARS_MAX} characters at most, this has {0}; shorten it")]
+    #[error("a label has at most {LABEL_CHARS_MAX} characters, this one has {0}")]
     Long(usize),
-    /// A line break, or another character that moves a cursor.
-    #[error("a label has no control characters, such as line breaks; remove them")]
+    #[error("a label must not contain control characters, such as line breaks")]
     Control,
-    /// Every command that takes runs would read it as something else.
-    #[error("`latest…` names the newest runs, and a text with `/` or `.json` a file; change it")]
-    Taken,
+    #[error("a label must not start with `latest`, contain `/` or end with `.json`")]
+    Reserved,
 }
 
-/// A text that can be the label of a run.
-///
-/// # Errors
-/// Why it cannot.
+/// Checks a label.
 pub fn label(text: &str) -> Result<String, LabelError> {
     match text.chars().count() {
         count if count > LABEL_CHARS_MAX => Err(LabelError::Long(count)),
@@ -190,7 +182,7 @@ pub fn label(text: &str) -> Result<String, LabelError> {
         _ if text.chars().any(char::is_control) => Err(LabelError::Control),
         _ if text.trim() != text => Err(LabelError::Blank),
         _ if text.starts_with("latest") || text.contains('/') || text.ends_with(".json") => {
-            Err(LabelError::Taken)
+            Err(LabelError::Reserved)
         }
         _ => Ok(text.to_owned()),
     }
@@ -201,22 +193,22 @@ pub fn label(text: &str) -> Result<String, LabelError> {
 pub struct ClockFacts {
     /// `tsc`, `cntvct`, `monotonic_raw` or `fake`.
     pub source: String,
-    /// Why the hardware counter was refused, where it was.
+    /// Why the hardware counter was not used, if it was not.
     pub refused: Option<String>,
-    /// Ticks per second by calibration.
+    /// Ticks per second, by calibration.
     pub hz: f64,
-    /// The smallest step, in nanoseconds.
+    /// Smallest step, in nanoseconds.
     pub resolution_ns: f64,
-    /// The cost of one start/stop pair, in nanoseconds.
+    /// Cost of one start/stop pair, in nanoseconds.
     pub read_ns: f64,
-    /// Deviation against CLOCK_MONOTONIC_RAW over the whole run, in parts per million.
+    /// Deviation from CLOCK_MONOTONIC_RAW over the whole run, in parts per million.
     pub raw_ppm: Option<f64>,
-    /// Deviation against CLOCK_MONOTONIC over the whole run, in parts per million.
+    /// Deviation from CLOCK_MONOTONIC over the whole run, in parts per million.
     pub monotonic_ppm: Option<f64>,
-    /// How far somebody set the wall clock during the run, in nanoseconds; 0 where it was put back.
+    /// Step of the wall clock during the run, in nanoseconds; 0 if it was stepped back again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_step_ns: Option<f64>,
-    /// Further figures of the calibration, by name.
+    /// Further results of the calibration, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, f64>,
 }
@@ -225,17 +217,16 @@ pub struct ClockFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// 5 processes a case, a fixed share of time.
+    /// 5 processes per case, a fixed share of time.
     Quick,
-    /// 10 to 20 processes a case, until the interval is narrow.
+    /// 10 to 20 processes per case, until the interval is narrow.
     #[default]
     Standard,
-    /// 20 to 40 processes a case.
+    /// 20 to 40 processes per case.
     Thorough,
 }
 
 impl Effort {
-    /// The effort as one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -245,25 +236,25 @@ impl Effort {
     }
 }
 
-/// How samples are taken and what the headline is.
+/// The sampling protocol, which defines the headline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
-    /// Median over processes of their medians.
+    /// Median of the process medians.
     #[default]
     Median,
-    /// The classic trimmed mean of 500 of 800 trials.
+    /// Classic trimmed mean: 500 of 800 trials.
     Trimmed,
 }
 
-/// How far a run came.
+/// Whether a run is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RunState {
-    /// It goes on, or its process died without a word.
+    /// It is running, or its process was killed.
     Running,
-    /// Everything asked for was done.
+    /// Everything requested was measured.
     Complete,
-    /// It was stopped: what was done by then is kept.
+    /// It was interrupted; the results so far are kept.
     Interrupted,
 }

@@ -1,22 +1,22 @@
-//! A time series: what a counter showed while something that lasts was measured.
+//! Time series: a counter over the time of a measurement.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Unit;
 
-/// Telemetry of one counter at one end, on the clock of its run.
+/// Values of one counter over time, on the clock of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
-    /// What it shows, such as `server CPU`.
+    /// What was counted, such as `server CPU`.
     pub name: String,
     /// The unit of its values.
     pub unit: Unit,
-    /// The far host it was read on, by its name in the run; absent for the near one.
+    /// The far host the counter was read on, by its name in the run; absent for the near host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// When each value was read, in nanoseconds since the run began, ascending.
+    /// When each value was read, in nanoseconds since the start of the run, ascending.
     pub times_ns: Vec<f64>,
-    /// The values, as many as times.
+    /// The values, one per time.
     pub values: Vec<f64>,
 }

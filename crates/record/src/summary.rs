@@ -1,37 +1,37 @@
-//! What the samples of a case amount to.
+//! Statistics of the samples of a case.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Location, spread and interval of a case, reduced from its samples. All values are in the
+/// Location, spread and interval of a case, computed from its samples. All values are in the
 /// metric's unit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
-    /// Values over all processes.
+    /// Number of values over all processes.
     pub n: u64,
-    /// Fresh processes they came from.
+    /// Number of fresh processes.
     pub processes: u32,
     /// Headline: the median over processes of their medians.
     pub median: f64,
-    /// Confidence interval of the headline; absent where there are too few processes or blocks.
+    /// Confidence interval of the headline; absent with too few processes or blocks.
     pub interval: Option<Interval>,
-    /// Which visits the headline and all else here rest on.
+    /// Which visits the headline and all other statistics here rest on.
     pub stratum: Stratum,
-    /// Why there is no estimate at full speed, where there is none.
+    /// Why there is no estimate at full speed, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_selected: Option<NotSelected>,
-    /// The estimate over the first clean visits, where there are enough of them.
+    /// The estimate over the first clean visits, if there are enough of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full_speed: Option<Estimate>,
-    /// The estimate over the first visits whatever they were; absent for what is not visited.
+    /// The estimate over the first visits, clean or not; absent for a measurement without visits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_found: Option<Estimate>,
-    /// Quantiles of single timed operations, in ascending order; none of batches, and none with
-    /// fewer than 10 operations beyond it.
+    /// Quantiles of single timings, ascending. Absent for batches, and for quantiles with fewer
+    /// than 10 operations beyond them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quantiles: Vec<Quantile>,
-    /// Set when the value is a difference whose interval is too wide to print it as a number: the
-    /// upper limit to print as "≤ bound".
+    /// Upper bound to print as "≤ bound", for a difference whose interval is too wide to print it
+    /// as a number.
     pub bound: Option<f64>,
     /// Smallest value: the floor, for CPU-bound metrics.
     pub min: f64,
@@ -41,48 +41,47 @@ pub struct Summary {
     pub mean: f64,
     /// Sample standard deviation of all values (n − 1).
     pub sd: f64,
-    /// Standard deviation within a process: the median over processes of their own, ÷ the headline.
+    /// Standard deviation within a process ÷ the headline: the median over processes.
     pub spread_within: f64,
-    /// Standard deviation between process medians ÷ the headline.
+    /// Standard deviation of the process medians ÷ the headline.
     pub spread_between: f64,
-    /// The classic trimmed protocol's mean and deviation over the same values.
+    /// Mean and deviation of the same values by the classic trimmed protocol.
     pub trimmed: Option<Trimmed>,
-    /// The same headline without the values whose round was disturbed; absent where none was.
+    /// The headline without disturbed rounds; absent if no round was disturbed.
     pub median_undisturbed: Option<f64>,
-    /// Values whose round was disturbed.
+    /// Number of values in disturbed rounds.
     pub disturbed: u64,
-    /// Counts of outliers by Tukey's fences. They are shown, never removed.
+    /// Outliers by Tukey's fences: counted and shown, never removed.
     pub outliers: Outliers,
-    /// Modes of single timings by their share of operations, else of the values: where there are
-    /// 100 or more and more than one mode; else empty.
+    /// Modes of single timings by share of operations, else of the values, if there are at least
+    /// 100 and more than one mode.
     pub modes: Vec<Mode>,
-    /// Clusters of process medians, where they fall into two; else empty.
+    /// Clusters of process medians, if they are bimodal.
     pub clusters: Vec<Mode>,
-    /// Lag-1 autocorrelation within a process, where n ≥ 100 come from one; else absent.
+    /// Lag-1 autocorrelation within a process; absent below 100 values per process.
     pub autocorrelation: Option<f64>,
-    /// Change over a visit by Theil–Sen ÷ the headline: the median over processes; 0 where their
-    /// interval includes it, absent where there are too few processes to tell.
+    /// Drift over a visit (Theil–Sen) ÷ the headline: the median over processes. 0 if the interval
+    /// includes 0, absent with too few processes.
     pub drift: Option<f64>,
-    /// The smallest time the clock can tell, for operations timed singly that last less than
-    /// 100 × its read cost.
+    /// The smallest time the clock resolves, for single timings shorter than 100 × the cost of
+    /// reading it.
     pub clock_floor: Option<f64>,
-    /// The median of each process, in the order of their numbers.
+    /// The median of each process, by process number.
     pub process_medians: Vec<f64>,
 }
 
 impl Summary {
-    /// Half the width of the interval ÷ the headline, where there is an interval.
+    /// Half the width of the interval ÷ the headline.
     pub fn relative_half_width(&self) -> Option<f64> {
         let [low, high] = self.limits()?;
         (self.median != 0.0).then(|| (high - low) / 2.0 / self.median.abs())
     }
 
-    /// The two ends of the interval.
     pub fn limits(&self) -> Option<[f64; 2]> {
         self.interval.map(Interval::limits)
     }
 
-    /// The estimate behind the headline, where it rests on visits.
+    /// The estimate behind the headline; `None` for a measurement without visits.
     pub fn estimate(&self) -> Option<&Estimate> {
         if self.stratum == Stratum::AsFound {
             self.as_found.as_ref()
@@ -91,7 +90,7 @@ impl Summary {
         }
     }
 
-    /// The same with the estimate as found for its headline.
+    /// The summary with the as-found estimate as its headline.
     #[must_use]
     pub fn as_found(&self) -> Self {
         let mut summary = self.clone();
@@ -112,19 +111,17 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The level that it really has, such as 0.979 for 10 processes.
+    /// The actual confidence level, such as 0.979 for 10 processes.
     pub level: f64,
     /// What it was computed over.
     pub basis: Basis,
 }
 
 impl Interval {
-    /// An interval with these ends.
     pub fn new([low, high]: [f64; 2], level: f64, basis: Basis) -> Self {
         Self { low, high, level, basis }
     }
 
-    /// Its two ends.
     pub fn limits(self) -> [f64; 2] {
         [self.low, self.high]
     }
@@ -134,30 +131,29 @@ impl Interval {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// Order statistics over the medians of independent processes.
+    /// Order statistics of the medians of independent processes.
     Processes,
-    /// Order statistics over independent blocks of one process: within one run.
+    /// Order statistics of independent blocks of one process: within one run.
     WithinRun,
-    /// Derived: the interval of the inputs carried through, per process first.
+    /// Derived: the intervals of the inputs, propagated per process.
     Derived,
 }
 
-/// Which visits an estimate rests on. Strata are never mixed in a ratio or a history.
+/// Which visits an estimate rests on. Ratios and histories never mix strata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stratum {
-    /// Clean visits alone, chosen by the reference loop and counters and never by values.
+    /// Clean visits only, selected by the reference loop and counters, never by values.
     FullSpeed,
-    /// The same of work beyond the core (last cache, memory), of which the loop sees nothing: the
-    /// core was at full speed.
+    /// The same for work beyond the core (last-level cache, memory), which the reference loop
+    /// cannot see: the core was at full speed.
     CoreAtFullSpeed,
-    /// The first visits, whatever they were.
+    /// The first visits, clean or not.
     #[default]
     AsFound,
 }
 
 impl Stratum {
-    /// The stratum in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::FullSpeed => "full speed",
@@ -167,17 +163,17 @@ impl Stratum {
     }
 }
 
-/// Why no visits are selected, so that a case stands as found.
+/// Why no visits were selected, so that the headline is as found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NotSelected {
-    /// The work uses a second CPU, which the loop does not see.
+    /// The work uses a second CPU, which the reference loop does not cover.
     SecondCpu,
     /// The work waits for a device.
     Device,
-    /// One operation is so long that keeping the undisturbed ones would favour the short ones.
+    /// Operations are so long that selecting undisturbed ones would favour short ones.
     LongOperation,
-    /// The loop is at full speed before the work and slow between its rounds.
+    /// The reference loop is at full speed before the work and slow between its rounds.
     SlowsItself,
     /// An input has no estimate at full speed.
     Input,
@@ -185,12 +181,11 @@ pub enum NotSelected {
     TooFewClean,
     /// The protocol keeps every trial.
     EveryTrial,
-    /// No reference is known for this CPU.
+    /// No reference loop was calibrated for this CPU.
     NoReference,
 }
 
 impl NotSelected {
-    /// The reason in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::SecondCpu => "the work uses a second CPU",
@@ -208,43 +203,43 @@ impl NotSelected {
 /// An estimate over some of the visits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// The median over their processes.
+    /// The median of the process medians.
     pub median: f64,
-    /// Its interval.
+    /// Its confidence interval.
     pub interval: Option<Interval>,
-    /// Visits it rests on.
+    /// Number of visits used.
     pub visits: u32,
-    /// Visits it was chosen from.
+    /// Number of visits to select from.
     pub of: u32,
-    /// The median of each process, in the order of their numbers: what comparisons are made on.
+    /// The median of each process, by process number; comparisons use these.
     pub process_medians: Vec<f64>,
-    /// The median time of the reference loop in each of them, in the same order and in whole
-    /// nanoseconds: how fast the core was. Empty where not every process has one.
+    /// The median reference-loop time of each process, in the same order, in whole nanoseconds.
+    /// Empty unless every process has one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub process_loops: Vec<f64>,
 }
 
-/// A quantile of single timed operations.
+/// A quantile of single timings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quantile {
-    /// The share of operations at or below it, such as 0.99.
+    /// The quantile, such as 0.99.
     pub q: f64,
-    /// In the metric's unit.
+    /// Its value, in the metric's unit.
     pub value: f64,
 }
 
 /// Mean and deviation by the classic trimmed protocol.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trimmed {
-    /// Values that remained.
+    /// Values kept.
     pub n: u64,
-    /// Values taken.
+    /// Values measured.
     pub trials: u64,
-    /// Mean of those that remained.
+    /// Mean of the kept values.
     pub mean: f64,
-    /// Their standard deviation (n − 1). It understates σ by about half.
+    /// Standard deviation of the kept values (n − 1). It underestimates σ by about half.
     pub sd: f64,
-    /// The winsorised standard error of the mean; over processes, where there is more than one.
+    /// Winsorised standard error of the mean; over processes if there are several.
     pub se: f64,
 }
 
@@ -261,10 +256,10 @@ pub struct Outliers {
     pub high_severe: u64,
 }
 
-/// One mode of the values, or one cluster of process medians.
+/// A mode of the values, or a cluster of process medians.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Mode {
-    /// Where it is, in the metric's unit.
+    /// Its position, in the metric's unit.
     pub at: f64,
     /// Its share of the values or single timings, 0 to 1.
     pub share: f64,

@@ -1,4 +1,4 @@
-//! Whether a number can be believed, and why not.
+//! Verdicts: whether a number can be trusted, and why not.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,56 +8,52 @@ use crate::Remedy;
 /// The verdict on a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
-    /// The state.
+    /// Its state.
     pub state: State,
-    /// Its reasons, the weightiest first; some only when the state is `valid`: what held the number
-    /// where it is, such as a cap.
+    /// The reasons, the most important first. A valid record can have some, such as a cap that
+    /// limited the number.
     pub reasons: Vec<Reason>,
 }
 
 impl Verdict {
-    /// A verdict with one reason.
     pub fn because(state: State, cause: Cause, text: impl Into<String>) -> Self {
         Self { state, reasons: vec![Reason::new(cause, text)] }
     }
 
-    /// Whether the value may be shown as a number at all.
     pub fn shows_number(&self) -> bool {
         self.state.shows_number()
     }
 
-    /// Whether the run was stopped before all processes of the case were done.
+    /// Whether the run was interrupted before all processes of the case had run.
     pub fn is_cut_short(&self) -> bool {
         self.reasons.iter().any(|reason| reason.cause == Cause::Interrupted)
     }
 }
 
-/// How far a record can be believed.
+/// Whether a record can be trusted.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// The number stands.
+    /// Nothing speaks against the number.
     #[default]
     Valid,
-    /// The number stands, marked, with its cause.
+    /// The number holds with more uncertainty; the cause is given.
     Noisy,
-    /// This machine, kernel or permission cannot give it.
+    /// This machine, kernel or permission does not allow the measurement.
     Unavailable,
-    /// There is a result, and it must not be believed: no view prints it as a number.
+    /// The result is wrong or not the requested one, and is never shown.
     Invalid,
-    /// There is no result: a crash, a time-out, an error.
+    /// No result: a crash, a timeout, an error.
     Failed,
 }
 
 impl State {
-    /// Whether a value in this state may be shown as a number at all.
     pub fn shows_number(self) -> bool {
         matches!(self, Self::Valid | Self::Noisy)
     }
 
-    /// The state as one word.
     pub fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
@@ -69,23 +65,22 @@ impl State {
     }
 }
 
-/// How many records are in which state.
+/// Number of records in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
-    /// The number stands.
+    /// Valid records.
     pub valid: u32,
-    /// The number stands, marked.
+    /// Noisy records.
     pub noisy: u32,
-    /// This machine, kernel or permission cannot give it.
+    /// Unavailable records.
     pub unavailable: u32,
-    /// There is a result that must not be believed.
+    /// Invalid records.
     pub invalid: u32,
-    /// There is no result.
+    /// Failed records.
     pub failed: u32,
 }
 
 impl Counts {
-    /// Counts states.
     pub fn of(states: impl IntoIterator<Item = State>) -> Self {
         let mut counts = Self::default();
         for state in states {
@@ -100,89 +95,85 @@ impl Counts {
         counts
     }
 
-    /// All of them.
     pub fn total(&self) -> u32 {
         self.valid + self.noisy + self.unavailable + self.invalid + self.failed
     }
 }
 
-/// One reason of a verdict.
+/// A reason for a verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reason {
     /// The cause, from a closed list, for programs.
     pub cause: Cause,
-    /// The cause in words, with its figure, for people.
+    /// The cause with its figures, for people.
     pub text: String,
-    /// What to do next; absent where nothing can be done.
+    /// The remedy, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<Remedy>,
 }
 
 impl Reason {
-    /// A reason with nothing to do next.
     pub fn new(cause: Cause, text: impl Into<String>) -> Self {
         Self { cause, text: text.into(), remedy: None }
     }
 
-    /// The same with the next thing to do.
     #[must_use]
     pub fn with_remedy(self, remedy: impl Into<Option<Remedy>>) -> Self {
         Self { remedy: remedy.into(), ..self }
     }
 }
 
-/// The causes that a verdict can name. Each but `Spread` is read from a counter or a check, never
-/// from the value that it spoils.
+/// Causes of a verdict. Each except `Spread` is detected by a counter or a check, never by the
+/// value itself.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// The CPU cgroup's quota stopped the worker.
+    /// The cgroup's CPU quota stopped the worker.
     Throttled,
-    /// The control group's limit on a device held it back.
+    /// The cgroup's limit on a device held the work back.
     Capped,
     /// The hypervisor ran another guest on the pinned CPU.
     Steal,
-    /// Another process of this machine ran on the pinned CPU.
+    /// Another process ran on the pinned CPU.
     Contention,
-    /// Neither the worker nor its children ran, and no other counter says why.
+    /// Neither the worker nor its children ran, and no other counter explains it.
     NotRunning,
     /// Page faults that waited for a device.
     MajorFaults,
-    /// The worker was moved to another CPU.
+    /// The worker migrated to another CPU.
     Migration,
     /// Interrupts on the pinned CPU.
     Interrupts,
-    /// The core itself was slow, by a reference spin of fixed work: a neighbour on the same
-    /// physical core, or its frequency.
+    /// The core was slow (reference loop): SMT contention or frequency.
     SlowCore,
-    /// The values moved in one direction over the visit.
+    /// The values drifted during the visit.
     Drift,
-    /// The machine itself became faster or slower over the run, or came and went.
+    /// The machine became faster or slower during the run, or its speed wandered.
     MachineDrift,
-    /// The interval is wide and no counter says why.
+    /// The interval is wide, and no counter explains it.
     Spread,
-    /// Processes fall into two groups: which one a process joins is decided when it starts.
+    /// Bimodal across processes: the mode of a process is decided at its start.
     TwoClusters,
-    /// The values of one process fall into several modes.
+    /// Several modes within a process.
     SeveralModes,
-    /// The clock disagreed with another, or ran backwards.
+    /// The clock disagreed with another clock, or ran backwards.
     Clock,
     /// The probe's count of its own work was wrong.
     WrongWork,
-    /// The work was so short that beginning it is a part of the number.
+    /// The work was too short: its start-up is a part of the number.
     TooShort,
-    /// Page size, placement or residency was not what was asked for.
+    /// Page size, placement or residency differed from the request.
     NotAsAsked,
-    /// A permission, a limit or a missing part of the kernel or the hardware.
+    /// A permission, a limit, or a missing feature of the kernel or hardware.
     Missing,
-    /// Something it is computed from has no result, or some of its processes gave none.
+    /// An input has no result, or some of its processes gave none.
     MissingInput,
     /// The worker ended by a signal or an error.
     Crashed,
-    /// The worker did not answer within its bound.
+    /// The worker exceeded its time limit.
     TimedOut,
-    /// The person or a closed output stopped the run first.
+    /// The run was interrupted, by a signal or a closed output.
     Interrupted,
 }

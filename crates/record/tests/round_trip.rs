@@ -1,8 +1,8 @@
-//! What a result holds comes back from JSON as it was, whatever the numbers.
+//! Records are read back from JSON unchanged, whatever their numbers.
 
 use fathom_record::{
-    Basis, Better, Disturbance, Estimate, FarEnd, Histogram, Interval, MetricId, Params, Quantile,
-    Record, Sample, Series, Stratum, Summary, Unit, Value,
+    Basis, Better, Disturbance, Estimate, FarEnd, Interval, MetricId, Params, Quantile, Record,
+    Sample, Series, Stratum, Summary, Unit, Value,
 };
 use proptest::prelude::*;
 
@@ -94,41 +94,10 @@ fn record() -> impl Strategy<Value = Record> {
 
 proptest! {
     #[test]
-    fn record_comes_back_from_json(record in record()) {
+    fn record_is_read_back_from_json(record in record()) {
         let text = serde_json::to_string(&record).unwrap();
         let back: Record = serde_json::from_str(&text).unwrap();
         prop_assert_eq!(&back, &record);
         prop_assert!(back.is_intact());
-    }
-
-    #[test]
-    fn merged_histogram_counts_what_its_parts_count(
-        parts in proptest::collection::vec(proptest::collection::vec(1.0..1e12_f64, 0..100), 1..5),
-    ) {
-        let whole: Histogram = parts.iter().flatten().copied().collect();
-        let mut merged = Histogram::new();
-        for part in &parts {
-            merged.merge(&part.iter().copied().collect());
-        }
-        prop_assert_eq!(merged.len(), whole.len());
-        for q in [0.1, 0.5, 0.9, 0.99] {
-            prop_assert_eq!(merged.quantile(q), whole.quantile(q));
-        }
-    }
-
-    #[test]
-    fn quantile_of_histogram_is_within_a_thousandth(
-        times in proptest::collection::vec(1e3..1e12_f64, 1..300),
-        q in 0.0..1.0_f64,
-    ) {
-        let histogram: Histogram = times.iter().copied().collect();
-        let found = histogram.quantile(q).unwrap();
-        let mut sorted = times;
-        sorted.sort_by(f64::total_cmp);
-        let rank = ((q * sorted.len() as f64).ceil() as usize).clamp(1, sorted.len());
-        // A rank that falls on a boundary may be rounded to either side.
-        let near = rank.max(2) - 2..(rank + 1).min(sorted.len());
-        let is_near = |time: &f64| (found / time - 1.0).abs() < 1.1e-3;
-        prop_assert!(sorted[near].iter().any(is_near), "{found} at {q}");
     }
 }

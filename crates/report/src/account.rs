@@ -1,4 +1,4 @@
-//! The account of one record: how its number came about, and how its prediction did.
+//! The account of a record: how its number was measured, and how its prediction was made.
 
 use fathom_record::quantity::{at_most, percent, quantity, range};
 use fathom_record::{
@@ -15,9 +15,9 @@ use crate::remarks::meaning;
 use crate::table::Table;
 use crate::wrap::{glued, wrapped};
 
-/// What the records of one metric say of themselves. Of curves and matrices: their rows and
-/// drawings, and the account of one case of each kind, that is of each model, verdict and cause;
-/// with [`Layout::all`], of every case.
+/// The accounts of the records of one metric. For curves and matrices: their rows and charts, and
+/// the account of one case per kind, that is per model, verdict and cause; with [`Layout::all`], of
+/// every case.
 pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> String {
     let account = |record: &Record| account(record, &document.run, layout.width);
     let cases: Vec<&Params> = records.iter().map(|record| &record.params).collect();
@@ -39,84 +39,84 @@ pub fn accounts(records: &[Record], document: &Document, layout: &Layout) -> Str
     let more = records.len() - kinds.len();
     if more > 0 {
         let all = glued("`--all`");
-        let words = format!("{more} more cases are each like one of these; {all} shows each");
+        let words = format!("{more} more cases are like one of these; {all} shows all");
         text += &wrapped(&words, layout.width, "  ", "  ");
     }
     text
 }
 
-/// What two cases have in common of which one account is enough.
+/// What cases have in common so that one account covers them.
 type Kind<'a> = (Option<&'a str>, Option<&'a NoModel>, bool, Vec<(Cause, Option<&'a str>)>);
 
 fn kind(record: &Record) -> Kind<'_> {
     let formula = record.prediction.as_ref().map(|prediction| prediction.formula.as_str());
     let none = record.no_model.as_ref();
     let differs = record.agreement.is_some_and(Agreement::fails);
-    // Why there is no number is said each time that it differs; a cause of noise by its kind.
-    let words = |text| Some(text).filter(|_| !record.verdict.shows_number());
+    // Reasons for a missing number differ by their text, causes of noise by their kind.
+    let text = |text| Some(text).filter(|_| !record.verdict.shows_number());
     let reasons = record.verdict.reasons.iter();
-    let reasons = reasons.map(|reason| (reason.cause, words(reason.text.as_str()))).collect();
+    let reasons = reasons.map(|reason| (reason.cause, text(reason.text.as_str()))).collect();
     (formula, none, differs, reasons)
 }
 
-/// What a record says of itself, in some indented lines.
+/// The account of one record, in indented lines.
 fn account(record: &Record, run: &Run, width: usize) -> String {
     let mut text = String::new();
-    let mut say = |line: String| text += &wrapped(&line, width, "    ", "      ");
+    let mut add = |line: String| text += &wrapped(&line, width, "    ", "      ");
     if let Some(summary) = record.summary.as_ref().filter(|_| record.verdict.shows_number()) {
-        say(format!("measured {}", measured(record, summary)));
+        add(format!("measured {}", measured(record, summary)));
         if !summary.quantiles.is_empty() {
-            say(format!("single timings: {}", quantiles(record, summary)));
+            add(format!("single timings: {}", quantiles(record, summary)));
         }
         if let Some(selected) = &summary.full_speed {
             let visits = format!("{} clean of {} visits", selected.visits, selected.of);
             let numbers = estimate(record, selected);
-            // What is only the fastest of a run is never called full speed.
+            // The fastest of a run only is not known to be full speed.
             let basis = run.reference.map(|reference| reference.basis);
             let speed = match basis {
                 Some(ReferenceBasis::ThisRun) => "fastest in this run",
                 _ => summary.stratum.words(),
             };
-            say(format!("{speed}: {numbers}; {visits}"));
+            add(format!("{speed}: {numbers}; {visits}"));
         }
         if let Some(found) = &summary.as_found {
             let (numbers, visits) = (estimate(record, found), found.visits);
-            say(format!("{}: {numbers}; first {visits} visits", Stratum::AsFound.words()));
+            add(format!("{}: {numbers}; first {visits} visits", Stratum::AsFound.words()));
         }
         if let Some(why) = summary.not_selected {
-            say(format!("not at full speed: {}", why.words()));
+            add(format!("not at full speed: {}", why.words()));
         }
     }
     for series in &record.series {
-        say(format!("series: {}", of_series(series)));
+        add(format!("series: {}", of_series(series)));
     }
     for reason in &record.verdict.reasons {
-        say(format!("{}: {}", record.verdict.state.word(), reason.text));
+        add(format!("{}: {}", record.verdict.state.word(), reason.text));
     }
     if let Some(prediction) = &record.prediction {
-        say(format!("predicted {}", predicted(record, prediction)));
-        say(format!("formula: {}", prediction.formula));
+        add(format!("predicted {}", predicted(record, prediction)));
+        add(format!("formula: {}", prediction.formula));
         if let Some(figures) = with_figures(prediction) {
-            say(format!("with figures: {figures}"));
+            add(format!("with values: {figures}"));
         }
         for input in &prediction.inputs {
-            say(format!("  {} = {} ({})", input.name, figure(input), origin(&input.origin)));
+            add(format!("  {} = {} ({})", input.name, figure(input), origin(&input.origin)));
         }
-        say(format!("source: {}", prediction.source));
+        add(format!("source: {}", prediction.source));
         if let Some(meaning) = meaning(record) {
-            say(format!("{}: {meaning}", record.agreement.map_or("", Agreement::word)));
+            add(format!("{}: {meaning}", record.agreement.map_or("", Agreement::word)));
         }
     }
     if let Some(none) = &record.no_model {
-        say(format!("no model: {}", no_model(none)));
+        add(format!("no model: {}", no_model(none)));
     }
     match counters(record) {
         moved if moved.is_empty() => {}
-        moved => say(format!("counters: {moved}")),
+        moved => add(format!("counters: {moved}")),
     }
-    record.notes.iter().for_each(|note| say(note.clone()));
+    record.notes.iter().for_each(|note| add(note.clone()));
     for (name, count) in &record.checks {
-        say(format!("checked {name}: {count}"));
+        add(format!("check {name}: {count}"));
     }
     let label = match record.params.is_empty() {
         true => record.metric.to_string(),
@@ -130,9 +130,10 @@ fn measured(record: &Record, summary: &Summary) -> String {
         return at_most(bound, record.unit);
     }
     let mut text = with_interval(summary.median, summary.interval, record.unit);
-    text += &format!("; {} values of {} processes", summary.n, summary.processes);
     text += &format!(
-        "; spread {} within a process, {} between",
+        "; {} values from {} processes; spread {} within processes, {} between",
+        summary.n,
+        summary.processes,
         percent(summary.spread_within),
         percent(summary.spread_between)
     );
@@ -185,7 +186,7 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
     let terms = match (prediction.hardware, prediction.software) {
         (Some(hardware), Some(software)) => {
             let [hardware, software] = [hardware, software].map(|term| quantity(term, record.unit));
-            format!(" = {hardware} of hardware + {software} of software")
+            format!(" = {hardware} hardware + {software} software")
         }
         _ => String::new(),
     };
@@ -196,12 +197,12 @@ fn predicted(record: &Record, prediction: &Prediction) -> String {
     };
     let uncertain = match prediction.uncertainty {
         share if share < 0.001 => String::new(),
-        share => format!(" (limits ± {} by its inputs)", percent(share)),
+        share => format!(" (± {} from its inputs)", percent(share)),
     };
     format!("{limits}{uncertain}{terms}{word}")
 }
 
-/// Why a comparison with the prediction is inconclusive.
+/// Why the comparison with the prediction is inconclusive.
 fn inconclusive(record: &Record, prediction: &Prediction) -> String {
     let Some(summary) = &record.summary else { return String::new() };
     let limits = match prediction.stratum {
@@ -210,19 +211,19 @@ fn inconclusive(record: &Record, prediction: &Prediction) -> String {
     };
     match (limits, summary.bound) {
         (None, None) => {
-            format!(": inconclusive, {} values have no interval", summary.process_medians.len())
+            format!(": inconclusive: no interval from {} processes", summary.process_medians.len())
         }
         (Some(interval), None) if prediction.agreement(Some(interval)).fails() => {
-            ": inconclusive, a disturbance may have moved the interval outside".to_owned()
+            ": inconclusive: a disturbance may have shifted the interval".to_owned()
         }
-        _ => ": inconclusive, the measured interval crosses a limit".to_owned(),
+        _ => ": inconclusive: the interval crosses a limit".to_owned(),
     }
 }
 
-/// The formula with a figure in the place of each input; none unless all of them stand in it.
+/// The formula with values in place of its inputs; `None` unless it contains all of them.
 fn with_figures(prediction: &Prediction) -> Option<String> {
     let mut inputs: Vec<&Input> = prediction.inputs.iter().collect();
-    // The longest name first, since one may be part of another.
+    // The longest name first: a name can be part of another.
     inputs.sort_by_key(|input| std::cmp::Reverse(input.name.len()));
     let mut text = prediction.formula.clone();
     for (index, input) in inputs.iter().enumerate() {
@@ -235,7 +236,7 @@ fn with_figures(prediction: &Prediction) -> Option<String> {
     (!inputs.is_empty()).then_some(text)
 }
 
-/// Something that is in no formula.
+/// A text that no formula contains.
 fn placeholder(index: usize) -> String {
     format!("\u{0}{index}\u{0}")
 }
@@ -247,7 +248,7 @@ fn figure(input: &Input) -> String {
     }
 }
 
-/// A figure of any unit, with as many digits as it needs.
+/// A value without unit, in as many digits as it needs.
 fn plain(value: f64) -> String {
     let digits = if value.abs() >= 1000.0 { 0 } else { 4 };
     let text = format!("{value:.digits$}");
@@ -264,9 +265,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_formula_is_repeated_with_its_figures_where_it_names_them_all() {
-        let hertz = fathom_record::Unit::Hertz;
+    fn formula_is_repeated_with_its_values() {
         use fathom_record::Origin;
+        let hertz = fathom_record::Unit::Hertz;
         let prediction = Prediction::sum(1.0, 0.0, 0.1, "(add + slow add) ÷ frequency", "")
             .with_input("add", 1.0, Origin::Case)
             .with_input("slow add", 7.5, Origin::Case)
@@ -298,26 +299,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_undecided_says_whether_an_interval_is_missing_or_where_it_lies() {
+    fn inconclusive_agreement_names_its_reason() {
         let (unit, better) = (fathom_record::Unit::Nanoseconds, fathom_record::Better::Lower);
         let metric = fathom_record::MetricId::new("cpu.add");
         let mut record = Record::new(metric, fathom_record::Params::none(), "", unit, better);
         let prediction = Prediction::sum(10.0, 0.0, 0.1, "", "");
-        let mut said = |limits: Option<[f64; 2]>| {
+        let mut text = |limits: Option<[f64; 2]>| {
             let process_medians = vec![14.0; 4];
             let interval = limits.map(|ends| Interval::new(ends, 0.95, Basis::Processes));
             record.summary = Some(Summary { interval, process_medians, ..Summary::default() });
             record.agreement = Some(Agreement::Inconclusive);
             predicted(&record, &prediction)
         };
-        assert!(said(None).ends_with("4 values have no interval"));
-        assert!(said(Some([10.0, 14.0])).ends_with("crosses a limit"));
-        assert!(said(Some([13.0, 14.0])).contains("a disturbance may have moved"));
+        assert!(text(None).ends_with("no interval from 4 processes"));
+        assert!(text(Some([10.0, 14.0])).ends_with("crosses a limit"));
+        assert!(text(Some([13.0, 14.0])).contains("a disturbance may have shifted"));
     }
 
     #[test]
-    fn figures_keep_the_digits_they_need() {
+    fn values_without_unit_keep_their_digits() {
         let texts = [130.0, 0.25, 3_594_000_000.4, 1e-9].map(plain);
-        assert_eq!(texts, ["130", "0.25", "3594000000", "0"].map(str::to_owned));
+        assert_eq!(texts, ["130", "0.25", "3594000000", "0"]);
     }
 }

@@ -1,4 +1,4 @@
-//! How a case is named: its metric, its parameters, its place on an axis.
+//! Names of cases: metric, parameters, position on an axis.
 
 use fathom_record::quantity::binary_size;
 use fathom_record::{MetricId, ParamValue, Params};
@@ -9,12 +9,12 @@ pub(crate) fn named(metric: &MetricId, params: &Params) -> String {
 }
 
 /// `1 case`, `12 cases`.
-pub(crate) fn cases(count: usize) -> String {
-    if count == 1 { "1 case".to_owned() } else { format!("{count} cases") }
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// The parameters of a case, sizes and times with their unit instead of a name that ends in it:
-/// `order=random set=64 KiB think=1 s`.
+/// The parameters of a case. Sizes and times have their unit after the value instead of in the
+/// name: `order=random set=64 KiB think=1 s`.
 pub(crate) fn case(params: &Params) -> String {
     let list: Vec<String> = params
         .0
@@ -30,18 +30,18 @@ pub(crate) fn case(params: &Params) -> String {
     list.join(" ")
 }
 
-/// The name of a size without its unit; `bytes` alone stays, and a `block` is one of bytes.
+/// The name of a size without its unit. `bytes` and `block` have no unit to remove.
 pub(crate) fn size_name(name: &str) -> Option<&str> {
     if matches!(name, "bytes" | "block") { Some(name) } else { name.strip_suffix("_bytes") }
 }
 
-/// The axis as a reader knows it from the other rows: `set` of `set_bytes`.
+/// The axis as named in rows: `set` for `set_bytes`.
 pub(crate) fn axis_name(axis: &str) -> &str {
     size_name(axis).unwrap_or(axis)
 }
 
-/// A place on the axis: `64 KiB`, or `12` where it is no size.
-pub(crate) fn place(axis: &str, at: i64) -> String {
+/// A position on the axis: `64 KiB`, or `12` for an axis that is not a size.
+pub(crate) fn position(axis: &str, at: i64) -> String {
     if size_name(axis).is_some() { binary_size(at) } else { at.to_string() }
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_and_times_read_with_their_unit() {
+    fn sizes_and_times_have_their_unit() {
         let params =
             Params::one("set_bytes", 65_536).and("order", "random").and("bytes", 56).and("args", 3);
         assert_eq!(case(&params), "args=3 bytes=56 B order=random set=64 KiB");

@@ -1,79 +1,95 @@
-//! What stands in each column of one row. Values come from [`Shown::of`] alone.
+//! The cells of one row. Values come only from [`Shown::of`].
 
 use anstyle::Style;
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
 
-use crate::layout::{Columns, Wide};
+use crate::layout::{Columns, column};
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, of_state, paint};
 use crate::spark;
 use crate::wrap::{cut, width_of};
 
-/// One cell: text without escape codes, and how it is set.
-pub(crate) struct Cell {
-    text: String,
-    width: usize,
-    style: Style,
-    right: bool,
+/// Fixed columns of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grid<const N: usize> {
+    /// `None` for a column that is not printed.
+    pub(crate) widths: [Option<usize>; N],
+    /// The columns aligned to the left.
+    left: &'static [usize],
+    gap: usize,
 }
 
-impl Cell {
-    pub(crate) fn left(text: impl Into<String>, width: usize, style: Style) -> Self {
-        Self { text: text.into(), width, style, right: false }
+impl<const N: usize> Grid<N> {
+    /// The column `rest` gets the room that the others leave.
+    pub(crate) fn new(
+        line: usize,
+        gap: usize,
+        rest: usize,
+        left: &'static [usize],
+        mut widths: [Option<usize>; N],
+    ) -> Self {
+        let taken: usize = widths.iter().flatten().map(|width| width + gap).sum();
+        widths[rest] = Some(line.saturating_sub(taken));
+        Self { widths, left, gap }
     }
 
-    pub(crate) fn right(text: impl Into<String>, width: usize, style: Style) -> Self {
-        Self { text: text.into(), width, style, right: true }
+    pub(crate) fn width(&self, column: usize) -> usize {
+        self.widths[column].unwrap_or(0)
+    }
+
+    /// The texts as one line with a newline, without escape codes in `texts`.
+    pub(crate) fn line(&self, texts: [&str; N], styles: [Style; N]) -> String {
+        let padded = |column: usize| {
+            let width = self.widths[column]?;
+            let text = cut(texts[column], width);
+            let blanks = " ".repeat(width - width_of(&text));
+            let is_left = self.left.contains(&column);
+            Some((if is_left { text + &blanks } else { blanks + &text }, styles[column]))
+        };
+        let mut cells: Vec<(String, Style)> = (0..N).filter_map(padded).collect();
+        while cells.last().is_some_and(|(text, _)| text.trim().is_empty()) {
+            cells.pop();
+        }
+        let painted: Vec<String> = cells.iter().map(|(text, style)| paint(*style, text)).collect();
+        painted.join(&" ".repeat(self.gap)).trim_end().to_owned() + "\n"
     }
 }
 
-/// The cells in one line, ended by a newline.
-pub(crate) fn line_of(cells: &[Cell], gap: usize) -> String {
-    let plain: Vec<String> = cells.iter().map(padded).collect();
-    let last = plain.iter().rposition(|text| !text.trim().is_empty()).unwrap_or(0);
-    let painted = |(i, text): (usize, &String)| {
-        let text = if i == last { text.trim_end() } else { text };
-        paint(cells[i].style, text)
-    };
-    let row: Vec<String> = plain.iter().take(last + 1).enumerate().map(painted).collect();
-    row.join(&" ".repeat(gap)) + "\n"
-}
+/// The text and style of each column of the table.
+pub(crate) type Row = [(String, Style); column::COUNT];
 
-fn padded(cell: &Cell) -> String {
-    let text = cut(&cell.text, cell.width);
-    let blanks = " ".repeat(cell.width - width_of(&text));
-    if cell.right { blanks + &text } else { text + &blanks }
+/// The line of a row whose measured value extends to the left by `overhang`.
+pub(crate) fn row_line(row: &Row, columns: &Columns, overhang: usize) -> String {
+    let mut grid = columns.grid;
+    grid.widths[column::NAME] = Some(grid.width(column::NAME) - overhang);
+    grid.widths[column::MEASURED] = Some(grid.width(column::MEASURED) + overhang);
+    grid.line(row.each_ref().map(|(text, _)| text.as_str()), row.each_ref().map(|cell| cell.1))
 }
 
 /// The names of the columns.
 pub(crate) fn header(columns: &Columns, protocol: Protocol) -> String {
-    let (measured, half_width) = match protocol {
-        Protocol::Median => ("measured", "±"),
-        Protocol::Trimmed => ("trimmed mean", "sd"),
+    let (measured, half_width, spread) = match protocol {
+        Protocol::Median => ("measured", "±", "sd"),
+        Protocol::Trimmed => ("trimmed mean", "sd", "se"),
     };
-    let mut cells = vec![
-        Cell::left("metric", columns.name, STRONG),
-        Cell::right(measured, columns.measured, STRONG),
+    let names = [
+        "metric",
+        measured,
+        "cycles",
+        half_width,
+        "predicted",
+        "hw + software",
+        "off by",
+        "verdict",
+        "clean",
+        spread,
+        "processes",
     ];
-    cells.extend(columns.cycles.map(|width| Cell::right("cycles", width, STRONG)));
-    cells.push(Cell::right(half_width, columns.half_width, STRONG));
-    cells.push(Cell::right("predicted", columns.predicted, STRONG));
-    if let Some(wide) = &columns.wide {
-        cells.push(Cell::right("hw + software", wide.terms, STRONG));
-        cells.push(Cell::right("off by", wide.deviation, STRONG));
-    }
-    cells.push(Cell::left("verdict", columns.verdict, STRONG));
-    if let Some(wide) = &columns.wide {
-        let error = if protocol == Protocol::Trimmed { "se" } else { "sd" };
-        cells.extend(wide.clean.map(|width| Cell::right("clean", width, STRONG)));
-        cells.push(Cell::right(error, wide.spread, STRONG));
-        cells.push(Cell::left("processes", wide.spark, STRONG));
-    }
-    line_of(&cells, columns.gap)
+    columns.grid.line(names, [STRONG; column::COUNT])
 }
 
-/// What a row is made for: its columns, the protocol, and the rate cycles are counted at.
+/// What rows depend on: the columns, the protocol, and the frequency that cycles are counted at.
 #[derive(Clone, Copy)]
 pub(crate) struct Setting<'a> {
     pub(crate) columns: &'a Columns,
@@ -81,61 +97,54 @@ pub(crate) struct Setting<'a> {
     pub(crate) hz: Option<f64>,
 }
 
-/// The row of a record under the name given.
+/// The row of a record.
 pub(crate) fn row(name: &str, record: &Record, setting: &Setting<'_>) -> String {
-    let columns = setting.columns;
-    let name = Cell::left(name, columns.name, PLAIN);
-    let cells = if record.verdict.shows_number() {
-        with_number(name, record, setting)
+    let Setting { columns, protocol, hz } = *setting;
+    let state = record.verdict.state;
+    let mut row = Row::default();
+    if state.shows_number() {
+        fill_numbers(&mut row, record, protocol, columns);
     } else {
-        without_number(name, record.verdict.state, columns)
-    };
-    line_of(&cells, columns.gap)
+        for column in [column::MEASURED, column::CYCLES, column::HALF_WIDTH] {
+            row[column] = (NOTHING.to_owned(), FAINT);
+        }
+        row[column::VERDICT] = (state.word().to_owned(), of_state(state));
+    }
+    name.clone_into(&mut row[column::NAME].0);
+    if let Some(cycles) = hz.and_then(|hz| cycles(record, protocol, hz)) {
+        row[column::CYCLES].0 = cycles;
+    }
+    row_line(&row, columns, 0)
 }
 
-fn without_number(name: Cell, state: State, columns: &Columns) -> Vec<Cell> {
-    let word = state.word();
-    // Narrow verdict columns are made for the words of a number: the state reaches to the left.
-    let reach = width_of(word).saturating_sub(columns.verdict);
-    let nothing = |width| Cell::right(NOTHING, width, FAINT);
-    let mut cells = vec![name, nothing(columns.measured)];
-    cells.extend(columns.cycles.map(nothing));
-    cells.push(nothing(columns.half_width));
-    cells.push(Cell::right("", columns.predicted - reach, PLAIN));
-    if let Some(wide) = &columns.wide {
-        cells.push(Cell::right("", wide.terms, PLAIN));
-        cells.push(Cell::right("", wide.deviation, PLAIN));
+fn fill_numbers(row: &mut Row, record: &Record, protocol: Protocol, columns: &Columns) {
+    row[column::MEASURED] = measured(record, protocol, columns.width(column::MEASURED));
+    row[column::HALF_WIDTH].0 = uncertainty(record, protocol);
+    row[column::PREDICTED] = predicted(record, columns.width(column::PREDICTED));
+    if let Some(prediction) = &record.prediction {
+        let (hardware, software) = (prediction.hardware, prediction.software);
+        let width = columns.width(column::TERMS);
+        row[column::TERMS].0 = terms(hardware, software, record.unit, width);
+        let measured = Shown::of(record, protocol).number().zip(prediction.value);
+        row[column::DEVIATION].0 =
+            measured.map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));
     }
-    cells.push(Cell::left(word, columns.verdict + reach, of_state(state)));
-    cells
+    let (verdict, style) = verdict_word(record);
+    row[column::VERDICT] = (verdict.to_owned(), style);
+    row[column::SPREAD].0 = spread(record, protocol);
+    if let Some(summary) = &record.summary {
+        let clean = summary.full_speed.as_ref().map(|it| format!("{}/{}", it.visits, it.of));
+        row[column::CLEAN].0 = clean.unwrap_or_default();
+        row[column::SPARK].0 = bars(record, summary, columns.width(column::SPARK));
+    }
 }
 
-fn with_number(name: Cell, record: &Record, setting: &Setting<'_>) -> Vec<Cell> {
-    let columns = setting.columns;
-    let mut cells = vec![name, measured(record, setting.protocol, columns.measured)];
-    cells.extend(columns.cycles.map(|width| {
-        let text = setting.hz.and_then(|hz| cycles(record, setting.protocol, hz));
-        Cell::right(text.unwrap_or_default(), width, PLAIN)
-    }));
-    cells.push(Cell::right(uncertainty(record, setting.protocol), columns.half_width, PLAIN));
-    cells.push(predicted(record, columns.predicted));
-    if let Some(wide) = &columns.wide {
-        cells.extend(explanation(record, setting.protocol, wide));
-    }
-    let (word, style) = verdict_word(record);
-    cells.push(Cell::left(word, columns.verdict, style));
-    if let Some(wide) = &columns.wide {
-        cells.extend(spread(record, setting.protocol, wide));
-    }
-    cells
-}
-
-/// Whether the number rests on the first visits, though clean ones are looked for.
+/// Whether the number rests on the first visits although clean ones were looked for.
 pub(crate) fn is_as_found(record: &Record) -> bool {
     record.summary.as_ref().is_some_and(|summary| summary.not_selected.is_some())
 }
 
-/// What stands before a number of these: whether any is as found, and any noisy.
+/// The mark before the number of these records: any as found, any noisy.
 pub(crate) fn mark(records: &[&Record]) -> &'static str {
     let found = records.iter().any(|record| is_as_found(record));
     let noisy = records.iter().any(|record| record.verdict.state == State::Noisy);
@@ -147,7 +156,7 @@ pub(crate) fn mark(records: &[&Record]) -> &'static str {
     }
 }
 
-fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
+fn measured(record: &Record, protocol: Protocol, width: usize) -> (String, Style) {
     let noisy = record.verdict.state == State::Noisy;
     let mark = mark(&[record]);
     let text = match Shown::of(record, protocol) {
@@ -159,10 +168,10 @@ fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
         Shown::Text(_) => "see below".to_owned(),
         Shown::Nothing => NOTHING.to_owned(),
     };
-    Cell::right(text, width, if noisy { CARE } else { PLAIN })
+    (text, if noisy { CARE } else { PLAIN })
 }
 
-/// A time in CPU cycles at `hz`; nothing for what is no time.
+/// A time in CPU cycles at `hz`; `None` for other units.
 pub(crate) fn cycles(record: &Record, protocol: Protocol, hz: f64) -> Option<String> {
     if record.unit != Unit::Nanoseconds {
         return None;
@@ -188,10 +197,10 @@ pub(crate) fn cycle_count(count: f64) -> String {
     }
 }
 
-/// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
-/// A wider arm than this is worth telling apart from the other.
+/// Arms of an interval are printed separately if the longer one is at least this share.
 const LOPSIDED_MIN: f64 = 0.05;
 
+/// Half the interval's width ÷ the headline, or the trimmed protocol's deviation ÷ its mean.
 fn uncertainty(record: &Record, protocol: Protocol) -> String {
     let Some(summary) = &record.summary else {
         return NOTHING.to_owned();
@@ -218,8 +227,8 @@ fn uncertainty(record: &Record, protocol: Protocol) -> String {
     }
 }
 
-/// `+54 −1 %` without its blank, where one arm of a wide interval is three times the other or more:
-/// half its width would claim too much on one side and too little on the other.
+/// `+54 −1 %` without its blank, if one arm of a wide interval is at least three times the other:
+/// half the width would overstate one side and understate the other.
 fn lopsided(summary: &Summary) -> Option<String> {
     let [low, high] = summary.limits()?;
     let whole = summary.median.abs();
@@ -233,22 +242,22 @@ fn relative(part: f64, whole: f64) -> String {
     if whole == 0.0 { NOTHING.to_owned() } else { percent(part / whole.abs()) }
 }
 
-fn predicted(record: &Record, width: usize) -> Cell {
+fn predicted(record: &Record, width: usize) -> (String, Style) {
     match &record.prediction {
         Some(prediction) => {
             let (low, high) = match (prediction.low, prediction.high) {
                 (None, None) => (prediction.value, prediction.value),
                 limits => limits,
             };
-            Cell::right(range_within(low, high, record.unit, width), width, PLAIN)
+            (range_within(low, high, record.unit, width), PLAIN)
         }
-        None if record.no_model.is_some() => Cell::right("no model", width, FAINT),
-        None => Cell::right(NOTHING, width, FAINT),
+        None if record.no_model.is_some() => ("no model".to_owned(), FAINT),
+        None => (NOTHING.to_owned(), FAINT),
     }
 }
 
-/// The verdict in one word: how the number stands to its prediction. That it is noisy is told by
-/// its mark and the line beneath; the word is `noisy` only where there is no other.
+/// The agreement with the prediction. `noisy` only if there is none: noise is shown by the mark
+/// and the line beneath.
 fn verdict_word(record: &Record) -> (&'static str, Style) {
     let noisy = record.verdict.state == State::Noisy;
     let (word, style) = match record.agreement {
@@ -261,20 +270,7 @@ fn verdict_word(record: &Record) -> (&'static str, Style) {
     (word, if noisy { CARE } else { style })
 }
 
-/// The prediction's terms, and how far the number is from it.
-fn explanation(record: &Record, protocol: Protocol, wide: &Wide) -> [Cell; 2] {
-    let Some(prediction) = &record.prediction else {
-        return [Cell::right("", wide.terms, PLAIN), Cell::right("", wide.deviation, PLAIN)];
-    };
-    let parts = terms(prediction.hardware, prediction.software, record.unit, wide.terms);
-    let off = Shown::of(record, protocol)
-        .number()
-        .zip(prediction.value)
-        .map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));
-    [Cell::right(parts, wide.terms, PLAIN), Cell::right(off, wide.deviation, PLAIN)]
-}
-
-/// Measured ÷ predicted − 1 with its sign; from tenfold on, the factor.
+/// Measured ÷ predicted − 1 with its sign; the factor from tenfold on.
 fn deviation(measured: f64, predicted: f64) -> String {
     let ratio = measured / predicted;
     if !ratio.is_finite() || ratio <= 0.0 {
@@ -289,27 +285,20 @@ fn deviation(measured: f64, predicted: f64) -> String {
     }
 }
 
-/// Clean visits of all, how far the values lie apart, and how they are distributed.
-fn spread(record: &Record, protocol: Protocol, wide: &Wide) -> Vec<Cell> {
-    let error = record.summary.as_ref().filter(|summary| summary.bound.is_none());
-    let error = error.map_or(NOTHING.to_owned(), |summary| match protocol {
+/// The standard deviation of the values, or the standard error of the trimmed mean.
+fn spread(record: &Record, protocol: Protocol) -> String {
+    let summary = record.summary.as_ref().filter(|summary| summary.bound.is_none());
+    summary.map_or(NOTHING.to_owned(), |summary| match protocol {
         Protocol::Median if summary.n < 2 => NOTHING.to_owned(),
         Protocol::Median => relative(summary.sd, summary.mean),
         Protocol::Trimmed => match &summary.trimmed {
             Some(trimmed) => relative(trimmed.se, trimmed.mean),
             None => NOTHING.to_owned(),
         },
-    });
-    let bars = record.summary.as_ref().map(|summary| bars(record, summary, wide.spark));
-    let clean = record.summary.as_ref().and_then(|summary| summary.full_speed.as_ref());
-    let clean = clean.map(|estimate| format!("{}/{}", estimate.visits, estimate.of));
-    let clean = wide.clean.map(|width| Cell::right(clean.unwrap_or_default(), width, PLAIN));
-    let spread = Cell::right(error, wide.spread, PLAIN);
-    let bars = Cell::left(bars.unwrap_or_default(), wide.spark, PLAIN);
-    clean.into_iter().chain([spread, bars]).collect()
+    })
 }
 
-/// The samples' distribution where they travel with the record, else the processes' medians.
+/// A histogram of the samples if the record has them, else the process medians.
 fn bars(record: &Record, summary: &Summary, width: usize) -> String {
     match &record.samples {
         Some(samples) => {
@@ -325,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deviation_has_its_sign_and_from_tenfold_on_is_a_factor() {
+    fn deviation_has_its_sign_or_is_a_factor() {
         let texts = [(105.0, "+5.0 %"), (88.0, "−12 %"), (100.0, "0.0 %"), (1_234.0, "× 12")];
         for (measured, text) in texts {
             assert_eq!(deviation(measured, 100.0), text);

@@ -1,4 +1,4 @@
-//! What a run says after its last number: the paragraph a person can use.
+//! The end of a run: counts, findings, and facts about the whole run.
 
 use fathom_record::quantity::percent;
 use fathom_record::{
@@ -6,30 +6,28 @@ use fathom_record::{
 };
 use serde::Serialize;
 
-use crate::case::cases;
+use crate::case::counted;
 use crate::counts::{agreements, cause_words, causes, counts_of, states, without_model};
-use crate::findings::{ended, findings};
+use crate::findings::{findings, sentence};
 use crate::paint::{CARE, of_state, paint_lines};
 use crate::remedy;
 use crate::wrap::{NARROWEST, glued, wrapped};
 
-/// What is to be said of a run as a whole, in sentences.
+/// Sentences about a whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Told {
-    /// What was done of what, for a run that did not come to its end.
+pub(crate) struct Closing {
+    /// Progress of a run that is not complete.
     progress: Option<String>,
-    /// How many were valid, noisy, unavailable.
+    /// Records by state and agreement.
     counts: String,
-    /// What is most remarkable.
     findings: Vec<String>,
-    /// What spoils the run as a whole.
+    /// The verdict on the whole run, unless valid.
     verdict: Option<String>,
-    /// How long it took, how its clock stood, what was tuned, and its notes.
+    /// Duration, clean visits, clock, tuned settings, notes.
     whole: Vec<String>,
 }
 
-impl Told {
-    /// Of this run.
+impl Closing {
     pub(crate) fn of(document: &Document) -> Self {
         Self {
             progress: progress(document),
@@ -41,13 +39,12 @@ impl Told {
     }
 }
 
-/// How many were valid, noisy, unavailable; what is most remarkable; what holds for the run as a
-/// whole; and how to see it again. Begins with a blank line.
+/// Counts, findings and facts about the whole run, after a blank line.
 pub fn closing(document: &Document, width: usize) -> String {
     let width = width.max(NARROWEST);
     let mut text = String::from("\n");
     let paragraph = |words: &str| wrapped(words, width, "", "");
-    let Told { progress, counts, findings, verdict, whole } = Told::of(document);
+    let Closing { progress, counts, findings, verdict, whole } = Closing::of(document);
     if let Some(words) = progress {
         text += &paint_lines(CARE, &paragraph(&words));
     }
@@ -64,23 +61,23 @@ pub fn closing(document: &Document, width: usize) -> String {
     text
 }
 
-/// That so many rows are no longer as they were printed; empty for none.
+/// A warning that rows printed before have changed; empty if none has.
 pub fn changed(document: &Document, rows: usize, width: usize) -> String {
     if rows == 0 {
         return String::new();
     }
     let text = format!(
-        "{} above changed when all visits were classified again by all reference loops: {}.",
-        if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") },
+        "{} above changed after all visits were classified with all reference loops: {}.",
+        if rows == 1 { "1 row has".to_owned() } else { format!("{rows} rows have") },
         glued(&format!("`fathom show {}`", document.run.id)),
     );
     paint_lines(CARE, &wrapped(&text, width.max(NARROWEST), "", ""))
 }
 
-/// Where the run is kept and how to see it again: the last lines of a run that is.
+/// The last lines of a stored run: its id, and the commands that show it again.
 pub fn kept(document: &Document, width: usize) -> String {
     let text = format!(
-        "Kept as run {}; {} shows it again, {} says what is behind a number.",
+        "Kept as run {}: {} prints it again, {} explains a number.",
         document.run.id,
         glued(&format!("`fathom show {}`", document.run.id)),
         glued("`fathom explain METRIC`"),
@@ -88,32 +85,28 @@ pub fn kept(document: &Document, width: usize) -> String {
     wrapped(&text, width.max(NARROWEST), "", "")
 }
 
-/// What was done of what, for a run that did not come to its end.
+/// Progress of a run that is not complete.
 fn progress(document: &Document) -> Option<String> {
     let records = &document.records;
     let done = records.iter().filter(|record| !record.verdict.is_cut_short()).count();
     let planned = usize::try_from(document.run.planned).unwrap_or(usize::MAX);
-    // A run made before the plan was kept says no more than its records do.
     let amount = match planned.max(records.len()) {
         all if all > done && records.len() > done => {
-            format!("{done} of {all} cases were done, {} in part", records.len() - done)
+            format!("{done} of {all} cases completed, {} partly", records.len() - done)
         }
-        all if all > done => format!("{done} of {all} cases were done"),
-        _ => format!("{done} cases were done until then"),
+        all if all > done => format!("{done} of {all} cases completed"),
+        _ => format!("{done} cases completed"),
     };
     match document.run.state {
         RunState::Complete => None,
-        RunState::Interrupted => {
-            // Whether it is kept is for whoever keeps it to say.
-            Some(format!("The run was interrupted: {amount}."))
-        }
+        // The caller knows whether it is stored.
+        RunState::Interrupted => Some(format!("The run was interrupted: {amount}.")),
         RunState::Running => Some(format!(
-            "The run goes on, or its process died: {amount}, and what was done is kept."
+            "Running, or its process was killed: {amount}; completed cases are stored."
         )),
     }
 }
 
-/// The counts, in sentences.
 fn summary(document: &Document) -> String {
     let records = &document.records;
     if records.is_empty() {
@@ -123,10 +116,10 @@ fn summary(document: &Document) -> String {
         format!("{count} {}{}", state.word(), mostly(records, state))
     };
     let parts: Vec<String> = states(&counts_of(records)).map(part).collect();
-    format!("{}: {}.{}", cases(records.len()), parts.join(", "), agreement(records))
+    format!("{}: {}.{}", counted(records.len(), "case"), parts.join(", "), agreement(records))
 }
 
-/// The most frequent cause of a state, in brackets.
+/// The most frequent cause of a state, in parentheses.
 fn mostly(records: &[Record], state: State) -> String {
     let causes = causes(records, state);
     match causes.first() {
@@ -137,17 +130,16 @@ fn mostly(records: &[Record], state: State) -> String {
     }
 }
 
-/// How the numbers stand to their predictions, in a sentence: values and bounds apart.
+/// Agreement with predictions in a sentence: values and bounds separately.
 fn agreement(records: &[Record]) -> String {
     let clause = |ordinal: bool, kind: &str| {
         let counts = agreements(records, ordinal);
         let all: usize = counts.iter().sum();
-        let plural = if all == 1 { "" } else { "s" };
         let [holds, fails] = match ordinal {
             true => [Agreement::Met, Agreement::Violated],
             false => [Agreement::Within, Agreement::Outside],
         };
-        let mut text = format!("of {all} {kind}{plural} {} {}", counts[0], holds.word());
+        let mut text = format!("{} of {} {}", counts[0], counted(all, kind), holds.word());
         for (count, agreement) in counts[1..].iter().zip([fails, Agreement::Inconclusive]) {
             if *count > 0 {
                 text += &format!(", {count} {}", agreement.word());
@@ -156,24 +148,23 @@ fn agreement(records: &[Record]) -> String {
         (all > 0).then_some(text)
     };
     let without = without_model(records);
-    let without = (without > 0).then(|| format!("{without} have no model"));
+    let without = (without > 0).then(|| format!("{without} without a model"));
     let clauses: Vec<String> = [clause(false, "predicted value"), clause(true, "bound"), without]
         .into_iter()
         .flatten()
         .collect();
     match clauses.join("; ") {
         text if text.is_empty() => text,
-        text => format!(" {}{}.", text[..1].to_uppercase(), &text[1..]),
+        text => format!(" {text}."),
     }
 }
 
-/// What spoils the run as a whole.
 fn run_verdict(document: &Document) -> Option<String> {
     let verdict = &document.run.verdict;
     if verdict.state == State::Valid {
         return None;
     }
-    let mut text = format!("The run as a whole is {}", verdict.state.word());
+    let mut text = format!("The run is {}", verdict.state.word());
     for (i, reason) in verdict.reasons.iter().enumerate() {
         text += if i == 0 { ": " } else { "; " };
         text += &reason.text;
@@ -181,10 +172,10 @@ fn run_verdict(document: &Document) -> Option<String> {
             text += &format!(" → {}", remedy::words(remedy));
         }
     }
-    Some(ended(text))
+    Some(sentence(text))
 }
 
-/// How many visits met a core at full speed, and how many cases rest on such visits alone.
+/// The share of clean visits, and how many cases rest on clean visits only.
 fn clean_share(reference: &Reference, records: &[Record]) -> String {
     let Reference { basis, visits, clean, .. } = *reference;
     let speed = match basis {
@@ -201,46 +192,46 @@ fn clean_share(reference: &Reference, records: &[Record]) -> String {
     };
     let share = percent(f64::from(clean) / f64::from(visits.max(1)));
     format!(
-        "{} of visits were clean ({speed}): {} by clean visits alone, {} as found.",
+        "{} of visits were clean ({speed}): {} from clean visits only, {} as found.",
         glued(&share),
-        cases(of(true)),
+        counted(of(true), "case"),
         of(false)
     )
 }
 
-/// How long the run took, how its clock stood, what `--tune` changed, and its notes.
+/// Duration, clean visits, clock deviation, what `--tune` changed, and notes.
 fn whole_run(document: &Document) -> Vec<String> {
     let run = &document.run;
     let mut sentences = Vec::new();
     if let Some(duration) = run.duration_ns.map(duration) {
-        sentences.push(format!("The run took {duration}."));
+        sentences.push(format!("Duration: {duration}."));
     }
     sentences.extend(run.reference.map(|reference| clean_share(&reference, &document.records)));
     let deviations: Vec<String> =
         [(run.clock.raw_ppm, "CLOCK_MONOTONIC_RAW"), (run.clock.monotonic_ppm, "CLOCK_MONOTONIC")]
             .into_iter()
             .filter_map(|(ppm, other)| {
-                // 0.0 is added so that no tiny negative reads as −0.0.
+                // + 0.0 turns −0.0 into 0.0.
                 let ppm = (ppm? * 10.0).round() / 10.0 + 0.0;
                 let ppm = glued(&format!("{ppm:+.1} ppm").replace('-', "−"));
                 Some(format!("{ppm} against {other}"))
             })
             .collect();
     if !deviations.is_empty() {
-        sentences.push(format!("Over it, its clock went {}.", deviations.join(" and ")));
+        sentences.push(format!("Clock drift: {}.", deviations.join(", ")));
     }
     if let Some(step) = run.clock.wall_step_ns {
         let how = match step {
-            0.0 => "stepped and put back".to_owned(),
+            0.0 => "stepped and stepped back".to_owned(),
             step => glued(&format!("stepped by {:+.1} s", step / 1e9).replace('-', "−")),
         };
         sentences.push(format!("Note: the wall clock was {how}; durations are unaffected."));
     }
     if !run.tuned.is_empty() {
-        sentences.push(format!("Tuned while it lasted: {}.", run.tuned.join("; ")));
+        sentences.push(format!("Tuned during the run: {}.", run.tuned.join("; ")));
     }
-    sentences.extend(run.imposed.iter().map(|what| ended(format!("Imposed on it: {what}"))));
-    sentences.extend(run.notes.iter().map(|note| ended(format!("Note: {note}"))));
+    sentences.extend(run.imposed.iter().map(|fault| sentence(format!("Injected: {fault}"))));
+    sentences.extend(run.notes.iter().map(|note| sentence(format!("Note: {note}"))));
     sentences
 }
 

@@ -1,10 +1,10 @@
-//! What the counters around the visits say, in words: all of them, moved or not.
+//! The disturbance counters of a record as text.
 
 use fathom_record::quantity::percent;
 use fathom_record::{Disturbance, Record};
 
-/// `preempted 5 times; waited for the CPU 0.1 % of the time; …`; what did not move is told in one
-/// word, and what this kernel does not count is named. Empty where nothing was visited.
+/// `preemptions: 5, run-queue wait 0.1 % of the time; no migrations; …`: counters that moved, those
+/// that did not, and those that this kernel does not provide. Empty without visits.
 pub(crate) fn counters(record: &Record) -> String {
     let seen = &record.disturbance;
     if seen.wall_ns == 0 {
@@ -37,20 +37,20 @@ pub(crate) fn counters(record: &Record) -> String {
     let parts = [
         moved,
         list("no", &still),
-        list("below a tick of 10 ms:", &ticking),
-        list("not counted here:", &unknown),
+        list("below the 10 ms tick:", &ticking),
+        list("not provided:", &unknown),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// What the kernel counts in ticks: 0 is not proof of nothing.
+/// Counted in clock ticks: 0 can be up to a tick.
 const TICKING: [&str; 2] = ["steal", "interrupts"];
 
 fn counts(seen: &Disturbance) -> [(&'static str, u64); 4] {
     [
         ("preemptions", seen.involuntary_switches),
-        ("waits", seen.voluntary_switches),
-        ("page faults that waited", seen.major_faults),
+        ("voluntary switches", seen.voluntary_switches),
+        ("major faults", seen.major_faults),
         ("migrations", seen.migrations),
     ]
 }
@@ -58,8 +58,8 @@ fn counts(seen: &Disturbance) -> [(&'static str, u64); 4] {
 fn times(seen: &Disturbance) -> [(&'static str, Option<u64>); 5] {
     let absent = seen.wall_ns.saturating_sub(seen.cpu_ns);
     [
-        ("not running", (seen.cpu_ns > 0).then_some(absent)),
-        ("queueing for the CPU", seen.run_queue_ns),
+        ("descheduled", (seen.cpu_ns > 0).then_some(absent)),
+        ("run-queue wait", seen.run_queue_ns),
         ("steal", seen.steal_ns),
         ("interrupts", seen.interrupt_ns),
         ("throttled", seen.throttled_ns),
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_moved_still_or_unknown() {
+    fn counters_are_moved_unmoved_or_not_provided() {
         assert_eq!(words(Disturbance::default()), "");
         let text = words(Disturbance {
             wall_ns: 1_000_000,
@@ -92,9 +92,9 @@ mod tests {
         });
         assert_eq!(
             text,
-            "preemptions: 3, page faults that waited: 1, not running 10 % of the time, queueing \
-             for the CPU 2.0 % of the time; no waits, migrations; below a tick of 10 ms: \
-             interrupts; not counted here: steal, throttled"
+            "preemptions: 3, major faults: 1, descheduled 10 % of the time, run-queue wait 2.0 % \
+             of the time; no voluntary switches, migrations; below the 10 ms tick: interrupts; not \
+             provided: steal, throttled"
         );
     }
 }

@@ -1,10 +1,9 @@
-//! How many records are in which state, and the words for the causes.
+//! Counts of records by state, agreement and cause.
 
 use std::collections::BTreeMap;
 
 use fathom_record::{Agreement, Cause, Counts, Record, State};
 
-/// Records by state.
 pub(crate) fn counts_of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Counts {
     Counts::of(records.into_iter().map(|record| record.verdict.state))
 }
@@ -21,8 +20,8 @@ pub(crate) fn states(counts: &Counts) -> impl Iterator<Item = (u32, State)> {
     all.into_iter().filter(|(count, _)| *count > 0)
 }
 
-/// Agreements among records whose number stands and whose prediction is a value, or a bound: how
-/// many hold, fail, are inconclusive.
+/// How many predictions hold, fail, and are inconclusive, among records with a valid or noisy
+/// number and a predicted value, or a bound if `ordinal`.
 pub(crate) fn agreements<'a>(
     records: impl IntoIterator<Item = &'a Record> + Clone,
     ordinal: bool,
@@ -38,13 +37,13 @@ pub(crate) fn agreements<'a>(
     [Agreement::holds, Agreement::fails, |it| it == Agreement::Inconclusive].map(count)
 }
 
-/// Records whose number stands and has no prediction.
+/// Records with a valid or noisy number and no prediction.
 pub(crate) fn without_model<'a>(records: impl IntoIterator<Item = &'a Record>) -> usize {
     let without = |record: &&Record| record.verdict.shows_number() && record.prediction.is_none();
     records.into_iter().filter(without).count()
 }
 
-/// The first causes of the records in `state`, the most frequent first.
+/// The first causes of the records in a state, the most frequent first.
 pub(crate) fn causes(records: &[Record], state: State) -> Vec<(Cause, usize)> {
     let mut causes = BTreeMap::new();
     for record in records.iter().filter(|record| record.verdict.state == state) {
@@ -57,31 +56,31 @@ pub(crate) fn causes(records: &[Record], state: State) -> Vec<(Cause, usize)> {
     causes
 }
 
-/// A cause in a word or two.
+/// The label of a cause.
 pub(crate) fn cause_words(cause: Cause) -> &'static str {
     match cause {
-        Cause::Throttled => "the CPU quota",
-        Cause::Capped => "the cap on the device",
+        Cause::Throttled => "CPU quota",
+        Cause::Capped => "device limit",
         Cause::Steal => "CPU steal",
-        Cause::Contention => "contention for the CPU",
+        Cause::Contention => "CPU contention",
         Cause::NotRunning => "descheduled",
         Cause::MajorFaults => "major page faults",
-        Cause::Migration => "migration between CPUs",
+        Cause::Migration => "CPU migration",
         Cause::Interrupts => "interrupts",
         Cause::SlowCore => "slow core",
-        Cause::TooShort => "too short a time",
-        Cause::Drift => "drift within a visit",
-        Cause::MachineDrift => "drift of the machine",
+        Cause::TooShort => "too short",
+        Cause::Drift => "drift while sampling",
+        Cause::MachineDrift => "machine drift",
         Cause::Spread => "cause unknown",
         Cause::TwoClusters => "bimodal across processes",
         Cause::SeveralModes => "several modes",
-        Cause::Clock => "the clock",
+        Cause::Clock => "clock failure",
         Cause::WrongWork => "wrong work",
-        Cause::NotAsAsked => "conditions not as asked",
-        Cause::Missing => "a missing part or permission",
-        Cause::MissingInput => "a missing input",
-        Cause::Crashed => "a crash",
-        Cause::TimedOut => "a time-out",
-        Cause::Interrupted => "the interruption",
+        Cause::NotAsAsked => "conditions not met",
+        Cause::Missing => "missing permission or feature",
+        Cause::MissingInput => "missing input",
+        Cause::Crashed => "crash",
+        Cause::TimedOut => "timeout",
+        Cause::Interrupted => "interrupted",
     }
 }

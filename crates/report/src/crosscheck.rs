@@ -1,57 +1,40 @@
-//! A crosscheck for the terminal: header, rows by peer as they are done, and a foot.
+//! A crosscheck for the terminal: header, rows by peer as they complete, and a foot.
 
 use fathom_analysis::crosscheck::{pair_ratio, peer_lost_share, peer_preempted_hz};
 use fathom_record::quantity::{NOTHING, quantity, quantity_within, short};
-use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, State, Tells};
+use fathom_record::{CrossOutcome, CrossRow, Crosscheck, PairRatio, PeerStatistic, State};
 
-use crate::case::named;
-use crate::cells::{Cell, line_of};
+use crate::case::{counted, named};
+use crate::cells::Grid;
 use crate::paint::{BAD, CARE, FAINT, PLAIN, STRONG, paint, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// A longer line would only move the figures away from their names.
+/// A wider line only moves the values away from their names.
 const WIDEST: usize = 120;
 
-/// A program that is alone on its CPU loses it to the kernel's own threads less often.
+/// A program alone on its CPU is preempted less often, by kernel threads only.
 const BUSY_HZ: f64 = 40.0;
 
-/// Widths of the columns.
 struct Columns {
     line: usize,
-    gap: usize,
-    name: usize,
-    value: usize,
-    ratio: usize,
-    range: usize,
+    grid: Grid<5>,
 }
 
 impl Columns {
     fn of(width: usize) -> Self {
         let line = width.clamp(NARROWEST, WIDEST);
-        let gap = if line < 80 { 1 } else { 2 };
-        let (value, ratio, range) = (if line < 80 { 10 } else { 12 }, 6, 13);
-        Self { line, gap, name: line - 2 * value - ratio - range - 4 * gap, value, ratio, range }
-    }
-
-    fn line(&self, texts: [&str; 5], style: anstyle::Style) -> String {
-        let [name, ours, theirs, ratio, range] = texts;
-        let cells = [
-            Cell::left(name, self.name, style),
-            Cell::right(ours, self.value, style),
-            Cell::right(theirs, self.value, style),
-            Cell::right(ratio, self.ratio, style),
-            Cell::right(range, self.range, style),
-        ];
-        line_of(&cells, self.gap)
+        let (gap, value) = if line < 80 { (1, 10) } else { (2, 12) };
+        let widths = [None, Some(value), Some(value), Some(6), Some(13)];
+        Self { line, grid: Grid::new(line, gap, 0, &[0], widths) }
     }
 }
 
 /// The names of the columns.
 pub fn header(width: usize) -> String {
-    Columns::of(width).line(["metric", "fathom", "peer", "ratio", "range"], STRONG)
+    Columns::of(width).grid.line(["metric", "fathom", "peer", "ratio", "range"], [STRONG; 5])
 }
 
-/// The peer of the rows that follow, or where to get it: one line.
+/// The line of a peer above its rows; how to install it if it is missing.
 pub fn peer(row: &CrossRow) -> String {
     let name = paint(STRONG, &clean(&row.peer));
     match (row.outcome, &row.version) {
@@ -60,12 +43,12 @@ pub fn peer(row: &CrossRow) -> String {
             format!("{name} is not installed: sudo apt-get install {package}\n")
         }
         (_, Some(version)) => format!("{name} {}\n", clean(version)),
-        _ => format!("{name}, whose version it does not tell\n"),
+        _ => format!("{name}, version unknown\n"),
     }
 }
 
-/// A row with what the peer does otherwise; the commands and every turn where they are wanted.
-/// Of a missing peer there is nothing beside its [`peer`].
+/// A row and how the peer's work differs; with `verbose`, the commands and every turn. Empty for a
+/// missing peer.
 pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
     if row.outcome == CrossOutcome::Missing {
         return String::new();
@@ -97,40 +80,41 @@ pub fn row(row: &CrossRow, width: usize, verbose: bool) -> String {
     text
 }
 
-/// Why the row is to be taken with care; nothing of one that is fine.
+/// Warnings about a row.
 fn cautions(row: &CrossRow) -> Vec<String> {
-    let mut said: Vec<String> = row.inconclusive.iter().cloned().collect();
+    let mut cautions: Vec<String> = row.inconclusive.iter().cloned().collect();
     if let Some(first) = row.noisy().next() {
         let cause = first.our_reason.as_ref().map(|reason| format!(": {}", reason.text));
         let (noisy, all) = (row.noisy().count(), row.turns.len());
         let cause = cause.unwrap_or_default();
-        said.push(format!("~ ours was noisy in {noisy} of {all} turns{cause}"));
+        cautions.push(format!("~ fathom noisy in {noisy} of {all} turns{cause}"));
     }
-    let Some(rate) = peer_preempted_hz(row).filter(|rate| *rate > BUSY_HZ) else { return said };
+    let Some(rate) = peer_preempted_hz(row).filter(|rate| *rate > BUSY_HZ) else {
+        return cautions;
+    };
     let lost = match peer_lost_share(row) {
-        Some(share) => format!("others had {:.0} % of the peer's CPU time", 100.0 * share),
-        None => format!(
-            "the peer was put off its CPU {rate:.0} times a second, each time while \
-             another ran"
-        ),
+        Some(share) => {
+            format!("other processes used {:.0} % of the peer's CPU time", 100.0 * share)
+        }
+        None => format!("the peer was preempted {rate:.0} times per second"),
     };
-    let meaning = match row.tells {
-        Tells::Mean => "all of that is in its mean, which is too slow by as much",
-        Tells::Median => "it is in its median only where it met most of its values",
-        Tells::Slope => "its slope is too steep or too flat where one start met more than another",
+    let effect = match row.statistic {
+        PeerStatistic::Mean => "its mean includes the lost time",
+        PeerStatistic::Median => "its median is affected only if most values lost time",
+        PeerStatistic::Slope => "its slope is affected if some starts lost more time than others",
     };
-    said.push(format!("busy: {lost}; {meaning}: measure on a quieter machine"));
-    said
+    cautions.push(format!("busy CPU: {lost}; {effect}; measure on a quieter machine"));
+    cautions
 }
 
 fn figures(row: &CrossRow, columns: &Columns) -> String {
     let mut name = clean(&named(&row.metric, &row.params));
     let mut text = String::new();
-    if width_of(&name) + 2 > columns.name {
+    if width_of(&name) + 2 > columns.grid.width(0) {
         text = wrapped(&name, columns.line, "  ", "    ");
         name = String::new();
     }
-    // Also of pairs that disagree: the range is how far.
+    // Also for pairs that disagree: the range is by how much.
     let Some(range) = pair_ratio(&row.turns) else {
         return if text.is_empty() { format!("  {name}\n") } else { text };
     };
@@ -138,27 +122,27 @@ fn figures(row: &CrossRow, columns: &Columns) -> String {
         value.map_or(NOTHING.to_owned(), |it| quantity_within(it, row.unit, width))
     };
     let mark = if row.noisy().next().is_some() { "~" } else { "" };
-    let ours = mark.to_owned() + &value(row.ours, columns.value - mark.len());
-    let theirs = value(row.theirs, columns.value);
+    let ours = mark.to_owned() + &value(row.ours, columns.grid.width(1) - mark.len());
+    let theirs = value(row.theirs, columns.grid.width(1));
     let range = format!("{}–{}", short(range.low), short(range.high));
     let ratio = row.ratio.map_or(NOTHING.to_owned(), |ratio| short(ratio.median));
     let name = format!("  {name}");
-    text + &columns.line([&name, &ours, &theirs, &ratio, &range], PLAIN)
+    text + &columns.grid.line([&name, &ours, &theirs, &ratio, &range], [PLAIN; 5])
 }
 
 fn commands(row: &CrossRow, columns: &Columns) -> String {
     let mut text = String::new();
-    let mut told: Vec<&String> = Vec::new();
+    let mut printed: Vec<&String> = Vec::new();
     for command in std::iter::once(&row.our_command).chain(&row.peer_commands) {
-        if told.contains(&command) {
+        if printed.contains(&command) {
             continue;
         }
-        told.push(command);
+        printed.push(command);
         let times = match row.peer_commands.iter().filter(|other| *other == command).count() {
             0 | 1 => String::new(),
             times => format!("  # {times} times"),
         };
-        // Not broken, so that it can be copied.
+        // Not wrapped, so that it can be copied.
         text += &paint_lines(FAINT, &format!("    $ {}{times}\n", clean(command)));
     }
     for (at, turn) in row.turns.iter().enumerate() {
@@ -182,25 +166,22 @@ fn on(cpus: &[u32]) -> String {
     }
 }
 
-/// What the columns mean, and how many rows there are of each kind.
+/// The meaning of the columns, and the number of rows by outcome.
 pub fn foot(crosscheck: &Crosscheck, width: usize) -> String {
     let line = Columns::of(width).line;
     let of = |outcome| crosscheck.rows.iter().filter(|row| row.outcome == outcome).count();
     let mut counts = vec![match of(CrossOutcome::Compared) {
         0 => "Nothing was compared".to_owned(),
-        1 => "1 row compared".to_owned(),
-        count => format!("{count} rows compared"),
+        count => counted(count, "row") + " compared",
     }];
-    let untold = crosscheck.rows.iter().filter(|row| row.inconclusive.is_some()).count();
-    if untold > 0 {
-        counts.push(format!("{untold} inconclusive"));
-    }
+    let inconclusive = crosscheck.rows.iter().filter(|row| row.inconclusive.is_some()).count();
     let others = [
-        (CrossOutcome::Failed, "failed"),
-        (CrossOutcome::Missing, "without their program"),
-        (CrossOutcome::Interrupted, "interrupted"),
+        (inconclusive, "inconclusive"),
+        (of(CrossOutcome::Failed), "failed"),
+        (of(CrossOutcome::Missing), "not installed"),
+        (of(CrossOutcome::Interrupted), "interrupted"),
     ];
-    let others = others.into_iter().map(|(outcome, word)| (of(outcome), word));
+    let others = others.into_iter();
     counts.extend(others.filter(|(count, _)| *count > 0).map(|(n, word)| format!("{n} {word}")));
     let ratios = crosscheck.rows.iter().filter_map(|row| pair_ratio(&row.turns));
     let mut text = String::new();
@@ -214,15 +195,15 @@ fn meaning(ratio: &PairRatio) -> String {
     let range = match (ratio.level, ratio.pairs) {
         (Some(level), pairs) => {
             let level = format!("{:.1} %", 100.0 * level);
-            format!("the {} interval of that median, of {pairs} pairs", glued(&level))
+            format!("the {} confidence interval over {pairs} pairs", glued(&level))
         }
-        (None, 1) => "that of the one pair".to_owned(),
-        (None, pairs) => format!("of {pairs} pairs, too few for an interval"),
+        (None, 1) => "the only pair".to_owned(),
+        (None, pairs) => format!("{pairs} pairs, too few for a confidence interval"),
     };
     format!(
-        "ratio: fathom ÷ peer, the median (of logarithms) over pairs taken in turn (A B, B A …); \
-         range: {range}; what the other program does otherwise stands beneath, and why a \
-         ratio need not be 1"
+        "ratio: fathom ÷ peer, the median on logarithms over alternating pairs (A B, B A …); \
+         range: {range}; the note under each row lists differences in the work, which can move \
+         the ratio away from 1"
     )
 }
 
@@ -240,11 +221,11 @@ mod tests {
             package: "coreutils".to_owned(),
             version: Some("9.1".to_owned()),
             work: "if=FILE of=/dev/null".to_owned(),
-            difference: "dd looks at nothing that it reads, where ours sums all of it".to_owned(),
+            difference: "dd only copies the data, fathom sums it".to_owned(),
             cpus: vec![1],
             our_command: "fathom run 'file.read.throughput{block=1048576}'".to_owned(),
             peer_commands: vec!["taskset -c 1 dd if=data of=/dev/null bs=1M".to_owned(); 2],
-            ..CrossRow::of(metric, params, Unit::BytesPerSecond, Tells::Slope)
+            ..CrossRow::of(metric, params, Unit::BytesPerSecond, PeerStatistic::Slope)
         };
         for at in 0..pairs {
             fathom_analysis::crosscheck::add(
@@ -265,21 +246,20 @@ mod tests {
     }
 
     #[test]
-    fn a_row_fits_every_width_and_says_what_differs() {
+    fn row_fits_every_width_with_its_difference() {
         for width in [60, 80, 110, 140] {
             let text = plain(&(header(width) + &row(&compared(4), width, false)));
             let widest = text.lines().map(width_of).max().unwrap_or(0);
             assert!(widest <= width, "{widest} at {width}:\n{text}");
             let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            for part in ["1.112", "1.000–1.250", "on CPU 1: dd looks at nothing", "by the slope"]
-            {
+            for part in ["1.112", "1.000–1.250", "on CPU 1: dd only copies", "by the slope"] {
                 assert!(words.contains(part), "`{part}` at {width}:\n{text}");
             }
         }
     }
 
     #[test]
-    fn commands_are_whole_on_a_line_of_their_own() {
+    fn each_command_is_one_whole_line() {
         let text = plain(&row(&compared(2), 60, true));
         for command in ["    $ fathom run 'file.read", "    $ taskset -c 1 dd if=data of=/dev/null"]
         {
@@ -290,35 +270,34 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_shares_its_cpu_is_told_and_one_that_does_not_is_not() {
+    fn busy_peer_has_a_caution_for_its_statistic() {
         let mut busy = compared(3);
         assert!(!plain(&row(&busy, 80, false)).contains("busy"));
-        // One turn of three is an accident.
+        // One turn in three is an accident.
         busy.turns.iter_mut().for_each(|turn| turn.peer_preempted_hz = Some(3.0));
         busy.turns[0].peer_preempted_hz = Some(250.0);
         assert!(!plain(&row(&busy, 80, false)).contains("busy"));
         busy.turns[2].peer_preempted_hz = Some(240.0);
-        let said = |busy: &CrossRow| {
+        let text = |busy: &CrossRow| {
             let text = plain(&row(busy, 80, false));
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert!(said(&busy).contains("put off its CPU 240 times a second"), "{}", said(&busy));
+        assert!(text(&busy).contains("preempted 240 times per second"), "{}", text(&busy));
         busy.turns.iter_mut().for_each(|turn| turn.peer_lost_share = Some(0.23));
-        let share = "busy: others had 23 % of the peer's CPU time; ";
-        for (tells, meaning, [one, other]) in [
-            (Tells::Mean, "is in its mean, which is too slow", ["its median", "its slope"]),
-            (Tells::Median, "in its median only where", ["its mean", "its slope"]),
-            (Tells::Slope, "its slope is too steep or too flat", ["its mean", "its median"]),
+        let share = "busy CPU: other processes used 23 % of the peer's CPU time; ";
+        for (statistic, effect) in [
+            (PeerStatistic::Mean, "its mean includes"),
+            (PeerStatistic::Median, "its median is affected only if"),
+            (PeerStatistic::Slope, "its slope is affected if"),
         ] {
-            busy.tells = tells;
-            let said = said(&busy);
-            assert!(said.contains(share) && said.contains(meaning), "{said}");
-            assert!(!said.contains(one) && !said.contains(other), "{said}");
+            busy.statistic = statistic;
+            let text = text(&busy);
+            assert!(text.contains(&format!("{share}{effect}")), "{text}");
         }
     }
 
     #[test]
-    fn what_cannot_be_believed_is_said_and_what_can_says_nothing() {
+    fn noisy_or_inconclusive_row_has_a_caution() {
         let fine = plain(&row(&compared(5), 80, true));
         assert!(!fine.contains('~') && !fine.contains("inconclusive"), "{fine}");
         let mut noisy = compared(5);
@@ -327,8 +306,8 @@ mod tests {
         noisy.turns[3] = noisy.turns[3].clone().judged(&verdict);
         let text = plain(&row(&noisy, 80, true));
         assert!(text.contains("~13.97 GiB/s") || text.contains("~ 13.97 GiB/s"), "{text}");
-        let said = format!("~ ours was noisy in 1 of 5 turns: {cause}");
-        assert!(text.lines().any(|line| line.trim() == said), "{text}");
+        let caution = format!("~ fathom noisy in 1 of 5 turns: {cause}");
+        assert!(text.lines().any(|line| line.trim() == caution), "{text}");
         assert_eq!(text.matches("B A: ~").count(), 1, "{text}");
 
         let mut apart = compared(3);
@@ -340,11 +319,11 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_compared_the_foot_says_so() {
+    fn foot_counts_rows_by_outcome() {
         let mut missing = compared(0);
         missing.outcome = CrossOutcome::Missing;
         let text = plain(&foot(&crosscheck_of(vec![missing]), 80));
-        assert_eq!(text, "Nothing was compared, 1 without their program.\n");
+        assert_eq!(text, "Nothing was compared, 1 not installed.\n");
         let mut apart = compared(1);
         fathom_analysis::crosscheck::add(&mut apart, Turn::new(4e10, 1e10, String::new()));
         let text = plain(&foot(&crosscheck_of(vec![apart, compared(5)]), 80));
@@ -352,14 +331,14 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_says_why_and_what_is_missing_where_to_get_it() {
+    fn failed_row_has_a_reason_and_missing_peer_a_package() {
         let mut failed = compared(0);
         failed.outcome = CrossOutcome::Failed;
         failed.reason =
             Some("no `copied` in its output, which begins: \u{1b}[31mrubbish".to_owned());
         let text = plain(&row(&failed, 80, false));
         assert!(text.contains("failed: no `copied` in its output"), "{text}");
-        assert!(!text.contains('\u{1b}'), "what others print moves no cursor");
+        assert!(!text.contains('\u{1b}'), "escape codes of other programs are removed");
         let mut missing = compared(0);
         missing.outcome = CrossOutcome::Missing;
         assert_eq!(row(&missing, 80, true), "");
@@ -381,14 +360,14 @@ mod tests {
     }
 
     #[test]
-    fn the_foot_claims_an_interval_only_where_there_is_one() {
-        let said = |pairs| {
+    fn foot_names_an_interval_only_if_there_is_one() {
+        let text = |pairs| {
             let text = plain(&foot(&crosscheck_of(vec![compared(pairs)]), 80));
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         };
-        assert!(said(4).contains("range: of 4 pairs, too few for an interval"), "{}", said(4));
-        assert!(said(1).contains("range: that of the one pair"), "{}", said(1));
-        assert!(said(5).contains("the 93.8 % interval of that median, of 5 pairs"), "{}", said(5));
-        assert!(said(5).ends_with("1 row compared."), "{}", said(5));
+        assert!(text(4).contains("range: 4 pairs, too few for a confidence"), "{}", text(4));
+        assert!(text(1).contains("range: the only pair"), "{}", text(1));
+        assert!(text(5).contains("93.8 % confidence interval over 5 pairs"), "{}", text(5));
+        assert!(text(5).ends_with("1 row compared."), "{}", text(5));
     }
 }

@@ -1,4 +1,4 @@
-//! What `fathom doctor` says: the findings, the weightiest first, and what to do next.
+//! The report of `fathom doctor`: findings by severity, and what to do next.
 
 use anstyle::Style;
 use fathom_record::{Diagnosis, Finding, Severity};
@@ -8,17 +8,15 @@ use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint, paint_lines};
 use crate::remedy::{Advice, advice};
 use crate::wrap::{GLUE, NARROWEST, glued, wrapped};
 
-/// A longer line would be hard to read.
+/// A wider line would be hard to read.
 const WIDEST: usize = 140;
-/// Where a finding begins.
+/// Indentation of a finding, of its details, and of their further lines.
 const INDENT: &str = "  ";
-/// Where what belongs to it begins.
 const FURTHER: &str = "    ";
-/// Where the further lines of that begin.
 const FURTHEST: &str = "      ";
 
-/// The examination as text: the machine, the findings by severity, those in order in one line
-/// unless `all` are asked for, and the conclusion with the next thing to do.
+/// The machine, the findings by severity (good ones in one line unless `all`), and the conclusion
+/// with what to do next.
 pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
     let width = width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("machine", &machine(&diagnosis.host), width);
@@ -36,18 +34,18 @@ pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
 }
 
 fn of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
-    let mut found: Vec<&Finding> =
+    let mut findings: Vec<&Finding> =
         diagnosis.findings.iter().filter(|finding| finding.severity == severity).collect();
-    // What is known says more than what is not.
-    found.sort_by_key(|finding| finding.unknown);
-    found
+    // Known facts first.
+    findings.sort_by_key(|finding| finding.unknown);
+    findings
 }
 
 fn cpu(diagnosis: &Diagnosis) -> String {
     let condition = &diagnosis.condition;
     match condition.cpu {
         Some(cpu) => format!("{cpu} would be measured: {}", condition.cpu_reason),
-        None => "none can be chosen".to_owned(),
+        None => "no CPU can be selected".to_owned(),
     }
 }
 
@@ -62,14 +60,14 @@ fn style(severity: Severity) -> Style {
 
 fn heading(severity: Severity) -> &'static str {
     match severity {
-        Severity::Severe => "severe: numbers should not be believed, or cannot be taken",
-        Severity::Warning => "warning: numbers will be noisier than they could be, or different",
-        Severity::Note => "note: a part of what the machine is, or not known",
-        Severity::Good => "good: looked at, and in order",
+        Severity::Severe => "severe: no valid numbers, or none at all",
+        Severity::Warning => "warning: numbers will be noisier or different",
+        Severity::Note => "note: properties of the machine, and unknown facts",
+        Severity::Good => "good: nothing to report",
     }
 }
 
-/// The findings of one severity under their heading; nothing where there are none.
+/// The findings of one severity under their heading.
 fn group(findings: &[&Finding], severity: Severity, width: usize) -> String {
     if findings.is_empty() {
         return String::new();
@@ -81,7 +79,7 @@ fn group(findings: &[&Finding], severity: Severity, width: usize) -> String {
     text
 }
 
-/// One finding: what was found and where, what it does, and what to do.
+/// One finding: the fact and its source, the effect, the remedy.
 fn entry(finding: &Finding, width: usize) -> String {
     let places = match finding.read_at.is_empty() {
         true => String::new(),
@@ -92,31 +90,27 @@ fn entry(finding: &Finding, width: usize) -> String {
     if finding.severity == Severity::Good || finding.unknown {
         return text;
     }
-    let touched = format!("touches {}: {}", patterns(&finding.touches), finding.effect);
+    let touched = format!("affects {}: {}", patterns(&finding.touches), finding.effect);
     text += &paint_lines(FAINT, &wrapped(&touched, width, FURTHER, FURTHEST));
     text + &remedy(finding, width)
 }
 
-/// A figure stays on one line with its unit.
+/// Keeps numbers on one line with their unit.
 fn figures_glued(text: &str) -> String {
-    ["%", "KiB", "MiB", "GiB", "GHz", "ns", "µs", "ms", "ppm", "CPU"].iter().fold(
-        text.to_owned(),
-        |text, unit| {
-            let digit = |at: usize| text[..at].ends_with(|letter: char| letter.is_ascii_digit());
-            let blank = format!(" {unit}");
-            let mut glued = String::new();
-            let mut done = 0;
-            for (at, _) in text.match_indices(&blank).filter(|(at, _)| digit(*at)) {
-                glued += &text[done..at];
-                glued.push(GLUE);
-                done = at + 1;
-            }
-            glued + &text[done..]
-        },
-    )
+    const UNITS: [&str; 10] = ["%", "KiB", "MiB", "GiB", "GHz", "ns", "µs", "ms", "ppm", "CPU"];
+    let mut glued = String::new();
+    for (at, word) in text.split(' ').enumerate() {
+        let is_unit = UNITS.contains(&word.trim_end_matches([',', ';', ':', '.', ')']));
+        let has_number = glued.ends_with(|letter: char| letter.is_ascii_digit());
+        if at > 0 {
+            glued.push(if is_unit && has_number { GLUE } else { ' ' });
+        }
+        glued += word;
+    }
+    glued
 }
 
-/// The id at the beginning of a finding stands out.
+/// Prints the id at the beginning of a finding in bold.
 fn strong_lead(id: &str, lines: &str) -> String {
     match lines.strip_prefix(&format!("{INDENT}{id}")) {
         Some(rest) => format!("{INDENT}{}{rest}", paint(STRONG, id)),
@@ -131,7 +125,7 @@ fn patterns(touches: &[String]) -> String {
     }
 }
 
-/// The command on a line of its own, so that it can be copied, and the words after it.
+/// The command on a line of its own, so that it can be copied, and the text after it.
 fn remedy(finding: &Finding, width: usize) -> String {
     let arrow = format!("{FURTHER}→ ");
     let Some(Advice { command, words }) = finding.remedy.as_ref().map(advice) else {
@@ -144,47 +138,41 @@ fn remedy(finding: &Finding, width: usize) -> String {
     text + &paint_lines(FAINT, &wrapped(&words, width, FURTHEST, FURTHEST))
 }
 
-/// What was looked at and found in order, by name.
+/// The good findings by name.
 fn in_order(good: &[&Finding], width: usize) -> String {
     if good.is_empty() {
         return String::new();
     }
     let names: Vec<&str> = good.iter().map(|finding| finding.id.as_str()).collect();
-    let words = format!("good: {} in order ({})", good.len(), names.join(", "));
+    let words = format!("good: {} ({})", good.len(), names.join(", "));
     "\n".to_owned() + &paint_lines(GOOD, &wrapped(&words, width, "", INDENT))
 }
 
-/// One sentence, and what to do next.
+/// The conclusion, and what to do next.
 fn conclusion(diagnosis: &Diagnosis, width: usize) -> String {
     let worst = diagnosis.severity;
     let names = |severity| {
-        let found = of(diagnosis, severity);
-        found.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(", ")
+        let findings = of(diagnosis, severity);
+        findings.iter().map(|finding| finding.id.as_str()).collect::<Vec<_>>().join(", ")
     };
     let (verdict, next) = match worst {
         Severity::Good | Severity::Note => {
-            ("This machine can be measured well as it is.".to_owned(), "`fathom run`".to_owned())
+            ("This machine is fit for measurements.".to_owned(), "`fathom run`".to_owned())
         }
-        Severity::Warning => {
-            let text = format!(
-                "This machine can be measured, and what is warned of will show in the numbers: {}.",
-                names(Severity::Warning)
-            );
-            (text, mend_first(diagnosis))
-        }
-        Severity::Severe => {
-            let text = format!(
-                "Numbers of this machine should not be believed as it is now: {}.",
-                names(Severity::Severe)
-            );
-            (text, mend_first(diagnosis))
-        }
+        Severity::Warning => (
+            format!("Measurements are possible, with warnings: {}.", names(Severity::Warning)),
+            mend_first(diagnosis),
+        ),
+        Severity::Severe => (
+            format!("This machine gives no valid numbers now: {}.", names(Severity::Severe)),
+            mend_first(diagnosis),
+        ),
     };
     let text = paint_lines(style(worst), &wrapped(&verdict, width, "", ""));
     text + &wrapped(&format!("Next: {next}"), width, "", INDENT)
 }
 
-/// What the weightiest finding asks for, and to look again.
+/// The remedy of the most severe finding, and to examine again.
 fn mend_first(diagnosis: &Diagnosis) -> String {
     let again = glued("`fathom doctor`");
     let first = diagnosis.findings.first().and_then(|finding| finding.remedy.as_ref());

@@ -1,77 +1,33 @@
-//! Runs for other programs: documents line by line, one tidy table, or the format of monitoring.
+//! Runs for other programs: JSON lines, a CSV table, or OpenMetrics.
 
 use fathom_record::{Document, Headline, Host, Params, Record, State, Stratum, Unit};
 
-/// Each document in a line of its own: what `fathom import` reads.
-///
-/// # Panics
-/// Never in practice: a document is plain data and always has a JSON form.
+/// Each document on a line of its own; `fathom import` reads it.
 pub fn jsonl(documents: &[Document]) -> String {
     let line = |document: &Document| {
-        serde_json::to_string(document).expect("a document is plain data") + "\n"
+        serde_json::to_string(document).expect("plain data has a JSON form") + "\n"
     };
     documents.iter().map(line).collect()
 }
 
-/// The columns of [`csv`]. Values are in base units, as `unit` names them; what is not known, and
-/// each number that is invalid, is empty; of what is known by its `bound` alone, all
-/// other numbers are.
-const COLUMNS: [&str; 40] = [
-    "run",
-    "started",
-    "host",
-    "host_id",
-    "kernel",
-    "cpu",
-    "version",
-    "effort",
-    "run_verdict",
-    "label",
-    "metric",
-    "params",
-    "unit",
-    "better",
-    "state",
-    "causes",
-    "values",
-    "processes",
-    "median",
-    "low",
-    "high",
-    "level",
-    "bound",
-    "stratum",
-    "clean_visits",
-    "visits",
-    "as_found",
-    "min",
-    "max",
-    "mean",
-    "sd",
-    "p90",
-    "p99",
-    "p999",
-    "hardware",
-    "software",
-    "predicted",
-    "predicted_low",
-    "predicted_high",
-    "agreement",
-];
+/// The columns of [`csv`]. Values are in the base unit in `unit`. Unknown values and numbers of
+/// invalid records are empty; a record with a `bound` has no other numbers.
+const COLUMNS: &str = "run started host host_id kernel cpu version effort run_verdict label \
+                       metric params unit better state causes values processes \
+                       median low high level bound stratum clean_visits visits as_found \
+                       min max mean sd p90 p99 p999 \
+                       hardware software predicted predicted_low predicted_high agreement";
 
-/// One tidy table of all records of these runs: a row for each.
-///
-/// # Panics
-/// Never in practice: a table in memory can always be written.
+/// A CSV table of all records of these runs.
 pub fn csv(documents: &[Document]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |row: &[String]| writer.write_record(row).expect("memory takes a row");
-    write(&COLUMNS.map(str::to_owned));
+    let mut write = |row: &[String]| writer.write_record(row).expect("writing to memory");
+    write(&COLUMNS.split(' ').map(str::to_owned).collect::<Vec<_>>());
     for document in documents {
         document.records.iter().for_each(|record| write(&row(document, record)));
     }
-    let bytes = writer.into_inner().expect("memory takes a table");
-    String::from_utf8(bytes).expect("it was made of text")
+    let bytes = writer.into_inner().expect("writing to memory");
+    String::from_utf8(bytes).expect("all fields are text")
 }
 
 fn row(document: &Document, record: &Record) -> Vec<String> {
@@ -79,12 +35,12 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     let headline = Headline::from(record);
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
-    let stands = summary.filter(|_| headline.value.is_some());
-    let of = |value: fn(&fathom_record::Summary) -> f64| number(stands.map(value));
+    let shown = summary.filter(|_| headline.value.is_some());
+    let of = |value: fn(&fathom_record::Summary) -> f64| number(shown.map(value));
     let count = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
-    let quantile = |q: f64| stands?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
-    let selected = stands.and_then(|summary| summary.full_speed.as_ref());
-    let found = stands.and_then(|summary| summary.as_found.as_ref());
+    let quantile = |q: f64| shown?.quantiles.iter().find(|one| one.q == q).map(|one| one.value);
+    let selected = shown.and_then(|summary| summary.full_speed.as_ref());
+    let found = shown.and_then(|summary| summary.as_found.as_ref());
     let visits = |value: Option<u32>| count(value.map(u64::from));
     let prediction = record.prediction.as_ref();
     let mut causes: Vec<String> = Vec::new();
@@ -115,9 +71,9 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
         of(|summary| summary.median),
         number(headline.interval.map(|[low, _]| low)),
         number(headline.interval.map(|[_, high]| high)),
-        number(stands.and_then(|summary| summary.interval).map(|interval| interval.level)),
+        number(shown.and_then(|summary| summary.interval).map(|interval| interval.level)),
         number(headline.bound),
-        stands.map_or_else(String::new, |summary| name_of(&summary.stratum)),
+        shown.map_or_else(String::new, |summary| name_of(&summary.stratum)),
         visits(selected.map(|estimate| estimate.visits)),
         visits(selected.or(found).map(|estimate| estimate.of)),
         number(found.map(|estimate| estimate.median)),
@@ -137,7 +93,7 @@ fn row(document: &Document, record: &Record) -> Vec<String> {
     ]
 }
 
-/// The name that JSON has for it.
+/// The name of an enum variant in JSON.
 fn name_of(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
@@ -152,14 +108,13 @@ fn pairs(params: &Params) -> String {
     pairs.join(";")
 }
 
-/// OpenMetrics text: a gauge for each metric, in seconds, bytes, bytes a second, hertz or plain
-/// ratios, with the host and the parameters as labels; and which runs they are of. Only what may
-/// be trusted is in it: what is noisy has a gauge of its own, which is 1 there, and so has what was
-/// measured at full speed.
+/// OpenMetrics text: a gauge per metric, in seconds, bytes, bytes per second, hertz or plain
+/// ratios, with host and parameters as labels, and an info metric for the runs. Only valid and
+/// noisy values are exported; separate gauges mark those that are noisy, or at full speed.
 ///
-/// A series goes on from run to run, so that nothing that changes with each is a label of it; and
-/// no sample has a time, since collectors refuse a file with times. Of each series there is one
-/// sample: that of the newest run.
+/// A series continues from run to run, so labels contain nothing that changes with each run.
+/// Samples have no time stamps, because collectors refuse files with time stamps. Each series has
+/// one sample, from the newest run.
 pub fn openmetrics(documents: &[Document]) -> String {
     let mut newest_first: Vec<&Document> = documents.iter().collect();
     newest_first.sort_by(|a, b| b.run.id.cmp(&a.run.id));
@@ -175,12 +130,12 @@ pub fn openmetrics(documents: &[Document]) -> String {
     runs.iter().chain(&cases).map(Gauge::text).collect::<String>() + "# EOF\n"
 }
 
-/// A family of samples under one name.
+/// A metric family: samples under one name.
 struct Gauge {
     name: String,
     unit: &'static str,
     help: String,
-    /// Labels and value.
+    /// Labels and value of each sample.
     samples: Vec<(String, f64)>,
 }
 
@@ -197,7 +152,7 @@ impl Gauge {
     }
 }
 
-/// Adds a sample to its gauge, but none to a series that has one; whether it did.
+/// Adds a sample unless its series has one already; whether it was added.
 fn add(
     gauges: &mut Vec<Gauge>,
     gauge: (String, &'static str, &str),
@@ -217,7 +172,7 @@ fn add(
     is_new
 }
 
-/// Which run samples are of.
+/// The info metric of a run.
 fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     let (run, host) = (&document.run, &document.host);
     let info = [
@@ -229,7 +184,7 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     ];
     let label = run.label.as_deref().map(|label| ("label", label));
     let pairs = info.into_iter().chain(label).map(|(name, value)| (name, value.to_owned()));
-    let help = "A run of which there are samples, or the newest of its host; always 1";
+    let help = "A run that samples come from, or the newest of its host; always 1";
     add(
         gauges,
         ("fathom_run_info".to_owned(), "", help),
@@ -238,17 +193,17 @@ fn add_info(document: &Document, gauges: &mut Vec<Gauge>) {
     );
 }
 
-/// When a run began; whether it is the newest of its host.
+/// Adds the start of a run; whether it is the newest of its host.
 fn add_start(document: &Document, gauges: &mut Vec<Gauge>) -> bool {
     let name = "fathom_run_started_seconds".to_owned();
-    let help = "When the newest run of the host began, in seconds since 1970";
+    let help = "Start of the newest run of the host, in seconds since 1970";
     let seconds = began(&document.run.started);
     seconds.is_some_and(|seconds| {
         add(gauges, (name, "seconds", help), labels(of_host(document)), seconds)
     })
 }
 
-/// The value of a record and whether it is noisy; whether there is one that is new.
+/// Adds the value of a record and its flags; whether it was added.
 fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> bool {
     let Headline { value: Some(value), stratum, .. } = Headline::from(record) else {
         return false;
@@ -265,7 +220,7 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
         ("fathom_case_noisy", "1 where a value is noisy, 0 where it is valid", is_noisy),
         (
             "fathom_case_full_speed",
-            "1 where a value rests on clean visits alone, 0 where it is as found",
+            "1 where a value rests on clean visits only, 0 where it is as found",
             stratum != Stratum::AsFound,
         ),
     ] {
@@ -275,14 +230,14 @@ fn add_record(document: &Document, record: &Record, gauges: &mut Vec<Gauge>) -> 
     is_new
 }
 
-/// The id as well: of two hosts with one name, each has its own series.
+/// With the id, so that hosts with the same name have separate series.
 fn of_host<'a>(document: &Document) -> impl Iterator<Item = (&'a str, String)> + use<'a> {
     let Host { name, id, .. } = &document.host;
     let id = id.clone().map(|id| ("host_id", id));
     [("host", name.clone())].into_iter().chain(id)
 }
 
-/// The unit in which monitoring wants it, and how many of them one of ours is.
+/// The base unit in OpenMetrics, and the factor from ours.
 fn base_unit(unit: Unit) -> (&'static str, f64) {
     match unit {
         Unit::Nanoseconds => ("seconds", 1e-9),
@@ -294,7 +249,7 @@ fn base_unit(unit: Unit) -> (&'static str, f64) {
     }
 }
 
-/// `fathom_os_syscall_seconds`: a gauge's name ends with its unit.
+/// `fathom_os_syscall_seconds`: the name of a gauge ends with its unit.
 fn gauge(metric: &str, unit: &str) -> String {
     let plain: String =
         metric.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
@@ -307,7 +262,7 @@ fn labels<'a>(pairs: impl IntoIterator<Item = (&'a str, String)>) -> String {
     labels.join(",")
 }
 
-/// When a run began, in seconds since 1970.
+/// The start of a run in seconds since 1970.
 fn began(started: &str) -> Option<f64> {
     Some(started.parse::<jiff::Timestamp>().ok()?.as_millisecond() as f64 / 1000.0)
 }
@@ -321,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gauges_have_names_units_and_times_of_their_own() {
+    fn gauge_names_times_and_escapes() {
         assert_eq!(gauge("os.switch.process", "seconds"), "fathom_os_switch_process_seconds");
         assert_eq!(began("1970-01-01T00:00:01.000Z"), Some(1.0));
         assert_eq!(began("x"), None);

@@ -1,70 +1,71 @@
-//! A history as text: a line of bars for each case, its changes beneath, and the single values of
-//! a case that stands alone.
+//! A history as text: for each case a sparkline and its change points; for a single case also its
+//! values.
 
 use fathom_analysis::history::{Change, History, Point, RUNS_MIN, Series};
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity, quantity_within};
 use fathom_record::{State, Stratum, Unit};
 
-use crate::case::case;
+use crate::case::{case, counted};
 use crate::layout::Layout;
 use crate::listing::started;
 use crate::paint::{CARE, FAINT, STRONG, of_state, paint};
 use crate::spark;
 use crate::wrap::{NARROWEST, cut, width_of, wrapped};
 
-/// The newest values of a case that stands alone.
+/// Values printed for a single case: the newest.
 const VALUES_SHOWN: usize = 40;
-/// Columns that a value with its interval needs.
+/// Columns needed for values with their intervals.
 const VALUE_WIDTH: usize = 90;
-/// Facts named beside a change; further ones are counted.
+/// Differences named beside a change; further ones are counted.
 const DIFFERENCES_NAMED: usize = 4;
 
-/// Histories as they are printed, with one account of them all.
+/// Histories as text, with one explanation for all.
 pub fn render(histories: &[History], layout: &Layout) -> String {
     let width = layout.width.max(NARROWEST);
     let series: Vec<&Series> = histories.iter().flat_map(|history| &history.series).collect();
-    let marks = series.iter().any(|one| !is_found(one));
-    let mut text: String = histories.iter().map(|history| metric(history, width, marks)).collect();
+    let marks = series.iter().any(|one| !is_as_found(one));
+    let mut text: String =
+        histories.iter().map(|history| metric_text(history, width, marks)).collect();
     if !series.is_empty() {
-        text += &account(&series, width);
+        text += &explanation(&series, width);
     }
     text
 }
 
-fn is_found(series: &Series) -> bool {
+fn is_as_found(series: &Series) -> bool {
     series.stratum == Stratum::AsFound
 }
 
-/// A metric; with a mark at each series as found, where there are others.
-fn metric(history: &History, width: usize, marks: bool) -> String {
+/// The history of a metric; as-found series are marked if there are others.
+fn metric_text(history: &History, width: usize, marks: bool) -> String {
     let mut text = String::new();
     let (metric, host) = (&history.metric, &history.host);
     if history.series.is_empty() {
         text += &match history.without {
-            0 => format!("No run of {metric} on {host} is kept; `fathom run` makes one.\n"),
-            _ => format!("No run of {metric} on {host} has these cases; others are kept.\n"),
+            0 => format!("No stored run of {metric} on {host}; measure it with `fathom run`.\n"),
+            _ => format!("No stored run of {metric} on {host} has these cases.\n"),
         };
     } else {
         text += &format!("{}\n", paint(STRONG, &cut(&format!("{metric} on {host}"), width)));
         let alone = history.series.len() == 1;
         for series in &history.series {
-            text += &one(series, width, alone, marks && is_found(series));
+            text += &series_text(series, width, alone, marks && is_as_found(series));
         }
     }
-    let mut aside = |said: String| text += &wrapped(&said, width, "", "  ");
+    let mut aside = |line: String| text += &wrapped(&line, width, "", "  ");
     if !history.imposed.is_empty() {
         let runs = history.imposed.join(", ");
-        aside(format!("Left out, because something was imposed on them: {runs}."));
+        aside(format!("Left out, because faults were injected: {runs}."));
     }
     if !history.other_hosts.is_empty() {
         let hosts = history.other_hosts.join(", ");
-        aside(format!("Other hosts have runs of it: {hosts}; `--host NAME|ID` shows one."));
+        aside(format!("Also measured on {hosts}; select one with `--host NAME|ID`."));
     }
     text
 }
 
-/// A case: its newest value, the bars of all, and its changes.
-fn one(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
+/// The newest value of a case, a sparkline, and its change points.
+fn series_text(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
     let values: Vec<f64> = series.points.iter().filter_map(|point| point.value).collect();
     let name = match series.params.is_empty() {
         true => "all".to_owned(),
@@ -74,16 +75,13 @@ fn one(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
         Some(far) => format!("{name}, far end {far}"),
         None => name,
     };
-    let has_one = |point: &&Point| point.value.or(point.bound).is_some();
-    let runs = match series.points.iter().filter(has_one).count() {
-        1 => "1 run".to_owned(),
-        count => format!("{count} runs"),
-    };
+    let has_value = |point: &&Point| point.value.or(point.bound).is_some();
+    let runs = counted(series.points.iter().filter(has_value).count(), "run");
     let newest = series.points.iter().rev().find_map(|point| measured(point, series.unit));
     let mark = if is_marked { "°" } else { "" };
     let newest = format!("{mark}{}", newest.unwrap_or_else(|| NOTHING.to_owned()));
     let name_width = (width / 3).min(36);
-    // A name that is cut could be another's.
+    // On a line of its own if it is too long: a cut name is ambiguous.
     let (above, beside) = match width_of(&name) > name_width {
         true => (wrapped(&name, width, "  ", "    "), String::new()),
         false => (String::new(), name),
@@ -98,18 +96,17 @@ fn one(series: &Series, width: usize, alone: bool, is_marked: bool) -> String {
         }
         for point in &series.points[hidden..] {
             if let Some(change) = series.changes.iter().find(|change| change.run == point.run) {
-                text += &told(change, series, width);
+                text += &change_text(change, series, width);
             }
             text += &value(point, series, width);
         }
     } else {
-        series.changes.iter().for_each(|change| text += &told(change, series, width));
+        series.changes.iter().for_each(|change| text += &change_text(change, series, width));
     }
     text
 }
 
-/// The value as every table shows it: marked where it is noisy, and as a bound where no more is
-/// known.
+/// The value as tables print it: marked if noisy, or as a bound.
 fn measured(point: &Point, unit: Unit) -> Option<String> {
     let mark = if point.state == State::Noisy { "~" } else { "" };
     let text = match (point.value, point.bound) {
@@ -136,14 +133,14 @@ fn value(point: &Point, series: &Series, width: usize) -> String {
     format!("    {}  {measured:>12}{interval}  {state}  {run}\n", started(&point.started))
 }
 
-fn told(change: &Change, series: &Series, width: usize) -> String {
+fn change_text(change: &Change, series: &Series, width: usize) -> String {
     let direction = match change.worse {
         Some(true) => ", worse",
         Some(false) => ", better",
         None => "",
     };
     let sign = if change.ratio > 1.0 { "+" } else { "−" };
-    let mut said = format!(
+    let mut text = format!(
         "since {} (run {}): {} → {}, {sign}{}{direction} ({})",
         started(&change.started),
         change.run,
@@ -156,67 +153,67 @@ fn told(change: &Change, series: &Series, width: usize) -> String {
     let facts: Vec<String> =
         named.map(|one| format!("{} {} → {}", one.what, one.a, one.b)).collect();
     if !facts.is_empty() {
-        said += &format!("; with it: {}", facts.join(", "));
+        text += &format!("; also changed: {}", facts.join(", "));
     }
     let further = change.differences.len().saturating_sub(DIFFERENCES_NAMED);
     if further > 0 {
         let runs = format!("{} {}", change.after_run, change.run);
-        said += &format!(" and {further} more (`fathom compare {runs}`)");
+        text += &format!(" and {further} more (`fathom compare {runs}`)");
     }
     let style = if change.worse == Some(true) { CARE } else { STRONG };
-    crate::paint::paint_lines(style, &wrapped(&said, width, "    ▸ ", "      "))
+    crate::paint::paint_lines(style, &wrapped(&text, width, "    ▸ ", "      "))
 }
 
-/// Below the smallest number that has all its digits there is nothing to tell.
+/// Smaller p-values are denormal and lose digits.
 fn p_text(p: f64) -> String {
     if p < f64::MIN_POSITIVE { "p < 1e-307".to_owned() } else { format!("p = {p:.1e}") }
 }
 
-/// How many changes there are, what makes one, and what could not tell of any.
-fn account(series: &[&Series], width: usize) -> String {
+/// The number of changes, the criteria for one, and the values that are left out.
+fn explanation(series: &[&Series], width: usize) -> String {
     let changes: usize = series.iter().map(|series| series.changes.len()).sum();
     let with_value =
         |series: &&Series| series.points.iter().filter(|point| point.value.is_some()).count();
     let most = series.iter().map(with_value).max().unwrap_or(0);
-    let mut said = match changes {
+    let mut text = match changes {
         0 if most < RUNS_MIN => {
-            format!("Too few runs to tell a change ({most} of at least {RUNS_MIN}).")
+            format!("Too few runs to detect a change ({most} of at least {RUNS_MIN}).")
         }
-        0 => "No change that lasted.".to_owned(),
-        1 => "1 change that lasted.".to_owned(),
-        count => format!("{count} changes that lasted."),
+        0 => "No lasting change.".to_owned(),
+        1 => "1 lasting change.".to_owned(),
+        count => format!("{count} lasting changes."),
     };
-    let mut without = |is: fn(&Point) -> bool, one: &str, many: &str| {
+    let mut count_values = |is: fn(&Point) -> bool, one: &str, many: &str| {
         let points = series.iter().flat_map(|series| &series.points);
         match points.filter(|point| is(point)).count() {
             0 => {}
-            1 => said += &format!(" 1 {one}."),
-            count => said += &format!(" {count} {many}."),
+            1 => text += &format!(" 1 {one}."),
+            count => text += &format!(" {count} {many}."),
         }
     };
-    without(
+    count_values(
         |point| point.bound.is_some(),
-        "value is a bound, of which no change can be shown",
-        "values are bounds, of which no change can be shown",
+        "value is an upper bound and left out",
+        "values are upper bounds and left out",
     );
-    without(
+    count_values(
         |point| point.cut_short,
-        "value was cut short by the end of its run, and is left out",
-        "values were cut short by the end of their runs, and are left out",
+        "value of an interrupted run is left out",
+        "values of interrupted runs are left out",
     );
-    without(
+    count_values(
         |point| point.value.is_none() && point.bound.is_none() && !point.cut_short,
-        "value is missing or invalid, and is left out",
-        "values are missing or invalid, and are left out",
+        "value is missing or invalid",
+        "values are missing or invalid",
     );
-    let found = series.iter().filter(|series| is_found(series)).count();
-    said += match series.len() - found {
+    let found = series.iter().filter(|series| is_as_found(series)).count();
+    text += match series.len() - found {
         0 => " All values are as found.",
-        _ if found == 0 => " All values rest on clean visits alone.",
-        _ => " °: as found; the others rest on clean visits alone.",
+        _ if found == 0 => " All values are from clean visits only.",
+        _ => " °: as found; others from clean visits only.",
     };
-    said += " A change is named where it is 1 % or more, three runs or more stand on each side, \
-             and chance would make one in at most 1 of 100 such series.";
-    let text = crate::paint::paint_lines(FAINT, &wrapped(&said, width, "", "  "));
+    text += " A change is reported if it is at least 1 %, with at least three runs on each \
+             side, and at most 1 % of series without a change would show it.";
+    let text = crate::paint::paint_lines(FAINT, &wrapped(&text, width, "", "  "));
     format!("\n{text}")
 }

@@ -1,25 +1,19 @@
-//! The JSON of what every other view is made from: a run, a record, a comparison, an examination.
+//! The JSON of a run, a record, a comparison or a diagnosis.
 
 use fathom_record::{Document, Record};
 use serde::Serialize;
 
-/// Plain data, indented, with a newline at its end.
-///
-/// # Panics
-/// Never in practice: what is serialised here has string keys only.
+/// Indented JSON of plain data, with a newline at its end.
 pub fn json(data: &impl Serialize) -> String {
-    serde_json::to_string_pretty(data).expect("it is plain data") + "\n"
+    serde_json::to_string_pretty(data).expect("plain data has a JSON form") + "\n"
 }
 
-/// The whole document as [`json`]. Samples appear where the records hold them.
+/// The whole document as [`json`], with the samples that its records hold.
 pub fn document_json(document: &Document) -> String {
     json(document)
 }
 
-/// One record in one line, with a newline at its end.
-///
-/// # Panics
-/// Never in practice: a record is plain data and always has a JSON form.
+/// One record as one line with a newline.
 pub fn record_line(record: &Record) -> String {
-    serde_json::to_string(record).expect("a record is plain data") + "\n"
+    serde_json::to_string(record).expect("plain data has a JSON form") + "\n"
 }

@@ -1,19 +1,20 @@
-//! How wide a view is, and which columns the table has then.
+//! Layout of views: width, and columns of the table.
 
 use fathom_record::Protocol;
 
+use crate::cells::Grid;
 use crate::wrap::NARROWEST;
 
-/// What a view is made for.
+/// What the user selects for a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Columns of the terminal; below 60 the view is as for 60.
+    /// Columns of the terminal; at least 60 are used.
     pub width: usize,
-    /// Whether times are shown in CPU cycles as well.
+    /// Print times in CPU cycles too.
     pub cycles: bool,
-    /// Whose headline the table shows.
+    /// The protocol whose headline is printed.
     pub protocol: Protocol,
-    /// Whether every case of a curve or a matrix has a row of its own.
+    /// Print every case of a curve or a matrix as a row.
     pub all: bool,
 }
 
@@ -23,80 +24,70 @@ impl Default for Layout {
     }
 }
 
-/// Widths of the table's columns, fixed before the first row so that later blocks align.
+/// Indices of the table's columns.
+pub(crate) mod column {
+    pub(crate) const NAME: usize = 0;
+    pub(crate) const MEASURED: usize = 1;
+    pub(crate) const CYCLES: usize = 2;
+    pub(crate) const HALF_WIDTH: usize = 3;
+    pub(crate) const PREDICTED: usize = 4;
+    pub(crate) const TERMS: usize = 5;
+    pub(crate) const DEVIATION: usize = 6;
+    pub(crate) const VERDICT: usize = 7;
+    pub(crate) const CLEAN: usize = 8;
+    pub(crate) const SPREAD: usize = 9;
+    pub(crate) const SPARK: usize = 10;
+    pub(crate) const COUNT: usize = 11;
+}
+
+/// The table's columns, fixed before the first row, so that later blocks align.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Columns {
-    /// Columns of a whole line.
+    /// Columns of the whole line.
     pub(crate) line: usize,
-    /// Blanks between columns.
-    pub(crate) gap: usize,
-    pub(crate) name: usize,
-    pub(crate) measured: usize,
-    pub(crate) cycles: Option<usize>,
-    pub(crate) half_width: usize,
-    pub(crate) predicted: usize,
-    pub(crate) verdict: usize,
-    pub(crate) wide: Option<Wide>,
+    pub(crate) grid: Grid<{ column::COUNT }>,
 }
 
-/// The columns a wide terminal has besides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wide {
-    pub(crate) terms: usize,
-    pub(crate) deviation: usize,
-    /// Clean visits of all, where there is most room.
-    pub(crate) clean: Option<usize>,
-    pub(crate) spread: usize,
-    pub(crate) spark: usize,
-}
-
-/// From here on a line is wide.
+/// Width from which additional columns are printed.
 const WIDE: usize = 110;
-/// From here on there is room to be generous.
+/// Width from which they are wider.
 const ROOMY: usize = 136;
-/// A longer line would only move the figures away from their names.
+/// A wider line only moves the values away from their names.
 const WIDEST: usize = 160;
-/// From here on cycles have a column; below it, a line of their own.
+/// Width from which cycles have a column, instead of a line below the row.
 const CYCLES_COLUMN: usize = 80;
 
 impl Columns {
     pub(crate) fn of(layout: &Layout) -> Self {
         let line = layout.width.clamp(NARROWEST, WIDEST);
-        let narrow = line < 80;
-        let roomy = line >= ROOMY;
-        let wide = (line >= WIDE).then_some(Wide {
-            terms: if roomy { 17 } else { 14 },
-            deviation: 7,
+        let (is_narrow, is_wide, is_roomy) = (line < 80, line >= WIDE, line >= ROOMY);
+        let wide = |width: usize| is_wide.then_some(width);
+        let widths = [
+            None,
+            // "~12.35 Mops/s"; one significant figure less if narrow.
+            Some(if is_narrow { 12 } else { 13 }),
+            (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
+            Some(8),
+            Some(if is_narrow { 13 } else { 15 }),
+            wide(if is_roomy { 17 } else { 14 }),
+            wide(7),
+            Some(12),
             // "20/80"
-            clean: roomy.then_some(5),
-            spread: 6,
-            spark: if roomy { 10 } else { 8 },
-        });
-        let mut columns = Self {
-            line,
-            gap: if narrow || (line >= WIDE && !roomy) { 1 } else { 2 },
-            name: 0,
-            // "~12.35 Mops/s"; narrow, one figure less.
-            measured: if narrow { 12 } else { 13 },
-            cycles: (layout.cycles && line >= CYCLES_COLUMN).then_some(8),
-            half_width: 8,
-            predicted: if narrow { 13 } else { 15 },
-            verdict: 12,
-            wide,
-        };
-        columns.name = line - columns.figures();
-        columns
+            is_roomy.then_some(5),
+            wide(6),
+            wide(if is_roomy { 10 } else { 8 }),
+        ];
+        let gap = if is_narrow || (is_wide && !is_roomy) { 1 } else { 2 };
+        let left = &[column::NAME, column::VERDICT, column::SPARK];
+        Self { line, grid: Grid::new(line, gap, column::NAME, left, widths) }
     }
 
-    /// Columns of all but the name, with the gaps before them.
-    fn figures(&self) -> usize {
-        let mut widths = vec![self.measured, self.half_width, self.predicted, self.verdict];
-        widths.extend(self.cycles);
-        if let Some(wide) = self.wide {
-            widths.extend([wide.terms, wide.deviation, wide.spread, wide.spark]);
-            widths.extend(wide.clean);
-        }
-        widths.iter().map(|width| width + self.gap).sum()
+    pub(crate) fn has(&self, column: usize) -> bool {
+        self.grid.widths[column].is_some()
+    }
+
+    pub(crate) fn width(&self, column: usize) -> usize {
+        self.grid.width(column)
     }
 }
 
@@ -105,12 +96,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_always_has_room_beside_its_figures() {
+    fn name_column_is_never_narrower_than_ten() {
         for width in 0..300 {
             for cycles in [false, true] {
                 let columns = Columns::of(&Layout { width, cycles, ..Layout::default() });
-                assert!(columns.name >= 10, "{width} {cycles}: {}", columns.name);
-                assert_eq!(columns.name + columns.figures(), columns.line);
+                let name = columns.width(column::NAME);
+                assert!(name >= 10, "{width} {cycles}: {name}");
             }
         }
     }

@@ -1,14 +1,13 @@
-//! Every view of a run, from its records alone: the terminal, JSON, the list of kept runs, the
-//! comparison of two, one metric over time; and that of an examination of the machine.
+//! Every view of a run, from its records only: the terminal, JSON, the list of runs, comparisons,
+//! histories; and the report of `fathom doctor`.
 //!
-//! A function here takes records and returns text. It measures nothing, reads no clock, no file
-//! and no environment, and prints nothing: the same records give the same view, today and in two
-//! years. Text for the terminal always carries its colours, which whoever prints it strips where
-//! there is no terminal; no colour says what the words beside it do not.
+//! A function here takes records and returns text. It measures nothing, reads no clock, file or
+//! environment, and prints nothing: equal records give equal views. Text for the terminal contains
+//! colour codes, which the caller strips if there is no terminal; words never rely on colour.
 //!
-//! A run is printed as it goes in six parts, each of which brings its own blank lines, so that
-//! [`show`] of a kept run is the same text: [`opening`], [`Table::header`], [`Table::rows`] block
-//! by block, [`Table::foot`] with what was held back, [`closing`], and [`kept`] where it is.
+//! `fathom run` prints a run in six parts, each with its own blank lines, and [`show`] of a stored
+//! run prints the same text: [`opening`], [`Table::header`], [`Table::rows`] block by block,
+//! [`Table::foot`] with the rows held back, [`closing`], and [`kept`] if it is stored.
 #![forbid(unsafe_code)]
 
 pub mod by_hand;
@@ -54,7 +53,7 @@ pub use wrap::wrapped as paragraph;
 
 use fathom_record::Document;
 
-/// A kept run as `run` printed it: [`opening`], the table with its foot, and [`closing`].
+/// A stored run as `fathom run` printed it: [`opening`], the table with its foot, and [`closing`].
 pub fn show(document: &Document, layout: &Layout) -> String {
     if document.run.procedure.is_some() {
         let text = opening(document, layout.width);

@@ -1,4 +1,4 @@
-//! The list of kept runs.
+//! The list of stored runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,101 +6,58 @@ use fathom_record::host::name_with_id;
 use fathom_record::{Counts, Effort, RunState};
 use serde::{Deserialize, Serialize};
 
-use crate::cells::{Cell, line_of};
+use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::paint::{CARE, FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, cut, wrapped};
 
-/// One kept run, as the list shows it.
+/// A stored run in the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunListing {
-    /// Identifier of the run.
     pub id: String,
-    /// Its label, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// When it began, RFC 3339 in UTC.
+    /// RFC 3339 in UTC.
     pub started: String,
-    /// How far it came.
     pub state: RunState,
-    /// How thoroughly it measured.
     pub effort: Effort,
-    /// The host's name.
     pub host: String,
-    /// Its id, where it has one.
     pub host_id: Option<String>,
-    /// The kernel's release.
     pub kernel: String,
-    /// Its records by state.
     pub counts: Counts,
 }
 
-/// The beginning of an id beside a name, as in ` (0a1b2c3d)`.
+/// Width of an id after a name, as in ` (0a1b2c3d)`.
 const ID_WIDTH: usize = 11;
+/// The column of the host.
+const HOST: usize = 5;
 
-/// Widths of the list's columns.
-struct Columns {
-    gap: usize,
-    id: usize,
-    started: usize,
-    state: usize,
-    effort: Option<usize>,
-    counts: usize,
-    host: usize,
-    kernel: Option<usize>,
+fn columns(width: usize, with_ids: bool) -> Grid<7> {
+    let line = width.clamp(NARROWEST, 140);
+    // At 80 columns the ids take the room of the effort.
+    let effort = (line >= if with_ids { 100 } else { 80 }).then_some(8);
+    let kernel = (line >= 110).then_some(24);
+    let widths = [Some(16), Some(16), Some(11), effort, Some(7), None, kernel];
+    let gap = if line < 80 { 1 } else { 2 };
+    let mut grid = Grid::new(line, gap, HOST, &[0, 1, 2, 3, HOST, 6], widths);
+    grid.widths[HOST] = Some(grid.width(HOST).min(32));
+    grid
 }
 
-impl Columns {
-    fn of(width: usize, with_ids: bool) -> Self {
-        let line = width.clamp(NARROWEST, 140);
-        let gap = if line < 80 { 1 } else { 2 };
-        let mut columns = Self {
-            gap,
-            id: 16,
-            started: 16,
-            state: 11,
-            // Ids need the room at 80 columns.
-            effort: (line >= if with_ids { 100 } else { 80 }).then_some(8),
-            counts: 7,
-            host: 0,
-            kernel: (line >= 110).then_some(24),
-        };
-        let taken = columns.id + columns.started + columns.state + columns.counts + 4 * gap;
-        let optional: usize =
-            columns.effort.iter().chain(&columns.kernel).map(|width| width + gap).sum();
-        columns.host = (line - taken - optional).min(32);
-        columns
-    }
-
-    fn line(&self, texts: [&str; 7], style: anstyle::Style, state: anstyle::Style) -> String {
-        let [id, started, words, effort, counts, host, kernel] = texts;
-        let mut cells = vec![
-            Cell::left(id, self.id, style),
-            Cell::left(started, self.started, style),
-            Cell::left(words, self.state, state),
-        ];
-        cells.extend(self.effort.map(|width| Cell::left(effort, width, style)));
-        cells.push(Cell::right(counts, self.counts, style));
-        cells.push(Cell::left(host, self.host, style));
-        cells.extend(self.kernel.map(|width| Cell::left(kernel, width, style)));
-        line_of(&cells, self.gap)
-    }
-}
-
-/// The runs in the order given, one a line.
+/// The runs in the order given, one per line.
 pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
     if rows.is_empty() {
-        return "No run is kept here yet: `fathom run` makes one.\n".to_owned();
+        return "No stored runs; `fathom run` makes one.\n".to_owned();
     }
     let ids = ids_by_name(rows);
     let collides = |row: &RunListing| ids[row.host.as_str()].len() > 1;
-    let columns = Columns::of(layout.width, rows.iter().any(collides));
+    let columns = columns(layout.width, rows.iter().any(collides));
     let names = ["run", "started (UTC)", "state", "effort", "valid", "host", "kernel"];
-    let mut text = columns.line(names, STRONG, STRONG);
+    let mut text = columns.line(names, [STRONG; 7]);
     for row in rows {
         let host = match collides(row) {
             true => {
-                let name = cut(&row.host, columns.host.saturating_sub(ID_WIDTH).max(1));
+                let name = cut(&row.host, columns.width(HOST).saturating_sub(ID_WIDTH).max(1));
                 name_with_id(&name, row.host_id.as_deref())
             }
             false => row.host.clone(),
@@ -114,17 +71,17 @@ pub fn runs(rows: &[RunListing], layout: &Layout) -> String {
         let started = started(&row.started);
         let effort = row.effort.word();
         let texts = [&row.id, &started, state, effort, &counts, &host, &row.kernel];
-        text += &columns.line(texts, PLAIN, style);
+        text += &columns.line(texts, [PLAIN, PLAIN, style, PLAIN, PLAIN, PLAIN, PLAIN]);
         if let Some(label) = &row.label {
             let width = layout.width.max(NARROWEST);
             text += &paint_lines(FAINT, &wrapped(label, width, "  ", "    "));
         }
     }
-    let foot = "valid: valid/all cases; `fathom show RUN` shows a run, `fathom compare A B` two";
+    let foot = "valid: valid of all cases; `fathom show RUN` prints it, `fathom compare A B` two";
     text + &paint_lines(FAINT, &wrapped(foot, layout.width.max(NARROWEST), "", "  "))
 }
 
-/// The ids of the hosts of each name.
+/// The ids of the hosts with each name.
 fn ids_by_name(rows: &[RunListing]) -> BTreeMap<&str, BTreeSet<Option<&str>>> {
     let mut ids = BTreeMap::<&str, BTreeSet<Option<&str>>>::new();
     for row in rows {

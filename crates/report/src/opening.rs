@@ -1,16 +1,15 @@
-//! What a run says before its first number: where, with which clock, on which CPU.
+//! The opening of a run: run, machine, clock, CPU.
 
 use fathom_record::quantity::{binary_size, quantity};
 use fathom_record::{Document, FarHost, Host, Run, Unit};
 
+use crate::case::counted;
 use crate::paint::{FAINT, paint};
 use crate::wrap::{NARROWEST, clean, glued, wrapped};
 
-/// Columns of the labels.
 const LABEL: usize = 9;
 
-/// The run, the machine, the clock, the chosen CPU and the hosts at far ends, a line each where
-/// they fit, and a blank line.
+/// Run, machine, clock, CPU and far hosts, one per line if they fit, and a blank line.
 pub fn opening(document: &Document, width: usize) -> String {
     let Document { run, host, far, .. } = document;
     let mut lines = vec![
@@ -27,7 +26,7 @@ pub fn opening(document: &Document, width: usize) -> String {
     text + "\n"
 }
 
-/// Words beside a faint label, further lines indented.
+/// Text beside a faint label, with further lines indented.
 pub(crate) fn labelled(label: &str, words: &str, width: usize) -> String {
     let indent = " ".repeat(LABEL);
     let lines = wrapped(words, width, &indent, &indent);
@@ -44,12 +43,12 @@ fn run_words(run: &Run) -> String {
         run.seed
     );
     if !run.asked.is_empty() {
-        words += &format!(", asked for {}", run.asked.join(" "));
+        words += &format!(", metrics {}", run.asked.join(" "));
     }
     words
 }
 
-/// A host at the far end, by the name that records have for it, and how well its clock is known.
+/// A far host, by the name in the records, and the uncertainty of its clock offset.
 fn far_end(far: &FarHost) -> String {
     let mut words = machine(&far.host);
     if far.host.name != far.name {
@@ -62,7 +61,7 @@ fn far_end(far: &FarHost) -> String {
     words
 }
 
-/// The machine in one line.
+/// The machine in one line of text.
 pub(crate) fn machine(host: &Host) -> String {
     let cpu = &host.cpu;
     let mut parts = vec![or_unknown(&cpu.model, "unknown CPU"), logical_cpus(host)];
@@ -84,17 +83,17 @@ pub(crate) fn machine(host: &Host) -> String {
 
 fn logical_cpus(host: &Host) -> String {
     let cpu = &host.cpu;
-    let plural = if cpu.logical == 1 { "" } else { "s" };
-    let mut words = format!("{} logical CPU{plural}", cpu.logical);
+    let mut words = counted(cpu.logical as usize, "logical CPU");
     let allowed = cpu.allowed.len();
     if allowed > 0 && allowed < cpu.logical as usize {
         words += &format!(" ({allowed} allowed)");
     }
     if let Some(quota) = host.cgroup.cpu_quota {
-        words += &format!(" under a quota of {quota:.2}");
+        words += &format!(", CPU quota {quota:.2}");
     }
     if let Some(limit) = host.cgroup.memory_limit_bytes {
-        words += &format!(" and {}", binary_size(i64::try_from(limit).unwrap_or(i64::MAX)));
+        let limit = binary_size(i64::try_from(limit).unwrap_or(i64::MAX));
+        words += &format!(", memory limit {limit}");
     }
     words
 }
@@ -107,19 +106,19 @@ fn clock(run: &Run) -> String {
         words += &format!(" at {}", glued(&quantity(clock.hz, Unit::Hertz)));
     }
     if clock.resolution_ns > 0.0 {
-        words += &format!(", smallest step {}", ns(clock.resolution_ns));
+        words += &format!(", resolution {}", ns(clock.resolution_ns));
     }
     if clock.read_ns > 0.0 {
-        words += &format!(", reading it costs {}", ns(clock.read_ns));
+        words += &format!(", read cost {}", ns(clock.read_ns));
     }
     if let Some(reason) = &clock.refused {
-        words += &format!("; the hardware counter is not used: {reason}");
+        words += &format!("; hardware counter not used: {reason}");
     }
     words
 }
 
 fn cpu(run: &Run, host: &Host) -> String {
-    let mut words = format!("{}, {}", run.cpu, or_unknown(&run.cpu_reason, "no reason given"));
+    let mut words = format!("{}, {}", run.cpu, or_unknown(&run.cpu_reason, "reason unknown"));
     if let Some(governor) = &host.cpu.governor {
         words += &format!("; governor {governor}");
     }

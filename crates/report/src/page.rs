@@ -1,65 +1,64 @@
-//! Runs as one page for a browser: the built page of `web/` with the runs' JSON put into it. What
-//! the page makes of them is written there; here stand only the data, and that no text in them
-//! can be taken for a part of the page.
+//! The HTML report: the built page of `web/` with the data of runs inserted as JSON. This module
+//! provides the data, and makes sure that no text in them is interpreted as HTML or script.
 
 use fathom_analysis::compare::Comparison;
 use fathom_analysis::reference::Beneath;
 use fathom_record::{Document, Reason, Record, Sample};
 use serde::Serialize;
 
-use crate::closing::Told;
+use crate::closing::Closing;
 use crate::counts::{cause_words, causes};
 use crate::model::no_model;
 use crate::remedy;
 
-/// What every page of ours has near its beginning, so that it can be told from other files.
+/// Identifies a report: every report contains it near its beginning.
 pub const MARK: &str = "<meta name=\"generator\" content=\"fathom report\"";
-/// The mark lies within so many bytes.
+/// The mark is within this many bytes of the beginning.
 pub const MARK_WITHIN: usize = 512;
-/// Where the data belong in the built page.
-const PLACE: &str = "__FATHOM_RUNS__";
-/// A page holds no more raw values than fit into so many bytes with all the rest, where these fit.
+/// The placeholder for the data in the built page.
+const PLACEHOLDER: &str = "__FATHOM_RUNS__";
+/// Raw values are thinned until the whole page is at most this large.
 const PAGE_BYTES: usize = 1_400_000;
-/// Each process keeps at least so many values, or none are shown.
+/// Fewer values per process than this are not worth showing.
 const VALUES_MIN: usize = 4;
-/// And at most so many, however much room there is.
+/// At most this many values per process, however much room there is.
 const VALUES_MAX: usize = 1 << 10;
 
-/// What the page is given.
+/// The data of the page.
 #[derive(Serialize)]
 struct Contents<'a> {
-    /// The runs, each as `fathom show --json` prints it.
+    /// The runs, each as printed by `fathom show --json`.
     documents: &'a [Document],
-    /// What is to be said of each.
-    told: Vec<Told>,
-    /// Why numbers are noisy or missing in each, the most frequent first.
+    /// The closing sentences of each run.
+    closing: Vec<Closing>,
+    /// Causes of noisy and missing numbers in each run, the most frequent first.
     causes: Vec<Vec<Counted>>,
-    /// What is to be said of each record of each, in the order of the records.
+    /// Texts of each record of each run, in the order of the records.
     words: Vec<Vec<Words>>,
-    /// The second against the first, as `fathom compare --json` prints it.
+    /// The second run compared with the first, as printed by `fathom compare --json`.
     comparison: Option<&'a Comparison>,
-    /// Published figures that lie under those of the runs.
+    /// Published figures to draw under those of the runs.
     study: Option<&'a Beneath<'a>>,
     /// The raw values of each run.
     samples: Vec<Values>,
-    /// Whether there are raw values that the page has no room for.
+    /// Whether raw values were left out because the page would be too large.
     left_out: bool,
 }
 
-/// So many records of a run are in a state for one cause.
+/// How many records of a run have a state and a cause.
 #[derive(Serialize)]
 struct Counted {
     state: &'static str,
     cause: &'static str,
     count: usize,
-    /// What to do, by the first of them that says so.
+    /// The remedy of the first record that has one.
     next: Option<String>,
 }
 
-/// What is data in a record, and words on the page.
+/// Texts for the data of a record.
 #[derive(Serialize)]
 struct Words {
-    /// Why the verdict is what it is.
+    /// The reasons of the verdict.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<Why>,
     /// Why there is no prediction.
@@ -67,7 +66,7 @@ struct Words {
     no_model: Option<String>,
 }
 
-/// One reason, and what to do next.
+/// A reason and its remedy.
 #[derive(Serialize)]
 struct Why {
     text: String,
@@ -91,37 +90,34 @@ impl Words {
     }
 }
 
-/// The raw values of one process, in four figures.
+/// The raw values of one process, in four significant figures.
 #[derive(Serialize)]
 struct Process {
-    /// Every so many-th value of it is here.
+    /// Only every n-th value is included.
     every: usize,
     values: Vec<f64>,
-    /// Indices of those whose round a counter says was disturbed.
+    /// Indices of values from disturbed rounds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     disturbed: Vec<usize>,
 }
 
-/// Raw values of a run: the processes of each record, in the order of the records; empty where
-/// there are none.
+/// Raw values of a run: the processes of each record, in the order of the records. Empty if left
+/// out.
 type Values = Vec<Vec<Process>>;
 
-/// The page with these runs, with what became of the second since the first, and with a study under
-/// them. Raw values appear where the records hold them, of long runs every second, fourth, … value.
-///
-/// # Panics
-/// Never in practice: a document is plain data, and the tests look at the built page.
+/// The page with these runs, a comparison of the second with the first, and a study beneath. Raw
+/// values are included if the records have them, thinned if there are too many.
 pub fn page(
     template: &str,
     documents: &[Document],
     comparison: Option<&Comparison>,
     study: Option<&Beneath<'_>>,
 ) -> String {
-    let (before, after) = template.split_once(PLACE).expect("the page has a place for the data");
+    let (before, after) = template.split_once(PLACEHOLDER).expect("the page has a placeholder");
     let bare: Vec<Document> = documents.iter().map(without_samples).collect();
     let mut contents = Contents {
         documents: &bare,
-        told: documents.iter().map(Told::of).collect(),
+        closing: documents.iter().map(Closing::of).collect(),
         causes: documents.iter().map(counted).collect(),
         words: documents.iter().map(|it| it.records.iter().map(Words::of).collect()).collect(),
         comparison,
@@ -138,10 +134,10 @@ pub fn page(
     format!("{before}{}{after}", json(&contents))
 }
 
-/// JSON that is safe between the tags of a script: nothing in it can end the script, begin a
-/// comment, or end a line of JavaScript.
+/// JSON that is safe inside a script element: it cannot end the script, begin a comment, or end a
+/// line of JavaScript.
 fn json(data: &impl Serialize) -> String {
-    let text = serde_json::to_string(data).expect("a document is plain data");
+    let text = serde_json::to_string(data).expect("plain data has a JSON form");
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e");
     text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
@@ -169,8 +165,7 @@ fn counted(document: &Document) -> Vec<Counted> {
     all
 }
 
-/// As many of the raw values as fit into `room`, of those that may be shown: of each process at
-/// most so many, evenly from its beginning to its end.
+/// As many raw values as fit into `room` bytes: an even selection from each process.
 fn values(document: &Document, room: usize) -> Values {
     let thinned = |most: usize| -> Values {
         document.records.iter().map(|record| processes(record, most)).collect()
@@ -193,7 +188,6 @@ fn process(sample: &Sample, most: usize) -> Process {
     Process { every, values, disturbed: disturbed.collect() }
 }
 
-/// A value in four significant figures.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }
@@ -203,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_can_leave_the_script() {
+    fn text_cannot_end_the_script() {
         let text = json(&["</script><!--", "a\u{2028}b\u{2029}c", "&amp;"]);
         assert_eq!(text, r#"["\u003c/script\u003e\u003c!--","a\u2028b\u2029c","&amp;"]"#);
         let back: Vec<String> = serde_json::from_str(&text).unwrap();
@@ -211,20 +205,12 @@ mod tests {
     }
 
     #[test]
-    fn values_are_thinned_evenly_and_keep_their_marks() {
+    fn thinned_values_keep_their_disturbed_marks() {
         let values: Vec<f64> = (0..10).map(|at| 1000.06 + f64::from(at)).collect();
         let sample = Sample { values, disturbed: vec![3, 4, 8], ..Sample::default() };
         let thinned = process(&sample, 3);
         assert_eq!((thinned.every, thinned.values), (4, vec![1000.0, 1004.0, 1008.0]));
         assert_eq!(thinned.disturbed, [1, 2]);
         assert_eq!(process(&sample, 10).disturbed, [3, 4, 8]);
-    }
-
-    #[test]
-    fn four_figures_remain() {
-        assert_eq!(
-            [123.456, 0.000_123_456, 1.0, 987_654_321.0].map(rounded),
-            [123.5, 0.000_123_5, 1.0, 987_700_000.0]
-        );
     }
 }

@@ -1,26 +1,24 @@
-//! The few colours there are, and what they stand beside. None says anything alone.
+//! Colours. Words never rely on them.
 
 use anstyle::{AnsiColor, Color, Style};
 use fathom_record::State;
 
-/// Headings and the names of metrics.
+/// Headings and metric names.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// What may be passed over at first reading.
+/// Secondary text.
 pub(crate) const FAINT: Style = Style::new().dimmed();
-/// As predicted, or better than before.
+/// As predicted, or better.
 pub(crate) const GOOD: Style = foreground(AnsiColor::Green);
-/// To be read with care.
+/// Uncertain.
 pub(crate) const CARE: Style = foreground(AnsiColor::Yellow);
-/// Not as predicted, or worse than before.
+/// Not as predicted, or worse.
 pub(crate) const BAD: Style = foreground(AnsiColor::Red).bold();
-/// As it is.
 pub(crate) const PLAIN: Style = Style::new();
 
 const fn foreground(color: AnsiColor) -> Style {
     Style::new().fg_color(Some(Color::Ansi(color)))
 }
 
-/// The style of a state's word.
 pub(crate) fn of_state(state: State) -> Style {
     match state {
         State::Valid => GOOD,
@@ -30,7 +28,7 @@ pub(crate) fn of_state(state: State) -> Style {
     }
 }
 
-/// The text in the style; blanks and newlines at its ends stay outside.
+/// The text in a style; blanks and newlines at both ends stay outside of it.
 pub(crate) fn paint(style: Style, text: &str) -> String {
     let inner = text.trim();
     if style.is_plain() || inner.is_empty() {
@@ -41,7 +39,6 @@ pub(crate) fn paint(style: Style, text: &str) -> String {
     format!("{before}{style}{inner}{style:#}{after}")
 }
 
-/// Each line in the style.
 pub(crate) fn paint_lines(style: Style, lines: &str) -> String {
     lines.split_inclusive('\n').map(|line| paint(style, line)).collect()
 }

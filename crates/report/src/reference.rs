@@ -1,35 +1,28 @@
-//! A run beside published figures, for the terminal.
+//! A run compared with published figures, for the terminal.
 
 use std::collections::BTreeMap;
 
 use fathom_analysis::reference::{Beside, Figure, Missing, Reference, Row};
-use fathom_record::quantity::{NOTHING, quantity_within, range_within};
+use fathom_record::quantity::{NOTHING, bare, quantity_within, range_within};
 use fathom_record::{State, Unit};
 
 use crate::case::{case, named};
-use crate::cells::{Cell, line_of};
+use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{FAINT, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// Widths of what stands beside a name: predicted and measured there, its deviation, predicted and
-/// measured here, and the ratio.
-const FIGURES: [usize; 6] = [12, 11, 7, 13, 12, 7];
-/// The same where a line has fewer than 80 columns.
-const NARROW: [usize; 6] = [10, 10, 6, 11, 10, 6];
-/// Widest line.
 const WIDEST: usize = 140;
-/// From here on a name stands in the line of its figures.
+/// Width from which a name is on the line of its figures.
 const WIDE: usize = 110;
 
-/// The studies there are, one line each.
 pub fn known(references: &[Reference]) -> String {
     let names = references.iter().map(|one| format!("`{}` ({})", one.name, one.title));
     names.collect::<Vec<String>>().join(", ")
 }
 
-/// Both columns, then what the published figures include, then those that ours has none beside.
+/// The study, the rows with both figures, notes, and the figures without a counterpart in the run.
 pub fn render(beside: &Beside, layout: &Layout) -> String {
     let line = layout.width.clamp(NARROWEST, WIDEST);
     let mut text = labelled("study", &format!("{}: {}", beside.reference, beside.title), line);
@@ -48,31 +41,26 @@ pub fn render(beside: &Beside, layout: &Layout) -> String {
         text += &remarks(&with, line);
         text.push('\n');
     }
-    text += &wrapped(&account(&with, &without), line, "", "");
-    text += &apart(&without, line);
+    text += &wrapped(&matched_count(&with, &without), line, "", "");
+    text += &unmatched(&without, line);
     text
 }
 
-const FOOT: &str = "± is a standard deviation: a published figure has no interval, and nothing is \
-    said of significance; ratio: here ÷ published; ~: noisy";
+const FOOT: &str = "±: standard deviation; published figures have no confidence interval, so no \
+    significance is given; ratio: here ÷ published; ~: noisy";
 
-fn figures(line: usize) -> [usize; 6] {
-    if line < 80 { NARROW } else { FIGURES }
-}
-
-/// How wide a name may be that stands in the line of its figures.
-fn name_width(line: usize) -> usize {
-    let taken: usize = figures(line).iter().map(|width| width + 1).sum();
-    line.saturating_sub(taken)
+/// Name, predicted and measured there, deviation, predicted and measured here, ratio.
+fn grid(line: usize) -> Grid<7> {
+    let figures = if line < 80 { [10, 10, 6, 11, 10, 6] } else { [12, 11, 7, 13, 12, 7] };
+    let [a, b, c, d, e, f] = figures.map(Some);
+    Grid::new(line, 1, 0, &[0], [None, a, b, c, d, e, f])
 }
 
 fn header(line: usize) -> String {
-    let titles = ["predicted", "published", "±", "predicted", "here", "ratio"];
-    let name = if name_width(line) < "metric".len() { "" } else { "metric" };
-    let name = Cell::left(name, name_width(line), STRONG);
-    let cells = titles.into_iter().zip(figures(line));
-    let cells = cells.map(|(title, width)| Cell::right(title, width, STRONG));
-    line_of(&std::iter::once(name).chain(cells).collect::<Vec<Cell>>(), 1)
+    let grid = grid(line);
+    let name = if grid.width(0) < "metric".len() { "" } else { "metric" };
+    let titles = [name, "predicted", "published", "±", "predicted", "here", "ratio"];
+    grid.line(titles, [STRONG; 7])
 }
 
 fn row_lines(row: &Row, line: usize) -> String {
@@ -80,30 +68,32 @@ fn row_lines(row: &Row, line: usize) -> String {
     let mark = if here.state == State::Noisy { "~" } else { "" };
     let mut name = clean(&format!("{mark}{}", named(&row.published.metric, &here.params)));
     let mut text = String::new();
-    if line < WIDE || width_of(&name) > name_width(line) {
+    let grid = grid(line);
+    if line < WIDE || width_of(&name) > grid.width(0) {
         text = wrapped(&name, line, "", "    ");
         name = String::new();
     }
-    let (unit, widths) = (row.published.unit, figures(line));
+    let unit = row.published.unit;
     let [low, high] = here.predicted;
     let deviation = row.published.sd_percent.map_or(String::new(), spread);
-    let texts = [
+    let mut texts = [
+        name,
         row.published.predicted.as_ref().map_or_else(nothing, |one| match one {
             Figure::Range(_) => figure(one, unit, usize::MAX),
-            _ => figure(one, unit, widths[0]),
+            _ => figure(one, unit, grid.width(1)),
         }),
-        figure(&row.published.measured, unit, widths[1]),
+        figure(&row.published.measured, unit, grid.width(2)),
         deviation,
-        range_within(low, high, unit, widths[3]),
-        quantity_within(here.measured, unit, widths[4]),
+        range_within(low, high, unit, grid.width(4)),
+        quantity_within(here.measured, unit, grid.width(5)),
         row.ratio.map_or_else(nothing, ratio),
     ];
-    let mut cells = vec![Cell::left(name, name_width(line), PLAIN)];
-    cells.extend(texts.into_iter().zip(widths).map(|(text, width)| {
-        let fits = width_of(&text) <= width;
-        Cell::right(if fits { text } else { "in words".to_owned() }, width, PLAIN)
-    }));
-    text + &line_of(&cells, 1)
+    for (column, text) in texts.iter_mut().enumerate() {
+        if width_of(text) > grid.width(column) {
+            "see below".clone_into(text);
+        }
+    }
+    text + &grid.line(texts.each_ref().map(String::as_str), [PLAIN; 7])
 }
 
 fn nothing() -> String {
@@ -118,7 +108,7 @@ fn figure(figure: &Figure, unit: Unit, width: usize) -> String {
     }
 }
 
-/// `± 9 %`, and in hundredths where it is below one.
+/// `± 9 %`, with two decimals below one percent.
 fn spread(percent: f64) -> String {
     match percent {
         percent if percent < 0.095 => format!("± {percent:.2} %"),
@@ -127,55 +117,52 @@ fn spread(percent: f64) -> String {
     }
 }
 
-/// Three figures: `0.113`, `1.25`, `14.2`.
 fn ratio(ratio: f64) -> String {
     match ratio {
         ratio if !ratio.is_finite() => nothing(),
         ratio if !(0.000_5..9_999.5).contains(&ratio) => format!("{ratio:.1e}"),
-        ratio if ratio >= 99.95 => format!("{ratio:.0}"),
-        ratio if ratio >= 9.995 => format!("{ratio:.1}"),
-        ratio if ratio >= 0.999_5 => format!("{ratio:.2}"),
-        ratio => format!("{ratio:.3}"),
+        ratio => bare(ratio),
     }
 }
 
-/// What the figures include, in words: each once, with the metrics it is said of.
+/// Notes on the published figures: each once, with its metric.
 fn remarks(rows: &[&Row], line: usize) -> String {
     let mut text = String::new();
-    let mut said: Vec<String> = Vec::new();
+    let mut printed: Vec<String> = Vec::new();
     for row in rows {
         let published = &row.published;
         let expected = match &published.predicted {
             Some(Figure::Words(words)) => Some(format!("predicted there: {words}")),
-            // What does not fit in its column is not rounded into it.
+            // A range that does not fit its column is printed here in full.
             Some(range @ Figure::Range(_)) => {
                 let whole = figure(range, published.unit, usize::MAX);
-                (width_of(&whole) > figures(line)[0]).then(|| format!("predicted there: {whole}"))
+                (width_of(&whole) > grid(line).width(1))
+                    .then(|| format!("predicted there: {whole}"))
             }
             _ => None,
         };
         let parts = [published.protocol.clone(), published.note.clone(), expected];
         for part in parts.into_iter().flatten() {
             let remark = format!("{}: {part}", published.metric);
-            if !said.contains(&remark) {
+            if !printed.contains(&remark) {
                 text += &wrapped(&remark, line, "  ", "    ");
-                said.push(remark);
+                printed.push(remark);
             }
         }
     }
     text
 }
 
-fn account(with: &[&Row], without: &[&Row]) -> String {
+fn matched_count(with: &[&Row], without: &[&Row]) -> String {
     let mut figures: Vec<_> = with.iter().map(|row| &row.published).collect();
     figures.dedup();
     let all = figures.len() + without.len();
     let found = figures.len();
-    format!("{found} of {all} published figures have one of this run beside them.")
+    format!("{found} of {all} published figures have a counterpart in this run.")
 }
 
-/// Those without one of ours, by the reason.
-fn apart(rows: &[&Row], line: usize) -> String {
+/// The figures without a counterpart, by reason.
+fn unmatched(rows: &[&Row], line: usize) -> String {
     let mut by_reason: BTreeMap<(String, &str), Vec<&Row>> = BTreeMap::new();
     for row in rows {
         let metric = row.published.metric.as_str();
@@ -184,14 +171,14 @@ fn apart(rows: &[&Row], line: usize) -> String {
     }
     let mut text = String::new();
     for ((why, metric), rows) in by_reason {
-        let figures: Vec<String> = rows.iter().map(|row| alone(row)).collect();
+        let figures: Vec<String> = rows.iter().map(|row| published_figure(row)).collect();
         text += &wrapped(&format!("{metric}: {why}: {}", figures.join(", ")), line, "  ", "    ");
     }
     text
 }
 
 /// `to=loopback 135.4 µs ± 2 %`.
-fn alone(row: &Row) -> String {
+fn published_figure(row: &Row) -> String {
     let published = &row.published;
     let mut text = String::new();
     if !published.params.is_empty() {
@@ -202,14 +189,14 @@ fn alone(row: &Row) -> String {
     if let Some(sd) = published.sd_percent {
         value += &format!(" {}", spread(sd));
     }
-    // A figure is not broken in two, a name may be.
+    // Keep a value on one line; a name can be broken.
     text + &glued(&value)
 }
 
 fn reason(missing: &Missing, metric: &str) -> String {
     match missing {
         Missing::NotMeasured => "not measured by this version".to_owned(),
-        Missing::Unlike(why) => format!("other work: {why}"),
+        Missing::Unlike(why) => format!("different work: {why}"),
         Missing::NotInRun => format!("no such case in this run (`fathom explain {metric}`)"),
         Missing::NoNumber(why) => format!("{why} in this run"),
         Missing::OtherUnit(units) => units.clone(),

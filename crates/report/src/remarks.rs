@@ -1,4 +1,4 @@
-//! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
+//! The lines beneath a row: why a number is noisy or missing, and its distribution.
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{percent, quantity};
@@ -7,19 +7,17 @@ use fathom_record::{Agreement, Estimate, Protocol, Record, State, Summary, Verdi
 
 use crate::cells::{Setting, cycles};
 use crate::counts::cause_words;
-use crate::paint::{FAINT, PLAIN, of_state, paint_lines};
-use crate::remedy;
+use crate::layout::column;
+use crate::paint::{FAINT, of_state, paint_lines};
 use crate::wrap::{glued, width_of, wrapped};
 
-/// A smaller difference between both estimates is not worth a line.
+/// Smaller differences between both estimates are not printed.
 const AS_FOUND_MIN: f64 = 0.05;
-/// Where remarks begin.
+/// Indentation of remarks, and of their further lines.
 pub(crate) const INDENT: &str = "    ";
-/// Where their further lines begin.
 pub(crate) const FURTHER: &str = "      ";
 
-/// All remarks on a record, each line ended by a newline; empty where there are none. Reasons that
-/// were just given for the row above are not given again.
+/// All remarks on a record. Reasons already printed for the row above are not repeated.
 pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting<'_>) -> String {
     let width = setting.columns.line;
     let repeated = above.is_some_and(|above| repeats(&above.verdict, &record.verdict));
@@ -27,52 +25,52 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
         return if repeated { String::new() } else { reasons(record, width) };
     }
     let mut lines = String::new();
-    let mut say = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
+    let mut add = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
     let shown = Shown::of(record, setting.protocol);
     match shown {
-        Shown::Text(text) if width_of(text) >= setting.columns.measured => {
-            say(format!("value: {text}"));
+        Shown::Text(text) if width_of(text) >= setting.columns.width(column::MEASURED) => {
+            add(format!("value: {text}"));
         }
-        Shown::Nothing => say("no value that could be shown was recorded".to_owned()),
+        Shown::Nothing => add("no valid value recorded".to_owned()),
         _ => {}
     }
-    if setting.columns.cycles.is_none()
+    if !setting.columns.has(column::CYCLES)
         && let Some(cycles) = setting.hz.and_then(|hz| cycles(record, setting.protocol, hz))
     {
-        say(glued(&format!("{cycles} cycles")));
+        add(glued(&format!("{cycles} cycles")));
     }
     if let Some(summary) = &record.summary
         && summary.bound.is_none()
         && shown.number().is_some()
     {
         if let Some(text) = differs_as_found(record, summary) {
-            say(text);
+            add(text);
         }
         if summary.modes.len() > 1 && read_apart(&summary.modes, record) {
-            say(distribution(&format!("{} modes", summary.modes.len()), &summary.modes, record));
+            add(distribution(&format!("{} modes", summary.modes.len()), &summary.modes, record));
         }
         if summary.clusters.len() > 1 && read_apart(&summary.clusters, record) {
-            say(distribution("bimodal across processes", &summary.clusters, record));
+            add(distribution("bimodal across processes", &summary.clusters, record));
         }
         if setting.protocol == Protocol::Trimmed && summary.trimmed.is_none() {
-            say("the median: there is no trimmed mean of it".to_owned());
+            add("median: no trimmed mean available".to_owned());
         }
     }
     if let Some(text) = meaning(record).filter(|text| above.and_then(meaning) != Some(text)) {
-        say(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
+        add(format!("{}: {text}", record.agreement.map_or("", Agreement::word)));
     }
     if let Some(floor) = record.summary.as_ref().and_then(|summary| summary.clock_floor) {
         let floor = glued(&quantity(floor, fathom_record::Unit::Nanoseconds));
-        say(format!("clock floor {floor}: timed singly, and too short to be free of it"));
+        add(format!("clock floor {floor}: affects single timings as short as these"));
     }
     let lines = paint_lines(FAINT, &lines);
-    // A number that stands may have been held at a cap, which is then said of it too.
-    let said = record.verdict.reasons.is_empty() || repeated;
-    if said { lines } else { lines + &reasons(record, width) }
+    // A valid number can have a reason too: a cap that limited it.
+    let is_known = record.verdict.reasons.is_empty() || repeated;
+    if is_known { lines } else { lines + &reasons(record, width) }
 }
 
-/// The estimate as found, where it is outside the interval at full speed by more than a reader
-/// would overlook.
+/// The as-found estimate, if it is outside the full-speed interval by more than
+/// [`AS_FOUND_MIN`].
 fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     let (selected, found) = (summary.full_speed.as_ref()?, summary.as_found.as_ref()?);
     let off = (found.median / selected.median - 1.0).abs();
@@ -85,8 +83,8 @@ fn differs_as_found(record: &Record, summary: &Summary) -> Option<String> {
     })
 }
 
-/// Whether a reader who has just read the one verdict learns nothing from the other: the same
-/// causes spoil a number, to whatever degree; or the same words say why there is none.
+/// Whether the second verdict adds nothing: the same causes of noise, to whatever degree, or the
+/// same text for a missing number.
 fn repeats(above: &Verdict, below: &Verdict) -> bool {
     let causes = |of: &Verdict| of.reasons.iter().map(|reason| reason.cause).collect::<Vec<_>>();
     match below.shows_number() {
@@ -95,7 +93,7 @@ fn repeats(above: &Verdict, below: &Verdict) -> bool {
     }
 }
 
-/// What a result outside its prediction says of the machine.
+/// What a result outside its prediction means for the machine.
 pub(crate) fn meaning(record: &Record) -> Option<&str> {
     record.agreement.filter(|agreement| agreement.fails())?;
     let prediction = record.prediction.as_ref()?;
@@ -103,7 +101,7 @@ pub(crate) fn meaning(record: &Record) -> Option<&str> {
     (!meaning.is_empty()).then_some(meaning)
 }
 
-/// Whether modes lie as far apart as a reader would care for: two per cent.
+/// Whether modes are more than two percent of the headline apart.
 pub(crate) fn read_apart(modes: &[Mode], record: &Record) -> bool {
     let at = || modes.iter().map(|mode| mode.at);
     let (low, high) = (at().fold(f64::INFINITY, f64::min), at().fold(f64::NEG_INFINITY, f64::max));
@@ -123,7 +121,7 @@ fn distribution(title: &str, modes: &[Mode], record: &Record) -> String {
     format!("{title}: {}", list.join(", "))
 }
 
-/// The weightiest reason in words, the others by name, and the next thing to do.
+/// The main reason in words, and the others by their labels.
 fn reasons(record: &Record, width: usize) -> String {
     let state = record.verdict.state;
     let mut text = reason_words(record);
@@ -133,18 +131,13 @@ fn reasons(record: &Record, width: usize) -> String {
     if state == State::Noisy {
         text = format!("noisy: {text}");
     }
-    let mut lines = paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT));
-    if let Some(next) = next(record) {
-        let next = wrapped(&next, width, &format!("{INDENT}→ "), FURTHER);
-        lines += &paint_lines(PLAIN, &next);
-    }
-    lines
+    paint_lines(of_state(state), &wrapped(&text, width, INDENT, INDENT))
 }
 
-/// The weightiest reason in words and the others by name.
+/// The main reason in words, and the others by their labels.
 pub(crate) fn reason_words(record: &Record) -> String {
     let Some((first, others)) = record.verdict.reasons.split_first() else {
-        return "no reason was recorded".to_owned();
+        return "no reason recorded".to_owned();
     };
     let mut text = first.text.clone();
     if text.is_empty() {
@@ -162,11 +155,6 @@ pub(crate) fn reason_words(record: &Record) -> String {
     text
 }
 
-/// The next thing to do.
-pub(crate) fn next(record: &Record) -> Option<String> {
-    remedy::first(&record.verdict.reasons)
-}
-
 #[cfg(test)]
 mod tests {
     use fathom_record::Cause;
@@ -174,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_told_once_and_a_reason_for_no_number_as_often_as_it_differs() {
+    fn cause_of_noise_is_printed_once_per_metric() {
         let because = |state, text: &str| Verdict::because(state, Cause::Contention, text);
         let noisy = |text: &str| because(State::Noisy, text);
         assert!(repeats(&noisy("for 57 % of the time"), &noisy("for 41 % of the time")));

@@ -1,57 +1,53 @@
-//! A distribution in one word of bars.
+//! Sparklines.
 
-/// Bars from the lowest to the highest.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// The values in their order, at most `width` of them (else means of stretches), from the lowest
-/// to the highest bar. Nothing below two finite values: one has no spread.
+/// to the highest bar. Empty for fewer than two finite values.
 pub(crate) fn line(values: &[f64], width: usize) -> String {
-    let values: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
-    if values.len() < 2 || width < 2 {
-        return String::new();
-    }
-    let count = values.len().min(width);
-    let start = |i: usize| i * values.len() / count;
-    let heights: Vec<f64> = (0..count)
-        .map(|i| {
-            let stretch = &values[start(i)..start(i + 1)];
-            stretch.iter().sum::<f64>() / stretch.len() as f64
-        })
-        .collect();
-    let low = heights.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = heights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    heights.iter().map(|height| bar(height - low, high - low)).collect()
+    let values: Vec<Option<f64>> = values.iter().map(|it| Some(*it)).filter(is_finite).collect();
+    if values.len() < 2 || width < 2 { String::new() } else { bars(&values, width, |it| it) }
 }
 
-/// What stands in the place of a point without a number.
+/// Drawn in place of a point without a number.
 pub(crate) const NO_NUMBER: char = '?';
 
-/// The points of a curve in their order, by their ratios where all lie above nought: a plateau of
-/// 100 is then no longer all there is beside steps from 1 to 4. At most `width` bars, else means of
-/// stretches; empty where nothing has a number.
+/// The points of a curve in their order, on a logarithmic scale if all are positive, so that small
+/// steps stay visible beside a high plateau. At most `width` bars, else means of stretches; empty
+/// without any number.
 pub(crate) fn curve(values: &[Option<f64>], width: usize) -> String {
-    let finite = |value: &Option<f64>| value.filter(|value| value.is_finite());
-    let by_ratio = values.iter().filter_map(finite).all(|value| value > 0.0);
-    let height = |value: f64| if by_ratio { value.ln() } else { value };
+    let is_positive = values.iter().flatten().all(|value| *value > 0.0);
+    match is_positive {
+        true => bars(values, width, f64::ln),
+        false => bars(values, width, |value| value),
+    }
+}
+
+fn is_finite(value: &Option<f64>) -> bool {
+    value.is_some_and(f64::is_finite)
+}
+
+fn bars(values: &[Option<f64>], width: usize, scale: impl Fn(f64) -> f64) -> String {
     let count = values.len().min(width);
+    let start = |i: usize| i * values.len() / count;
     let heights: Vec<Option<f64>> = (0..count)
         .map(|i| {
-            let stretch = &values[i * values.len() / count..(i + 1) * values.len() / count];
-            let of: Vec<f64> = stretch.iter().filter_map(finite).map(height).collect();
-            (!of.is_empty()).then(|| of.iter().sum::<f64>() / of.len() as f64)
+            let stretch = values[start(i)..start(i + 1)].iter().copied().filter(is_finite);
+            let heights: Vec<f64> = stretch.flatten().map(&scale).collect();
+            (!heights.is_empty()).then(|| heights.iter().sum::<f64>() / heights.len() as f64)
         })
         .collect();
     let known = || heights.iter().flatten().copied();
-    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
     if known().next().is_none() {
         return String::new();
     }
+    let (low, high) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::MIN, f64::max));
     let draw = |height: &Option<f64>| height.map_or(NO_NUMBER, |at| bar(at - low, high - low));
     heights.iter().map(draw).collect()
 }
 
-/// How many values fall into each of `width` equal steps from the smallest to the 99th percentile;
-/// the last holds what lies beyond. A step that holds anything never looks empty.
+/// How many values fall into each of `width` equal bins from the smallest to the 99th percentile;
+/// the last bin includes larger values. A bin with any value never looks empty.
 pub(crate) fn histogram(values: &[f64], width: usize) -> String {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     if sorted.len() < 2 || width < 2 {
@@ -84,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_follows_its_values() {
+    fn line_follows_its_values() {
         assert_eq!(line(&[1.0, 2.0, 3.0, 8.0], 8), "▁▂▃█");
         assert_eq!(line(&[2.0, 2.0, 2.0], 8), "▄▄▄");
         assert_eq!(line(&[2.0], 8), "");
@@ -92,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_goes_by_ratios_and_marks_what_has_no_number() {
+    fn curve_is_logarithmic_and_marks_missing_numbers() {
         let values = [1.0, 1.0, 4.0, 16.0, 128.0].map(Some);
         assert_eq!(curve(&values, 8), "▁▁▃▅█");
         assert_eq!(curve(&[Some(1.0), None, Some(128.0)], 8), "▁?█");
@@ -101,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_histogram_shows_two_modes_and_leaves_the_gap_open() {
+    fn histogram_shows_two_modes_and_a_gap() {
         let values: Vec<f64> = [1.0; 65].into_iter().chain([2.0; 35]).collect();
         assert_eq!(histogram(&values, 6), "█    ▅");
     }

@@ -1,10 +1,9 @@
-//! The table of a run, made block by block as the run goes on.
+//! The table of a run, written block by block as the run proceeds.
 //!
-//! What is written does not depend on where one block ends: a kept run, shown at once, reads as it
-//! did when it was made. So cases that may turn out to be a curve or a matrix are held back until
-//! their metric is done; all others are written as they come.
+//! The text does not depend on block boundaries: a stored run is printed as it was while it ran.
+//! Therefore cases that may form a curve or a matrix are held back until their metric is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::quantity;
@@ -12,15 +11,17 @@ use fathom_record::{
     Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Stratum, Unit, Value,
 };
 
-use crate::case::case;
+use crate::case::{case, counted};
 use crate::cells::{self, Setting, cycle_count};
-use crate::family::{self, Caches, Part, Told};
-use crate::layout::{Columns, Layout};
+use crate::counts::cause_words;
+use crate::family::{self, Caches, Part, Printed};
+use crate::layout::{Columns, Layout, column};
 use crate::paint::{FAINT, STRONG, paint, paint_lines};
 use crate::remarks::remarks;
+use crate::remedy;
 use crate::wrap::{clean, cut, glued, width_of, wrapped};
 
-/// The metric whose value turns times into cycles.
+/// The metric that converts times into cycles.
 const FREQUENCY: &str = "cpu.frequency";
 
 /// The table, and what its foot has to explain.
@@ -28,21 +29,21 @@ const FREQUENCY: &str = "cpu.frequency";
 pub struct Table {
     layout: Layout,
     columns: Columns,
-    /// The metric of the last row, where its cases stand under a line of its own.
+    /// The metric of the last row, if its cases are printed below a line of its own.
     group: Option<MetricId>,
-    /// The verdict of the last row of this group.
+    /// The last row of this group.
     above: Option<Record>,
-    /// Cases of one metric that may be a family.
+    /// Cases of one metric that may form a family.
     held: Vec<Record>,
     caches: Caches,
     seen: Seen,
 }
 
-/// What has occurred in the rows so far.
+/// What has been printed so far.
 #[derive(Debug, Default)]
 struct Seen {
     rows: bool,
-    /// Processes an interval came from → its level.
+    /// Number of processes → level of the intervals.
     levels: BTreeMap<u32, f64>,
     within_run: Option<f64>,
     single: bool,
@@ -56,12 +57,13 @@ struct Seen {
     histogram: bool,
     hz: Option<f64>,
     hz_noisy: bool,
-    /// Names and nanoseconds of times shown before the frequency was known.
+    /// Names and nanoseconds of times printed before the frequency was known.
     early: Vec<(String, f64)>,
+    /// Remedies of all records, with their causes and the number of cases.
+    remedies: Vec<(String, BTreeSet<&'static str>, usize)>,
 }
 
 impl Table {
-    /// A table without rows.
     pub fn new(layout: Layout) -> Self {
         let columns = Columns::of(&layout);
         Self {
@@ -75,25 +77,25 @@ impl Table {
         }
     }
 
-    /// The same for results of this machine: the sizes of its caches are marked in drawings.
+    /// The table with the cache sizes of this machine marked in charts.
     #[must_use]
     pub fn on(self, host: &Host) -> Self {
         Self { caches: Caches::of(host), ..self }
     }
 
-    /// The names of the columns, and what the figures are where they are not the usual ones.
+    /// The names of the columns, and the protocol unless it is the default.
     pub fn header(&self) -> String {
         let mut text = String::new();
         if self.layout.protocol == Protocol::Trimmed {
-            let protocol = "classic trimmed protocol: of all trials the lowest and the highest \
-                            are dropped; mean and standard deviation of those that remain";
+            let protocol = "classic trimmed protocol: the lowest and highest trials are dropped; \
+                            mean and standard deviation of the others";
             text += &paint_lines(FAINT, &wrapped(protocol, self.columns.line, "", ""));
         }
         text + &cells::header(&self.columns, self.layout.protocol)
     }
 
-    /// The rows of more records, with what has to be said beneath each. Those of the last metric
-    /// may be held back: see [`Table::foot`].
+    /// The rows of more records with their remarks. Those of the last metric can be held back: see
+    /// [`Table::foot`].
     pub fn rows(&mut self, records: &[Record]) -> String {
         let mut text = String::new();
         for record in records {
@@ -110,7 +112,7 @@ impl Table {
         text
     }
 
-    /// The rows that were held back, and what the marks in all rows mean. Empty without rows.
+    /// The rows held back, the meaning of all marks, and the remedies. Empty without rows.
     pub fn foot(&mut self) -> String {
         let held = self.flush();
         held + &self.marks_explained()
@@ -126,20 +128,26 @@ impl Table {
         {
             text += &wrapped(&line, self.columns.line, "", "  ");
         }
-        paint_lines(FAINT, &text)
+        let mut text = paint_lines(FAINT, &text);
+        for (remedy, causes, count) in &self.seen.remedies {
+            let causes = causes.iter().copied().collect::<Vec<_>>().join(", ");
+            let line = format!("{causes} ({}): {remedy}", counted(*count, "case"));
+            text += &wrapped(&line, self.columns.line, "→ ", "  ");
+        }
+        text
     }
 
-    /// What was held back: curves and matrices in a few lines each, other cases as rows.
+    /// The cases held back: curves and matrices in a few lines each, others as rows.
     fn flush(&mut self) -> String {
         let held = std::mem::take(&mut self.held);
         let cases: Vec<&Params> = held.iter().map(|record| &record.params).collect();
-        // What is no quantity has no place on a curve.
+        // A curve has numbers only.
         let parts = match held.iter().any(|record| matches!(record.value, Some(Value::Text(_)))) {
             true => (0..held.len()).map(Part::Row).collect(),
             false if family::is_matrix(&cases) => return self.matrix(&held),
             false => family::parts(&cases),
         };
-        let (mut text, mut told) = (String::new(), Told::default());
+        let (mut text, mut printed) = (String::new(), Printed::default());
         let mut drawn = Vec::new();
         for part in &parts {
             match part {
@@ -147,7 +155,7 @@ impl Table {
                 Part::Curve(curve) => {
                     let members = curve.members.iter().map(|index| &held[*index]);
                     text += &self.begin_family(members);
-                    text += &family::curve_lines(curve, &held, &self.setting(), &mut told);
+                    text += &family::curve_lines(curve, &held, &self.setting(), &mut printed);
                     self.seen.curve = true;
                     drawn.push(curve);
                 }
@@ -164,11 +172,11 @@ impl Table {
                 self.begin_family(records.iter())
             }
         };
-        text += &family::matrix_lines(records, &self.setting(), &mut Told::default());
+        text += &family::matrix_lines(records, &self.setting(), &mut Printed::default());
         text
     }
 
-    /// The line of the metric, if it does not stand above already.
+    /// The line of the metric, unless it was the last one printed.
     fn begin_family<'a>(&mut self, members: impl Iterator<Item = &'a Record>) -> String {
         let mut text = String::new();
         for record in members {
@@ -205,7 +213,7 @@ impl Table {
         };
         let setting = self.setting();
         let label = clean(&label);
-        if width_of(&label) <= self.columns.name {
+        if width_of(&label) <= self.columns.width(column::NAME) {
             text += &cells::row(&label, record, &setting);
         } else {
             let indent = if record.params.is_empty() { "" } else { "  " };
@@ -217,7 +225,7 @@ impl Table {
         text
     }
 
-    /// The metric's id, with its title where there is room.
+    /// The metric's id, with its title if it fits.
     fn group_line(&self, record: &Record) -> String {
         let id = record.metric.as_str();
         let room = self.columns.line.saturating_sub(width_of(id) + 2);
@@ -228,10 +236,11 @@ impl Table {
         format!("{}  {}\n", paint(STRONG, &clean(id)), paint(FAINT, &title))
     }
 
-    /// Keeps what the foot will have to explain.
+    /// Notes what the foot has to explain.
     fn note(&mut self, record: &Record, in_family: bool) {
         let seen = &mut self.seen;
         seen.rows = true;
+        seen.note_remedy(record);
         if !record.verdict.shows_number() {
             return;
         }
@@ -244,7 +253,7 @@ impl Table {
         if record.metric.as_str() == FREQUENCY && record.unit == Unit::Hertz && seen.hz.is_none() {
             (seen.hz, seen.hz_noisy) = (shown.number(), noisy);
         }
-        // Of a family the foot could only repeat a row for each case.
+        // The foot would repeat a row for each case of a family.
         let early = self.layout.cycles && !in_family && seen.hz.is_none();
         if early && record.unit == Unit::Nanoseconds {
             seen.early.extend(shown.number().map(|ns| (record.name(), ns)));
@@ -271,7 +280,8 @@ impl Table {
 
     fn uncertainty(&self) -> String {
         if self.layout.protocol == Protocol::Trimmed {
-            return "sd: of those that remain ÷ their mean; it understates σ by about half"
+            return "sd: standard deviation of the kept values ÷ their mean; underestimates σ by \
+                    about half"
                 .to_owned();
         }
         let levels: Vec<String> = self
@@ -280,9 +290,10 @@ impl Table {
             .iter()
             .map(|(processes, level)| format!("{} from {processes} processes", level_text(*level)))
             .collect();
-        let mut text = "±: half the interval ÷ the measured value, or its two arms".to_owned();
+        let mut text =
+            "±: half the confidence interval ÷ the measured value, or both arms".to_owned();
         if !levels.is_empty() {
-            text += &format!("; intervals: {}", levels.join(", "));
+            text += &format!("; levels: {}", levels.join(", "));
         }
         if let Some(level) = self.seen.within_run {
             text += &format!("; *: within one run, {}", level_text(level));
@@ -296,20 +307,17 @@ impl Table {
     fn marks(&self) -> String {
         let mut marks = Vec::new();
         if self.seen.noisy {
-            marks.push(
-                glued("~: noisy;") + " the cause stands beneath, once for rows that share it",
-            );
+            marks.push(glued("~: noisy,") + " cause below the row, once for rows that share it");
         }
         if self.seen.as_found {
-            let others =
-                if self.seen.selected { ", the others over clean visits alone" } else { "" };
+            let others = if self.seen.selected { ", others from clean visits only" } else { "" };
             marks.push(glued("°: as found") + others);
         }
         if self.seen.bound {
-            marks.push(glued("≤: too") + " small a difference to tell, at most this");
+            marks.push(glued("≤: upper") + " bound of a difference too small to measure");
         }
         if self.seen.no_model {
-            marks.push(glued("no model: `fathom explain METRIC`") + " says why");
+            marks.push("no model: see ".to_owned() + &glued("`fathom explain METRIC`"));
         }
         marks.join("; ")
     }
@@ -318,32 +326,31 @@ impl Table {
         let mut parts = Vec::new();
         if self.seen.curve {
             parts.push(
-                "bars: the points of a curve by their ratios, lowest ▁ to highest █, ? no number"
-                    .to_owned(),
+                "bars: the curve on a log scale, lowest ▁ to highest █, ? no number".to_owned(),
             );
         }
         if self.seen.curve || self.seen.matrix {
             let rows = glued("`fathom show --all`");
-            parts.push(format!("…: from the lowest to the highest; {rows} prints a row for each"));
+            parts.push(format!("…: lowest to highest, {rows} prints each case"));
         }
         parts.join("; ")
     }
 
     fn wide_columns(&self) -> String {
-        if self.columns.wide.is_none() {
+        if !self.columns.has(column::TERMS) {
             return String::new();
         }
         let error = match self.layout.protocol {
-            Protocol::Median => "sd: of all values ÷ their mean",
+            Protocol::Median => "sd: standard deviation of all values ÷ their mean",
             Protocol::Trimmed => "se: winsorised standard error ÷ the mean",
         };
         let bars = if self.seen.histogram {
             "processes: histogram of the values"
         } else {
-            "processes: their medians, lowest ▁ to highest █"
+            "processes: medians, lowest ▁ to highest █"
         };
-        let clean = self.columns.wide.as_ref().and_then(|wide| wide.clean);
-        let clean = if clean.is_some() { "; clean: clean visits of all" } else { "" };
+        let clean = self.columns.has(column::CLEAN);
+        let clean = if clean { "; clean: clean visits of all" } else { "" };
         format!("off by: measured ÷ predicted − 1{clean}; {error}; {bars}")
     }
 
@@ -352,7 +359,7 @@ impl Table {
             return String::new();
         }
         let Some(hz) = self.seen.hz else {
-            return format!("cycles: not shown, since no {FREQUENCY} was measured in this run");
+            return format!("cycles: not shown, {FREQUENCY} was not measured in this run");
         };
         let noisy = if self.seen.hz_noisy { ", noisy" } else { "" };
         let rate = glued(&quantity(hz, Unit::Hertz));
@@ -364,9 +371,25 @@ impl Table {
             .map(|(name, ns)| glued(&format!("{name} {}", cycle_count(ns * hz / 1e9))))
             .collect();
         if !early.is_empty() {
-            text += &format!("; measured before it: {}", early.join(", "));
+            text += &format!("; rows above it: {}", early.join(", "));
         }
         text
+    }
+}
+
+impl Seen {
+    fn note_remedy(&mut self, record: &Record) {
+        let mut reasons = record.verdict.reasons.iter();
+        let Some(reason) = reasons.find(|reason| reason.remedy.is_some()) else { return };
+        let Some(text) = remedy::first([reason]) else { return };
+        let at = self.remedies.iter().position(|(other, ..)| *other == text);
+        let at = at.unwrap_or_else(|| {
+            self.remedies.push((text, BTreeSet::new(), 0));
+            self.remedies.len() - 1
+        });
+        let (_, causes, count) = &mut self.remedies[at];
+        causes.insert(cause_words(reason.cause));
+        *count += 1;
     }
 }
 

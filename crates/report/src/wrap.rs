@@ -1,28 +1,27 @@
-//! Fitting text to a width in columns of the terminal.
+//! Fitting text to a width in terminal columns.
 //!
-//! Text from records can come from a failed worker, so nothing in it may move the cursor: control
-//! characters never pass.
+//! Text of records can come from a failed worker, so control characters are removed: they could
+//! move the cursor.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// The narrowest layout: below it, lines are made as for it.
 pub(crate) const NARROWEST: usize = 60;
 
-/// Keeps the words of a figure on one line: `165 ns` is not broken after 165.
+/// A non-breaking blank, which keeps a number and its unit on one line.
 pub(crate) const GLUE: char = '\u{a0}';
 
-/// Columns the text takes. It must hold no escape codes.
+/// Terminal columns of a text without escape codes.
 pub(crate) fn width_of(text: &str) -> usize {
     text.width()
 }
 
-/// The text with its blanks turned into [`GLUE`].
+/// The text with non-breaking blanks.
 pub(crate) fn glued(text: &str) -> String {
     text.replace(' ', &GLUE.to_string())
 }
 
 /// The text in lines of at most `width` columns, the first indented by `first` and the others by
-/// `rest`, each ended by a newline. A word longer than a line is cut.
+/// `rest`, each with a newline. A word longer than a line is broken.
 pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
@@ -53,7 +52,7 @@ pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> String {
     lines
 }
 
-/// The text cut to `width` columns, with `…` where something was cut.
+/// The text cut to `width` columns, with `…` if something was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     let text = clean(text);
     if width_of(&text) <= width {
@@ -75,7 +74,7 @@ fn push_line(lines: &mut String, line: &str) {
     lines.push('\n');
 }
 
-/// Control characters become blanks; what has no width of its own is dropped.
+/// Replaces control characters by blanks, and drops characters without width.
 pub(crate) fn clean(text: &str) -> String {
     let seen = |letter: char| letter.is_control() || letter.width().unwrap_or(0) > 0;
     text.chars()
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_line_is_wider_than_asked_however_long_a_word_is() {
+    fn no_line_is_wider_than_the_width() {
         let text = "a throttled 日本語日本語日本語 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa end";
         for width in 8..40 {
             for line in wrapped(text, width, "  ", "    ").lines() {
@@ -99,19 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn figures_stay_on_one_line_with_their_unit() {
+    fn glued_number_stays_with_its_unit() {
         let text = format!("takes {} or so", glued("165 ns"));
         assert_eq!(wrapped(&text, 10, "", ""), "takes\n165 ns or\nso\n");
     }
 
     #[test]
-    fn nothing_that_moves_the_cursor_passes() {
+    fn control_characters_are_removed() {
         assert_eq!(wrapped("a\u{1b}[2Jb\r\nc\td", 40, "", ""), "a [2Jb c d\n");
         assert_eq!(cut("a\u{7}b\u{200b}c", 10), "a bc");
     }
 
     #[test]
-    fn cut_text_says_so() {
+    fn cut_text_ends_with_an_ellipsis() {
         assert_eq!(cut("abcdef", 6), "abcdef");
         assert_eq!(cut("abcdef", 5), "abcd…");
     }

@@ -1,4 +1,4 @@
-//! What a column holds: a word, JSON, or something damaged.
+//! Conversions between columns and values.
 
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Error, Value};
 
-/// The word of an enumeration, the same as in JSON.
+/// The JSON name of an enum variant.
 pub(crate) fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
-        other => unreachable!("no word: {other:?}"),
+        other => unreachable!("not a plain variant: {other:?}"),
     }
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn parse_word<T: DeserializeOwned>(word: String) -> Result<T, Error> 
     serde_json::from_value(Value::String(word))
 }
 
-/// The text of a column as bytes: damaged, it may not be UTF-8, or no text at all.
+/// The text of a column as bytes: a damaged column may hold invalid UTF-8, or no text at all.
 pub(crate) fn bytes<'r>(row: &'r Row<'_>, column: usize) -> &'r [u8] {
     let value = row.get_ref(column).unwrap_or(ValueRef::Null);
     value.as_bytes().unwrap_or_default()

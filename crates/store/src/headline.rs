@@ -1,8 +1,7 @@
-//! Headlines: what a history needs of each record, as columns of a table beside it, so that no JSON
-//! of records is read.
+//! Headlines: the columns that a history needs of each record, in a table of their own, so that a
+//! history parses no JSON of records.
 //!
-//! A headline is written with its record, and its own checksum covers it and the case and run it
-//! belongs to.
+//! A headline is written with its record. Its checksum covers it, its case and its run id.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -15,13 +14,13 @@ use crate::StoreError;
 use crate::column::{bytes, parse_word, word};
 use crate::raw_record;
 
-/// The columns of a headline, after those that name its record, and where they are.
+/// The columns of a headline, after those of [`raw_record::KEY_COLUMNS`].
 pub(crate) const COLUMNS: &str =
     "unit, better, headline.state, value, low, high, bound, cut_short, stratum, found, found_low,
      found_high, headline.crc";
-pub(crate) const JOINED: &str = "LEFT JOIN headline ON headline.record = record.number";
+pub(crate) const JOIN: &str = "LEFT JOIN headline ON headline.record = record.number";
 
-/// Stores the headline of the record in row `number` of a run.
+/// Inserts the headline of the record in row `number`.
 pub(crate) fn insert(
     connection: &Connection,
     number: i64,
@@ -55,10 +54,10 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// CRC-32 over a headline and the run it belongs to.
+/// CRC-32 of a headline and the id of its run.
 fn crc(run_id: &str, headline: &Headline) -> u32 {
     let Headline { metric, unit, better, state, cut_short, stratum, .. } = headline;
-    // SQLite keeps no sign of a zero.
+    // SQLite does not keep the sign of a zero.
     let numbers = [headline.value, headline.bound, headline.as_found];
     let numbers = numbers.map(|it| it.map(|number| number + 0.0));
     let intervals = [headline.interval, headline.as_found_interval];
@@ -68,22 +67,22 @@ fn crc(run_id: &str, headline: &Headline) -> u32 {
     crc32fast::hash(&serde_json::to_vec(&covered).expect("a headline is plain data"))
 }
 
-/// Parameters by their text, which is that of the same few cases in every run.
+/// Parameters by their JSON text, shared by all headlines of a case.
 pub(crate) type Cases = HashMap<Vec<u8>, Arc<Params>>;
 
-/// The headline in a row of [`NAMING`] and [`COLUMNS`], or what is wrong with it.
+/// Reads the headline from a row of [`raw_record::KEY_COLUMNS`] and [`COLUMNS`].
 pub(crate) fn read(row: &Row<'_>, cases: &mut Cases) -> Result<Headline, StoreError> {
-    match decoded(row, cases) {
+    match decode(row, cases) {
         Ok((headline, crc)) if row.get(17) == Ok(i64::from(crc)) => Ok(headline),
         _ => {
-            let reason = "its headline does not fit its checksum";
+            let reason = "headline checksum mismatch";
             Err(raw_record::damaged(row, &raw_record::name(row), reason))
         }
     }
 }
 
-/// A headline, and the checksum it should have.
-fn decoded(row: &Row<'_>, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn Error>> {
+/// A headline and its expected checksum.
+fn decode(row: &Row<'_>, cases: &mut Cases) -> Result<(Headline, u32), Box<dyn Error>> {
     let text = bytes(row, 4);
     if !cases.contains_key(text) {
         cases.insert(text.to_owned(), Arc::new(serde_json::from_slice(text)?));

@@ -1,67 +1,52 @@
-//! Whether the process that began a run still lives.
+//! Whether the process that began a run is still alive.
 //!
-//! A process id alone is used again after a while. Together with the time the process started, in
-//! ticks since boot, and the id of that boot, it names one process for good.
+//! Process ids are reused. Together with the process start time in ticks since boot, and the boot
+//! id, a process id is unique.
 
 use std::path::Path;
 
-/// Where the kernel shows processes.
+/// The mount point of procfs.
 pub(crate) const PROC: &str = "/proc";
 
-/// The process that began a run. What could not be read is absent.
+/// The process that began a run; absent fields could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// Its id.
     pub(crate) pid: u32,
-    /// When it started, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+    /// Clock ticks since boot: field 22 of `/proc/PID/stat`.
     pub(crate) start_ticks: Option<i64>,
-    /// The boot it belongs to.
     pub(crate) boot_id: Option<String>,
 }
 
 impl Owner {
-    /// This process.
     pub(crate) fn current(proc: &Path) -> Self {
         let pid = std::process::id();
-        Self {
-            pid,
-            start_ticks: stat(proc, pid).map(|stat| stat.start_ticks),
-            boot_id: boot_id(proc),
-        }
+        Self { pid, start_ticks: stat(proc, pid).map(|(_, start)| start), boot_id: boot_id(proc) }
     }
 
-    /// Whether that process is certainly no more. Where /proc cannot be read nothing is certain.
+    /// Whether the process has certainly ended. Without /proc the answer is false.
     pub(crate) fn is_gone(&self, proc: &Path) -> bool {
         let now = boot_id(proc);
         if self.boot_id.is_some() && now.is_some() && self.boot_id != now {
             return true;
         }
         match stat(proc, self.pid) {
-            // A zombie writes no more.
-            Some(stat) if matches!(stat.state, 'Z' | 'X') => true,
-            Some(stat) => self.start_ticks.is_some_and(|start| start != stat.start_ticks),
+            // A zombie writes nothing any more.
+            Some(('Z' | 'X', _)) => true,
+            Some((_, start)) => self.start_ticks.is_some_and(|known| known != start),
             None => now.is_some(),
         }
     }
 }
 
-struct Stat {
-    state: char,
-    start_ticks: i64,
-}
-
-fn stat(proc: &Path, pid: u32) -> Option<Stat> {
-    parse_stat(&std::fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?)
-}
-
-/// Fields are counted from the last closing bracket, because a process may call itself anything.
-fn parse_stat(text: &str) -> Option<Stat> {
+/// The state and the start time of a process.
+fn stat(proc: &Path, pid: u32) -> Option<(char, i64)> {
+    let text = std::fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?;
+    // Fields are counted from the last closing bracket: a process name may contain brackets.
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
-    // The state is field 3 and the start time field 22: 18 lie between them.
+    // State is field 3 and start time is field 22: 18 fields between them.
     let state = fields.next()?.chars().next()?;
-    let start_ticks = fields.nth(18)?.parse().ok()?;
-    Some(Stat { state, start_ticks })
+    Some((state, fields.nth(18)?.parse().ok()?))
 }
 
 fn boot_id(proc: &Path) -> Option<String> {
@@ -73,7 +58,7 @@ fn boot_id(proc: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A made-up /proc with one process in it.
+    /// A fake /proc with one process.
     fn proc_with(boot: &str, pid: u32, state: char, start_ticks: i64) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("sys/kernel/random")).unwrap();
@@ -90,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_lives() {
+    fn current_process_is_alive() {
         let proc = Path::new(PROC);
         let owner = Owner::current(proc);
         assert!(owner.start_ticks.is_some() && owner.boot_id.is_some());
@@ -98,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn the_same_process_lives_and_every_other_one_is_not_it() {
+    fn reused_pid_reboot_and_zombie_count_as_gone() {
         let cases = [
             ("boot-a\n", 41, 'S', 900, false, "the process itself"),
-            ("boot-a\n", 41, 'S', 901, true, "its id was used again"),
-            ("boot-b\n", 41, 'S', 900, true, "the machine was booted since"),
-            ("boot-a\n", 42, 'S', 900, true, "no process of this id"),
-            ("boot-a\n", 41, 'Z', 900, true, "a zombie"),
+            ("boot-a\n", 41, 'S', 901, true, "reused pid"),
+            ("boot-b\n", 41, 'S', 900, true, "rebooted"),
+            ("boot-a\n", 42, 'S', 900, true, "no such pid"),
+            ("boot-a\n", 41, 'Z', 900, true, "zombie"),
         ];
         for (boot, pid, state, start, gone, why) in cases {
             let root = proc_with(boot, pid, state, start);
@@ -113,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn without_proc_nobody_is_declared_dead() {
+    fn without_proc_no_process_counts_as_gone() {
         let root = tempfile::tempdir().unwrap();
         assert!(!owner().is_gone(root.path()));
     }

@@ -1,4 +1,4 @@
-//! A record as it lies in its row.
+//! Reading a record from its row.
 
 use std::fmt::Display;
 
@@ -8,28 +8,29 @@ use rusqlite::Row;
 use crate::StoreError;
 use crate::column::{bytes, parse};
 
-/// The first columns of every row of a record that is read.
-pub(crate) const NAMING: &str = "run.number, run.id, record.number, record.metric, record.params";
-/// Those that follow where it is read whole; [`NO_SAMPLES`] where its samples are not wanted.
-pub(crate) const WHOLE: &str = "record.body, samples.body, samples.crc";
-pub(crate) const NO_SAMPLES: &str = "record.body, NULL, NULL";
+/// The first columns of every row of a record: run, id, record, metric, parameters.
+pub(crate) const KEY_COLUMNS: &str =
+    "run.number, run.id, record.number, record.metric, record.params";
+/// The columns that follow for a whole record, and for one without its samples.
+pub(crate) const WITH_SAMPLES: &str = "record.body, samples.body, samples.crc";
+pub(crate) const WITHOUT_SAMPLES: &str = "record.body, NULL, NULL";
 
-/// The record, where all of it fits its checksums.
+/// The record, if it matches its checksums.
 pub(crate) fn read(row: &Row<'_>) -> Result<Record, StoreError> {
     let name = name(row);
     let mut record: Record = parse(bytes(row, 5)).map_err(|error| damaged(row, &name, error))?;
     if !record.is_intact() {
-        return Err(damaged(row, &name, "it does not fit its checksum"));
+        return Err(damaged(row, &name, "checksum mismatch"));
     }
     if record.name() != name {
-        let reason = format!("its content is that of {}", record.name());
+        let reason = format!("contains {}", record.name());
         return Err(damaged(row, &name, reason));
     }
     if let Some(crc) = row.get::<_, Option<i64>>(7).unwrap_or(Some(-1)) {
         let part = format!("the samples of {name}");
         let samples = bytes(row, 6);
         if i64::from(crc32fast::hash(samples)) != crc {
-            return Err(damaged(row, &part, "they do not fit their checksum"));
+            return Err(damaged(row, &part, "checksum mismatch"));
         }
         let samples: Vec<Sample> = parse(samples).map_err(|error| damaged(row, &part, error))?;
         record.samples = Some(samples);
@@ -37,7 +38,7 @@ pub(crate) fn read(row: &Row<'_>) -> Result<Record, StoreError> {
     Ok(record)
 }
 
-/// The name by the columns, whatever the body says.
+/// The name by the key columns.
 pub(crate) fn name(row: &Row<'_>) -> String {
     let text = |column| String::from_utf8_lossy(bytes(row, column));
     match parse::<Params>(bytes(row, 4)) {

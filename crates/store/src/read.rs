@@ -1,4 +1,4 @@
-//! Reading: the list of runs, one run whole, and many runs in short. What is read is checked first.
+//! Reading: the list of runs, whole runs, and outlines of many runs. Everything read is checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -9,62 +9,50 @@ use rusqlite::{Connection, Row, ToSql};
 use crate::column::{bytes, parse, parse_word};
 use crate::headline::{self, Cases};
 use crate::liveness::{Owner, PROC};
-use crate::raw_record::{self, NAMING, NO_SAMPLES, WHOLE};
+use crate::raw_record::{self, KEY_COLUMNS, WITH_SAMPLES, WITHOUT_SAMPLES};
 use crate::run_name::LABEL;
 use crate::{Store, StoreError};
 
 /// One run in the list of runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRow {
-    /// Its id.
     pub id: String,
-    /// Its label, where it has one.
     pub label: Option<String>,
-    /// When it began, RFC 3339 in UTC.
+    /// RFC 3339 in UTC.
     pub started: String,
-    /// When it ended, where it did.
     pub ended: Option<String>,
-    /// How far it came; interrupted where its process is gone without a word.
+    /// Interrupted if the process of a running run has ended.
     pub state: RunState,
-    /// How thoroughly.
     pub effort: Effort,
-    /// The host's name.
     pub host_name: String,
-    /// The host's id, where it has one.
     pub host_id: Option<String>,
-    /// The kernel's release.
     pub kernel: String,
-    /// The processor's model.
     pub cpu_model: String,
-    /// Its records by verdict.
     pub counts: Counts,
 }
 
-/// What was read, and what is damaged and was left out.
-type Sound<T> = (Vec<T>, Vec<StoreError>);
+/// Runs that could be read, and the damage in the others.
+type Readable<T> = (Vec<T>, Vec<StoreError>);
 
-/// A run without its records, and the number of its row.
+/// The number of a run's row, and the run without its records.
 type Head = (i64, Result<Document, StoreError>);
 
-/// The runs that have records of a metric, and those records.
+/// Conditions for the runs with records of a metric, and for those records.
 const OF_METRIC: [&str; 2] = [
     "EXISTS (SELECT 1 FROM record WHERE record.run = run.number AND record.metric = ?1)",
     "record.metric = ?1",
 ];
 
 impl RunRow {
-    /// What the host is [known by](fathom_record::Host::identity).
+    /// The host's [`identity`](fathom_record::Host::identity).
     pub fn host(&self) -> &str {
         self.host_id.as_deref().unwrap_or(&self.host_name)
     }
 }
 
 impl Store {
-    /// The runs, newest first: in the order of their ids, which sort by time. Nothing is
-    /// checked, and of JSON only the label is read.
-    ///
-    /// # Errors
-    /// Where reading fails.
+    /// The runs, newest first: in the order of their ids, which sort by time. Checks no checksum,
+    /// and parses no JSON but the label.
     pub fn runs(&self) -> Result<Vec<RunRow>, StoreError> {
         let count = |state: State| {
             let word = state.word();
@@ -88,12 +76,8 @@ impl Store {
         read().map_err(|error| self.failed("read", error))
     }
 
-    /// One run whole, with its records in the order they were stored; `run_id` is a whole id, as
-    /// [`Store::resolve`] gives it. Without samples they are not read, and so not checked.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuchRun`]; [`StoreError::Damaged`] where anything does not fit its checksum;
-    /// where reading fails.
+    /// A whole run with its records in the order stored. `run_id` is a full id, as from
+    /// [`Store::resolve`]. Samples are read, and checked, only with `with_samples`.
     pub fn document(&self, run_id: &str, with_samples: bool) -> Result<Document, StoreError> {
         match self.documents(["run.id = ?1", "true"], &[&run_id], with_samples)?.pop() {
             Some(document) => document,
@@ -101,36 +85,25 @@ impl Store {
         }
     }
 
-    /// All runs that have records of a metric, oldest first, with those records only and without
-    /// samples. What is damaged is left out, and named by the second value.
-    ///
-    /// # Errors
-    /// Where reading fails.
-    pub fn of_metric(&self, metric: &str) -> Result<Sound<Document>, StoreError> {
-        Ok(sound(self.documents(OF_METRIC, &[&metric], false)?))
+    /// The runs with records of a metric, oldest first, with only those records and no samples.
+    pub fn of_metric(&self, metric: &str) -> Result<Readable<Document>, StoreError> {
+        Ok(without_damaged(self.documents(OF_METRIC, &[&metric], false)?))
     }
 
-    /// The same runs with the headlines of those records alone, which is many times faster. What
-    /// is damaged is left out, and named by the second value: one damaged run must not take the
-    /// history of the rest.
-    ///
-    /// # Errors
-    /// Where reading fails.
-    pub fn history(&self, metric: &str) -> Result<Sound<Outline>, StoreError> {
+    /// The same runs with only the headlines of those records, many times faster. A damaged run is
+    /// left out, so that it does not cost the history of the others.
+    pub fn history(&self, metric: &str) -> Result<Readable<Outline>, StoreError> {
         self.outlines(OF_METRIC, &[&metric])
     }
 
-    /// The newest runs of a host at one effort, oldest first, at most so many; else as
-    /// [`Store::history`]. The host is known by its [`identity`](fathom_record::Host::identity).
-    ///
-    /// # Errors
-    /// Where reading fails.
+    /// The newest `runs_max` runs of a host at one effort, oldest first. `host` is an
+    /// [`identity`](fathom_record::Host::identity).
     pub fn newest_of(
         &self,
         host: &str,
         effort: Effort,
         runs_max: u32,
-    ) -> Result<Sound<Outline>, StoreError> {
+    ) -> Result<Readable<Outline>, StoreError> {
         let newest = "run.number IN (SELECT number FROM run WHERE coalesce(host_id, host_name) = ?1
             AND effort = ?2 ORDER BY id DESC LIMIT ?3)";
         self.outlines([newest, "true"], &[&host, &effort.word(), &runs_max])
@@ -140,12 +113,12 @@ impl Store {
         &self,
         conditions: [&str; 2],
         arguments: &[&dyn ToSql],
-    ) -> Result<Sound<Outline>, StoreError> {
+    ) -> Result<Readable<Outline>, StoreError> {
         let mut cases = Cases::new();
         let read = |row: &Row<'_>| headline::read(row, &mut cases);
-        let made = |document, headlines| Outline { document, headlines };
-        let beside = [headline::COLUMNS, headline::JOINED];
-        Ok(sound(self.runs_with(conditions, arguments, beside, read, made)?))
+        let outline = |document, headlines| Outline { document, headlines };
+        let columns = [headline::COLUMNS, headline::JOIN];
+        Ok(without_damaged(self.read_runs(conditions, arguments, columns, read, outline)?))
     }
 
     fn documents(
@@ -154,36 +127,34 @@ impl Store {
         arguments: &[&dyn ToSql],
         with_samples: bool,
     ) -> Result<Vec<Result<Document, StoreError>>, StoreError> {
-        let read = |row: &Row<'_>| raw_record::read(row);
-        let made = |document, records| Document { records, ..document };
-        let beside = match with_samples {
-            true => [WHOLE, "LEFT JOIN samples ON samples.record = record.number"],
-            false => [NO_SAMPLES, ""],
+        let document = |document, records| Document { records, ..document };
+        let columns = match with_samples {
+            true => [WITH_SAMPLES, "LEFT JOIN samples ON samples.record = record.number"],
+            false => [WITHOUT_SAMPLES, ""],
         };
-        self.runs_with(conditions, arguments, beside, read, made)
+        self.read_runs(conditions, arguments, columns, raw_record::read, document)
     }
 
-    /// The runs that fit one condition, oldest first, with what is read of their records that fit
-    /// another, in the order in which they were stored: columns, some of them of a table that is
-    /// joined.
-    fn runs_with<T, R>(
+    /// The runs that meet one condition, oldest first, with their records that meet another, in the
+    /// order stored. `read` gets [`KEY_COLUMNS`] and `columns`, which `join` may provide.
+    fn read_runs<T, R>(
         &self,
         [of_runs, of_records]: [&str; 2],
         arguments: &[&dyn ToSql],
-        [columns, joined]: [&str; 2],
+        [columns, join]: [&str; 2],
         mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
-        made: impl Fn(Document, Vec<T>) -> R,
+        combine: impl Fn(Document, Vec<T>) -> R,
     ) -> Result<Vec<Result<R, StoreError>>, StoreError> {
-        // CROSS, so that SQLite looks records up by run and metric and does not pass over all.
+        // CROSS, so that SQLite looks up records by run and metric instead of scanning all.
         let query = format!(
-            "SELECT {NAMING}, {columns} FROM run CROSS JOIN record ON record.run = run.number
-             {joined} WHERE {of_runs} AND {of_records}"
+            "SELECT {KEY_COLUMNS}, {columns} FROM run CROSS JOIN record ON record.run = run.number
+             {join} WHERE {of_runs} AND {of_records}"
         );
         let mut work = || {
-            // One view of the store for all tables, whatever is written meanwhile.
-            let view = self.connection.unchecked_transaction()?;
-            let heads = heads(&view, of_runs, arguments)?;
-            let mut statement = view.prepare_cached(&query)?;
+            // One snapshot for all tables, whatever is written meanwhile.
+            let snapshot = self.connection.unchecked_transaction()?;
+            let heads = heads(&snapshot, of_runs, arguments)?;
+            let mut statement = snapshot.prepare_cached(&query)?;
             let mut rows = statement.query(arguments)?;
             let mut by_run = HashMap::<i64, BTreeMap<i64, _>>::new();
             while let Some(row) = rows.next()? {
@@ -191,7 +162,7 @@ impl Store {
             }
             let runs = heads.into_iter().map(|(number, document)| {
                 let records = by_run.remove(&number).unwrap_or_default().into_values();
-                Ok(made(document?, records.collect::<Result<_, _>>()?))
+                Ok(combine(document?, records.collect::<Result<_, _>>()?))
             });
             Ok(runs.collect())
         };
@@ -199,19 +170,18 @@ impl Store {
     }
 }
 
-/// Parts what could be read from what is damaged.
-fn sound<R>(runs: Vec<Result<R, StoreError>>) -> Sound<R> {
-    let (mut sound, mut damaged) = (Vec::new(), Vec::new());
+fn without_damaged<R>(runs: Vec<Result<R, StoreError>>) -> Readable<R> {
+    let (mut readable, mut damaged) = (Vec::new(), Vec::new());
     for run in runs {
         match run {
-            Ok(run) => sound.push(run),
+            Ok(run) => readable.push(run),
             Err(error) => damaged.push(error),
         }
     }
-    (sound, damaged)
+    (readable, damaged)
 }
 
-/// The runs that fit a condition, oldest first.
+/// The runs that meet a condition, oldest first.
 fn heads(
     connection: &Connection,
     condition: &str,
@@ -228,23 +198,23 @@ fn heads(
 fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
     let owner = Owner { pid: row.get(2)?, start_ticks: row.get(3)?, boot_id: row.get(4)? };
     let texts = [5, 6, 7, 8].map(|column| bytes(row, column));
-    let decoded = || {
+    let decode = || {
         let [tool, body, host, far] = texts;
         let run: Run = parse(body)?;
-        let run = Run { state: shown(run.state, &owner), ..run };
+        let run = Run { state: current_state(run.state, &owner), ..run };
         let (tool, host, far) = (parse(tool)?, parse(host)?, parse(far)?);
         Ok(Document { schema: SCHEMA_VERSION, tool, run, host, far, records: Vec::new() })
     };
     let id: String = row.get(1)?;
     let damaged = |reason| StoreError::damaged(&id, "the row of the run", reason);
     let document = match i64::from(run_crc(texts)) == row.get::<_, i64>(9)? {
-        true => decoded().map_err(|error: serde_json::Error| damaged(error.to_string())),
-        false => Err(damaged("it does not fit its checksum".to_owned())),
+        true => decode().map_err(|error: serde_json::Error| damaged(error.to_string())),
+        false => Err(damaged("checksum mismatch".to_owned())),
     };
     Ok((row.get(0)?, document))
 }
 
-/// CRC-32 over the texts of a run's row, each ended by a zero byte, which JSON never holds.
+/// CRC-32 of the texts of a run's row, each followed by a zero byte, which JSON never contains.
 pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     for text in texts {
@@ -256,13 +226,13 @@ pub(crate) fn run_crc(texts: [&[u8]; 4]) -> u32 {
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let owner = Owner { pid: row.get(8)?, start_ticks: row.get(9)?, boot_id: row.get(10)? };
-    // An unknown word means a damaged row; nothing says that run was complete.
+    // An unknown word is damage: assume that the run did not complete.
     let state = parse_word(row.get(3)?).unwrap_or(RunState::Interrupted);
     Ok(RunRow {
         id: row.get(0)?,
         started: row.get(1)?,
         ended: row.get(2)?,
-        state: shown(state, &owner),
+        state: current_state(state, &owner),
         effort: parse_word(row.get(4)?).unwrap_or_default(),
         host_name: row.get(5)?,
         kernel: row.get(6)?,
@@ -279,8 +249,8 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     })
 }
 
-/// A run whose process is gone does not go on.
-fn shown(state: RunState, owner: &Owner) -> RunState {
+/// A running run whose process has ended was interrupted.
+fn current_state(state: RunState, owner: &Owner) -> RunState {
     match state {
         RunState::Running if owner.is_gone(Path::new(PROC)) => RunState::Interrupted,
         state => state,

@@ -1,28 +1,24 @@
-//! Names of runs: an id, the first digits of one, a label, `latest`, `latest~2`.
+//! Run names: an id, an id prefix, a label, `latest`, `latest~2`.
 
 use rusqlite::OptionalExtension;
 
 use crate::{Store, StoreError};
 
-/// Fewer digits than this would often fit several runs.
+/// A shorter prefix would often match several runs.
 const PREFIX_MIN: usize = 4;
 
-/// The label of a run, in SQL; null where its facts are damaged.
+/// The label of a run in SQL; null if the row is damaged.
 pub(crate) const LABEL: &str = "CASE WHEN json_valid(body) THEN body ->> '$.label' END";
 
-/// The runs that have a record, the newest first.
+/// The runs with records, the newest first.
 const LATEST: &str = "SELECT id FROM run
     WHERE EXISTS (SELECT 1 FROM record WHERE record.run = run.number)
     ORDER BY id DESC LIMIT 1 OFFSET ?1";
 
 impl Store {
-    /// The id of the run that `name` stands for: a whole id, a label that one run has, a prefix of
-    /// at least 4 characters that fits one run only, `latest`, or `latest~N` for the N-th before
-    /// it, in this order. Any state counts: a run that goes on can be the latest, but one without
-    /// a record is not.
-    ///
-    /// # Errors
-    /// Where the name fits no run, several, or is not a name.
+    /// The id of the run with this name: an id, a label that one run has, a prefix of at least 4
+    /// characters that one id has, `latest`, or `latest~N` for the N-th run before it, in this
+    /// order. A running run can be the latest; a run without records is not.
     pub fn resolve(&self, name: &str) -> Result<String, StoreError> {
         if let Some(rest) = name.strip_prefix("latest") {
             return self.before_latest(name, rest);
@@ -33,18 +29,20 @@ impl Store {
             return Ok(whole.clone());
         }
         let labelled = self.ids_where(&format!("{LABEL} = ?1"), name)?;
-        let is_prefix = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-        if labelled.is_empty() && (name.is_empty() || !is_prefix) {
-            return Err(StoreError::BadName { name: name.to_owned() });
+        if labelled.is_empty() {
+            let is_prefix = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+            if name.is_empty() || !is_prefix {
+                return Err(StoreError::BadName { name: name.to_owned() });
+            }
+            if name.len() < PREFIX_MIN {
+                return Err(StoreError::TooShort { name: name.to_owned(), min: PREFIX_MIN });
+            }
         }
-        if labelled.is_empty() && name.len() < PREFIX_MIN {
-            return Err(StoreError::TooShort { name: name.to_owned(), min: PREFIX_MIN });
-        }
-        let mut fitting = if labelled.is_empty() { starting } else { labelled };
-        match fitting.len() {
+        let mut candidates = if labelled.is_empty() { starting } else { labelled };
+        match candidates.len() {
             0 => Err(self.no_such_run(name)?),
-            1 => Ok(fitting.remove(0)),
-            _ => Err(StoreError::Ambiguous { name: name.to_owned(), candidates: fitting }),
+            1 => Ok(candidates.remove(0)),
+            _ => Err(StoreError::Ambiguous { name: name.to_owned(), candidates }),
         }
     }
 
@@ -79,7 +77,7 @@ impl Store {
         read().map_err(|error| self.failed("read", error))
     }
 
-    /// The error for a name that fits nothing.
+    /// The error for a name that no run has.
     pub(crate) fn no_such_run(&self, name: &str) -> Result<StoreError, StoreError> {
         let query = "SELECT count(*), count(*) FILTER (WHERE NOT EXISTS
             (SELECT 1 FROM record WHERE record.run = run.number)) FROM run";

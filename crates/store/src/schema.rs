@@ -6,15 +6,16 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use crate::StoreError;
 
-/// `Fath`: what tells a store from any other SQLite database, in its header.
+/// `Fath`: SQLite's application id in the header, which distinguishes a store from any other
+/// SQLite database.
 pub(crate) const APPLICATION_ID: i32 = 0x4661_7468;
 
-/// The version of the tables that this program reads and writes: any change of them, or of the JSON
-/// they hold, makes a new one. A store of another version is refused and left as it is.
+/// The version of the tables that this program reads and writes. Any change of the tables, or of
+/// the JSON in them, is a new version. A store of another version is refused and left unchanged.
 pub const VERSION: u32 = 4;
 
 /// `body`, `host` and the like are JSON. The columns before them repeat what a list needs, so that
-/// listing reads no JSON. `crc` is over `tool`, `body`, `host` and `far`.
+/// listing parses no JSON. `crc` covers `tool`, `body`, `host` and `far`.
 const TABLES: &str = "
 CREATE TABLE run (
     number INTEGER PRIMARY KEY,
@@ -68,7 +69,7 @@ CREATE TABLE headline (
     crc INTEGER NOT NULL
 ) STRICT;";
 
-/// The version of the tables in the file; 0 where there are none yet.
+/// The version of the tables in the file; 0 for a new file.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
@@ -78,65 +79,65 @@ pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
 }
 
 pub(crate) fn not_ours(path: &Path, application_id: i32) -> StoreError {
-    StoreError::NotOurs { path: path.to_owned(), application_id }
+    let reason = format!("a SQLite database of another program (id {application_id:#x})");
+    StoreError::not_a_store(path, reason)
 }
 
-/// What a file shows of itself.
-pub(crate) struct Look {
+/// What the header and the list of tables say of a file.
+pub(crate) struct Header {
     application_id: i32,
     version: u32,
     is_empty: bool,
 }
 
-/// Looks at the file, in one view of it: it may be in the making.
-pub(crate) fn look(connection: &Connection) -> rusqlite::Result<Look> {
-    let view = match connection.is_autocommit() {
-        true => Some(connection.unchecked_transaction()?),
-        false => None,
-    };
-    let things: u32 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    let look = Look {
-        application_id: application_id(connection)?,
-        version: version(connection)?,
-        is_empty: things == 0,
-    };
-    drop(view);
-    Ok(look)
-}
+impl Header {
+    /// Reads in one transaction, because another process may be creating the tables.
+    pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Self> {
+        let _snapshot = match connection.is_autocommit() {
+            true => Some(connection.unchecked_transaction()?),
+            false => None,
+        };
+        let tables: u32 =
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok(Self {
+            application_id: application_id(connection)?,
+            version: version(connection)?,
+            is_empty: tables == 0,
+        })
+    }
 
-impl Look {
-    /// Whether there is a store of this version; an error where there is something else.
+    /// True for a store of this version, false for an empty file, an error for anything else.
     pub(crate) fn is_store(&self, path: &Path) -> Result<bool, StoreError> {
-        let path = path.to_owned();
         match (self.application_id, self.version) {
             (APPLICATION_ID, VERSION) => Ok(true),
-            (APPLICATION_ID, found) => Err(StoreError::OtherVersion { path, found }),
+            (APPLICATION_ID, found) => {
+                Err(StoreError::OtherVersion { path: path.to_owned(), found })
+            }
             (0, 0) if self.is_empty => Ok(false),
-            (application_id, _) => Err(StoreError::NotOurs { path, application_id }),
+            (application_id, _) => Err(not_ours(path, application_id)),
         }
     }
 }
 
-/// Makes the tables where there are none yet, in one transaction: another process sees all of them
-/// or none, and so does who comes after a kill.
+/// Creates the tables if the file is empty, in one transaction: another process, or one after a
+/// kill, sees all of them or none.
 pub(crate) fn create(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let failed = |error| StoreError::from_sqlite("open", path, error);
-    let is_made = |connection: &Connection| look(connection).map_err(failed)?.is_store(path);
-    if is_made(connection)? {
+    let exists = |connection: &Connection| Header::read(connection).map_err(failed)?.is_store(path);
+    if exists(connection)? {
         return Ok(());
     }
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-    // Again, because another process may have done it while this one waited.
-    if is_made(&transaction)? {
+    // Again: another process may have created them while this one waited for the lock.
+    if exists(&transaction)? {
         return Ok(());
     }
-    let made = || {
+    let fill = || {
         transaction.execute_batch(TABLES)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", VERSION)
     };
-    made().map_err(failed)?;
+    fill().map_err(failed)?;
     transaction.commit().map_err(failed)
 }

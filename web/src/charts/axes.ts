@@ -1,4 +1,4 @@
-// Ticks where a person would put them: 1, 10, 100 ns and 1 µs; 4 KiB and 1 MiB; whole numbers.
+// Axes with ticks at round values: 1, 10, 100 ns and 1 µs; 4 KiB and 1 MiB; whole numbers.
 
 import * as Plot from '@observablehq/plot';
 import type { Unit } from '../contents';
@@ -11,7 +11,7 @@ export interface Axis {
   tickFormat: (value: number) => string;
 }
 
-/** `10 ns`, `2.5 GiB/s`: a tick without zeros at its end. */
+/** `10 ns`, `2.5 GiB/s`: a tick label without trailing zeros. */
 function tickText(value: number, unit: Unit): string {
   if (value === 0) return '0';
   const [digits = '', symbol = ''] = quantity(value, unit, 3).split(' ');
@@ -19,7 +19,7 @@ function tickText(value: number, unit: Unit): string {
   return symbol === '' ? short : `${short} ${symbol}`;
 }
 
-/** Steps of 1, 2 or 5 times a power of ten, about `count` of them from `low` to `high`. */
+/** Steps of 1, 2 or 5 times a power of ten, about `count` of them. */
 function evenTicks(low: number, high: number, count: number): number[] {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -30,7 +30,7 @@ function evenTicks(low: number, high: number, count: number): number[] {
   return ticks;
 }
 
-/** 1, 10, 100 …, with 2 and 5 between them where there is room; by `base` 2, powers of two. */
+/** 1, 10, 100 …, with 2 and 5 between them if there is room; with `base` 2, powers of two. */
 function logTicks(low: number, high: number, count: number, base: 2 | 10): number[] {
   const from = Math.floor(Math.log(low) / Math.log(base));
   const to = Math.ceil(Math.log(high) / Math.log(base));
@@ -67,7 +67,7 @@ export function valueAxis(values: number[], unit: Unit, log: boolean, pixels: nu
   return { type: 'linear', domain: [low, high], ticks, tickFormat };
 }
 
-/** An axis about values that need not reach nought; in as many figures as tell its ticks apart. */
+/** An axis that need not include zero, with enough significant figures to distinguish its ticks. */
 export function closeAxis(values: number[], unit: Unit): Axis {
   const [bottom, top] = [Math.min(...values), Math.max(...values)];
   const edge = (top - bottom) * 0.08 || Math.abs(top) * 0.05 || 1;
@@ -103,13 +103,13 @@ export function parameterAxis(
   return { type: 'linear', domain: [low - edge, high + edge], ticks, tickFormat };
 }
 
-/** What all charts have alike. */
+/** Options of all charts. */
 export const LOOKS: Plot.PlotOptions = {
   style: { fontSize: '12px', fontFamily: 'inherit', background: 'none', overflow: 'visible' },
   color: { type: 'identity' },
 };
 
-/** A scale whose axis is drawn by marks: Plot would leave out texts of logarithmic ones. */
+/** A scale whose axis is drawn by marks: Plot would omit labels on logarithmic axes. */
 export const scale = ({ type, domain }: Axis): Plot.ScaleOptions => ({
   type,
   domain,

@@ -1,4 +1,4 @@
-// One row a case: its value with its interval, and what was predicted.
+// A row per case: its value with its interval, and the prediction.
 
 import * as Plot from '@observablehq/plot';
 import type { Contents } from '../contents';
@@ -12,7 +12,7 @@ import type { Under } from './under';
 import { diamonds, entries } from './under';
 
 const ROW = 26;
-/** From here on the differences of small values need a logarithmic axis. */
+/** The axis is logarithmic from this ratio of the largest to the smallest value. */
 const RATIO = 8;
 
 export function drawDots(points: Points, contents: Contents, width: number): SVGSVGElement[] {
@@ -38,7 +38,7 @@ export function drawDots(points: Points, contents: Contents, width: number): SVG
   ];
   const bottom = Math.min(...values);
   const log = bottom > 0 && Math.max(...values) / bottom > RATIO;
-  // A number is wider than it is high: fewer ticks than an upright axis has.
+  // A number is wider than high: fewer ticks than on a vertical axis.
   const axis = valueAxis(values, points.unit, log, (width - left) * 0.55);
   const range = { ...place, x1: 'low', x2: 'high', strokeWidth: 9, strokeOpacity: 0.18 };
   const above = legend(entries(contents, points.under), width);

@@ -1,5 +1,5 @@
-// The frame of every chart: its headline, how to read it, the drawing, its data as a table, and a
-// button that saves it. It is drawn again where the page gets another width.
+// The frame of every chart: title, explanation, drawing, data as a table, and a button to save it.
+// A chart is drawn again when its width changes.
 
 import { element, plainTable } from '../element';
 import { saveSvg } from './save';
@@ -8,7 +8,7 @@ export interface Frame {
   id: string;
   title: string;
   says: string;
-  /** Sentences beneath: what is left out, what belongs beside. */
+  /** Sentences below the drawing. */
   notes: string[];
   wide?: boolean;
   draw: (width: number) => SVGSVGElement[];
@@ -16,7 +16,7 @@ export interface Frame {
   rows: () => string[][];
 }
 
-/** Narrower than this nothing can be read; the box around it scrolls. */
+/** A narrower chart is not readable; its box scrolls. */
 const NARROWEST = 280;
 
 export function figure(frame: Frame): HTMLElement {
@@ -24,7 +24,7 @@ export function figure(frame: Frame): HTMLElement {
   const drawing = element('div', {
     class: 'drawing',
     role: 'img',
-    'aria-label': `${title}. ${says} Its data are in the table beneath.`,
+    'aria-label': `${title}. ${says} The table below has the data.`,
   });
   const save = element('button', {
     type: 'button',
@@ -37,7 +37,7 @@ export function figure(frame: Frame): HTMLElement {
     if (data.childElementCount === 1)
       data.append(plainTable(`Data of: ${title}`, frame.head, frame.rows()));
   };
-  // Tables of all charts at once would double the page before anybody asks for them.
+  // Filled on demand: the tables of all charts would double the size of the page.
   data.addEventListener('toggle', fill, { once: true });
   const framed = element(
     'figure',
@@ -58,7 +58,7 @@ export function figure(frame: Frame): HTMLElement {
     if (Math.abs(width - drawn) < 4) return;
     drawn = width;
     const all = frame.draw(width);
-    // One picture with one name: what it is made of says nothing by itself.
+    // One image with one label: its parts mean nothing to a screen reader.
     all.forEach((svg) => svg.setAttribute('aria-hidden', 'true'));
     drawing.replaceChildren(...all);
   };

@@ -1,4 +1,4 @@
-// Ratios with their intervals, one row each, around 1.
+// Ratios with their intervals around 1, one row each.
 
 import * as Plot from '@observablehq/plot';
 import { factor } from '../quantity';
@@ -6,20 +6,20 @@ import type { Axis } from './axes';
 import { LOOKS, across, scale } from './axes';
 import { rows } from './rows';
 
-/** A ratio and what it is of. */
+/** A ratio with its texts. */
 export interface Ratio {
   name: string;
   ratio: number;
   low: number;
   high: number;
-  /** Number of its colour. */
+  /** Index of its colour. */
   kind: number;
   hollow: boolean;
   title: string;
-  /** What is told of it in the table of the data. */
+  /** Texts for the table of the data. */
   values: string;
   verdict: string;
-  because: string;
+  cause: string;
 }
 
 const ROW = 20;
@@ -30,7 +30,7 @@ const TICKS = [
 
 const ink = (of: Ratio): string => `var(--k${of.kind})`;
 
-/** Ticks at least so far from each other that their numbers do not touch. */
+/** Ticks far enough apart that their labels do not touch. */
 function ticksWithin(low: number, high: number, pixels: number): number[] {
   const place = (tick: number): number => (Math.log(tick / low) / Math.log(high / low)) * pixels;
   const inside = TICKS.filter((tick) => tick >= low && tick <= high);

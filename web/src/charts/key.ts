@@ -1,10 +1,10 @@
-// How everything in the charts is to be read.
+// The legend of all charts.
 
 import type { Contents } from '../contents';
 import { intervalOf } from '../contents';
 import { element } from '../element';
 
-/** The level of the intervals that are shown; from and to where they differ. */
+/** The level of the intervals shown, or the range of levels. */
 function levelText({ documents }: Contents): string {
   const levels = documents.flatMap(({ records, run }) =>
     records.map((record) => (intervalOf(record, run) ? record.summary?.interval?.level : null)),
@@ -22,11 +22,11 @@ export function key(contents: Contents): HTMLElement {
     'p',
     { class: 'key' },
     element('span', {}, '● measured'),
-    element('span', {}, '○ noisy: point at it for the cause, or open Data beneath'),
-    element('span', {}, `│ ${levelText(contents)}interval`),
-    element('span', {}, '— predicted, with its range as a band'),
-    element('span', {}, '⌃ ⌄ predicted only to lie above, below'),
+    element('span', {}, '○ noisy: hover for the cause, or open Data below'),
+    element('span', {}, `│ ${levelText(contents)}confidence interval`),
+    element('span', {}, '— predicted value and range'),
+    element('span', {}, '⌃ ⌄ lower or upper bound'),
     contents.study !== null && element('span', {}, '◆ grey, dashed: published'),
-    several && element('span', {}, 'A, B … runs: differ in line and symbol'),
+    several && element('span', {}, 'A, B … runs, by line and symbol'),
   );
 }

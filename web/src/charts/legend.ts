@@ -1,11 +1,11 @@
-// Names above a chart: of lines, where there is no room beside their ends, and of what was published.
+// Legends above a chart: lines without room for a label at their end, and published figures.
 
-/** Pixels of a letter in bold. */
+/** Pixels per bold letter. */
 export const LETTER = 7;
 const ROW = 17;
 const SPACE = 'http://www.w3.org/2000/svg';
 
-/** A name with the symbol and the colour of what it is of. */
+/** A name with its symbol and colour. */
 export interface Entry {
   name: string;
   glyph: string;
@@ -17,7 +17,7 @@ interface Item extends Entry {
   y: number;
 }
 
-/** Where each name stands: one after another, in as many rows as they need. */
+/** The positions of the names, in as many rows as needed. */
 export function legend(entries: Entry[], width: number): { items: Item[]; height: number } {
   if (entries.length === 0) return { items: [], height: 0 };
   const distinct = new Map(entries.map((entry) => [entry.name, entry]));

@@ -1,4 +1,4 @@
-// A quantity over a parameter: a line for each kind of case and each run.
+// A quantity over a parameter: a line per kind of case and run.
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Document } from '../contents';
@@ -12,22 +12,22 @@ import type { Point, Points } from './points';
 import type { LineSpec } from './specs';
 import { diamonds, entries, joined } from './under';
 
-/** How a run's line is drawn, so that runs differ without colour. */
+/** Line styles of runs, to distinguish them without colour. */
 const DASHES = ['none', '5 3', '1.5 3', '8 3 1.5 3', '12 3', '3 6'];
 const SYMBOLS = ['circle', 'square', 'triangle', 'diamond', 'times', 'star'] as const;
 const LINE = 14;
-/** Narrower panels than this stand beneath each other. */
+/** Narrower panels are stacked. */
 const PANEL = 300;
-/** An interval that is wider than the values by more than this makes the axis a logarithmic one. */
+/** The axis is logarithmic if an interval exceeds the values by more than this factor. */
 const WIDE = 3;
-/** Names that take more of a panel than this stand above. */
+/** Labels that need more of a panel than this share are drawn above it. */
 const NAMES = 0.3;
-/** Room for the text below a tick. */
+/** Room for the label of a tick. */
 const TICK = 46;
-/** Room for the values beside their axis. */
+/** Room for the labels of the value axis. */
 const LEFT = 66;
 
-/** Caches of the measured CPU whose ends a chart over sizes marks. */
+/** The data caches of the measured CPU, to mark their sizes. */
 function caches(document: Document | undefined): { size: number; name: string }[] {
   const all = document?.host.cpu.caches ?? [];
   const data = all.filter((cache) => cache.kind !== 'instruction');
@@ -37,17 +37,17 @@ function caches(document: Document | undefined): { size: number; name: string }[
 interface Setting {
   points: Points;
   series: string[];
-  /** The runs that have points here. */
+  /** The runs with points in this chart. */
   runs: number[];
 }
 
-/** What tells a point's line from the others; nothing where there is only one. */
+/** The label of a point's line; empty if there is only one line. */
 function nameIn({ series, runs }: Setting, point: Point): string {
   const parts = [runs.length > 1 && letter(point.run), series.length > 1 && point.series];
   return parts.filter(Boolean).join(' ');
 }
 
-/** The last point of each line, where its name stands. */
+/** The last point of each line, where its label is drawn. */
 function ends(setting: Setting): { point: Point; name: string }[] {
   const last = new Map<string, Point>();
   for (const point of setting.points.drawn) {
@@ -150,7 +150,7 @@ function marked(setting: Setting, contents: Contents, top: number): Plot.Markish
   ];
 }
 
-/** Panels stand in the order of the records; on a narrow page each has a chart of its own. */
+/** Panels in the order of the records; on a narrow page each is a chart of its own. */
 export function drawLines(
   spec: LineSpec,
   points: Points,
@@ -169,7 +169,7 @@ export function drawLines(
   return [drawPanels(spec, points, contents, width, panel, panels)];
 }
 
-/** The axis of the values, with what is predicted near them. */
+/** The value axis, which includes predictions near the values. */
 function valuesOf({ drawn, under, unit }: Points, spec: LineSpec, pixels: number): Axis {
   const fits = near(drawn);
   const values = [
@@ -203,8 +203,8 @@ function drawPanels(
     return { name, glyph: GLYPHS[point.run % GLYPHS.length] ?? '', ink: ink(point) };
   });
   const above = legend([...(tight ? own : []), ...entries(contents, points.under)], width);
-  // Names stand beside the lines of every panel, or above all of them; then the last text below a
-  // panel must not run into the first of the next.
+  // Labels are drawn beside the lines of every panel, or above all of them. In the latter case the
+  // last tick label of a panel must not overlap the first of the next.
   const room = tight ? (panels.length > 1 ? TICK : 16) : longest + 16;
   const head = above.height + (panel === undefined ? 16 : 36);
   const height = (spec.wide && width > 700 ? 370 : 290) + head;

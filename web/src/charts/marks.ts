@@ -1,29 +1,29 @@
-// What all charts draw alike: predictions beside what was measured, and names at the ends of lines.
+// Shared marks: predictions beside measured values, and labels at the ends of lines.
 
 import * as Plot from '@observablehq/plot';
 import type { Point } from './points';
 
-/** Lines that have a colour of their own; further ones begin again. */
+/** Number of line colours; further lines repeat them. */
 const COLOURS = 8;
 
 export const colour = (series: number): string => `var(--s${series % COLOURS})`;
 
-/** The symbols of runs, as letters of a text. */
+/** The symbols of runs as characters. */
 export const GLYPHS = ['●', '■', '▲', '◆', '✕', '★'];
 
-/** How a point is filled: noisy ones are hollow. */
+/** The fill of a point: noisy points are hollow. */
 export const filled = (point: Point, own: string): string => (point.noisy ? 'var(--paper)' : own);
 
 type Path = Pick<CanvasPath, 'moveTo' | 'lineTo'>;
 type Draw = (path: Path) => void;
 
-/** A short line across: a predicted value. */
+/** A short horizontal line: a predicted value. */
 const across: Draw = (path) => {
   path.moveTo(-7, 0);
   path.lineTo(7, 0);
 };
 
-/** An open angle on that line, which points to where an order says that the value lies. */
+/** The same with an arrow head, for a bound. */
 const angled =
   (towards: 1 | -1): Draw =>
   (path) => {
@@ -33,7 +33,7 @@ const angled =
     path.lineTo(3.5, 3 * towards);
   };
 
-/** The same for values that grow to the right. */
+/** The same for horizontal value axes. */
 const turned =
   (draw: Draw): Draw =>
   (path) =>
@@ -50,7 +50,7 @@ export interface Predicted {
   kind: keyof typeof KINDS;
 }
 
-/** What was predicted of points: a value, or the limit of an order. */
+/** The predictions of points: a value, or a bound. */
 export function predictions(points: Point[]): Predicted[] {
   return points.flatMap((point): Predicted[] => {
     const { value, low, high } = point.record.prediction ?? {};
@@ -60,17 +60,16 @@ export function predictions(points: Point[]): Predicted[] {
   });
 }
 
-/** A prediction further from all values than this would flatten them: the table alone has it. */
+/** Predictions further away than this factor would flatten the values; only the table has them. */
 const FAR = 4;
 
-/** Whether a prediction is near enough to the values to be drawn among them. */
+/** Whether a prediction is near enough to be drawn. */
 export function near(points: Point[]): (value: number) => boolean {
   const values = points.map((point) => point.y);
   const [low, high] = [Math.min(...values) / FAR, Math.max(...values) * FAR];
   return (value) => value >= low && value <= high;
 }
 
-/** Predicted ranges with both ends. */
 export function ranges(points: Point[]): { point: Point; low: number; high: number }[] {
   return points.flatMap((point) => {
     const { low, high } = point.record.prediction ?? {};
@@ -78,7 +77,7 @@ export function ranges(points: Point[]): { point: Point; low: number; high: numb
   });
 }
 
-/** Ticks at predictions, a mark for each kind of them. */
+/** Marks at predictions, by kind. */
 export function ticks(
   all: Predicted[],
   options: Plot.DotOptions,
@@ -92,7 +91,7 @@ export function ticks(
   });
 }
 
-/** Moves names that would lie on each other apart, `gap` pixels at least. */
+/** Moves overlapping labels apart by at least `gap` pixels. */
 export function apart(gap: number): Plot.RenderFunction {
   return (index, scales, values, dimensions, context, next) => {
     const y = Array.from(values.y ?? []) as number[];

@@ -1,4 +1,4 @@
-// A cell for each pair: its number, and how it stands among the others by the shade behind it.
+// A matrix: a cell per pair with its number, shaded by its rank among the others.
 
 import * as Plot from '@observablehq/plot';
 import type { Contents } from '../contents';

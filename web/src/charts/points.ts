@@ -1,4 +1,4 @@
-// Points of a chart from records: what is drawn, and what is left out and why.
+// The points of a chart: what is drawn, and what is left out.
 
 import type { Contents, Document, Params, Result, Unit } from '../contents';
 import {
@@ -16,11 +16,11 @@ import { parametersText, words } from '../parameters';
 import type { Under } from './under';
 import { underOf } from './under';
 
-/** What every drawn record has, whatever the chart. */
+/** A drawn record. */
 export interface Point {
   run: number;
   record: Result;
-  /** Its line, or its row. */
+  /** The name of its line or row. */
   series: string;
   panel: string;
   x: number;
@@ -28,18 +28,18 @@ export interface Point {
   low: number;
   high: number;
   noisy: boolean;
-  /** What is told where one points at it. */
+  /** Tooltip. */
   title: string;
 }
 
 export interface Points {
   drawn: Point[];
-  /** Records of the chart's metrics that show no number. */
+  /** Records without a number. */
   without: { run: number; record: Result }[];
-  /** All of them, in order. */
+  /** All records, in order. */
   all: { run: number; record: Result }[];
   unit: Unit;
-  /** Published figures, beneath all others. */
+  /** Published figures, drawn below all others. */
   under: Under[];
 }
 
@@ -50,7 +50,7 @@ export interface Wanted {
   panel?: string;
 }
 
-/** The records of some metrics, in all runs. */
+/** The records of some metrics in all runs. */
 export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
   return contents.documents.flatMap((document, run) =>
     document.records
@@ -61,7 +61,7 @@ export function recordsOf(contents: Contents, wanted: Wanted): Points['all'] {
   );
 }
 
-/** Names of the parameters that differ among records: they tell lines apart. */
+/** Names of the parameters that differ: they distinguish lines. */
 function differing(records: Result[], except: (string | undefined)[]): string[] {
   const names = [...new Set(records.flatMap((record) => Object.keys(record.params)))];
   const several = (name: string): boolean =>
@@ -69,7 +69,7 @@ function differing(records: Result[], except: (string | undefined)[]): string[] 
   return names.filter((name) => !except.includes(name) && several(name));
 }
 
-/** What tells a record's line, or row, from the others: words, and the metric where several are. */
+/** The label of a record's line or row: its differing parameters, and the metric if several. */
 function labels(records: Result[], wanted: Wanted): (record: Result) => string {
   const names = differing(records, [wanted.x, wanted.panel]);
   const metrics = new Set(records.map((record) => record.metric)).size > 1;
@@ -95,7 +95,7 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
     if (document === undefined || y == null) return [];
     const panel = panelOf(record.params);
     const [low, high] = intervalOf(record, document.run) ?? [y, y];
-    const title = tellPoint(record, document, contents.documents.length > 1 ? run : null);
+    const title = pointTip(record, document, contents.documents.length > 1 ? run : null);
     const x = wanted.x === undefined ? 0 : Number(record.params[wanted.x]);
     const series = label(record);
     const noisy = record.verdict.state === 'noisy';
@@ -110,15 +110,15 @@ export function pointsOf(contents: Contents, wanted: Wanted): Points {
 }
 
 /** The metric and its parameters in words. */
-export function told(of: { metric: string; params: Result['params'] }): string {
+export function caseName(of: { metric: string; params: Result['params'] }): string {
   return [of.metric, parametersText(of.params)].filter(Boolean).join(': ');
 }
 
-/** A record in some lines, for whoever points at it. */
-export function tellPoint(record: Result, document: Document, run: number | null): string {
+/** The tooltip of a record. */
+export function pointTip(record: Result, document: Document, run: number | null): string {
   const predicted = predictedRange(record);
   return [
-    run === null ? told(record) : `${letter(run)}: ${told(record)}`,
+    run === null ? caseName(record) : `${letter(run)}: ${caseName(record)}`,
     measuredText(record, document.run),
     predicted === '' ? `no model: ${noModelOf(record)}` : `predicted ${predicted}`,
     wordsOf(record).join(', '),

@@ -1,29 +1,28 @@
-// Charts of one row a case: where the names stand. Beside the rows where there is room, above them
-// on a narrow page; none is cut while the page is wide enough for it.
+// The rows of a chart: names beside the rows if there is room, else above them. Names are not cut
+// unless the page is too narrow.
 
 import * as Plot from '@observablehq/plot';
 
-/** Pixels of a letter. */
+/** Pixels per letter. */
 const LETTER = 6.2;
-/** Pixels of a line of names. */
+/** Pixels per line of names. */
 const LINE = 13;
-/** Pixels between rows whose names stand above, beside those of the names. */
+/** Pixels between rows with names above, in addition to the names. */
 const TIGHT = 18;
-/** Names that take more of the width than this stand above their rows. */
+/** Names that need more of the width than this share are drawn above their rows. */
 const SHARE = 0.45;
 
-/** Room for half of a number at the left end of the axis. */
+/** Room for half of a tick label at the left end of the axis. */
 const EDGE = 24;
 
 export interface Rows {
-  /** Room for the names on the left. */
   left: number;
   height: number;
   scale: Plot.ScaleOptions;
   marks: Plot.Markish[];
 }
 
-/** A name in one line, or in two where it is too long for one. */
+/** A name in one line, or in two if it is too long. */
 function broken(name: string, letters: number): string {
   if (name.length <= letters) return name;
   const at = name.lastIndexOf(' ', letters);
@@ -32,7 +31,7 @@ function broken(name: string, letters: number): string {
   return first === '' ? cut : `${first}\n${cut}`;
 }
 
-/** Rows of these names, numbered from 0: two cases may have the same name. */
+/** Rows with these names, numbered from 0 because names need not be unique. */
 export function rows(names: string[], width: number, row: number): Rows {
   const longest = Math.max(...names.map((name) => name.length));
   const above = longest * LETTER > width * SHARE;

@@ -1,8 +1,8 @@
-// The raw values of one case, process by process, in the order in which they were taken.
+// The raw values of one case, process by process, in the order measured.
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Process, Result } from '../contents';
-import { intervalOf, letter, nameOf, numberOf, reasonsOf, stands, wordsOf } from '../contents';
+import { intervalOf, letter, nameOf, numberOf, reasonsOf, hasNumber, wordsOf } from '../contents';
 import { element } from '../element';
 import { quantity } from '../quantity';
 import { LOOKS, closeAxis, scale, upright, valueAxis } from './axes';
@@ -10,8 +10,8 @@ import { figure } from './figure';
 import { colour } from './marks';
 
 const SAYS =
-  'Each raw value, hollow where a counter says that its round was disturbed; ' +
-  'the line is the headline, the band its interval.';
+  'Each raw value, hollow if its round was disturbed (counters); ' +
+  'line: headline, band: its confidence interval.';
 
 interface Value {
   process: number;
@@ -20,7 +20,7 @@ interface Value {
   disturbed: boolean;
 }
 
-/** A case whose values are here. */
+/** A case with raw values on the page. */
 interface Sampled {
   run: number;
   record: Result;
@@ -34,12 +34,12 @@ export function sampled(contents: Contents): Sampled[] {
       const processes = contents.samples[run]?.[at] ?? [];
       const before = contents.documents.length > 1 ? `${letter(run)}: ` : '';
       const name = before + nameOf(record);
-      return processes.length > 0 && stands(record) ? [{ run, record, processes, name }] : [];
+      return processes.length > 0 && hasNumber(record) ? [{ run, record, processes, name }] : [];
     }),
   );
 }
 
-/** Values side by side: those of a process in their order, processes one after another. */
+/** Values in order, one process after another. */
 function valuesOf({ processes }: Sampled): Value[] {
   return processes.flatMap((process, number) => {
     const disturbed = new Set(process.disturbed ?? []);
@@ -62,7 +62,7 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
   const log = Math.min(...all) > 0 && Math.max(...all) > 3 * Math.min(...all);
   const height = 320;
   const whole = [...all, ...(ends ?? [])];
-  // From nought, the differences among raw values could not be seen.
+  // An axis from zero would hide the differences between raw values.
   const axis = log ? valueAxis(whole, unit, true, height - 60) : closeAxis(whole, unit);
   const count = of.processes.length;
   const numbers = [...Array(count).keys()].map((at) => at + 1);
@@ -83,7 +83,7 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
         numbers.filter((number) => (number - 1) % every === 0),
         {
           text: String,
-          label: 'fresh processes, each with its values in order',
+          label: 'processes, each with its values in order',
           labelAnchor: 'center',
           labelArrow: 'none',
           tickSize: 0,
@@ -110,7 +110,7 @@ function draw(of: Sampled, contents: Contents, width: number): SVGSVGElement[] {
         title: ({ process, value, disturbed }: Value) =>
           [
             `process ${process}: ${quantity(value, unit)}`,
-            ...(disturbed ? ['disturbed, by a counter'] : []),
+            ...(disturbed ? ['disturbed (counters)'] : []),
           ].join('\n'),
         tip: { maxRadius: 16 },
       }),
@@ -141,13 +141,13 @@ function drawn(of: Sampled, contents: Contents): HTMLElement {
   });
 }
 
-/** A choice of cases, and the values of the one that is chosen; null where the runs have none. */
+/** A selection of cases, and the values of the selected one; null without any. */
 export function samples(contents: Contents): HTMLElement | null {
   const all = sampled(contents);
   const head = element('h2', { id: 'raw' }, 'Raw values');
   if (contents.left_out) {
     const why =
-      'Those of these runs would make the page too large; a page of one run may hold its own.';
+      'The raw values of these runs are too large for one page; a page of one run may have room.';
     return element('section', { 'aria-labelledby': 'raw' }, head, element('p', {}, why));
   }
   if (all.length === 0) return null;

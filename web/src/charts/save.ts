@@ -1,9 +1,9 @@
-// A chart as a file of its own: its colours and letters are written into it, so that it looks the
-// same wherever it is opened.
+// Saves a chart as a standalone SVG: colours and fonts are embedded, so that it looks the same
+// everywhere.
 
 const SPACE = 'http://www.w3.org/2000/svg';
 
-/** The page's colours, light, as a style for an element of its own. */
+/** The light colours of the page, as a style attribute. */
 function colours(): string {
   const style = getComputedStyle(document.documentElement);
   const names = [...Array(8).keys()].map((at) => `--s${at}`);
@@ -13,7 +13,7 @@ function colours(): string {
   return all.map((name) => `${name}:${light(style.getPropertyValue(name))}`).join(';');
 }
 
-/** All drawings of a figure beneath each other, with the headline above, as one SVG. */
+/** All drawings of a figure below its title, as one SVG. */
 export function standalone(drawing: Element, title: string): string {
   const all = [...drawing.querySelectorAll<SVGSVGElement>(':scope > svg')];
   const head = 34;

@@ -1,4 +1,4 @@
-// All charts: those of the specifications, and the ratios to predictions and between runs.
+// All charts: those in SPECS, ratios to predictions, and ratios between runs.
 
 import type { Compared, Contents, Result } from '../contents';
 import {
@@ -24,23 +24,23 @@ import { key } from './key';
 import { drawLines } from './lines';
 import { drawMatrix } from './matrix';
 import type { Points } from './points';
-import { pointsOf, recordsOf, tellPoint, told } from './points';
+import { caseName, pointTip, pointsOf, recordsOf } from './points';
 import type { Spec } from './specs';
 import { SPECS } from './specs';
 
-/** More rows than this are no chart any more: the rest is in its table. */
+/** Rows drawn at most; the table has all. */
 const ROWS_MAX = 30;
 
 const GAINS = ['faster', 'better'];
 const LOSSES = ['slower', 'worse'];
-/** What is left out is named so many times, then counted. */
+/** Missing points named at most; further ones are counted. */
 const NAMED_MAX = 3;
 
 function missing(points: Points, contents: Contents): string[] {
   if (points.without.length === 0) return [];
   const named = points.without.slice(0, NAMED_MAX).map(({ run, record }) => {
     const document = contents.documents[run];
-    // What to do about it stands in the table.
+    // The table has the remedy.
     const why = whyOf(record)[0]?.text;
     const state = document ? measuredText(record, document.run) : '';
     return [nameOf(record), [state, why].filter(Boolean).join(', ')].join(': ');
@@ -49,7 +49,7 @@ function missing(points: Points, contents: Contents): string[] {
   return [`Without a number: ${named.join('; ')}${more > 0 ? `; and ${more} more` : ''}.`];
 }
 
-/** What other metrics say beside a chart. */
+/** Results of related metrics, for a note on a chart. */
 function beside(spec: Spec, contents: Contents): string[] {
   if (spec.kind !== 'lines' || spec.beside === undefined) return [];
   const texts = spec.beside;
@@ -63,18 +63,18 @@ function beside(spec: Spec, contents: Contents): string[] {
   });
 }
 
-/** That published figures stand in panels which they do not tell. */
+/** A note that published figures are drawn in every panel. */
 function everywhere(spec: Spec, { under }: Points): string[] {
   const panel = spec.kind === 'lines' ? spec.panel : undefined;
   if (panel === undefined || under.every(({ figure }) => panel in figure.params)) return [];
-  return [`Published figures that do not tell their ${panel} stand in every panel.`];
+  return [`Published figures without a ${panel} are drawn in every panel.`];
 }
 
-/** Of several runs, that only one is drawn. */
+/** A note that only one of several runs is drawn. */
 function whose({ drawn }: Points, contents: Contents): string[] {
   const runs = [...new Set(drawn.map((point) => point.run))];
   const only = contents.documents.length > 1 && runs.length === 1;
-  return only ? [`From run ${letter(runs[0] ?? 0)} alone.`] : [];
+  return only ? [`Run ${letter(runs[0] ?? 0)} only.`] : [];
 }
 
 function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
@@ -97,7 +97,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
     ],
     ...(spec.wide ? { wide: true } : {}),
     draw,
-    head: ['case', ...several, 'measured', 'predicted', 'verdict', 'because'],
+    head: ['case', ...several, 'measured', 'predicted', 'verdict', 'cause'],
     rows: () => [
       ...points.all.map(({ run, record }) => {
         const document = contents.documents[run];
@@ -115,7 +115,7 @@ function chart(spec: Spec, points: Points, contents: Contents): HTMLElement {
   });
 }
 
-/** The published figures of a chart as rows of its table, each once. */
+/** The published figures of a chart as rows of its table. */
 function publishedRows({ under }: Points, contents: Contents): string[][] {
   return [...new Set(under.map(({ figure }) => figure))].map((figure) => [
     nameOf(figure),
@@ -127,8 +127,8 @@ function publishedRows({ under }: Points, contents: Contents): string[][] {
   ]);
 }
 
-/** Measured ÷ predicted, where a value was predicted; the furthest first. */
-function offs(contents: Contents): Ratio[] {
+/** Measured ÷ predicted values, the furthest first. */
+function predictionRatios(contents: Contents): Ratio[] {
   const all = contents.documents.flatMap((document, run) =>
     document.records.flatMap((record): Ratio[] => {
       const [value, predicted] = [numberOf(record, document.run), record.prediction?.value];
@@ -139,16 +139,16 @@ function offs(contents: Contents): Ratio[] {
       const kind = holds ? 1 : fails(record) ? 2 : 0;
       return [
         {
-          name: several ? `${letter(run)} ${told(record)}` : told(record),
+          name: several ? `${letter(run)} ${caseName(record)}` : caseName(record),
           ratio: value / predicted,
           low: low / predicted,
           high: high / predicted,
           kind,
           hollow: record.verdict.state === 'noisy',
-          title: tellPoint(record, document, several ? run : null),
+          title: pointTip(record, document, several ? run : null),
           values: measuredText(record, document.run),
           verdict: wordsOf(record).join(', '),
-          because: reasonsOf(record).join('; '),
+          cause: reasonsOf(record).join('; '),
         },
       ];
     }),
@@ -156,7 +156,7 @@ function offs(contents: Contents): Ratio[] {
   return all.sort((a, b) => Math.abs(Math.log(b.ratio)) - Math.abs(Math.log(a.ratio)));
 }
 
-/** Why a case is noisy, in each of the runs where it is. */
+/** The runs in which a case is noisy, with the causes. */
 function noisyIn(contents: Contents, row: Compared): string[] {
   return [row.noisy_a, row.noisy_b].flatMap((noisy, run) => {
     const same = (record: Result): boolean => nameOf(record) === nameOf(row);
@@ -166,22 +166,27 @@ function noisyIn(contents: Contents, row: Compared): string[] {
   });
 }
 
-/** What became of each case from the first run to the second; in the order of the comparison. */
+/** The ratio of each case between the runs, in the order of the comparison. */
 function changes(contents: Contents, rows: Compared[]): Ratio[] {
   return rows.flatMap((row): Ratio[] => {
     if (row.ratio === null) return [];
     const [low, high] = row.interval ?? [row.ratio, row.ratio];
-    const kind =
-      GAINS.includes(row.word) ? 1 : LOSSES.includes(row.word) ? 2 : row.word === 'changed' ? 3 : 0;
+    const kind = GAINS.includes(row.word)
+      ? 1
+      : LOSSES.includes(row.word)
+        ? 2
+        : row.word === 'changed'
+          ? 3
+          : 0;
     const word = row.word.replaceAll('_', ' ');
     const values = `${quantity(row.a, row.unit)} → ${quantity(row.b, row.unit)}`;
     const noisy = noisyIn(contents, row);
     const title = [nameOf(row), values, word, ...noisy].join('\n');
     const hollow = noisy.length > 0;
     const verdict = hollow ? `${word}, noisy` : word;
-    const because = noisy.join('; ');
+    const cause = noisy.join('; ');
     const drawn = { ratio: row.ratio, low, high, kind, hollow, title };
-    return [{ name: told(row), ...drawn, values, verdict, because }];
+    return [{ name: caseName(row), ...drawn, values, verdict, cause }];
   });
 }
 
@@ -198,11 +203,11 @@ function forest(
     id,
     title,
     says,
-    notes: rest > 0 ? [`The ${rest} others are in the table.`] : [],
+    notes: rest > 0 ? [`The table has ${rest} more.`] : [],
     wide: true,
     draw: (width) => drawForest(top, width),
-    head: ['case', head, 'measured', 'verdict', 'because'],
-    rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.because]),
+    head: ['case', head, 'measured', 'verdict', 'cause'],
+    rows: () => ratios.map((of) => [of.name, ratioText(of), of.values, of.verdict, of.cause]),
   });
 }
 
@@ -211,19 +216,13 @@ function comparison(contents: Contents): HTMLElement[] {
   if (compared === null) return [];
   const ratios = changes(contents, compared.rows);
   if (ratios.length === 0) {
-    return [
-      element(
-        'p',
-        { class: 'none' },
-        'The two runs have no metric in common that could be compared.',
-      ),
-    ];
+    return [element('p', { class: 'none' }, 'The runs have no comparable metric in common.')];
   }
   return [
     forest(
       'changes',
-      'What changed from A to B',
-      'B ÷ A with its 95 % interval; green is faster, red is slower, grey may be chance.',
+      'Changes from A to B',
+      'B ÷ A with its 95 % interval; green: faster, red: slower, grey: inconclusive or unchanged.',
       ratios,
       'B ÷ A',
     ),
@@ -231,14 +230,14 @@ function comparison(contents: Contents): HTMLElement[] {
 }
 
 function fromPredictions(contents: Contents): HTMLElement[] {
-  const ratios = offs(contents);
+  const ratios = predictionRatios(contents);
   if (ratios.length === 0) return [];
   const says =
-    'Measured ÷ predicted, the furthest first; green within, red outside, grey inconclusive.';
+    'Measured ÷ predicted, the furthest first; green: within, red: outside, grey: inconclusive.';
   return [
     forest(
       'predicted',
-      'How far measured values lie from their predictions',
+      'Measured values relative to their predictions',
       says,
       ratios,
       'measured ÷ predicted',
@@ -246,7 +245,7 @@ function fromPredictions(contents: Contents): HTMLElement[] {
   ];
 }
 
-/** The section of all charts; what the runs have nothing for is named, with what measures it. */
+/** The section of all charts, and a list of charts without data with their commands. */
 export function charts(contents: Contents): HTMLElement {
   const made: HTMLElement[] = [];
   const lacking: Spec[] = [];
@@ -280,7 +279,7 @@ export function charts(contents: Contents): HTMLElement {
   );
 }
 
-/** Whose figures lie beneath, and that they were come by otherwise. */
+/** The study whose figures are drawn. */
 function studied({ study }: Contents): HTMLElement | null {
   if (study === null) return null;
   return element(
@@ -289,11 +288,11 @@ function studied({ study }: Contents): HTMLElement | null {
     element(
       'p',
       {},
-      'Beneath lie figures that were published, for scale and not as a comparison of equals: ',
+      'Published figures, for scale only: ',
       element('strong', {}, study.name),
       `, ${study.title}. Machine: ${study.machine}.`,
     ),
-    element('p', {}, `The protocol was another: ${study.protocol}.`),
+    element('p', {}, `Protocol: ${study.protocol}.`),
     study.note !== null && element('p', {}, `Note: ${study.note}.`),
   );
 }

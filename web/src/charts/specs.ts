@@ -1,44 +1,43 @@
-// The charts there are, as data: what each draws of which metrics, and what measures them.
+// The specifications of all charts: what each draws, and the command that measures it.
 
 import type { Params } from '../contents';
 
 interface Every {
   id: string;
-  /** What one sees, as a headline. */
   title: string;
   /** How to read it, in a sentence. */
   says: string;
   metrics: string[];
-  /** Cases that belong; all where it is absent. */
+  /** Cases to draw; all by default. */
   only?: (params: Params) => boolean;
-  /** The command that measures what is missing. */
+  /** The command that measures missing results. */
   measure: string;
-  /** Over the whole width of the page. */
+  /** Uses the whole width of the page. */
   wide?: boolean;
 }
 
-/** A quantity over one parameter. Whatever else differs tells lines apart. */
+/** A quantity over one parameter. All other differing parameters distinguish lines. */
 export interface LineSpec extends Every {
   kind: 'lines';
   x: string;
   xLabel: string;
-  /** `steps`: values side by side, at the same distance. */
+  /** `steps`: values at equal distances. */
   xScale?: 'log' | 'steps';
   yLog: boolean;
-  /** One panel for each value of this parameter. */
+  /** One panel per value of this parameter. */
   panel?: string;
-  /** Sizes of the machine's caches are marked. */
+  /** Marks the cache sizes of the machine. */
   caches?: boolean;
-  /** Metrics that say more in a sentence beneath: `metric: text`. */
+  /** Metrics for a note below: `metric: text`. */
   beside?: { [metric: string]: string };
 }
 
-/** One row a case. */
+/** One row per case. */
 export interface DotSpec extends Every {
   kind: 'dots';
 }
 
-/** A cell for each pair. */
+/** A cell per pair. */
 export interface MatrixSpec extends Every {
   kind: 'matrix';
   row: string;
@@ -51,8 +50,8 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'latency',
-    title: 'A load takes longer, the more memory it may hit',
-    says: 'Time of a load that waits for the one before, over sets of growing size.',
+    title: 'Load latency by working set',
+    says: 'Dependent-load latency over working sets of growing size.',
     metrics: ['memory.latency'],
     x: 'set_bytes',
     xLabel: 'working set',
@@ -65,8 +64,8 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'bandwidth',
-    title: 'Bandwidth of memory by threads',
-    says: 'All threads together, on sets that no cache holds.',
+    title: 'Memory bandwidth by threads',
+    says: 'All threads together, with working sets larger than any cache.',
     metrics: ['memory.bandwidth'],
     only: (params) => params.level === 'dram',
     x: 'threads',
@@ -77,7 +76,7 @@ export const SPECS: Spec[] = [
   {
     kind: 'dots',
     id: 'bandwidth-levels',
-    title: 'What one core reads, level by level',
+    title: 'Read bandwidth of one core by cache level',
     says: 'Bandwidth of one thread that reads from a cache, or from memory.',
     metrics: ['memory.bandwidth'],
     only: (params) => params.threads === 1 && params.op === 'read',
@@ -86,19 +85,19 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'loaded',
-    title: 'A load beside the reads of other cores',
-    says: 'Latency of memory while the other cores read, by how much of the time they do.',
+    title: 'Memory latency under load',
+    says: 'Memory latency while the other cores read, by their duty cycle.',
     metrics: ['memory.latency.loaded'],
     x: 'load',
-    xLabel: 'share of the time in which others read, %',
+    xLabel: 'duty cycle of the other cores, %',
     yLog: false,
     measure: 'fathom run memory.latency.loaded',
   },
   {
     kind: 'matrix',
     id: 'core-to-core',
-    title: 'A cache line from core to core',
-    says: 'Time until one CPU sees what another has written, for each pair.',
+    title: 'Core-to-core cache-line transfer',
+    says: 'Time until one CPU sees a write by another, for each pair.',
     metrics: ['memory.core_to_core'],
     row: 'a',
     column: 'b',
@@ -107,11 +106,11 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'sweep',
-    title: 'Small blocks cost calls, cold ones wait for the device',
-    says: 'Rate of reading a file over the size of the block.',
+    title: 'File read throughput by block size',
+    says: 'Throughput of reading a file over the block size, by page-cache state.',
     metrics: ['file.read.throughput'],
     x: 'block',
-    xLabel: 'block',
+    xLabel: 'block size',
     xScale: 'log',
     yLog: true,
     panel: 'state',
@@ -121,19 +120,19 @@ export const SPECS: Spec[] = [
   {
     kind: 'dots',
     id: 'file-calls',
-    title: 'A read against a seek, and other calls on a file in memory',
-    says: 'Time of one call on a file that is in the page cache.',
+    title: 'System calls on a cached file',
+    says: 'Time of one call on a file in the page cache.',
     metrics: ['file.call'],
     measure: 'fathom run file.call',
   },
   {
     kind: 'lines',
     id: 'file-latency',
-    title: 'A block of a file by the size of the file',
-    says: 'Time of one block of 4 KiB, in order and at random, from memory and from the device.',
+    title: 'File read latency by file size',
+    says: 'Time of a 4 KiB block, sequential and random, from the page cache and from the device.',
     metrics: ['file.read.latency'],
     x: 'file_bytes',
-    xLabel: 'size of the file',
+    xLabel: 'file size',
     xScale: 'log',
     yLog: true,
     measure: 'fathom run file.read.latency',
@@ -141,27 +140,27 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'contention',
-    title: 'A block while other processes read',
-    says: 'Time of a block as one process sees it, by how many read files of their own.',
+    title: 'File read latency under contention',
+    says: 'Time of a block in one process, by the number of processes reading their own files.',
     metrics: ['file.contention'],
     x: 'processes',
-    xLabel: 'processes that read',
+    xLabel: 'reading processes',
     yLog: false,
-    beside: { 'file.contention.per_process': 'each other process adds' },
+    beside: { 'file.contention.per_process': 'added per other process' },
     measure: 'fathom file contend',
   },
   {
     kind: 'dots',
     id: 'capacity',
-    title: 'The largest file that stays in memory',
-    says: 'What the page cache holds as a whole after a file was read twice.',
+    title: 'Largest file that stays cached',
+    says: 'The largest file that is fully in the page cache after two reads.',
     metrics: ['file.capacity'],
     measure: 'fathom file capacity',
   },
   {
     kind: 'dots',
     id: 'syscalls',
-    title: 'What the kernel takes for a call',
+    title: 'System calls',
     says: 'Time of one system call by the bare instruction, on cached data.',
     metrics: ['os.syscall'],
     measure: 'fathom run os.syscall',
@@ -169,20 +168,20 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'call',
-    title: 'A procedure call by its arguments',
-    says: 'Time of a call and its return; from the seventh on, arguments go by the stack (x86-64).',
+    title: 'Procedure call by arguments',
+    says: 'Time of a call and return; from the seventh, arguments go on the stack (x86-64).',
     metrics: ['cpu.call'],
     x: 'args',
     xLabel: 'arguments',
     yLog: false,
-    beside: { 'cpu.call.per_argument': 'one more argument' },
+    beside: { 'cpu.call.per_argument': 'per argument' },
     measure: 'fathom run cpu.call',
   },
   {
     kind: 'lines',
     id: 'fork',
-    title: 'A fork by what the process holds in memory',
-    says: 'Until fork returns in the parent, and in all until the child is reaped.',
+    title: 'fork by resident memory',
+    says: 'Until fork returns in the parent, and until the child is reaped.',
     metrics: ['os.process.fork'],
     x: 'rss_bytes',
     xLabel: 'resident memory of the parent',
@@ -193,11 +192,11 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'switch',
-    title: 'A switch by the memory that each side uses',
-    says: 'Time of a switch on one CPU; at each turn a side reads and writes a set of its own.',
+    title: 'Context switch by working set',
+    says: 'Time of a switch on one CPU; in each turn a side reads and writes its own set.',
     metrics: ['os.switch.thread', 'os.switch.process'],
     x: 'set_bytes',
-    xLabel: 'memory used at each turn',
+    xLabel: 'working set per turn',
     xScale: 'steps',
     yLog: false,
     measure: 'fathom run os.switch.thread os.switch.process',
@@ -205,8 +204,8 @@ export const SPECS: Spec[] = [
   {
     kind: 'lines',
     id: 'descriptors',
-    title: 'Asking after many descriptors',
-    says: 'Time of one call over the number of descriptors it watches.',
+    title: 'select, poll and epoll by descriptors',
+    says: 'Time of one call over the number of watched descriptors.',
     metrics: ['os.select', 'os.poll', 'os.epoll'],
     x: 'fds',
     xLabel: 'descriptors',

@@ -1,55 +1,55 @@
-// Published figures under what was measured here: where they stand, and how they are drawn.
+// Published figures under the measured points: their positions and marks.
 
 import * as Plot from '@observablehq/plot';
 import type { Contents, Params, Published, Result } from '../contents';
 import { parametersText } from '../parameters';
-import { publishedOf, studyName, tellPublished } from '../published';
+import { publishedOf, publishedTip, studyName } from '../published';
 import type { Entry } from './legend';
 import type { Point, Wanted } from './points';
 
-/** A published figure at a place of a chart. */
+/** A published figure at a position of a chart. */
 export interface Under {
   figure: Published;
-  /** Figures of one series are joined. */
+  /** Figures of one series are joined by a line. */
   series: string;
   panel: string;
   x: number;
   y: number;
-  /** The point of ours that is the same work, where its place is taken from one. */
+  /** The point for the same work, if the figure is placed beside one. */
   beside: Point | null;
   title: string;
 }
 
 const INK = 'var(--published)';
 
-type Place = Pick<Under, 'panel' | 'x' | 'beside'>;
+type Position = Pick<Under, 'panel' | 'x' | 'beside'>;
 
-/** Where a figure stands: by the cases here that are the same work, else where it says itself. */
-function placesOf(
+/** The positions of a figure: those of cases with the same work, else by its own parameters. */
+function positionsOf(
   { params }: Published,
   same: Result[],
   drawn: Point[],
   wanted: Wanted,
   panelOf: (params: Params) => string,
-): Place[] {
+): Position[] {
   const { x, panel } = wanted;
   if (x === undefined) {
     const own = drawn.filter(({ record }) => same.includes(record));
     return own.map((beside) => ({ panel: beside.panel, x: 0, beside }));
   }
   const panels = new Set(drawn.map((point) => point.panel));
-  // A figure that does not tell its panel may be of any.
+  // A figure without the panel's parameter can belong to any panel.
   const itself =
     panel === undefined || panel in params
       ? [params]
       : [...panels].map((name) => ({ ...params, [panel]: name }));
   const cases = same.length > 0 ? same.map((record) => record.params) : itself;
-  const places = cases.map((of) => ({ panel: panelOf(of), x: Number(of[x]), beside: null }));
-  const fit = places.filter((place) => panels.has(place.panel) && Number.isFinite(place.x));
-  return [...new Map(fit.map((place) => [JSON.stringify(place), place])).values()];
+  const positions = cases.map((of) => ({ panel: panelOf(of), x: Number(of[x]), beside: null }));
+  const fit = positions.filter((one) => panels.has(one.panel) && Number.isFinite(one.x));
+  return [...new Map(fit.map((position) => [JSON.stringify(position), position])).values()];
 }
 
-/** The figures that belong to a chart: of the same work as a case of it, or of more points. */
+/** The figures of a chart: same work as one of its cases, or further points of its metrics. */
 export function underOf(
   contents: Contents,
   wanted: Wanted,
@@ -70,17 +70,17 @@ export function underOf(
     if (typeof y !== 'number' || figure.unit !== unit || !(same ?? more(figure))) return [];
     const kind = parametersText(params, (name) => ![wanted.x, wanted.panel].includes(name));
     const series = `${metric} ${kind}`;
-    const title = tellPublished(contents, figure);
-    const places = placesOf(figure, same ?? [], drawn, wanted, panelOf);
-    return places.map((place) => ({ figure, series, title, y, ...place }));
+    const title = publishedTip(contents, figure);
+    const positions = positionsOf(figure, same ?? [], drawn, wanted, panelOf);
+    return positions.map((position) => ({ figure, series, title, y, ...position }));
   });
 }
 
-/** Their name in a legend; none where a chart has none of them. */
+/** The legend entry of published figures. */
 export const entries = (contents: Contents, under: Under[]): Entry[] =>
   under.length === 0 ? [] : [{ name: studyName(contents), glyph: '◆', ink: 'var(--faint)' }];
 
-/** Lines that join the figures of a series. */
+/** Lines between the figures of a series. */
 export function joined(under: Under[]): Plot.Markish {
   return Plot.line(
     [...under].sort((a, b) => a.x - b.x),
@@ -97,7 +97,6 @@ export function joined(under: Under[]): Plot.Markish {
   );
 }
 
-/** Their diamonds. */
 export function diamonds(under: Under[], place: Plot.DotOptions): Plot.Markish {
   return Plot.dot(under, {
     ...place,

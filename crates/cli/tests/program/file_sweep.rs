@@ -184,7 +184,7 @@ fn curves_are_tables_and_drawn_where_there_is_room() {
         assert!(said.lines().filter(is_row).count() >= 6, "{said}");
         says(said, &["state=warm threads=1 way=read", "t = calls × "]);
     }
-    assert!(!narrow.contains("both by powers of two"), "{narrow}");
+    assert!(!narrow.contains("both on log scales"), "{narrow}");
     assert!(wide.contains("file.read.throughput in ") && wide.contains(" over block"), "{wide}");
 }
 

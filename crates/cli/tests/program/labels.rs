@@ -64,12 +64,12 @@ fn unusable_labels_are_refused() {
     let place = Place::new();
     let long = "x".repeat(65);
     for (label, part) in [
-        (long.as_str(), "64 characters at most, this has 65"),
+        (long.as_str(), "64 characters, this one has 65"),
         ("two\nlines", "control characters"),
-        ("", "has text"),
+        ("", "must not be empty"),
         (" x", "spaces"),
         ("latest", "latest"),
-        ("a/b", "file"),
+        ("a/b", "contain `/`"),
     ] {
         let run = place.run(&["run", "--quick", "cpu.frequency", "--label", label]);
         is_refused(&run, &["--label", part]);

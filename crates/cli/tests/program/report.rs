@@ -274,7 +274,7 @@ mod page {
         assert!(output.status.success(), "{said}");
         assert!(said.contains("was interrupted") && said.contains("no number"), "{said}");
         let page = of_file(&place.path().join("report.html"));
-        assert!(page["told"][0]["progress"].as_str().expect("words").contains("interrupted"));
+        assert!(page["closing"][0]["progress"].as_str().expect("words").contains("interrupted"));
         let samples = page["samples"][0].as_array().expect("records");
         assert!(samples.iter().all(|record| record == &Value::Array(Vec::new())), "{samples:?}");
         assert_eq!(page["causes"][0][0]["count"], 2);

@@ -1,21 +1,22 @@
-//! Findings over several records: what a call and a byte cost, from which block on a speed is
-//! nearly the best, where threads begin to pay, and from where on caching matters.
+//! Findings over several records: cost per call and per byte, the block size of the best rate, from
+//! which block size threads pay off, and from which caching matters.
 
 use fathom_analysis::curve::{self, Fit, Point};
 use fathom_record::{Host, Record, Unit};
 
 use super::{drawing, facts};
+use crate::case::counted;
 use fathom_record::quantity::{binary_size, percent, quantity};
 
-/// A second-level cache where none is known: the smallest of today.
+/// L2 size if unknown: the smallest of current CPUs.
 const CACHE: u64 = 512 << 10;
-/// Caching matters from here on: the second read is so many times as fast as the first.
+/// Caching matters if the second read is this many times as fast as the first.
 const MATTERS: f64 = 1.5;
-/// Curves are those of this metric over this parameter.
+/// The metric of the curves, and the parameter of their axis.
 const METRIC: &str = "file.read.throughput";
 pub(super) const AXIS: &str = "block";
 
-/// One curve: the records that differ in the block alone.
+/// Records that differ only in the block size.
 struct Curve<'r> {
     state: &'r str,
     threads: i64,
@@ -23,18 +24,17 @@ struct Curve<'r> {
 }
 
 impl Curve<'_> {
-    /// Blocks with their speeds, where these may be shown.
+    /// Block sizes and rates of records with a number.
     fn points(&self) -> Vec<Point> {
         self.records.iter().filter_map(|record| point(record)).collect()
     }
 
     fn name(&self) -> String {
-        let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{}, {} thread{plural}", self.state, self.threads)
+        format!("{}, {}", self.state, counted(self.threads as usize, "thread"))
     }
 }
 
-/// What the curves among these records tell, drawn where there is room; empty where there is none.
+/// The findings from the curves among these records, with a chart if it fits.
 pub fn findings(records: &[Record], host: &Host, width: usize) -> String {
     let mut text = String::new();
     let mut lines: Vec<(&str, String)> = Vec::new();
@@ -59,7 +59,7 @@ pub fn findings(records: &[Record], host: &Host, width: usize) -> String {
     text + &facts(&lines, width)
 }
 
-/// The reads of each file, of sweeps alone: of a read by hand there is no curve.
+/// The reads of each file in sweeps; single reads by hand form no curve.
 fn by_file(records: &[Record]) -> Vec<Vec<&Record>> {
     let mut files: Vec<Vec<&Record>> = Vec::new();
     let key = |record: &Record| {
@@ -79,7 +79,7 @@ fn by_file(records: &[Record]) -> Vec<Vec<&Record>> {
     files
 }
 
-/// The curves of a file, in the order in which they were read.
+/// The curves of a file, in the order read.
 fn curves<'r>(records: &[&'r Record]) -> Vec<Curve<'r>> {
     let mut curves: Vec<Curve<'r>> = Vec::new();
     for record in records {
@@ -94,33 +94,33 @@ fn curves<'r>(records: &[&'r Record]) -> Vec<Curve<'r>> {
     curves
 }
 
-/// A block and its speed.
+/// Block size and rate.
 pub(super) fn point(record: &Record) -> Option<Point> {
     let block = record.params.integer(AXIS)? as u64;
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
     (record.metric.as_str() == METRIC).then_some((block, summary.median))
 }
 
-/// t = calls × c + bytes ÷ b of one thread in a warm file, beside what the model knows of both.
+/// t = calls × c + bytes ÷ b for one thread on a warm file, and the model's values of both.
 fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
     if (curve.state, curve.threads) != ("warm", 1) {
         return None;
     }
     let second = host.cpu.caches.iter().find(|cache| cache.level == 2);
-    // Half of it: what is copied comes through the cache beside it.
+    // Half of it, because copied data passes through the cache beside its source.
     let most = second.map_or(CACHE, |cache| cache.size_bytes) / 2;
     let mut within = curve.points();
     within.retain(|(block, _)| *block <= most);
     let Fit { call_ns, bandwidth, off, points } = curve::fit(&within)?;
     let bandwidth = match bandwidth {
         Some(bandwidth) => quantity(bandwidth, Unit::BytesPerSecond),
-        None => "a bandwidth too large to measure".to_owned(),
+        None => "a bandwidth too high to measure".to_owned(),
     };
     let call = quantity(call_ns, Unit::Nanoseconds);
     let text = format!(
-        "t = calls × {call} + bytes ÷ {bandwidth}, warm by one thread, over the {points} blocks up \
-         to {}, half of the second level; the worst lies {} off. Larger blocks leave that cache, \
-         and cold ones are read ahead of: neither lies on this line",
+        "t = calls × {call} + bytes ÷ {bandwidth}, warm, one thread, fitted over {points} block \
+         sizes up to {}, half the L2 cache; largest deviation {}. Not valid for larger blocks, \
+         which exceed that cache, nor for cold files, which are read ahead",
         binary_size(most as i64),
         percent(off)
     );
@@ -133,11 +133,11 @@ fn cost(curve: &Curve<'_>, host: &Host) -> Option<String> {
         .collect();
     match beside.as_slice() {
         [] => Some(text),
-        beside => Some(format!("{text}. Beside it: {}", beside.join(", "))),
+        beside => Some(format!("{text}. Model: {}", beside.join(", "))),
     }
 }
 
-/// From which block on a curve has nearly its best.
+/// The best rate of a curve, and the block sizes with nearly that rate.
 fn nearly_best(curve: &Curve<'_>) -> Option<String> {
     let points = curve.points();
     if points.len() < 2 {
@@ -146,18 +146,18 @@ fn nearly_best(curve: &Curve<'_>) -> Option<String> {
     let ((from, to), (at, rate)) = (curve::knee(&points)?, curve::best(&points)?);
     let is_last = points.last().is_some_and(|(block, _)| *block == to);
     let nearly = match (is_last, from == to) {
-        (true, _) => format!("from {} on one has 95 % of it", binary_size(from as i64)),
-        (_, true) => "no other block has 95 % of it".to_owned(),
+        (true, _) => format!("95 % of it from {}", binary_size(from as i64)),
+        (_, true) => "no other block size has 95 % of it".to_owned(),
         _ => {
             let (from, to) = (binary_size(from as i64), binary_size(to as i64));
-            format!("from {from} to {to} one has 95 % of it")
+            format!("95 % of it from {from} to {to}")
         }
     };
     let (rate, at) = (quantity(rate, Unit::BytesPerSecond), binary_size(at as i64));
-    Some(format!("{}: {rate} with {at}; {nearly}", curve.name()))
+    Some(format!("{}: {rate} at {at}; {nearly}", curve.name()))
 }
 
-/// From which block on threads pay, and the best number of them.
+/// The block size from which threads pay off, and the best number of them.
 fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
     let of_state = || curves.iter().filter(|curve| curve.state == state);
     let one = of_state().find(|curve| curve.threads == 1)?.points();
@@ -166,21 +166,20 @@ fn threads(state: &str, curves: &[Curve<'_>]) -> Option<String> {
     for curve in of_state().filter(|curve| curve.threads > 1) {
         let (threads, many) = (curve.threads, curve.points());
         text.push(match curve::pays_from(&one, &many) {
-            Some(from) => format!("{threads} threads pay from {} on", binary_size(from as i64)),
-            None => format!("{threads} threads do not pay up to the largest block"),
+            Some(from) => format!("{threads} threads pay off from {}", binary_size(from as i64)),
+            None => format!("{threads} threads do not pay off at any block size"),
         });
         let their = curve::best(&many).map(|(block, rate)| (rate, threads, block));
         best = [best, their].into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0));
     }
     let (rate, number, block) = best.filter(|_| !text.is_empty())?;
-    let plural = if number == 1 { "" } else { "s" };
     let (block, rate) = (binary_size(block as i64), quantity(rate, Unit::BytesPerSecond));
-    text.push(format!("best: {number} thread{plural} with {block}, {rate}"));
+    text.push(format!("best: {} with {block}, {rate}", counted(number as usize, "thread")));
     Some(format!("{state}: {}", text.join("; ")))
 }
 
-/// From which block on a second read is so much faster that caching matters; none where it was not
-/// measured.
+/// The block size from which the second read is so much faster that caching matters; `None` if it
+/// was not measured.
 fn caching(records: &[Record]) -> Option<String> {
     let ratio = |record: &Record| {
         let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
@@ -192,11 +191,11 @@ fn caching(records: &[Record]) -> Option<String> {
     let small = ratios.iter().rev().take_while(|(_, ratio)| *ratio >= MATTERS);
     Some(match small.last() {
         Some((block, _)) => format!(
-            "matters from {} on: the second read is at least {MATTERS} × as fast as the first",
+            "matters from {}: the second read is at least {MATTERS} × as fast as the first",
             binary_size(*block)
         ),
         None if ratios.iter().any(|(_, ratio)| *ratio >= MATTERS) => {
-            "differs from block to block: see the ratios".to_owned()
+            "no clear block size: see the ratios".to_owned()
         }
         None => format!(
             "does not matter up to {}: no second read is {MATTERS} × as fast as the first",

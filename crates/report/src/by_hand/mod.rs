@@ -1,5 +1,5 @@
-//! What a procedure prints, from its records alone: the facts of a record under each other, records
-//! that were taken together as a table, and what the curves among them tell.
+//! The output of a procedure, from its records only: the facts of a single record, tables of
+//! records measured together, and findings from their curves.
 
 mod findings;
 mod table;
@@ -21,20 +21,20 @@ use fathom_record::quantity::{NOTHING, percent, quantity, range};
 
 pub use findings::findings;
 
-/// So many values of one process may have an interval.
+/// Fewer values of one process have no interval.
 const VALUES_MIN: u64 = 12;
-/// The least width of the names.
+/// Minimum width of the names.
 const NAMES: usize = 14;
-/// Facts after which the speed of what they time is read.
+/// Facts after which the throughput is printed.
 const TIMES: [&str; 2] = ["time", "total"];
 
-/// What is about to be done, before it is.
+/// Announces temporary files before they are written.
 pub fn announcement(text: &str, width: usize) -> String {
     facts(&[("temporary", text.to_owned())], width)
 }
 
-/// Records that were taken together: one alone with its facts and how it stands, several of one
-/// metric as a table. What was said of the record above is not said again.
+/// Records measured together: the facts of a single one, or a table per metric. Facts of the record
+/// `above` are not repeated.
 pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String {
     let mut text = String::new();
     for of_metric in records.chunk_by(|a, b| a.metric == b.metric) {
@@ -47,7 +47,7 @@ pub fn group(records: &[Record], above: Option<&Record>, width: usize) -> String
     text
 }
 
-/// A kept run of a procedure, as it was printed when it was made.
+/// A stored run of a procedure, printed as it was while it ran.
 pub fn show(document: &Document, width: usize) -> String {
     let mut text = String::new();
     let mut above = None;
@@ -55,13 +55,13 @@ pub fn show(document: &Document, width: usize) -> String {
         text += &group(records, above, width);
         above = records.last();
     }
-    // The opening has left a blank line.
+    // The opening ends with a blank line.
     text = text.trim_start_matches('\n').to_owned();
     text += &findings(&document.records, &document.host, width);
     text + &closing(document, width)
 }
 
-/// One record: its facts, and how its number stands.
+/// One record: its facts, prediction and verdict.
 fn single(record: &Record, width: usize) -> String {
     let mut text = String::new();
     let mut lines: Vec<(&str, String)> = Vec::new();
@@ -77,7 +77,7 @@ fn single(record: &Record, width: usize) -> String {
     text + &facts(&lines, width) + &standing(record, width)
 }
 
-/// A speed in both units; none of what is no speed, and no number where none may be shown.
+/// A rate in both units; `None` for other units, no number if none may be shown.
 fn speed(record: &Record) -> Option<String> {
     let summary = record.summary.as_ref().filter(|_| record.unit == Unit::BytesPerSecond)?;
     let rate = summary.median;
@@ -87,7 +87,7 @@ fn speed(record: &Record) -> Option<String> {
     })
 }
 
-/// A fact in words. What was measured has no number where its record has none.
+/// A fact as text. A measured fact has no number if its record has none.
 fn fact_words(record: &Record, fact: &Fact) -> String {
     match &fact.value {
         FactValue::Line { line: text } | FactValue::Text { text } => text.clone(),
@@ -96,7 +96,7 @@ fn fact_words(record: &Record, fact: &Fact) -> String {
         {
             NOTHING.to_owned()
         }
-        // As other programs print it: what is compared with them reads alike.
+        // As dd prints it, for comparison.
         FactValue::Quantity { value, unit: Unit::PerSecond } => {
             format!("{value:.0} {}/s", fact.name)
         }
@@ -110,7 +110,7 @@ fn fact_words(record: &Record, fact: &Fact) -> String {
     }
 }
 
-/// Names and what they stand for, one under the other, each line ended by a newline.
+/// Names and texts, one pair below the other.
 fn facts(facts: &[(&str, String)], width: usize) -> String {
     let names = facts.iter().map(|(name, _)| width_of(name)).max().unwrap_or(0).max(NAMES) + 2;
     let line = |(name, fact): &(&str, String)| {
@@ -120,7 +120,7 @@ fn facts(facts: &[(&str, String)], width: usize) -> String {
     facts.iter().map(line).collect()
 }
 
-/// What was predicted of a number, and the verdict on both.
+/// Median, interval, prediction and verdict.
 fn standing(record: &Record, width: usize) -> String {
     let mut lines: Vec<(&str, String)> = Vec::new();
     let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number());
@@ -133,8 +133,8 @@ fn standing(record: &Record, width: usize) -> String {
         (Some(prediction), _) => {
             let word = match record.agreement {
                 Some(Agreement::Inconclusive) => match inside(record) {
-                    Some(true) => ": within, without an interval",
-                    Some(false) => ": outside, without an interval",
+                    Some(true) => ": within (no interval)",
+                    Some(false) => ": outside (no interval)",
                     None => ": inconclusive",
                 },
                 Some(agreement) => &format!(": {}", agreement.word()),
@@ -169,8 +169,8 @@ fn standing(record: &Record, width: usize) -> String {
     facts(&lines, width)
 }
 
-/// The curves among these results of one metric as a drawing, as [`crate::Table`] has it; empty
-/// where the line is too narrow for it, or a curve has too few points.
+/// The curves among these records as a chart, as in [`crate::Table`]; empty if the line is too
+/// narrow or a curve has too few points.
 fn drawing(records: &[Record], host: &Host, width: usize) -> String {
     let layout = Layout { width, ..Layout::default() };
     let columns = Columns::of(&layout);
@@ -188,12 +188,12 @@ fn interval(record: &Record, summary: &Summary) -> String {
             let [low, high] = [low, high].map(|end| glued(&quantity(end, record.unit)));
             format!("{low} to {high} ({}, within this run)", glued(&percent(level)))
         }
-        _ if summary.n < VALUES_MIN => format!("none below {VALUES_MIN} values"),
-        _ => "none: the values depend on each other".to_owned(),
+        _ if summary.n < VALUES_MIN => format!("none, fewer than {VALUES_MIN} values"),
+        _ => "none, the values are autocorrelated".to_owned(),
     }
 }
 
-/// Whether a number without an interval lies within what was predicted.
+/// Whether a number without an interval is within its prediction.
 fn inside(record: &Record) -> Option<bool> {
     let value = record.summary.as_ref()?;
     let prediction = record.prediction.as_ref()?;

@@ -1,19 +1,19 @@
-//! Records of one metric that were taken together, a row each: the parameters in which they differ,
-//! the number, and the facts that stand beside it.
+//! Records of one metric measured together, one row each: the parameters that differ, the number,
+//! and the facts beside it.
 
 use fathom_analysis::curve;
 use fathom_record::{Agreement, Fact, FactValue, ParamValue, Params, Record, State, Unit};
 
 use super::findings::{AXIS, point};
 use super::{fact_words, facts};
-use crate::case::{axis_name, case, place};
+use crate::case::{axis_name, case, position};
 use crate::model::no_model;
 use crate::wrap::{width_of, wrapped};
-use fathom_record::quantity::{NOTHING, percent, quantity, range};
+use fathom_record::quantity::{NOTHING, bare, percent, quantity, range};
 
 pub(super) const MIB: f64 = 1_048_576.0;
 
-/// A column: its head, and the cell of each row.
+/// A column: its head and a cell per row.
 struct Column {
     cells: Vec<String>,
     is_left: bool,
@@ -24,13 +24,12 @@ impl Column {
         Self { cells: std::iter::once(head.to_owned()).chain(cells).collect(), is_left: false }
     }
 
-    /// Words, which stand at the left of the last columns.
+    /// A left-aligned column.
     fn words(head: &str, cells: impl Iterator<Item = String>) -> Self {
         Self { is_left: true, ..Self::new(head, cells) }
     }
 
-    /// Whether any row has something to say.
-    fn says_something(&self) -> bool {
+    fn has_content(&self) -> bool {
         self.cells[1..].iter().any(|cell| !cell.is_empty() && cell != NOTHING)
     }
 
@@ -39,7 +38,7 @@ impl Column {
     }
 }
 
-/// Two records or more of one metric.
+/// The table of at least two records of one metric.
 pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) -> String {
     let (common, varying) = parameters(records);
     let mut text = format!("\n{}  {}\n", records[0].metric, case(&common));
@@ -57,12 +56,12 @@ pub(super) fn table(records: &[Record], above: Option<&Record>, width: usize) ->
     columns.extend(measured(records));
     columns.extend(beside(records, &shared));
     columns.extend(standing(records, &varying));
-    columns.retain(|column| column.says_something());
+    columns.retain(Column::has_content);
     text += &rows(&columns);
     text + &remarks(records, width)
 }
 
-/// The parameters that all have in common, and the names of those in which they differ.
+/// The parameters that all records share, and the names of those that differ.
 fn parameters(records: &[Record]) -> (Params, Vec<String>) {
     let mut common = records[0].params.clone();
     common.0.retain(|name, value| records.iter().all(|one| one.params.0.get(name) == Some(value)));
@@ -77,13 +76,13 @@ fn parameters(records: &[Record]) -> (Params, Vec<String>) {
 
 fn cells<'r>(records: &'r [Record], name: &'r str) -> impl Iterator<Item = String> + 'r {
     records.iter().map(move |record| match record.params.0.get(name) {
-        Some(ParamValue::Integer(value)) => place(name, *value),
+        Some(ParamValue::Integer(value)) => position(name, *value),
         Some(ParamValue::Text(text)) => text.clone(),
         None => String::new(),
     })
 }
 
-/// The number, half of its interval, what was predicted of it, and how it stands.
+/// The number, half the width of its interval, and its prediction.
 fn measured(records: &[Record]) -> Vec<Column> {
     let is_speed = records[0].unit == Unit::BytesPerSecond;
     let head = if is_speed { "MiB/s" } else { "measured" };
@@ -92,7 +91,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
         let Some(summary) = summary else { return NOTHING.to_owned() };
         let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
         let number = match is_speed {
-            true => figure(summary.median / MIB),
+            true => bare(summary.median / MIB),
             false => quantity(summary.median, record.unit),
         };
         format!("{mark}{number}")
@@ -116,7 +115,7 @@ fn measured(records: &[Record]) -> Vec<Column> {
     ]
 }
 
-/// The facts in which the records differ, numbers first.
+/// The facts that differ between records, numbers first.
 fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
     let mut names: Vec<&str> = Vec::new();
     for fact in records.iter().flat_map(|record| &record.facts) {
@@ -142,7 +141,7 @@ fn beside(records: &[Record], shared: &[&Fact]) -> Vec<Column> {
     columns
 }
 
-/// What stands out of a curve, and why a row has no number.
+/// Dips in a curve, and reasons for missing numbers.
 fn standing(records: &[Record], varying: &[String]) -> Option<Column> {
     let points: Vec<curve::Point> = records.iter().filter_map(point).collect();
     let quickest = records.iter().filter(|one| point(one).is_some());
@@ -159,10 +158,10 @@ fn standing(records: &[Record], varying: &[String]) -> Option<Column> {
             _ => String::new(),
         }
     };
-    Some(Column::words("", records.iter().map(word))).filter(Column::says_something)
+    Some(Column::words("", records.iter().map(word))).filter(Column::has_content)
 }
 
-/// Ours ÷ theirs, where another program was run on the same points.
+/// Ours ÷ theirs, if dd was run on the same points.
 fn against_peers(records: &[Record]) -> Option<Column> {
     let ratio = |record: &Record| {
         let of_dd = record.facts.iter().find(|fact| fact.name == "dd")?;
@@ -178,7 +177,7 @@ fn against_peers(records: &[Record]) -> Option<Column> {
     })
 }
 
-/// The facts that all records have alike, which are said once.
+/// The facts that all records share, printed once.
 fn shared(records: &[Record]) -> Vec<&Fact> {
     let is_shared = |fact: &&Fact| {
         let is_text = !matches!(fact.value, FactValue::Quantity { .. });
@@ -187,7 +186,7 @@ fn shared(records: &[Record]) -> Vec<&Fact> {
     records[0].facts.iter().filter(is_shared).collect()
 }
 
-/// A fact in as few letters as a table wants.
+/// A fact as a short cell.
 fn short(record: &Record, fact: &Fact) -> String {
     match &fact.value {
         FactValue::Quantity { unit: Unit::BytesPerSecond | Unit::PerSecond, .. }
@@ -196,7 +195,7 @@ fn short(record: &Record, fact: &Fact) -> String {
             NOTHING.to_owned()
         }
         FactValue::Quantity { value, unit: Unit::BytesPerSecond } => {
-            format!("{} MiB/s", figure(value / MIB))
+            format!("{} MiB/s", bare(value / MIB))
         }
         FactValue::Quantity { value, unit: Unit::PerSecond } => format!("{value:.0}/s"),
         FactValue::Quantity { value, unit: Unit::Bytes } => format!("{value:.0}"),
@@ -205,7 +204,7 @@ fn short(record: &Record, fact: &Fact) -> String {
     }
 }
 
-/// The rows under their heads, numbers at the right and words at the left.
+/// The rows below their heads.
 fn rows(columns: &[Column]) -> String {
     let mut text = String::new();
     for row in 0..columns.first().map_or(0, |column| column.cells.len()) {
@@ -222,28 +221,18 @@ fn rows(columns: &[Column]) -> String {
     text
 }
 
-/// What is said beneath a table: why rows are noisy, and why nothing was predicted.
+/// Remarks below a table: why rows are noisy, and why there is no prediction.
 fn remarks(records: &[Record], width: usize) -> String {
     let mut text = String::new();
     let is_noisy = |record: &&Record| record.verdict.state == State::Noisy;
     let noisy: Vec<&Record> = records.iter().filter(is_noisy).collect();
     if let Some(reason) = noisy.first().and_then(|record| record.verdict.reasons.first()) {
-        let said = format!("~ noisy, {} of {}: {}", noisy.len(), records.len(), reason.text);
-        text += &wrapped(&said, width, "", "  ");
+        let line = format!("~ noisy, {} of {}: {}", noisy.len(), records.len(), reason.text);
+        text += &wrapped(&line, width, "", "  ");
     }
     let none = records.iter().find_map(|record| record.no_model.as_ref());
     if let Some(none) = none {
         text += &wrapped(&format!("no model: {}", no_model(none)), width, "", "  ");
     }
     text
-}
-
-/// Three figures at least, and no more decimals than that takes.
-fn figure(value: f64) -> String {
-    match value {
-        large if large >= 100.0 => format!("{large:.0}"),
-        middle if middle >= 10.0 => format!("{middle:.1}"),
-        small if small >= 1.0 => format!("{small:.2}"),
-        tiny => format!("{tiny:.3}"),
-    }
 }

@@ -1,36 +1,34 @@
-//! Curves and matrices in a comparison: cases of one about which nothing is to be said are one
-//! line. What changed always has its own.
+//! Curves and matrices in a comparison: their unchanged or inconclusive cases share one line. A
+//! changed case has a line of its own.
 
 use std::collections::BTreeMap;
 
 use fathom_analysis::compare::{Case, Compared, Word};
 use fathom_record::{MetricId, Params};
 
-use crate::case::{axis_name, case, named, place};
+use crate::case::{axis_name, case, named, position};
 use crate::family::{self, Curve};
 
-/// What is printed in the place of a row.
 pub(super) enum Line<'a> {
     One(&'a Compared),
-    /// Cases of one family and of one word.
+    /// Cases of one family with the same word.
     Many(Many<'a>),
 }
 
-/// Cases of one family.
 pub(super) struct Many<'a> {
     pub(super) name: String,
     pub(super) members: Vec<&'a Compared>,
 }
 
 impl Many<'_> {
-    /// From the lowest limit of any interval to the highest.
+    /// From the lowest to the highest limit of all intervals.
     pub(super) fn hull(&self) -> Option<[f64; 2]> {
         let intervals = self.members.iter().filter_map(|row| row.interval);
         intervals.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
     }
 }
 
-/// The rows in their order, a family in the place of its first.
+/// The rows in their order, a family in the place of its first row.
 pub(super) fn lines(rows: &[Compared]) -> Vec<Line<'_>> {
     let quiet = |row: &Compared| matches!(row.word, Word::Unchanged | Word::Inconclusive);
     let mut groups: BTreeMap<(Word, &MetricId), Vec<usize>> = BTreeMap::new();
@@ -60,7 +58,7 @@ pub(super) fn lines(rows: &[Compared]) -> Vec<Line<'_>> {
     lines
 }
 
-/// The names of cases, of a family once.
+/// The names of cases; one name per family.
 pub(super) fn names(cases: &[Case]) -> Vec<String> {
     let mut names = Vec::new();
     for of_metric in cases.chunk_by(|a, b| a.metric == b.metric) {
@@ -77,7 +75,7 @@ pub(super) fn names(cases: &[Case]) -> Vec<String> {
     names
 }
 
-/// The families among the cases of one metric: name and members.
+/// The families among the cases of one metric: name and member indices.
 fn families(cases: &[&Params]) -> Vec<(String, Vec<usize>)> {
     if family::is_matrix(cases) {
         let all = || (0..cases.len()).collect();
@@ -87,7 +85,7 @@ fn families(cases: &[&Params]) -> Vec<(String, Vec<usize>)> {
     let name = |curve: &Curve| {
         let at = |index: Option<&usize>| {
             let at = index.and_then(|index| cases[*index].integer(&curve.axis));
-            place(&curve.axis, at.unwrap_or_default())
+            position(&curve.axis, at.unwrap_or_default())
         };
         let (from, to) = (at(curve.members.first()), at(curve.members.last()));
         let axis = format!("{} {from}…{to}", axis_name(&curve.axis));

@@ -1,4 +1,4 @@
-//! A comparison for the terminal.
+//! Comparisons for the terminal.
 
 mod families;
 
@@ -9,88 +9,65 @@ use fathom_record::quantity::{NOTHING, change, quantity, short};
 use fathom_record::{RunState, Stratum};
 
 use self::families::{Line, Many};
-use crate::case::{cases, named};
-use crate::cells::{Cell, line_of};
+use crate::case::{counted, named};
+use crate::cells::Grid;
 use crate::layout::Layout;
 use crate::opening::labelled;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, STRONG, paint_lines};
 use crate::wrap::{NARROWEST, clean, glued, width_of, wrapped};
 
-/// In place of a word: the core's own speed may hide or feign a change.
+/// Printed instead of `inconclusive` if the core speed can hide or fake a change.
 const CORE_SPEED: &str = "core speed";
-/// More families of cases that only one side has are counted by metric.
+/// With more families of cases on one side only, cases are counted by metric.
 const LISTED: usize = 12;
 const HEADER: [&str; 7] = ["metric", "A → B", "B ÷ A", "95 %", "p", "processes", "change"];
 
-/// Widths of the columns.
+/// Width of both values.
+const VALUES: usize = 17;
+
 struct Columns {
     line: usize,
-    gap: usize,
-    name: usize,
-    values: usize,
-    ratio: usize,
-    interval: Option<usize>,
-    /// p and processes, on a wide terminal.
-    test: Option<[usize; 2]>,
-    word: usize,
-    /// Some rows are compared at full speed, so that those as found are marked.
+    grid: Grid<7>,
+    /// Some rows are compared at full speed, so as-found rows are marked.
     has_both: bool,
 }
 
 impl Columns {
     fn of(layout: &Layout, has_both: bool) -> Self {
         let line = layout.width.clamp(NARROWEST, 140);
-        let mut columns = Self {
-            line,
-            gap: if line < 110 { 1 } else { 2 },
-            name: 0,
-            values: 17,
-            ratio: 6,
-            interval: (line >= 80).then_some(13),
-            test: (line >= 110).then_some([8, 9]),
-            word: 15,
-            has_both,
-        };
-        let mut widths = vec![columns.values, columns.ratio, columns.word];
-        widths.extend(columns.interval);
-        widths.extend(columns.test.iter().flatten());
-        columns.name = line - widths.iter().map(|width| width + columns.gap).sum::<usize>();
-        columns
+        let is_wide = line >= 110;
+        let interval = (line >= 80).then_some(13);
+        let [p, processes] = [8, 9].map(|width| is_wide.then_some(width));
+        let widths = [None, Some(VALUES), Some(6), interval, p, processes, Some(15)];
+        let gap = if is_wide { 2 } else { 1 };
+        Self { line, grid: Grid::new(line, gap, 0, &[0, 6], widths), has_both }
     }
 
-    /// One line: name, values, ratio, interval, p, processes and word.
-    fn row(&self, texts: [&str; 7], style: Style, of_word: Style) -> String {
-        let [name, values, ratio, interval, p, processes, word] = texts;
-        let mut cells = vec![
-            Cell::left(name, self.name, style),
-            Cell::right(values, self.values, style),
-            Cell::right(ratio, self.ratio, style),
-        ];
-        cells.extend(self.interval.map(|width| Cell::right(interval, width, style)));
-        let test = [p, processes].into_iter().zip(self.test.into_iter().flatten());
-        cells.extend(test.map(|(text, width)| Cell::right(text, width, style)));
-        cells.push(Cell::left(word, self.word, of_word));
-        line_of(&cells, self.gap)
+    /// One line: name, values, ratio, interval, p, processes, word.
+    fn row(&self, texts: [&str; 7], word: Style) -> String {
+        let mut styles = [PLAIN; 7];
+        styles[6] = word;
+        self.grid.line(texts, styles)
     }
 
-    /// A name in its column; one that is too long stands on lines above.
+    /// The name for its column, or on lines above if it is too long.
     fn beside(&self, name: String) -> (String, String) {
-        match width_of(&name) > self.name {
+        match width_of(&name) > self.grid.width(0) {
             true => (wrapped(&name, self.line, "", "    "), String::new()),
             false => (String::new(), name),
         }
     }
 }
 
-/// The comparison: in what the runs differ, then what changed, the weightiest first, then what
-/// could not be compared.
+/// The differences between the runs, then the changes, the most important first, then the cases
+/// that cannot be compared.
 pub fn render(comparison: &Comparison, layout: &Layout) -> String {
     let is_selected = |row: &Compared| row.stratum != Stratum::AsFound;
     let columns = Columns::of(layout, comparison.rows.iter().any(is_selected));
     let mut text = sides(comparison, columns.line);
     if !comparison.rows.is_empty() {
         text.push('\n');
-        text += &columns.row(HEADER, STRONG, STRONG);
+        text += &columns.grid.line(HEADER, [STRONG; 7]);
         for line in families::lines(&comparison.rows) {
             text += &match line {
                 Line::One(row) => row_lines(row, &columns),
@@ -121,7 +98,7 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     {
         text += &labelled(label, &side_words(side), width);
         if let Some(why) = &side.noisy {
-            let text_of = format!("low-quality run, differences as found are tentative: {why}");
+            let text_of = format!("low-quality run: as-found differences are tentative ({why})");
             text += &labelled("", &text_of, width);
         }
     }
@@ -134,7 +111,7 @@ fn sides(comparison: &Comparison, width: usize) -> String {
     };
     text += &facts("in A", &comparison.within_a);
     text += &match comparison.differences.as_slice() {
-        [] => labelled("differ", "in nothing that was recorded of machine and run", width),
+        [] => labelled("differ", "no recorded differences of host and run", width),
         differences => facts("differ", differences),
     };
     text + &comparison.core.map_or(String::new(), |core| labelled("core", &core_words(core), width))
@@ -143,8 +120,8 @@ fn sides(comparison: &Comparison, width: usize) -> String {
 fn core_words(core: f64) -> String {
     let (side, other, times) = if core > 1.0 { ("B", "A", core) } else { ("A", "B", 1.0 / core) };
     format!(
-        "{}× slower throughout {side} than in {other} (reference loop), so that all is compared as \
-         found: check its governor, temperature and neighbours, and measure again",
+        "{}× slower throughout {side} than in {other} (reference loop), so everything is compared \
+         as found: check governor, temperature and neighbours, and measure again",
         short(times)
     )
 }
@@ -159,22 +136,22 @@ fn side_words(side: &Side) -> String {
     );
     if side.state != RunState::Complete {
         let whole = side.records - side.in_part;
-        let mut came = match side.planned {
+        let mut progress = match side.planned {
             0 => format!("{whole} cases"),
             planned => format!("{whole} of {planned} cases"),
         };
         if side.in_part > 0 {
-            came += &format!(", {} in part", side.in_part);
+            progress += &format!(", {} partly", side.in_part);
         }
         words += &match side.state {
-            RunState::Running => format!(", goes on: {came} so far"),
-            _ => format!(", interrupted after {came}: compared as far as it goes"),
+            RunState::Running => format!(", running: {progress} so far"),
+            _ => format!(", interrupted after {progress}"),
         };
     }
     words
 }
 
-/// Whether it rests on the first visits of either side, though clean ones are looked for.
+/// Whether a side rests on the first visits although clean ones were looked for.
 fn is_as_found(row: &Compared) -> bool {
     row.stratum == Stratum::AsFound && row.visits_a.max(row.visits_b) > 0
 }
@@ -188,9 +165,9 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
         name.insert(0, '°');
     }
     let (mut text, mut name) = columns.beside(name);
-    let mut values = change(row.a, row.b, row.unit, columns.values);
-    if width_of(&values) > columns.values {
-        // Values too far apart for one column: each in its own words, on a line of their own.
+    let mut values = change(row.a, row.b, row.unit, VALUES);
+    if width_of(&values) > VALUES {
+        // Too far apart for one unit: on a line of their own.
         let each = format!("{} → {}", quantity(row.a, row.unit), quantity(row.b, row.unit));
         text += &wrapped(&format!("{name} {each}"), columns.line, "", "    ");
         (name, values) = (String::new(), String::new());
@@ -204,10 +181,10 @@ fn row_lines(row: &Compared, columns: &Columns) -> String {
     let p = row.p.map_or(NOTHING.to_owned(), p_text);
     let processes = format!("{}/{}", row.processes_a, row.processes_b);
     let texts = [&name, &values, &ratio, &limits(row.interval), &p, &processes, &word];
-    text + &columns.row(texts.map(String::as_str), PLAIN, style(row.word))
+    text + &columns.row(texts.map(String::as_str), style(row.word))
 }
 
-/// One line for cases of a family that have one word, none of which speaks of a change.
+/// One line for the cases of a family with the same word, none of them changed.
 fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
     let mut name = clean(&many.name);
     if many.members.iter().any(|row| row.noisy_a || row.noisy_b) {
@@ -218,7 +195,7 @@ fn family_lines(many: &Many<'_>, columns: &Columns) -> String {
     let widest = many.members.iter().filter_map(|row| row.unchanged_within).reduce(f64::max);
     let word = widest.map_or_else(|| text_of(first).to_owned(), unchanged);
     let texts = [&name, cases.as_str(), "", &limits(many.hull()), "", "", &word];
-    text + &columns.row(texts, PLAIN, style(first))
+    text + &columns.row(texts, style(first))
 }
 
 fn limits(interval: Option<[f64; 2]>) -> String {
@@ -229,12 +206,11 @@ fn p_text(p: f64) -> String {
     if p < 0.000_1 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
 }
 
-/// `unchanged ±3 %` within 2.4 %: in whole per cent, so that it has room.
+/// `unchanged ±3 %` for within 2.4 %: whole percents, rounded up, to fit the column.
 fn unchanged(within: f64) -> String {
     format!("{} ±{} %", text_of(Word::Unchanged), (100.0 * within - 1e-9).ceil())
 }
 
-/// A word as it is written in the table.
 fn text_of(word: Word) -> &'static str {
     match word {
         Word::Slower => "slower",
@@ -252,8 +228,8 @@ fn text_of(word: Word) -> &'static str {
     }
 }
 
-/// So many cases of one word: `1 looks slower`, `2 look slower`.
-fn counted(count: usize, word: Word) -> String {
+/// A count of cases: `1 looks slower`, `2 look slower`.
+fn counted_word(count: usize, word: Word) -> String {
     match (word, count) {
         (_, 1) => format!("1 {}", text_of(word)),
         _ => format!("{count} {}", text_of(word).replace("looks ", "look ")),
@@ -274,33 +250,37 @@ fn style(word: Word) -> Style {
 fn foot(comparison: &Comparison, columns: &Columns) -> String {
     let is_few = |row: &Compared| row.word == Word::Inconclusive && !row.is_spoiled();
     let mut notes = vec!["B ÷ A: ratio of the medians over processes".to_owned()];
-    if columns.interval.is_some() {
-        notes.push(format!("95 %: seeded bootstrap over processes, seed {}", comparison.seed));
+    if columns.grid.widths[3].is_some() {
+        notes.push(format!("95 %: bootstrap over processes, seed {}", comparison.seed));
     }
     if families::lines(&comparison.rows).iter().any(|line| matches!(line, Line::Many(_))) {
-        let hull = if columns.interval.is_some() { ", their interval the hull of all" } else { "" };
+        let hull = if columns.grid.widths[3].is_some() {
+            ", with the hull of their intervals"
+        } else {
+            ""
+        };
         let each = glued("`--json`");
-        notes.push(format!("… cases: of one family, none changed{hull}; {each} has each"));
+        notes.push(format!("… cases: a family, none changed{hull}; {each} has each"));
     }
-    if columns.test.is_some() {
-        notes.push("p: Mann–Whitney on process medians".to_owned());
+    if columns.grid.widths[4].is_some() {
+        notes.push("p: Mann–Whitney test on process medians".to_owned());
     }
     notes.extend(noise_notes(comparison));
     notes.extend(stratum_notes(comparison, columns.has_both));
     let looks = |row: &Compared| (Word::LooksSlower..=Word::LooksChanged).contains(&row.word);
     if comparison.rows.iter().any(looks) {
-        notes.push("looks …: too few processes, or too noisy a run, to be sure".to_owned());
+        notes.push("looks …: tentative, too few processes or a low-quality run".to_owned());
     }
     if comparison.rows.iter().any(is_few) {
-        notes.push("inconclusive: neither a change nor its absence is shown".to_owned());
+        notes.push("inconclusive: neither a change nor no change is shown".to_owned());
     }
     if comparison.rows.iter().any(|row| row.noisy_a || row.noisy_b) {
-        notes.push(glued("~: noisy") + " on one side");
+        notes.push(glued("~: noisy") + " on at least one side");
     }
     wrapped(&notes.join("; "), columns.line, "", "  ")
 }
 
-/// What the noise between runs was learnt from.
+/// Notes on the noise between runs.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let rests_on = |by| {
         let is_wider = |row: &Compared| row.unchanged_within.is_some_and(|it| it > 0.02);
@@ -311,7 +291,7 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     if rests_on(Some(NoiseBy::Kept)) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} kept runs like B (95 % \
+            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} stored runs like B (95 % \
              of their neighbouring pairs differ by less)"
         ));
     }
@@ -323,7 +303,7 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     }
     if rests_on(None) {
         notes.push(
-            "unchanged ± more than 2 %: the metric's noise limit, where too few kept runs show the \
+            "unchanged ± more than 2 %: the metric's noise limit, where too few stored runs show the \
              noise between runs"
                 .to_owned(),
         );
@@ -331,31 +311,31 @@ fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
     if fewer > 0 {
         let rest = if fewer == 1 { "rests" } else { "rest" };
-        notes.push(format!("{} {rest} on fewer than the {runs} runs of A", cases(fewer)));
+        notes.push(format!("{} {rest} on fewer than {runs} runs of A", counted(fewer, "case")));
     }
     notes
 }
 
-/// Which visits are compared, and where the core's speed decides.
+/// Notes on the visits compared, and on core speed.
 fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let found = comparison.rows.iter().filter(|row| is_as_found(row)).count();
     if has_both && found > 0 {
         notes.push(format!(
-            "{}: {} as found, the others over clean visits alone",
+            "{}: {} as found, others from clean visits only",
             glued("°"),
-            cases(found)
+            counted(found, "case")
         ));
     } else if has_both || found > 0 {
-        let all = if has_both { "over clean visits alone" } else { "as found" };
+        let all = if has_both { "from clean visits only" } else { "as found" };
         notes.push(format!("all cases {all}"));
     }
     let spoiled = comparison.rows.iter().filter(|row| row.is_spoiled()).count();
     if spoiled > 0 {
         notes.push(format!(
-            "{}: in {} the core was faster on one side (reference loop), which explains as much",
+            "{}: in {} the core was faster on one side (reference loop), by at least the change",
             glued(CORE_SPEED),
-            cases(spoiled)
+            counted(spoiled, "case")
         ));
     }
     notes
@@ -363,22 +343,23 @@ fn stratum_notes(comparison: &Comparison, has_both: bool) -> Vec<String> {
 
 fn summary(comparison: &Comparison) -> String {
     if comparison.rows.is_empty() {
-        return "Nothing in these runs can be compared.".to_owned();
+        return "Nothing in these runs is comparable.".to_owned();
     }
     let mut parts = Vec::new();
     let mut rows = comparison.rows.as_slice();
     while let Some(first) = rows.first() {
         let count = rows.iter().take_while(|row| row.word == first.word).count();
-        parts.push(glued(&counted(count, first.word)));
+        parts.push(glued(&counted_word(count, first.word)));
         rows = &rows[count..];
     }
-    let mut text = format!("{} compared: {}.", cases(comparison.rows.len()), parts.join(", "));
+    let mut text =
+        format!("{} compared: {}.", counted(comparison.rows.len(), "case"), parts.join(", "));
     let is_worse = |row: &&Compared| matches!(row.word, Word::Slower | Word::Worse);
     let worse = comparison.rows.iter().filter(is_worse).count();
     let remain = comparison.regressions(0.0).count();
     if worse > 0 {
         text += &format!(
-            " Of the {worse} worse, {remain} remain when the number of cases is allowed for \
+            " Of the {worse} slower or worse, {remain} remain after correction for multiple tests \
              (Benjamini–Hochberg, {}).",
             glued("5 %")
         );
@@ -391,8 +372,7 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
         return String::new();
     }
     let names = families::names(cases);
-    if names.len() > LISTED {
-        // So many are not looked for one by one.
+    let (head, names) = if names.len() > LISTED {
         let mut metrics: Vec<(String, usize)> = Vec::new();
         for case in cases {
             let metric = case.metric.to_string();
@@ -401,12 +381,12 @@ fn only(side: &str, cases: &[Case], width: usize) -> String {
                 None => metrics.push((metric, 1)),
             }
         }
-        let word = |(metric, count): &(String, usize)| glued(&format!("{metric} ({count})"));
-        let metrics: Vec<String> = metrics.iter().map(word).collect();
-        let (count, metrics) = (cases.len(), metrics.join(", "));
-        let text = format!("Only in {side}, {count} cases (`--json` has each): {metrics}");
-        return wrapped(&text, width, "", "  ");
-    }
+        let name = |(metric, count): &(String, usize)| format!("{metric} ({count})");
+        let head = format!("Only in {side}, {} cases (`--json` has each)", cases.len());
+        (head, metrics.iter().map(name).collect())
+    } else {
+        (format!("Only in {side}"), names)
+    };
     let names: Vec<String> = names.iter().map(|name| glued(name)).collect();
-    wrapped(&format!("Only in {side}: {}", names.join(", ")), width, "", "  ")
+    wrapped(&format!("{head}: {}", names.join(", ")), width, "", "  ")
 }

@@ -1,29 +1,29 @@
-//! The curves of one metric as a small drawing of letters: a letter for each curve, so that they
-//! are told apart without colour and in every font.
+//! The curves of one metric as a chart of letters: one letter per curve, so that curves can be
+//! distinguished without colour and in every font.
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{bare, unit_for};
 use fathom_record::{Host, Record, State};
 
 use super::Curve;
-use crate::case::{axis_name, case, place};
+use crate::case::{axis_name, case, position};
 use crate::cells::Setting;
 use crate::paint::{FAINT, paint_lines};
 use crate::wrap::{glued, width_of, wrapped};
 
-/// A narrower line has the bars of each curve only.
+/// On narrower lines only the bars of each curve are printed.
 pub(crate) const WIDTH_MIN: usize = 100;
-/// Lines of a drawing at most.
+/// Lines of a chart at most.
 const LINES: usize = 14;
-/// Lines for the values at most.
+/// Lines of the value axis at most.
 const HEIGHT: usize = 10;
-/// Columns before the values: the labels of their axis.
+/// Columns for the labels of the value axis.
 const LEFT: usize = 12;
-/// Columns from one point to the next at most: further apart, no shape is seen.
+/// Columns between points at most; further apart, the shape is lost.
 const PITCH: usize = 7;
-/// Values further apart than this are drawn by powers of two.
+/// The value axis is logarithmic from this ratio of the largest to the smallest value.
 const LINEAR_MAX: f64 = 4.0;
-/// The parameter whose sizes are those of memory in use: the sizes of caches mean something to it.
+/// The parameter whose axis gets marks at the cache sizes.
 const WORKING_SET: &str = "set_bytes";
 
 /// The data caches of a machine, by level.
@@ -46,8 +46,8 @@ struct Point {
     noisy: bool,
 }
 
-/// The drawing of curves over one axis, each line ended by a newline; empty where the line is too
-/// narrow for it or fewer than two points have a number.
+/// The chart of curves over one axis. Empty if the line is too narrow, or with fewer than two
+/// numbers.
 pub(crate) fn chart(
     curves: &[&Curve],
     records: &[Record],
@@ -66,25 +66,25 @@ pub(crate) fn chart(
     if all().count() < 2 {
         return String::new();
     }
-    let places: Vec<i64> = places(curves, records);
+    let positions: Vec<i64> = positions(curves, records);
     let legend = legend(curves, drawn.len(), all().any(|point| point.noisy));
     let unit = records[first.members[0]].unit;
     let (low, high) = all().fold((f64::INFINITY, 0f64), |(low, high), point| {
         (low.min(point.value), high.max(point.value))
     });
     let (divisor, symbol) = unit_for(low, unit);
-    let by = |scale: &Scale| if scale.logarithmic { ", both by powers of two" } else { "" };
+    let by = |scale: &Scale| if scale.logarithmic { ", both on log scales" } else { "" };
     let scale = |height| Scale::of(low / divisor, high / divisor, height);
     let title = |scale: &Scale| {
         let (metric, axis) = (&records[first.members[0]].metric, axis_name(&first.axis));
         let words = format!("{metric} in {symbol} over {axis}{}: {legend}", by(scale));
         wrapped(&words, setting.columns.line, "    ", "    ")
     };
-    // One line for the axis, one for its labels, one for the caches.
+    // One line each for the axis, its labels and the caches.
     let words = title(&scale(HEIGHT));
     let height = LINES.saturating_sub(words.lines().count() + 3).clamp(4, HEIGHT);
     let scale = scale(height);
-    let mut canvas = Canvas::of(&places, &scale, setting.columns.line);
+    let mut canvas = Canvas::of(&positions, &scale, setting.columns.line);
     let marks: Vec<(u32, u64)> =
         caches.0.iter().filter(|_| first.axis == WORKING_SET).copied().collect();
     canvas.mark(&marks);
@@ -105,16 +105,16 @@ fn points(curve: &Curve, records: &[Record], setting: &Setting<'_>) -> Vec<Point
     curve.members.iter().filter_map(point).collect()
 }
 
-/// Every place on the axis, whether it has a number or not.
-fn places(curves: &[&Curve], records: &[Record]) -> Vec<i64> {
+/// Every position on the axis, with or without a number.
+fn positions(curves: &[&Curve], records: &[Record]) -> Vec<i64> {
     let of = |curve: &&Curve| {
         let at = |index: &usize| records[*index].params.integer(&curve.axis);
         curve.members.iter().filter_map(at).collect::<Vec<i64>>()
     };
-    let mut places: Vec<i64> = curves.iter().flat_map(of).collect();
-    places.sort_unstable();
-    places.dedup();
-    places
+    let mut positions: Vec<i64> = curves.iter().flat_map(of).collect();
+    positions.sort_unstable();
+    positions.dedup();
+    positions
 }
 
 fn legend(curves: &[&Curve], drawn: usize, noisy: bool) -> String {
@@ -131,17 +131,17 @@ fn legend(curves: &[&Curve], drawn: usize, noisy: bool) -> String {
         parts.push(glued("capital: noisy"));
     }
     if drawn < curves.len() {
-        parts.push(glued(&format!("{} more curves are not drawn", curves.len() - drawn)));
+        parts.push(glued(&format!("{} more curves not drawn", curves.len() - drawn)));
     }
     parts.join(", ")
 }
 
-/// The axis of the values, in the unit written beside it.
+/// The value axis, in the unit printed beside it.
 struct Scale {
     logarithmic: bool,
-    /// The lowest line: its power of two, or its value ÷ step.
+    /// The lowest line: an exponent of two, or a multiple of the step.
     low: f64,
-    /// Lines for each step of the labels.
+    /// Lines per labelled step.
     lines_per_step: f64,
     step: f64,
     lines: usize,
@@ -153,7 +153,7 @@ impl Scale {
         if high / low >= LINEAR_MAX {
             let (bottom, top) = (low.log2().floor(), high.log2().ceil());
             let octaves = top - bottom;
-            // Whole lines for an octave, or whole octaves for a line.
+            // Whole lines per octave, or whole octaves per line.
             let (step, lines_per_step) = match room / octaves {
                 many if many >= 1.0 => (1.0, many.floor()),
                 few => ((1.0 / few).ceil(), 1.0),
@@ -170,7 +170,7 @@ impl Scale {
         Self { logarithmic: false, low: bottom, lines_per_step: 1.0, step, lines }
     }
 
-    /// The line of a value, from below.
+    /// The line of a value, counted from the bottom.
     fn line(&self, value: f64) -> usize {
         let steps = match self.logarithmic {
             true => (value.log2() - self.low) / self.step,
@@ -179,7 +179,7 @@ impl Scale {
         ((steps * self.lines_per_step).round().max(0.0) as usize).min(self.lines - 1)
     }
 
-    /// What is written beside a line; nothing between the steps.
+    /// The label of a line; `None` between the steps.
     fn label(&self, line: usize) -> Option<String> {
         let steps = line as f64 / self.lines_per_step;
         let value = match self.logarithmic {
@@ -192,41 +192,43 @@ impl Scale {
     }
 }
 
-/// The letters, and where a place of the axis lies.
+/// The letters of the chart, and the columns of axis positions.
 struct Canvas<'a> {
     scale: &'a Scale,
-    places: &'a [i64],
+    positions: &'a [i64],
     cells: Vec<Vec<char>>,
     heads: Vec<(usize, String)>,
-    /// Columns of the values.
     width: usize,
-    /// Columns from one place to the next at least.
+    /// Columns between neighbouring positions at least.
     pitch: usize,
 }
 
 impl<'a> Canvas<'a> {
-    fn of(places: &'a [i64], scale: &'a Scale, line: usize) -> Self {
+    fn of(positions: &'a [i64], scale: &'a Scale, line: usize) -> Self {
         let octaves = |from: i64, to: i64| (to as f64 / from as f64).log2();
-        let whole = octaves(places[0], places[places.len() - 1]).max(1e-9);
-        let nearest = places.windows(2).map(|pair| octaves(pair[0], pair[1])).fold(whole, f64::min);
-        // The last place has room for as many letters as the others.
+        let whole = octaves(positions[0], positions[positions.len() - 1]).max(1e-9);
+        let nearest =
+            positions.windows(2).map(|pair| octaves(pair[0], pair[1])).fold(whole, f64::min);
+        // The last position has room for as many letters as the others.
         let room = (line - LEFT) as f64 / (whole / nearest + 1.0);
         let pitch = room.min(PITCH as f64).max(1.0).floor();
         let width = ((whole / nearest * pitch).round() as usize).min(line - LEFT - 1) + 1;
         let pitch = pitch as usize;
         let cells = vec![vec![' '; line - LEFT]; scale.lines];
-        Self { scale, places, cells, heads: Vec::new(), width, pitch }
+        Self { scale, positions, cells, heads: Vec::new(), width, pitch }
     }
 
     fn column(&self, at: f64) -> usize {
-        let (first, last) = (self.places[0] as f64, self.places[self.places.len() - 1] as f64);
+        let (first, last) =
+            (self.positions[0] as f64, self.positions[self.positions.len() - 1] as f64);
         let share = (at / first).log2() / (last / first).log2().max(1e-9);
         (share * (self.width - 1) as f64).round() as usize
     }
 
-    /// A dotted line where each cache ends.
+    /// A dotted line at the size of each cache.
     fn mark(&mut self, caches: &[(u32, u64)]) {
-        let (first, last) = (self.places[0] as f64, self.places[self.places.len() - 1] as f64);
+        let (first, last) =
+            (self.positions[0] as f64, self.positions[self.positions.len() - 1] as f64);
         for (level, size) in caches {
             let size = *size as f64;
             if size < first || size > last {
@@ -238,7 +240,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// A letter at its place; where another stands, beside it.
+    /// Puts a letter at its point, or beside it if the cell is taken.
     fn put(&mut self, letter: char, point: &Point, divisor: f64) {
         let column = self.column(point.at);
         let line = &mut self.cells[self.scale.line(point.value / divisor)];
@@ -264,9 +266,9 @@ impl<'a> Canvas<'a> {
         let mut rule = vec!['-'; self.width];
         let mut labels: Vec<(usize, String)> = Vec::new();
         let mut free = 0;
-        let last = self.places.len() - 1;
-        for (nth, at) in self.places.iter().enumerate() {
-            let (column, name) = (self.column(*at as f64), place(axis, *at));
+        let last = self.positions.len() - 1;
+        for (nth, at) in self.positions.iter().enumerate() {
+            let (column, name) = (self.column(*at as f64), position(axis, *at));
             rule[column] = '+';
             let end = column + width_of(&name);
             let of_two = at.count_ones() == 1 || nth == last;
@@ -282,7 +284,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Words at their columns, one column behind the axis; what would overlap is left out.
+/// Words at their columns, one column right of the axis; overlapping words are dropped.
 fn row_of(words: impl IntoIterator<Item = (usize, String)>) -> String {
     let mut row = String::new();
     for (column, word) in words {

@@ -1,4 +1,4 @@
-//! A curve in the table: one row, its shape beneath it, and what has to be said of its points.
+//! A curve in the table: one row, its shape below, and remarks on its points.
 
 use anstyle::Style;
 use fathom_analysis::shown::Shown;
@@ -6,29 +6,30 @@ use fathom_record::quantity::{NOTHING, percent, span_within};
 use fathom_record::{Agreement, Protocol, Record, State};
 
 use super::Curve;
-use super::points::{Points, Told};
-use crate::case::{axis_name, case, place};
-use crate::cells::{Cell, Setting, cycle_count, line_of, mark};
+use super::points::{Points, Printed};
+use crate::case::{axis_name, case, position};
+use crate::cells::{Row, Setting, cycle_count, mark, row_line};
 use crate::counts::{agreements, counts_of};
+use crate::layout::column;
 use crate::paint::{BAD, CARE, FAINT, GOOD, PLAIN, of_state};
 use crate::remarks::INDENT;
 use crate::spark;
 use crate::wrap::{clean, glued, width_of, wrapped};
 
-/// Bars of a curve at most; more points are means of stretches.
+/// Bars of a curve at most; with more points, each bar is the mean of a stretch.
 const BARS: usize = 32;
 
-/// The lines of one curve of a metric whose records are given.
+/// The lines of one curve of a metric.
 pub(crate) fn curve_lines(
     curve: &Curve,
     records: &[Record],
     setting: &Setting<'_>,
-    told: &mut Told,
+    printed: &mut Printed,
 ) -> String {
     let members: Vec<&Record> = curve.members.iter().map(|at| &records[*at]).collect();
     let name = |record: &&Record| {
         let at = record.params.integer(&curve.axis).unwrap_or_default();
-        place(&curve.axis, at)
+        position(&curve.axis, at)
     };
     let names: Vec<String> = members.iter().map(name).collect();
     let from_to = match (names.first(), names.last()) {
@@ -46,10 +47,10 @@ pub(crate) fn curve_lines(
     }
     words += &format!("{} {}", glued(&bars), points.counts());
     text += &wrapped(&words, setting.columns.line, INDENT, INDENT);
-    text + &points.remarks(setting, told)
+    text + &points.remarks(setting, printed)
 }
 
-/// The row that stands for all members of a family.
+/// The row for all members of a family.
 pub(super) fn family_row(label: &str, members: &[&Record], setting: &Setting<'_>) -> String {
     let columns = setting.columns;
     let label = format!("  {}", clean(label));
@@ -58,38 +59,30 @@ pub(super) fn family_row(label: &str, members: &[&Record], setting: &Setting<'_>
     let mark = mark(members);
     let measured = match extremes(numbers().flatten()) {
         Some([low, high]) => {
-            let width = columns.measured - width_of(mark);
+            let width = columns.width(column::MEASURED) - width_of(mark);
             format!("{mark}{}", span_within(low, high, members[0].unit, width))
         }
         None => NOTHING.to_owned(),
     };
-    // Two units take more than the column: the figures reach to the left, where there is room.
-    let over = width_of(&measured).saturating_sub(columns.measured);
+    // A span in two units is wider than its column: it extends to the left if there is room.
+    let over = width_of(&measured).saturating_sub(columns.width(column::MEASURED));
     let (mut text, mut name) = (String::new(), label);
-    if width_of(&name) > columns.name - over {
+    if width_of(&name) > columns.width(column::NAME) - over {
         text = wrapped(&name, columns.line, "  ", INDENT);
         name = String::new();
     }
     let style = if noisy { CARE } else { PLAIN };
-    let mut cells = vec![
-        Cell::left(name, columns.name - over, PLAIN),
-        Cell::right(measured, columns.measured + over, style),
-    ];
-    cells.extend(columns.cycles.map(|width| {
-        let hz = setting.hz.filter(|_| members[0].unit == fathom_record::Unit::Nanoseconds);
-        let text = hz.and_then(|hz| extremes(numbers().flatten().map(|ns| ns * hz / 1e9)));
-        Cell::right(text.map_or(String::new(), |ends| cycle_span(ends, width)), width, PLAIN)
-    }));
-    cells.push(Cell::right(widest(members, setting.protocol), columns.half_width, PLAIN));
-    let (words, style) = agreeing(members, columns.predicted);
-    cells.push(Cell::right(words, columns.predicted, style));
-    if let Some(wide) = &columns.wide {
-        cells.push(Cell::right("", wide.terms, PLAIN));
-        cells.push(Cell::right("", wide.deviation, PLAIN));
-    }
-    let (word, style) = worst(members, columns.verdict);
-    cells.push(Cell::left(word, columns.verdict, style));
-    text + &line_of(&cells, columns.gap)
+    let hz = setting.hz.filter(|_| members[0].unit == fathom_record::Unit::Nanoseconds);
+    let cycles = hz.and_then(|hz| extremes(numbers().flatten().map(|ns| ns * hz / 1e9)));
+    let mut row = Row::default();
+    row[column::NAME].0 = name;
+    row[column::MEASURED] = (measured, style);
+    let width = columns.width(column::CYCLES);
+    row[column::CYCLES].0 = cycles.map(|ends| cycle_span(ends, width)).unwrap_or_default();
+    row[column::HALF_WIDTH].0 = widest(members, setting.protocol);
+    row[column::PREDICTED] = agreeing(members, columns.width(column::PREDICTED));
+    row[column::VERDICT] = worst(members, columns.width(column::VERDICT));
+    text + &row_line(&row, columns, over)
 }
 
 fn cycle_span([low, high]: [f64; 2], width: usize) -> String {
@@ -101,7 +94,7 @@ pub(super) fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     values.map(|value| [value, value]).reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
 }
 
-/// The widest interval, or deviation, of all.
+/// The widest interval, or the largest deviation.
 fn widest(members: &[&Record], protocol: Protocol) -> String {
     let of = |record: &&Record| {
         let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
@@ -120,7 +113,7 @@ fn widest(members: &[&Record], protocol: Protocol) -> String {
     }
 }
 
-/// `14 of 16 within`; `hold` where some predictions are values and others bounds.
+/// `14 of 16 within`; `hold` if some predictions are values and others bounds.
 fn agreeing(members: &[&Record], width: usize) -> (String, Style) {
     let all = |ordinal| agreements(members.iter().copied(), ordinal);
     let (values, orders) = (all(false), all(true));
@@ -140,7 +133,7 @@ fn agreeing(members: &[&Record], width: usize) -> (String, Style) {
     (text, PLAIN)
 }
 
-/// The weightiest that can be said of any member, and of how many.
+/// The worst agreement or state of any member, with its count.
 fn worst(members: &[&Record], width: usize) -> (String, Style) {
     let counts = counts_of(members.iter().copied());
     let of = |wanted| {
@@ -158,8 +151,8 @@ fn worst(members: &[&Record], width: usize) -> (String, Style) {
         (of(Agreement::Violated), Agreement::Violated.word(), care(BAD)),
         (of(Agreement::Inconclusive), Agreement::Inconclusive.word(), care(PLAIN)),
     ];
-    let weightiest = states.into_iter().chain(others).find(|(count, ..)| *count > 0);
-    if let Some((count, word, style)) = weightiest {
+    let worst = states.into_iter().chain(others).find(|(count, ..)| *count > 0);
+    if let Some((count, word, style)) = worst {
         let long = format!("{count} {word}");
         let whole = count == members.len() || width_of(&long) > width;
         return (if whole { word.to_owned() } else { long }, style);

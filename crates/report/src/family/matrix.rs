@@ -1,11 +1,11 @@
-//! A matrix over pairs of CPUs: a small grid, or what there is to say where it would be too large.
+//! A matrix over pairs of CPUs: a grid if it is small enough, else statistics.
 
 use fathom_analysis::shown::Shown;
 use fathom_record::quantity::{bare, quantity, unit_for};
 use fathom_record::{Record, State};
 
 use super::curve::{extremes, family_row};
-use super::points::{Points, Told};
+use super::points::{Points, Printed};
 use super::{PAIR, has_rows};
 use crate::cells::Setting;
 use crate::paint::{FAINT, paint_lines};
@@ -13,11 +13,15 @@ use crate::remarks::INDENT;
 use crate::spark::NO_NUMBER;
 use crate::wrap::{glued, width_of, wrapped};
 
-/// More columns than these no one reads.
+/// A wider grid is not readable.
 const COLUMNS_MAX: usize = 16;
 
-/// The lines of a matrix: a row for all pairs where they have none of their own, and the grid.
-pub(crate) fn matrix_lines(records: &[Record], setting: &Setting<'_>, told: &mut Told) -> String {
+/// The lines of a matrix: one row for all pairs unless each has its own, and the grid.
+pub(crate) fn matrix_lines(
+    records: &[Record],
+    setting: &Setting<'_>,
+    printed: &mut Printed,
+) -> String {
     let members: Vec<&Record> = records.iter().collect();
     let mut text = String::new();
     let grid = grid(&members, setting);
@@ -29,7 +33,7 @@ pub(crate) fn matrix_lines(records: &[Record], setting: &Setting<'_>, told: &mut
         let points = Points { records: members.clone(), names, noun: "pairs", ordered: false };
         let words = format!("{}{}", points.counts(), spread(&points, setting));
         text += &wrapped(&words, setting.columns.line, INDENT, INDENT);
-        text += &points.remarks(setting, told);
+        text += &points.remarks(setting, printed);
     }
     text + &grid.unwrap_or_default()
 }
@@ -71,7 +75,7 @@ fn spread(points: &Points<'_>, setting: &Setting<'_>) -> String {
     )
 }
 
-/// A line for each `a`, a column for each `b`. Nothing where it would be too wide.
+/// A line for each `a`, a column for each `b`. `None` if it would be too wide.
 fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
     let numbers = || members.iter().filter_map(|it| Shown::of(it, setting.protocol).number());
     let [_, high] = extremes(numbers())?;
@@ -111,9 +115,7 @@ fn grid(members: &[&Record], setting: &Setting<'_>) -> Option<String> {
         text += &format!("{}\n", line.trim_end());
     }
     let missing = members.iter().any(|it| Shown::of(it, setting.protocol).number().is_none());
-    let key = format!(
-        "in {symbol}, from CPU a to CPU b{}",
-        if missing { "; ?: no number, see above" } else { "" }
-    );
+    let key =
+        format!("in {symbol}, from CPU a to CPU b{}", if missing { "; ?: no number" } else { "" });
     Some(text + &paint_lines(FAINT, &wrapped(&key, setting.columns.line, INDENT, INDENT)))
 }

@@ -1,8 +1,8 @@
-//! Families among the cases of one metric, found from their parameters alone: curves over one
-//! integer parameter, and a matrix over two.
+//! Families among the cases of one metric, detected by their parameters: curves over one integer
+//! parameter, and matrices over two.
 //!
-//! A family is said in a few lines in the place of a row for each of its cases. Nothing that
-//! speaks against a case is left out: see [`points`].
+//! A family is printed in a few lines instead of a row per case. Every problem of a case is still
+//! printed: see [`points`].
 
 mod chart;
 mod curve;
@@ -12,7 +12,7 @@ mod points;
 pub(crate) use chart::{Caches, chart};
 pub(crate) use curve::curve_lines;
 pub(crate) use matrix::matrix_lines;
-pub(crate) use points::Told;
+pub(crate) use points::Printed;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,41 +21,40 @@ use fathom_record::{ParamValue, Params};
 
 use crate::case::size_name;
 
-/// From so many cases on, that differ in one integer parameter alone, they are a curve.
+/// This many cases that differ only in one integer parameter are a curve.
 pub(crate) const POINTS_MIN: usize = 8;
-/// More pairs than these have no rows of their own.
+/// Up to this many pairs have rows of their own.
 const PAIRS_AS_ROWS: usize = 8;
 /// The parameters of a matrix.
 const PAIR: [&str; 2] = ["a", "b"];
-/// From so many cases on a matrix is worth a grid.
+/// This many pairs are worth a grid.
 const PAIRS_MIN: usize = 3;
 
-/// What the cases of one metric are printed as, in the order of the first case of each.
+/// The rows and curves of one metric, in the order of the first case of each.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
-    /// One case.
+    /// Index of one case.
     Row(usize),
-    /// Cases that differ in one integer parameter alone.
     Curve(Curve),
 }
 
-/// Cases that differ in one integer parameter alone.
+/// Cases that differ only in one integer parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Curve {
-    /// The parameter.
+    /// The name of that parameter.
     pub(crate) axis: String,
-    /// The others, which all have in common.
+    /// The other parameters, equal for all cases.
     pub(crate) fixed: Params,
-    /// Indices of the cases, by the axis.
+    /// Indices of the cases, sorted by the axis.
     pub(crate) members: Vec<usize>,
 }
 
-/// Whether a case can belong to a family: it has an integer parameter.
+/// Whether a case can belong to a family.
 pub(crate) fn may_belong(params: &Params) -> bool {
     params.0.values().any(|value| matches!(value, ParamValue::Integer(_)))
 }
 
-/// Whether the cases are pairs of CPUs, and enough of them for a grid.
+/// Whether the cases are pairs of CPUs, and enough for a grid.
 pub(crate) fn is_matrix(cases: &[&Params]) -> bool {
     let pair = |params: &&Params| {
         params.0.len() == PAIR.len() && PAIR.iter().all(|name| params.integer(name).is_some())
@@ -63,17 +62,15 @@ pub(crate) fn is_matrix(cases: &[&Params]) -> bool {
     cases.len() >= PAIRS_MIN && cases.iter().all(pair)
 }
 
-/// Whether the cases of a matrix have rows of their own.
 pub(crate) fn has_rows(pairs: usize) -> bool {
     pairs <= PAIRS_AS_ROWS
 }
 
-/// Whether any of the cases has no row of its own.
+/// Whether any case has no row of its own.
 pub(crate) fn has_any(cases: &[&Params]) -> bool {
     !curves(cases).is_empty() || (is_matrix(cases) && !has_rows(cases.len()))
 }
 
-/// Curves and single rows among the cases of one metric.
 pub(crate) fn parts(cases: &[&Params]) -> Vec<Part> {
     let curves = curves(cases);
     let within = |index: usize| curves.iter().position(|curve| curve.members.contains(&index));
@@ -89,7 +86,7 @@ pub(crate) fn parts(cases: &[&Params]) -> Vec<Part> {
     parts
 }
 
-/// The curves over that parameter which makes curves of the most cases.
+/// The curves over the parameter that covers the most cases.
 pub(crate) fn curves(cases: &[&Params]) -> Vec<Curve> {
     let integers = |params: &Params| {
         let integer = |(name, value): (&String, &ParamValue)| {
@@ -110,13 +107,13 @@ fn curves_over(cases: &[&Params], axis: &str) -> Vec<Curve> {
     let mut groups: BTreeMap<Params, Vec<(i64, usize)>> = BTreeMap::new();
     for (index, params) in cases.iter().enumerate() {
         if let Some(at) = params.integer(axis) {
-            groups.entry(without(params, axis)).or_default().push((at, index));
+            groups.entry(without_axis(params, axis)).or_default().push((at, index));
         }
     }
     let curve = |(fixed, mut points): (Params, Vec<(i64, usize)>)| {
         points.sort_unstable();
         let distinct = points.windows(2).all(|pair| pair[0].0 != pair[1].0);
-        // An axis goes by powers of two: nought has no place on it.
+        // The axis is logarithmic: it has no zero.
         let positive = points.iter().all(|(at, _)| *at > 0);
         (distinct && positive && points.len() >= POINTS_MIN).then(|| Curve {
             axis: axis.to_owned(),
@@ -127,7 +124,7 @@ fn curves_over(cases: &[&Params], axis: &str) -> Vec<Curve> {
     groups.into_iter().filter_map(curve).collect()
 }
 
-fn without(params: &Params, axis: &str) -> Params {
+fn without_axis(params: &Params, axis: &str) -> Params {
     let mut rest = params.clone();
     rest.0.remove(axis);
     rest
@@ -150,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_is_curves_over_its_longer_side() {
+    fn grid_is_curves_over_its_longer_side() {
         let parts = of(&grid(18, 6));
         assert_eq!(parts.len(), 6);
         for part in parts {
@@ -161,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn seven_cases_are_rows_and_eight_are_a_curve_unless_one_is_nought() {
+    fn curve_has_eight_points_and_none_at_zero() {
         let args = |range: std::ops::Range<i64>| -> Vec<Params> {
             range.map(|args| Params::one("args", args)).collect()
         };
@@ -171,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_is_in_the_order_of_its_axis_and_others_keep_their_place() {
+    fn curve_is_sorted_and_other_rows_keep_their_place() {
         let mut cases: Vec<Params> = grid(9, 1).into_iter().rev().collect();
         cases.insert(4, Params::one("kind", "other"));
         let parts = of(&cases);
@@ -182,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matrix_has_exactly_two_integers() {
+    fn matrix_has_exactly_two_integer_parameters() {
         let pair = |a: i64, b: i64| Params::one("a", a).and("b", b);
         let pairs = [pair(0, 1), pair(0, 2), pair(1, 2)];
         assert!(is_matrix(&pairs.iter().collect::<Vec<_>>()));

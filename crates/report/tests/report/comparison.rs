@@ -1,4 +1,4 @@
-//! Two runs side by side, as text.
+//! Comparisons as text.
 
 use crate::fixture::{Build, document, measured, plain};
 use fathom_analysis::compare::{Comparison, Noise, NoiseBy, Word, compare, compare_to_all};
@@ -22,7 +22,7 @@ fn documents(a: Vec<Record>, b: Vec<Record>) -> (Document, Document) {
     (left, right)
 }
 
-/// A run of its own id, of one metric on ten processes around `median`.
+/// A run of one metric with ten processes around `median`.
 fn run(number: usize, median: f64) -> Document {
     let mut run = document();
     run.run.id = format!("{number:016x}");
@@ -30,8 +30,8 @@ fn run(number: usize, median: f64) -> Document {
     run
 }
 
-/// A comparison of one case, changed, as it is printed on one line.
-fn said(change: impl Fn(&mut Comparison)) -> String {
+/// A modified comparison of one case as a single line of text.
+fn comparison_text(change: impl Fn(&mut Comparison)) -> String {
     let mut comparison = compare(&run(1, 100.0), &run(9, 120.0), &Noise::default(), 7);
     change(&mut comparison);
     let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
@@ -39,48 +39,49 @@ fn said(change: impl Fn(&mut Comparison)) -> String {
 }
 
 #[test]
-fn noisy_run_is_named_with_its_reason() {
-    let text = said(|it| it.b.noisy = Some("its speed came and went".to_owned()));
-    assert!(text.contains("low-quality run") && text.contains("came and went"), "{text}");
+fn low_quality_run_is_named_with_its_reason() {
+    let text = comparison_text(|it| it.b.noisy = Some("machine drift".to_owned()));
+    assert!(text.contains("low-quality run") && text.contains("(machine drift)"), "{text}");
 }
 
 #[test]
-fn change_of_core_speed_is_named_where_it_decides() {
-    let text = said(|it| it.rows[0].core = Some(1.9));
+fn core_speed_is_named_if_it_explains_a_change() {
+    let text = comparison_text(|it| it.rows[0].core = Some(1.9));
     assert!(text.contains(" slower B ÷ A") && !text.contains("core speed"), "{text}");
-    let text = said(|it| (it.rows[0].core, it.rows[0].word) = (Some(1.9), Word::Inconclusive));
+    let text =
+        comparison_text(|it| (it.rows[0].core, it.rows[0].word) = (Some(1.9), Word::Inconclusive));
     assert!(text.contains("10/10 core speed B"), "{text}");
     assert!(text.contains("core speed: in 1 case the core was faster on one side"), "{text}");
-    assert!(!text.contains("neither a change nor its absence"), "{text}");
+    assert!(!text.contains("neither a change nor no change"), "{text}");
     for (core, slow, other) in [(1.5, "B", "A"), (1.0 / 1.5, "A", "B")] {
-        let text = said(|it| it.core = Some(core));
+        let text = comparison_text(|it| it.core = Some(core));
         let words = format!("core 1.500× slower throughout {slow} than in {other}");
         assert!(text.contains(&words), "{text}");
     }
 }
 
 #[test]
-fn what_few_runs_of_a_have_is_counted() {
-    let text = said(|it| it.more_a.push(it.a.clone()));
-    assert!(text.contains("1 case rests on fewer than the 2"), "{text}");
+fn cases_missing_in_runs_of_a_are_counted() {
+    let text = comparison_text(|it| it.more_a.push(it.a.clone()));
+    assert!(text.contains("1 case rests on fewer than 2 runs of A"), "{text}");
 }
 
 #[test]
-fn noise_is_named_with_the_runs_it_was_learnt_from() {
+fn noise_is_printed_with_its_source() {
     let within = |by: NoiseBy| {
-        said(move |it| {
+        comparison_text(move |it| {
             let row = &mut it.rows[0];
             (row.word, row.noise, row.noise_by) = (Word::Unchanged, Some(0.204), Some(by));
             row.unchanged_within = row.noise;
         })
     };
     let (kept, of_a) = (within(NoiseBy::Kept), within(NoiseBy::A));
-    assert!(kept.contains("unchanged ±21 %") && kept.contains("kept runs like B (0)"), "{kept}");
-    assert!(of_a.contains("the noise between the 1 runs of A"), "{of_a}");
+    assert!(kept.contains("unchanged ±21 %") && kept.contains("0 stored runs like B"), "{kept}");
+    assert!(of_a.contains("noise between the 1 runs of A"), "{of_a}");
 }
 
 #[test]
-fn differences_within_a_and_interruptions_are_said() {
+fn differences_within_a_and_interruption_are_printed() {
     let (mut first, mut second) = (run(1, 100.0), run(2, 100.0));
     first.host.memory.thp = Some("madvise".to_owned());
     second.host.memory.thp = Some("always".to_owned());
@@ -89,16 +90,16 @@ fn differences_within_a_and_interruptions_are_said() {
     b.host.memory.thp = Some("always".to_owned());
     let comparison = compare_to_all(&[&first, &second], &b, &Noise::default(), 7);
     let text = plain(&render(&comparison, &Layout { width: 140, ..Layout::default() }));
-    for said in [
+    for expected in [
         "in A     transparent huge pages: madvise → always",
         "state: complete → interrupted",
-        "interrupted after 1 of 24 cases: compared as far",
+        "interrupted after 1 of 24 cases",
     ] {
-        assert!(text.contains(said), "`{said}` is missing:\n{text}");
+        assert!(text.contains(expected), "`{expected}` is missing:\n{text}");
     }
 }
 
-/// Every kind of row, and of what cannot be one.
+/// Every kind of row, and of incomparable cases.
 fn before_and_after() -> (Document, Document) {
     let ns = Unit::Nanoseconds;
     let invalid = |record: Record| {
@@ -153,7 +154,7 @@ fn before_and_after() -> (Document, Document) {
 }
 
 #[test]
-fn a_comparison_at_60_80_and_120_columns() {
+fn comparison_at_60_80_and_120_columns() {
     let (a, b) = before_and_after();
     let comparison = compare(&a, &b, &Noise::default(), 7);
     let text: Vec<String> = [60, 80, 120]

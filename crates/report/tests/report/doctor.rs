@@ -1,4 +1,4 @@
-//! What `fathom doctor` says at the widths a terminal has.
+//! The report of `fathom doctor` at various terminal widths.
 
 use fathom_record::diagnosis::{Acceptable, ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Finding, Fix, Severity, Tool};
@@ -13,7 +13,7 @@ fn finding(id: &str, severity: Severity, found: &str) -> Finding {
         found: found.to_owned(),
         read_at: vec![format!("/sys/{id}")],
         touches: vec!["*".to_owned()],
-        effect: "what it does to the numbers".to_owned(),
+        effect: "the effect on numbers".to_owned(),
         remedy: match severity {
             Severity::Good => None,
             _ => Some(Fix::Nothing { why: Acceptable::Nature }),
@@ -28,21 +28,21 @@ fn findings() -> Vec<Finding> {
         ..finding(
             "cgroup-cpu-quota",
             Severity::Severe,
-            "the quota is 0.40 CPU; so far it stopped the group in 31 % of 120 periods, for 1.5 s",
+            "quota 0.40 CPU; throttled in 31 % of 120 periods so far, for 1.5 s",
         )
     };
     let governor = Finding {
         touches: vec!["cpu.*".to_owned(), "os.*".to_owned()],
         remedy: Some(Fix::SetGovernor),
-        ..finding("cpu-governor", Severity::Warning, "powersave, by intel_pstate")
+        ..finding("cpu-governor", Severity::Warning, "powersave, intel_pstate")
     };
     let unknown = Finding {
         unknown: true,
-        ..finding("cpu-boost", Severity::Note, "unknown: whether the cores may boost, because …")
+        ..finding("cpu-boost", Severity::Note, "unknown: whether boost is enabled, because …")
     };
     let young = Finding {
         remedy: Some(Fix::WaitAfterBoot),
-        ..finding("uptime", Severity::Warning, "booted 30 s ago: still settling")
+        ..finding("uptime", Severity::Warning, "booted 30 s ago")
     };
     vec![
         quota,
@@ -51,7 +51,7 @@ fn findings() -> Vec<Finding> {
         unknown,
         finding("virtual-machine", Severity::Note, "a virtual machine (kvm)"),
         finding("memory-available", Severity::Good, "7.0 GiB of 7.6 GiB"),
-        finding("swap", Severity::Good, "there is none"),
+        finding("swap", Severity::Good, "none"),
     ]
 }
 
@@ -60,7 +60,7 @@ fn diagnosis(least: Severity) -> Diagnosis {
         findings().into_iter().filter(|finding| finding.severity <= least).collect();
     let condition = Condition {
         cpu: Some(1),
-        cpu_reason: "0 % busy just now, not CPU 0, the first choice of interrupts".to_owned(),
+        cpu_reason: "0 % busy, not CPU 0, fewest interrupts".to_owned(),
         ..Condition::default()
     };
     Diagnosis {
@@ -76,32 +76,32 @@ fn diagnosis(least: Severity) -> Diagnosis {
 }
 
 #[test]
-fn an_examination_at_80_columns() {
+fn diagnosis_at_80_columns() {
     insta::assert_snapshot!(plain(&doctor(&diagnosis(Severity::Severe), 80, false)));
 }
 
 #[test]
-fn an_examination_at_140_columns_with_all_that_is_good() {
+fn diagnosis_at_140_columns_with_good_findings() {
     insta::assert_snapshot!(plain(&doctor(&diagnosis(Severity::Severe), 140, true)));
 }
 
 #[test]
-fn the_conclusion_goes_by_the_weightiest_and_names_what_to_do_next() {
+fn conclusion_names_the_worst_findings_and_a_remedy() {
     let last = |least| {
         let text = plain(&doctor(&diagnosis(least), 200, false));
         text.rsplit_once("\n\n").unwrap().1.to_owned()
     };
-    let good = "This machine can be measured well as it is.\nNext: `fathom run`\n";
+    let good = "This machine is fit for measurements.\nNext: `fathom run`\n";
     assert_eq!([Severity::Good, Severity::Note].map(last), [good, good]);
     let warned = last(Severity::Warning);
     assert!(warned.contains("cpu-governor, uptime") && warned.contains("cpupower"), "{warned}");
     let severe = last(Severity::Severe);
-    assert!(severe.contains("not be believed") && severe.contains("cgroup-cpu-quota"), "{severe}");
-    assert!(!severe.contains("cpu-governor"), "the weightiest first: {severe}");
+    assert!(severe.contains("no valid numbers") && severe.contains("cgroup-cpu-quota"), "{severe}");
+    assert!(!severe.contains("cpu-governor"), "only the worst: {severe}");
 }
 
 #[test]
-fn no_line_is_wider_than_the_terminal_and_what_a_kernel_says_moves_no_cursor() {
+fn diagnosis_fits_the_width_without_escape_codes() {
     let mut diagnosis = diagnosis(Severity::Severe);
     diagnosis.findings[0].found += "\u{1b}[2J";
     diagnosis.findings[0].read_at = vec!["/sys/".to_owned() + &"deep/".repeat(60)];
@@ -116,7 +116,7 @@ fn no_line_is_wider_than_the_terminal_and_what_a_kernel_says_moves_no_cursor() {
 }
 
 #[test]
-fn the_json_is_read_back_the_same() {
+fn diagnosis_is_read_back_from_json() {
     let diagnosis = diagnosis(Severity::Severe);
     let text = json(&diagnosis);
     assert_eq!(serde_json::from_str::<Diagnosis>(&text).unwrap(), diagnosis);

@@ -1,12 +1,12 @@
-//! Made-up runs for other programs.
+//! Exports of runs with known values.
 
 use fathom_record::{Cause, Document, Params, Reason, State, Unit};
 use fathom_report::export::{csv, openmetrics};
 
 use super::fixture::{self, Build, measured};
 
-/// One case, and one of which only a bound is known.
-/// A run of this id, which began in so many seconds of 1970 as its first digits say.
+/// A run with one case and one upper bound. Its id begins with its start in milliseconds since
+/// 1970.
 fn document(id: &str, value: f64) -> Document {
     let mut document = fixture::document();
     document.run.id = id.to_owned();
@@ -28,7 +28,7 @@ fn document(id: &str, value: f64) -> Document {
 }
 
 #[test]
-fn the_table_has_bounds_apart_each_cause_once_and_the_verdict_of_the_run() {
+fn csv_has_bounds_causes_and_run_verdict() {
     let text = csv(&[document("0000000003e80001", 100.0)]);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers().expect("a header").clone();
@@ -47,7 +47,7 @@ fn the_table_has_bounds_apart_each_cause_once_and_the_verdict_of_the_run() {
 }
 
 #[test]
-fn a_series_goes_on_from_run_to_run_and_has_the_newest_value_without_a_time() {
+fn series_has_one_sample_from_the_newest_run() {
     let mut elsewhere = document("0000000007d00001", 300.0);
     elsewhere.host.name = "there".to_owned();
     let older = document("0000000003e80001", 100.0);
@@ -66,12 +66,12 @@ fn a_series_goes_on_from_run_to_run_and_has_the_newest_value_without_a_time() {
         let value = |line: &str| line[name.len()..].trim().parse::<f64>().expect("one number");
         assert!((value(found[0]) - value(line)).abs() < 1e-15, "{}", found[0]);
     }
-    assert!(!text.contains("call=\"none\""), "a bound is no sample: {text}");
+    assert!(!text.contains("call=\"none\""), "an upper bound is exported: {text}");
     for line in samples {
         assert_eq!(line.contains("run=\""), line.starts_with("fathom_run_info{"), "{line}");
     }
-    assert!(!text.contains("run=\"0000000003e80001\""), "no sample is of it: {text}");
-    // A case that the newest run has not is that of the last that had it.
+    assert!(!text.contains("run=\"0000000003e80001\""), "no sample is from it: {text}");
+    // A case missing in the newest run keeps the sample of an older run.
     let mut other = document("0000000007d00001", 200.0);
     other.records.clear();
     let text = openmetrics(&[older, other]);
@@ -79,7 +79,7 @@ fn a_series_goes_on_from_run_to_run_and_has_the_newest_value_without_a_time() {
 }
 
 #[test]
-fn two_hosts_of_one_name_have_series_of_their_own() {
+fn hosts_with_one_name_have_separate_series() {
     let of = |id: &str, run: &str| {
         let mut document = document(run, 100.0);
         document.host.id = Some(id.to_owned());

@@ -1,4 +1,4 @@
-//! Curves and matrices: a few lines for many cases, with all that speaks against any of them.
+//! Curves and matrices: a few lines for many cases, with every problem of each case.
 
 use crate::fixture::{Build, FORBIDDEN, document, measured, over, plain};
 use fathom_analysis::compare::{Noise, compare};
@@ -11,14 +11,14 @@ use fathom_report::compare::render;
 use fathom_report::{Layout, Table, accounts, closing, kept, opening, show};
 use unicode_width::UnicodeWidthStr;
 
-/// Latencies of 1 KiB to 128 MiB as a machine with 32 KiB, 1 MiB and 32 MiB of cache has them.
+/// Latencies of 1 KiB to 128 MiB on a machine with caches of 32 KiB, 1 MiB and 32 MiB.
 const PLATEAUS: [f64; 18] = [
     1.08, 1.08, 1.08, 1.08, 1.08, 1.12, 3.3, 3.72, 3.75, 3.81, 4.4, 11.9, 12.8, 13.1, 15.2, 31.0,
     96.0, 112.0,
 ];
-const DEFECT: &str = "pages: 3 of 64 were not of the size asked for";
+const DEFECT: &str = "pages: 3 of 64 had another size";
 const SLOW: &str = "SMT contention: core up to 1.61× slower in 3 of 5 processes";
-const SHARED: &str = "other machines use a part of the last-level cache";
+const SHARED: &str = "shared last-level cache";
 
 fn size(at: usize) -> i64 {
     1024 << at
@@ -44,8 +44,8 @@ fn slow() -> Reason {
     Reason::new(Cause::SlowCore, SLOW).with_remedy(Remedy::QuieterHost)
 }
 
-/// 4 KiB pages with a noisy point, one that must not be believed and some that differ; huge pages
-/// with two noisy points for the cause already told.
+/// 4 KiB pages with a noisy point, an invalid one and some outside; huge pages with two points that
+/// are noisy for the same cause.
 fn curves() -> Vec<Record> {
     let small = (0..18).map(|at| match at {
         7 => point("4K", at, PLATEAUS[at] * 1.4)
@@ -69,7 +69,7 @@ fn pair(a: i64, b: i64, ns: f64) -> Record {
         .without_model(NoModel::SchedulersChoice)
 }
 
-/// Pairs of so many CPUs, four to a complex.
+/// Pairs of CPUs, four CPUs to a complex.
 fn pairs(cpus: i64) -> Vec<Record> {
     let all = (0..cpus).flat_map(|a| (a + 1..cpus).map(move |b| (a, b)));
     all.map(|(a, b)| {
@@ -131,15 +131,15 @@ fn matrices_at_60_80_and_140_columns() {
     insta::assert_snapshot!(texts.join("\n"));
 }
 
-/// What to do about each of the states of [`troubled`], and how that reads.
+/// The remedies in [`troubled`], and their texts.
 const REMEDIES: [(Remedy, &str); 4] = [
     (Remedy::QuieterHost, "measure on a quieter or dedicated host"),
-    (Remedy::MeasureLonger, "measure it longer: --thorough"),
+    (Remedy::MeasureLonger, "measure longer: --thorough"),
     (Remedy::MountProc, "mount /proc"),
-    (Remedy::RunToEnd, "run it again to the end"),
+    (Remedy::RunToEnd, "let the run finish"),
 ];
 
-/// Both kinds of family with all that can be wrong with a point.
+/// Both kinds of family with every problem that a point can have.
 fn troubled() -> Vec<Record> {
     let states = [State::Noisy, State::Invalid, State::Unavailable, State::Failed];
     let causes = [Cause::Steal, Cause::WrongWork, Cause::Missing, Cause::Crashed];
@@ -157,7 +157,7 @@ fn troubled() -> Vec<Record> {
 }
 
 #[test]
-fn no_line_is_too_wide_and_no_cause_is_lost_at_any_width() {
+fn every_cause_and_remedy_is_printed_within_the_width() {
     let document = with(troubled());
     for width in [0, 60, 61, 79, 80, 99, 100, 101, 110, 123, 136, 160, 300] {
         for cycles in [false, true] {
@@ -181,21 +181,7 @@ fn no_line_is_too_wide_and_no_cause_is_lost_at_any_width() {
 }
 
 #[test]
-fn a_point_is_named_for_whatever_is_wrong_with_it() {
-    let text = table(&with(curves()), layout(200));
-    for words in [
-        "outside at 128 KiB, 16 MiB, 32 MiB, furthest at 32 MiB",
-        "noisy at 128 KiB: ",
-        "invalid at 512 KiB: ",
-        "noisy at 2 MiB, 4 MiB: slow core, as above",
-    ] {
-        assert!(text.contains(words), "{words}: {text}");
-    }
-    assert_eq!(text.matches(SLOW).count(), 1, "a cause is told once: {text}");
-}
-
-#[test]
-fn with_all_every_case_has_its_row_and_nothing_is_drawn() {
+fn all_prints_a_row_per_case_and_no_chart() {
     let document = with(curves());
     let text = table(&document, Layout { all: true, ..layout(140) });
     assert_eq!(text.matches("  page=4K pattern=random set=").count(), 18, "{text}");
@@ -203,7 +189,7 @@ fn with_all_every_case_has_its_row_and_nothing_is_drawn() {
 }
 
 #[test]
-fn a_drawing_is_ascii_of_fourteen_lines_at_most_and_marks_the_caches_of_the_host() {
+fn chart_is_ascii_of_14_lines_with_cache_marks() {
     for curves_drawn in [1, 2, 11, 30] {
         let name = |nth: usize| format!("page{nth}");
         let records = (0..curves_drawn).flat_map(|nth| {
@@ -217,7 +203,7 @@ fn a_drawing_is_ascii_of_fourteen_lines_at_most_and_marks_the_caches_of_the_host
             let drawn = lines[..axis].iter().rposition(|line| !line.contains(" |")).unwrap();
             let legend = lines[axis + 2..].iter().take_while(|line| line.starts_with("    "));
             let count = axis + 2 - drawn + legend.count();
-            // Of 26 curves the names alone take more lines than the drawing.
+            // With 26 curves the legend alone takes more lines than the chart.
             assert!(count <= if curves_drawn > 11 { 30 } else { 14 }, "{count} lines: {text}");
             assert!(lines[drawn..axis + 2].iter().all(|line| line.is_ascii()), "{text}");
             assert!(lines[drawn].ends_with("L3") && lines[drawn].contains(" L1 "), "{text}");
@@ -227,20 +213,7 @@ fn a_drawing_is_ascii_of_fourteen_lines_at_most_and_marks_the_caches_of_the_host
 }
 
 #[test]
-fn a_drawing_stands_at_the_height_of_its_values() {
-    let text = table(&with(curves()), layout(100));
-    let line = |label: &str| {
-        let start = format!("{label:>10} |");
-        let line = text.lines().find(|line| line.starts_with(&start)).expect("a line");
-        line[start.len()..].matches(|letter: char| letter.is_ascii_alphabetic()).count()
-    };
-    // Six sizes of both curves lie in the first cache; 4 ns: 5 sizes, one of them without a number.
-    assert_eq!((line("1"), line("2"), line("4")), (12, 0, 9));
-    assert_eq!(line("128"), 3);
-}
-
-#[test]
-fn values_close_together_have_an_even_axis() {
+fn values_close_together_have_a_linear_axis() {
     let gib = 1_073_741_824.0;
     let records = (1..=16).map(|threads| {
         let params = Params::one("threads", threads).and("op", "read");
@@ -249,27 +222,28 @@ fn values_close_together_have_an_even_axis() {
     });
     let text = table(&with(records.collect()), layout(100));
     assert!(text.contains("\n     GiB/s\n") && text.contains("\n        22 |"), "{text}");
-    assert!(!text.contains("powers of two") && !text.contains("L1"), "{text}");
+    assert!(!text.contains("log scales") && !text.contains("L1"), "{text}");
 }
 
 #[test]
-fn blocks_that_part_a_curve_read_as_the_kept_run() {
+fn stored_run_is_printed_as_its_blocks_were() {
     let document = with([curves(), pairs(8)].concat());
-    for size in [1, 7, 10] {
-        let mut table = Table::new(layout(100)).on(&document.host);
+    for (size, cycles) in [(1, false), (3, true), (7, false), (10, true)] {
+        let layout = Layout { cycles, ..layout(100) };
+        let mut table = Table::new(layout).on(&document.host);
         let mut text = opening(&document, 100);
         text += &table.header();
         document.records.chunks(size).for_each(|block| text += &table.rows(block));
         text += &table.foot();
         text += &closing(&document, 100);
         text += &kept(&document, 100);
-        assert_eq!(text, show(&document, &layout(100)), "blocks of {size}");
+        assert_eq!(text, show(&document, &layout), "blocks of {size}");
     }
     assert!(plain(&show(&document, &layout(80))).contains("\n69 cases: 65 valid, 3 noisy"));
 }
 
 #[test]
-fn an_account_of_a_curve_tells_each_kind_of_case_once() {
+fn account_of_a_curve_prints_each_kind_of_case_once() {
     let document = with(curves());
     let text = plain(&accounts(&curves(), &document, &layout(100)));
     assert_eq!(text.matches("formula: ").count(), 5, "{text}");
@@ -282,7 +256,7 @@ fn an_account_of_a_curve_tells_each_kind_of_case_once() {
 }
 
 #[test]
-fn unchanged_cases_of_a_curve_are_one_line_and_a_changed_one_is_its_own() {
+fn only_unchanged_cases_of_a_curve_share_a_line() {
     let valid = || (0..18).map(|at| point("4K", at, PLATEAUS[at])).chain(pairs(8));
     let a = with(valid().collect());
     let mut records: Vec<Record> = valid().collect();
@@ -302,7 +276,7 @@ fn unchanged_cases_of_a_curve_are_one_line_and_a_changed_one_is_its_own() {
 }
 
 #[test]
-fn values_of_two_units_keep_both_and_push_the_name_aside() {
+fn span_in_two_units_extends_to_the_left() {
     let records = (0..18).map(|at| {
         let record = point("4K", at, 1.23 * f64::from(1u32 << at));
         record.judged(State::Noisy, vec![slow()])
@@ -316,16 +290,16 @@ fn values_of_two_units_keep_both_and_push_the_name_aside() {
 }
 
 #[test]
-fn every_changed_case_has_its_row_however_many_there_are() {
+fn every_changed_case_has_its_row() {
     let of = |factor: f64| with((0..18).map(|at| point("4K", at, PLATEAUS[at] * factor)).collect());
     let text = plain(&render(&compare(&of(1.0), &of(1.5), &Noise::default(), 1), &layout(120)));
     assert_eq!(text.matches("looks slower").count(), 18, "{text}");
     assert!(text.contains("18 look slower"), "{text}");
-    assert!(!text.contains("cases: of one family"), "{text}");
+    assert!(!text.contains("cases: a family"), "{text}");
 }
 
 #[test]
-fn a_grid_is_drawn_where_it_fits_and_never_cut() {
+fn grid_is_printed_whole_or_not_at_all() {
     let document = with(pairs(16));
     for (width, drawn) in [(60, false), (80, false), (120, true)] {
         let text = table(&document, layout(width));
@@ -336,7 +310,7 @@ fn a_grid_is_drawn_where_it_fits_and_never_cut() {
 }
 
 #[test]
-fn points_as_found_among_others_are_named() {
+fn points_as_found_are_named_unless_all_are() {
     let curve = |found: std::ops::Range<i64>| -> Vec<Record> {
         let point = |at: i64| {
             let params = Params::one("set_bytes", 1024i64 << at);
@@ -354,7 +328,7 @@ fn points_as_found_among_others_are_named() {
     };
     let some = text(&curve(2..5));
     assert!(some.contains("as found at 4 KiB…16 KiB") && some.contains("°2.0"), "{some}");
-    assert!(some.contains("°: as found, the others over clean visits alone"), "{some}");
+    assert!(some.contains("°: as found, others from clean visits only"), "{some}");
     let all = text(&curve(0..10));
     assert!(all.contains("°2.0") && !all.contains("as found at"), "{all}");
     assert!(!text(&curve(0..0)).contains('°'));

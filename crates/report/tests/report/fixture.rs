@@ -1,4 +1,4 @@
-//! A run of an imagined machine that holds every kind of record once.
+//! A run of a fictitious machine with every kind of record.
 
 use fathom_record::run::ClockFacts;
 use fathom_record::summary::{Mode, Trimmed};
@@ -8,7 +8,7 @@ use fathom_record::{
     Run, RunState, Sample, State, Stratum, Summary, Tool, Unit, Value, Verdict,
 };
 
-/// The value inside every record that must not be believed: no view may show any of it.
+/// The value in every record whose number must not be shown.
 pub(crate) const FORBIDDEN: f64 = 7_654_321.987;
 
 pub(crate) fn record(metric: &str, params: Params, unit: Unit) -> Record {
@@ -21,7 +21,7 @@ pub(crate) fn record(metric: &str, params: Params, unit: Unit) -> Record {
     Record { visit: metric.to_owned(), ..record }
 }
 
-/// A measured record whose process medians lie evenly within ± `spread` of `median`.
+/// A measured record whose process medians are evenly within ± `spread` of `median`.
 pub(crate) fn measured(
     metric: &str,
     params: Params,
@@ -30,7 +30,7 @@ pub(crate) fn measured(
     spread: f64,
 ) -> Record {
     let processes = 5;
-    // The order of processes is not that of their values.
+    // Processes are not sorted by their values.
     let places = [0.0, -1.0, 0.4, 1.0, -0.5];
     let process_medians: Vec<f64> =
         places.iter().map(|place| median * (1.0 + spread * place)).collect();
@@ -58,7 +58,7 @@ pub(crate) fn measured(
     record
 }
 
-/// The interval of five processes with these ends.
+/// The interval of five processes.
 pub(crate) fn over(ends: [f64; 2]) -> Option<Interval> {
     Some(Interval::new(ends, 0.9375, Basis::Processes))
 }
@@ -70,9 +70,9 @@ pub(crate) trait Build {
     fn without_model(self, why: NoModel) -> Record;
     fn judged(self, state: State, reasons: Vec<Reason>) -> Record;
     fn with(self, change: impl FnOnce(&mut Summary)) -> Record;
-    /// At full speed by the first five clean of so many visits, and this median as found.
+    /// At full speed by the first five clean of `of` visits, with this as-found median.
     fn selected(self, of: u32, as_found: f64) -> Record;
-    /// As found alone, for this reason.
+    /// As found only, for this reason.
     fn found(self, why: NotSelected) -> Record;
 }
 
@@ -125,7 +125,7 @@ impl Build for Record {
     }
 }
 
-/// The estimate of a summary, so many times as large.
+/// The estimate of a summary, scaled.
 fn estimate(summary: &Summary, times: f64) -> Estimate {
     let times_all = |values: &[f64]| values.iter().map(|value| value * times).collect();
     Estimate {
@@ -138,7 +138,7 @@ fn estimate(summary: &Summary, times: f64) -> Estimate {
     }
 }
 
-/// A record with a value that no view may show, in the state given.
+/// A record in the given state with a value that must not be shown.
 pub(crate) fn forbidden(metric: &str, params: Params, state: State, reason: Reason) -> Record {
     measured(metric, params, Unit::Nanoseconds, FORBIDDEN, 0.01)
         .predicted(4_000_000.0, 3_000_000.0, 0.3)
@@ -218,7 +218,7 @@ fn os() -> Vec<Record> {
             "os.syscall",
             call("read1"),
             State::Invalid,
-            Reason::new(Cause::WrongWork, "bytes read: the work asked for one a call and got none"),
+            Reason::new(Cause::WrongWork, "bytes read: expected 1 per call, got 0"),
         ),
         measured("os.vdso.clock_gettime", Params::none(), ns, 14.61, 0.004)
             .claimed(Prediction::at_most(165.2, "less than a system call", "test")),
@@ -240,7 +240,7 @@ fn os() -> Vec<Record> {
             "os.wake.cross_cpu",
             Params::one("via", "futex"),
             State::Unavailable,
-            Reason::new(Cause::Missing, "it wants two CPUs, and this process may run on one only")
+            Reason::new(Cause::Missing, "needs two CPUs, and this process is allowed one")
                 .with_remedy(Remedy::SecondCpu),
         ),
         measured("os.signal.deliver", Params::none(), ns, 874.0, 0.01)
@@ -281,7 +281,7 @@ fn memory_and_files() -> Vec<Record> {
             "memory.fault",
             Params::one("kind", "major"),
             State::Failed,
-            Reason::new(Cause::Crashed, "the worker ended by SIGBUS after 3 rounds"),
+            Reason::new(Cause::Crashed, "worker killed by SIGBUS after 3 rounds"),
         ),
         forbidden(
             "memory.counters",
@@ -301,9 +301,9 @@ fn memory_and_files() -> Vec<Record> {
                 summary.trimmed = None;
             }),
         text("file.checksum", "7f3a9c01"),
-        text("file.cold", "COLD: no page of it was resident before, by cachestat and mincore"),
+        text("file.cold", "COLD: no page resident at the start, by cachestat and mincore"),
         measured("load.throughput", Params::one("clients", 64), Unit::PerSecond, 12_345.6, 0.02)
-            .titled("Requests completed a second")
+            .titled("Requests completed per second")
             .predicted(11_000.0, 0.0, 0.2),
     ]
 }
@@ -346,7 +346,7 @@ pub(crate) fn run() -> Run {
         planned: 24,
         state: RunState::Complete,
         cpu: 1,
-        cpu_reason: "the quieter of two over 200 ms".to_owned(),
+        cpu_reason: "less busy of two over 200 ms".to_owned(),
         reference: Some(Reference {
             loop_ns: 8_913.0,
             frequency_ns: 9_021.0,
@@ -370,7 +370,6 @@ pub(crate) fn run() -> Run {
     }
 }
 
-/// Every kind of record once.
 pub(crate) fn document() -> Document {
     let mut records = cpu();
     records.extend(os());
@@ -385,12 +384,11 @@ pub(crate) fn document() -> Document {
     }
 }
 
-/// A worker's samples with the values given.
 pub(crate) fn sample(values: Vec<f64>) -> Sample {
     Sample { values, batch: 4_096, ..Sample::default() }
 }
 
-/// The text as a terminal shows it: without escape codes.
+/// The text without escape codes.
 pub(crate) fn plain(text: &str) -> String {
     let mut plain = String::new();
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! Histories of made-up runs.
+//! Histories of generated runs.
 
 use fathom_analysis::history::{self as decided, History};
 use fathom_record::{
@@ -26,7 +26,7 @@ fn document(number: usize, kernel: &str, value: f64) -> Document {
     document
 }
 
-/// Ten runs with one kernel, and ten that are a tenth slower with the next.
+/// Ten runs with one kernel, and ten that are 10 % slower with the next.
 fn stepped() -> Vec<Document> {
     let wobble = |number: usize| ((number * 7) % 5) as f64 * 0.2;
     let one = |number: usize| match number {
@@ -46,15 +46,15 @@ fn all(_: &Params) -> bool {
 }
 
 #[test]
-fn change_is_said_with_what_came_with_it() {
+fn change_is_printed_with_what_else_changed() {
     let history = history(&stepped(), &all);
     let text = render(&[history], &Layout { width: 100, ..Layout::default() });
     assert!(text.contains("kernel 6.1 → 6.18") && text.contains("worse"), "{text}");
-    assert!(text.contains("2 changes that lasted"), "{text}");
+    assert!(text.contains("2 lasting changes"), "{text}");
 }
 
 #[test]
-fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
+fn single_case_lists_its_values_within_the_width() {
     let stat = |params: &Params| params.text("call") == Some("stat");
     let history = history(&stepped(), &stat);
     for width in [60, 80, 100, 140] {
@@ -68,12 +68,12 @@ fn one_case_alone_shows_its_values_and_no_line_is_too_wide() {
 }
 
 #[test]
-fn without_a_run_it_says_how_to_get_one() {
+fn empty_history_names_the_command_to_run() {
     let history = history(&[], &all);
-    assert!(render(&[history], &Layout::default()).contains("`fathom run` makes one"));
+    assert!(render(&[history], &Layout::default()).contains("measure it with `fathom run`"));
 }
 
-/// The text of the history of one case of runs, each changed by its number.
+/// The history of one case over runs that `change` modifies by number, and its text.
 fn rendered(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, String) {
     let mut documents: Vec<Document> =
         (0..runs).map(|number| document(number, "6.1", 100.0)).collect();
@@ -88,17 +88,17 @@ fn rendered(runs: usize, change: impl Fn(usize, &mut Document)) -> (History, Str
 }
 
 #[test]
-fn a_bound_is_shown_as_one() {
+fn bound_is_printed_as_a_bound() {
     let (_, text) = rendered(12, |number, document| {
         let summary = document.records[0].summary.as_mut().expect("a summary");
         (summary.median, summary.bound) = (if number < 6 { -0.5 } else { 2600.0 }, Some(2600.0));
     });
     assert_eq!(text.matches("≤ 2.6 µs").count(), 13, "{text}");
-    assert!(text.contains("12 values are bounds") && !text.contains("missing"), "{text}");
+    assert!(text.contains("12 values are upper bounds") && !text.contains("missing"), "{text}");
 }
 
 #[test]
-fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
+fn noisy_value_is_marked_and_interrupted_one_left_out() {
     let (_, text) = rendered(7, |number, document| {
         let verdict = &mut document.records[0].verdict;
         match number {
@@ -107,38 +107,38 @@ fn a_noisy_value_is_marked_and_one_that_was_cut_short_is_left_out() {
             _ => {}
         }
     });
-    assert_eq!(text.matches("~100.0 ns").count(), 2, "the newest and its own line: {text}");
-    assert!(text.contains("cut short  noisy") && text.contains("1 value was cut short"), "{text}");
-    assert!(text.contains("6 runs") && text.contains("No change that lasted"), "{text}");
+    assert_eq!(text.matches("~100.0 ns").count(), 2, "newest value and its own line: {text}");
+    assert!(text.contains("cut short  noisy") && text.contains("1 value of an interrupted"));
+    assert!(text.contains("6 runs") && text.contains("No lasting change"), "{text}");
 }
 
 #[test]
-fn too_few_runs_are_no_proof_that_nothing_changed() {
+fn few_runs_do_not_show_that_nothing_changed() {
     for runs in [1, 5] {
         let (_, text) = rendered(runs, |_, _| {});
-        let said = format!("Too few runs to tell a change ({runs} of at least 6)");
-        assert!(text.contains(&said) && !text.contains("No change"), "{text}");
+        let expected = format!("Too few runs to detect a change ({runs} of at least 6)");
+        assert!(text.contains(&expected) && !text.contains("No lasting"), "{text}");
     }
-    assert!(rendered(6, |_, _| {}).1.contains("No change that lasted"));
+    assert!(rendered(6, |_, _| {}).1.contains("No lasting change"));
 }
 
 #[test]
-fn what_makes_a_change_is_said_once_for_all_metrics() {
+fn criteria_for_a_change_are_printed_once() {
     let (one, _) = rendered(7, |_, _| {});
     let text = render(&[one.clone(), one], &Layout::default());
-    assert_eq!(text.matches("A change is named").count(), 1, "{text}");
+    assert_eq!(text.matches("A change is reported").count(), 1, "{text}");
     assert_eq!(text.matches("os.syscall on here").count(), 2, "{text}");
 }
 
 #[test]
-fn runs_with_other_cases_are_not_denied() {
+fn history_without_the_selected_cases_says_so() {
     let history = history(&stepped(), &|_| false);
     let text = render(&[history], &Layout::default());
-    assert!(text.contains("has these cases; others are kept"), "{text}");
+    assert!(text.contains("No stored run of os.syscall on here has these cases"), "{text}");
 }
 
 #[test]
-fn strata_of_series_are_named() {
+fn strata_of_series_are_printed() {
     assert!(rendered(7, |_, _| {}).1.contains("All values are as found."));
     let selected = |number: usize, document: &mut Document| {
         let record = document.records[0].clone().selected(9, 120.0);
@@ -152,9 +152,9 @@ fn strata_of_series_are_named() {
     assert_eq!((mixed.stratum, whole.stratum), (Stratum::AsFound, Stratum::FullSpeed));
     let (mixed, whole) = (text.find("°120.0 ns"), text.find(" 100.0 ns"));
     assert!(mixed.is_some() && whole.is_some(), "{text}");
-    assert!(text.contains("°: as found; the others rest on clean visits alone."), "{text}");
+    assert!(text.contains("°: as found; others from clean visits only."), "{text}");
     let (_, text) = rendered(7, |_, document| {
         document.records[0] = document.records[0].clone().selected(9, 120.0);
     });
-    assert!(text.contains("All values rest on clean visits alone.") && !text.contains('°'));
+    assert!(text.contains("All values are from clean visits only.") && !text.contains('°'));
 }

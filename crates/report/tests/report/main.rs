@@ -1,4 +1,4 @@
-//! The views of a run from outside: what they look like, and what they keep to.
+//! The views of a run through the public API.
 
 mod by_hand;
 mod comparison;

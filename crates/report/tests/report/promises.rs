@@ -1,4 +1,4 @@
-//! What every view keeps to, whatever is in the records.
+//! Properties of every view, whatever the records contain.
 
 use crate::fixture::{Build, document, forbidden, measured, plain};
 use fathom_analysis::compare::{Noise, compare};
@@ -21,7 +21,7 @@ fn layouts() -> Vec<Layout> {
     layouts
 }
 
-/// The fixture and records that strain every column.
+/// The fixture, and records that strain every column.
 fn strained() -> Document {
     let mut document = document();
     let long = "a.metric.with.a.name.that.is.much.longer.than.any.line.of.the.narrowest.table.is";
@@ -63,13 +63,13 @@ fn assert_fits(text: &str, layout: &Layout, view: &str) {
     let width = layout.width.max(60);
     for line in plain(text).lines() {
         assert!(line.width() <= width, "{view} at {layout:?}: {} columns: {line}", line.width());
-        assert_eq!(line, line.trim_end(), "{view} at {layout:?}: blanks at the end");
+        assert_eq!(line, line.trim_end(), "{view} at {layout:?}: trailing blanks");
         assert!(!line.contains('\u{1b}'), "{view}: an escape from a record: {line:?}");
     }
 }
 
 #[test]
-fn no_line_of_any_view_is_wider_than_its_layout() {
+fn no_line_is_wider_than_the_layout() {
     let (document, other) = (strained(), document());
     let comparison = compare(&document, &other, &Noise::default(), 1);
     for layout in layouts() {
@@ -78,16 +78,16 @@ fn no_line_of_any_view_is_wider_than_its_layout() {
     }
 }
 
-/// The digits by which a leaked value would be known, in whatever unit.
+/// Digits of the forbidden value in any unit.
 const LEAK: &str = "7654";
 
-/// Drops what parts digits, so that a value is found however it is written.
+/// Removes what separates digits, so that a value is found in any notation.
 fn digits(text: &str) -> String {
     plain(text).replace(['.', ' ', ','], "")
 }
 
 #[test]
-fn a_record_that_must_not_be_believed_never_shows_its_number() {
+fn untrusted_record_never_shows_its_number() {
     for state in [State::Invalid, State::Unavailable, State::Failed] {
         let record = forbidden("os.x", Params::none(), state, Reason::new(Cause::Clock, "why"));
         let mut document = document();
@@ -108,7 +108,7 @@ fn a_record_that_must_not_be_believed_never_shows_its_number() {
 }
 
 #[test]
-fn the_search_for_leaks_finds_a_number_that_is_shown() {
+fn search_for_leaks_finds_a_noisy_number() {
     let reason = Reason::new(Cause::Steal, "why");
     let mut document = document();
     document.records = vec![forbidden("os.x", Params::none(), State::Noisy, reason)];
@@ -119,24 +119,24 @@ fn the_search_for_leaks_finds_a_number_that_is_shown() {
 }
 
 #[test]
-fn a_time_of_nought_or_less_is_never_printed() {
+fn time_of_zero_or_less_is_never_printed() {
     for value in [0.0, -3.25, f64::NAN, f64::INFINITY] {
         let mut record = measured("os.x", Params::none(), Unit::Nanoseconds, 1.0, 0.01);
         record.summary.as_mut().unwrap().median = value;
         let rows = plain(&Table::new(Layout::default()).rows(&[record]));
-        assert!(rows.contains("no value that could be shown"), "{rows}");
+        assert!(rows.contains("no valid value recorded"), "{rows}");
         assert!(!rows.contains("0 ns") && !rows.contains("-3") && !rows.contains("inf"), "{rows}");
     }
 }
 
 #[test]
-fn a_document_comes_back_from_its_json() {
+fn document_and_records_are_read_back_from_json() {
     let mut document = document();
     document.records[0].samples = Some(vec![crate::fixture::sample(vec![11.9, 12.0])]);
     let text = document_json(&document);
     assert!(text.ends_with("}\n"));
     assert_eq!(serde_json::from_str::<Document>(&text).unwrap(), document);
-    assert_eq!(text.matches("\"samples\"").count(), 1, "samples only where there are some");
+    assert_eq!(text.matches("\"samples\"").count(), 1, "samples of one record only");
     for record in &document.records {
         let line = record_line(record);
         assert_eq!(line.matches('\n').count(), 1);
@@ -146,18 +146,20 @@ fn a_document_comes_back_from_its_json() {
 }
 
 #[test]
-fn samples_turn_the_last_column_into_a_histogram() {
+fn samples_are_printed_as_a_histogram() {
     let mut record = measured("os.x", Params::none(), Unit::Nanoseconds, 100.0, 0.01);
     let values = [vec![100.0; 60], vec![200.0; 40]].concat();
     record.samples = Some(vec![crate::fixture::sample(values)]);
     let mut table = Table::new(Layout { width: 140, ..Layout::default() });
     let rows = table.rows(&[record]);
     assert!(rows.contains("█        ▆"), "{rows}");
-    assert!(plain(&table.foot()).contains("histogram of the values"));
+    let foot = plain(&table.foot());
+    let foot = foot.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(foot.contains("processes: histogram of the values"), "{foot}");
 }
 
 #[test]
-fn the_parts_bring_their_own_blank_lines() {
+fn each_part_has_its_own_blank_lines() {
     let document = document();
     assert!(opening(&document, 80).ends_with("\n\n"));
     assert!(closing(&document, 80).starts_with('\n'));
@@ -165,7 +167,7 @@ fn the_parts_bring_their_own_blank_lines() {
 }
 
 #[test]
-fn a_frequency_that_must_not_be_believed_makes_no_cycles() {
+fn invalid_frequency_gives_no_cycles() {
     let reason = Reason::new(Cause::Clock, "why");
     let mut frequency = forbidden("cpu.frequency", Params::none(), State::Invalid, reason);
     frequency.unit = Unit::Hertz;

@@ -1,37 +1,25 @@
-//! What a person sees of a run, at the widths a terminal has.
+//! Runs at various terminal widths.
 
 use crate::fixture::{document, over, plain};
 use fathom_record::{
     Cause, Counts, Document, Effort, Protocol, Reason, Remedy, RunState, State, Verdict,
 };
-use fathom_report::{Layout, RunListing, Table, closing, kept, opening, runs, show};
+use fathom_report::{Layout, RunListing, Table, closing, opening, runs, show};
 
 fn layout(width: usize) -> Layout {
     Layout { width, ..Layout::default() }
 }
 
 #[test]
-fn a_run_at_60_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(60))));
+fn run_at_various_widths() {
+    for width in [60, 80, 110, 140] {
+        let text = plain(&show(&document(), &layout(width)));
+        insta::assert_snapshot!(format!("run_at_{width}_columns"), text);
+    }
 }
 
 #[test]
-fn a_run_at_80_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(80))));
-}
-
-#[test]
-fn a_run_at_110_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(110))));
-}
-
-#[test]
-fn a_run_at_140_columns() {
-    insta::assert_snapshot!(plain(&show(&document(), &layout(140))));
-}
-
-#[test]
-fn a_run_in_cycles_too() {
+fn run_with_cycles() {
     let wide = Layout { cycles: true, ..layout(80) };
     let narrow = Layout { cycles: true, ..layout(60) };
     let mut text = String::new();
@@ -46,7 +34,7 @@ fn a_run_in_cycles_too() {
 }
 
 #[test]
-fn a_run_by_the_trimmed_protocol() {
+fn run_by_the_trimmed_protocol() {
     let mut text = String::new();
     for width in [80, 140] {
         let mut table = Table::new(Layout { protocol: Protocol::Trimmed, ..layout(width) });
@@ -59,7 +47,7 @@ fn a_run_by_the_trimmed_protocol() {
 }
 
 #[test]
-fn a_run_that_was_interrupted_drifted_and_was_tuned() {
+fn interrupted_tuned_run_with_drift() {
     let mut document = document();
     document.run.state = RunState::Interrupted;
     document.run.ended = None;
@@ -71,46 +59,45 @@ fn a_run_that_was_interrupted_drifted_and_was_tuned() {
     document.run.verdict = Verdict {
         state: State::Noisy,
         reasons: vec![
-            Reason::new(Cause::MachineDrift, "the machine became 3.1 % slower from 12:01 to 12:03")
+            Reason::new(Cause::MachineDrift, "machine 3.1 % slower from 12:01 to 12:03")
                 .with_remedy(Remedy::LetSettle),
         ],
     };
     for record in &mut document.records[20..] {
         record.summary = None;
-        record.verdict =
-            Verdict::because(State::Failed, Cause::Interrupted, "not measured any more");
+        record.verdict = Verdict::because(State::Failed, Cause::Interrupted, "not measured");
     }
     let text = opening(&document, 80) + &closing(&document, 80);
     insta::assert_snapshot!(plain(&text));
 }
 
 #[test]
-fn a_run_without_records_says_so() {
+fn run_without_records_says_so() {
     let empty = Document { records: Vec::new(), ..document() };
     assert!(plain(&show(&empty, &layout(80))).contains("\nNothing was measured.\n"));
     assert_eq!(Table::new(layout(80)).foot(), "");
 }
 
 #[test]
-fn a_run_with_nothing_but_one_good_record_has_a_short_end() {
+fn run_of_one_valid_record_has_a_short_closing() {
     let mut one = document();
     one.records.truncate(1);
     let text = plain(&closing(&one, 80));
-    assert!(text.starts_with("\n1 case: 1 valid. Of 1 predicted value 1 within"), "{text}");
+    assert!(text.starts_with("\n1 case: 1 valid. 1 of 1 predicted value within"), "{text}");
 }
 
 #[test]
-fn an_order_that_does_not_hold_is_told_with_its_limit() {
+fn violated_bound_is_a_finding_with_its_limit() {
     let mut document = document();
     document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
     let text = plain(&closing(&document, 200));
-    let sentence = "1. os.switch.thread{set_bytes=65536} takes 1.204 µs (± 1.0 %), where > 1.62 µs \
-                    was predicted: more than two system calls.\n";
+    let sentence = "1. os.switch.thread{set_bytes=65536} takes 1.204 µs (± 1.0 %), > 1.62 µs \
+                    predicted: more than two system calls.\n";
     assert!(text.contains(sentence), "{text}");
 }
 
 #[test]
-fn a_wide_interval_is_no_finding() {
+fn wide_interval_is_not_a_finding() {
     let mut document = document();
     document.records.retain(|record| record.metric.as_str() == "os.switch.thread");
     let summary = document.records[0].summary.as_mut().unwrap();
@@ -119,22 +106,17 @@ fn a_wide_interval_is_no_finding() {
 }
 
 #[test]
-fn what_is_unavailable_comes_with_what_would_help() {
+fn unavailable_cases_are_counted_with_a_remedy() {
     let mut document = document();
     document.records.retain(|record| record.verdict.state == State::Unavailable);
     let text = plain(&closing(&document, 200));
-    let sentence = "to have 1 of them: allow this process a second CPU (taskset, cpuset); to have \
-                    1 more: run outside";
+    let sentence = "2 cases are unavailable but have a remedy; os.wake.cross_cpu{via=futex}: allow \
+                    this process a second CPU (taskset, cpuset).\n";
     assert!(text.contains(sentence), "{text}");
-    for record in &mut document.records {
-        record.verdict.reasons[0].remedy = Some(Remedy::MountProc);
-    }
-    let text = plain(&closing(&document, 200));
-    assert!(text.contains("are unavailable; to have them: mount /proc.\n"), "{text}");
 }
 
 #[test]
-fn the_list_of_runs() {
+fn list_of_runs() {
     let row = |id: &str, state, host: &str| RunListing {
         id: id.to_owned(),
         label: (state == RunState::Running).then(|| "before upgrade".to_owned()),
@@ -154,31 +136,11 @@ fn the_list_of_runs() {
     let text: Vec<String> =
         [60, 80, 120].into_iter().map(|width| plain(&runs(&rows, &layout(width)))).collect();
     insta::assert_snapshot!(text.join("\n"));
-    assert!(runs(&[], &layout(80)).contains("No run is kept"));
+    assert!(runs(&[], &layout(80)).contains("No stored runs"));
 }
 
 #[test]
-fn blocks_printed_as_they_end_read_as_the_kept_run() {
-    let document = document();
-    for cycles in [false, true] {
-        let layout = Layout { cycles, ..layout(80) };
-        for size in [1, 3, 10] {
-            let mut table = Table::new(layout);
-            let mut text = opening(&document, layout.width);
-            text += &table.header();
-            for block in document.records.chunks(size) {
-                text += &table.rows(block);
-            }
-            text += &table.foot();
-            text += &closing(&document, layout.width);
-            text += &kept(&document, layout.width);
-            assert_eq!(text, show(&document, &layout), "blocks of {size}");
-        }
-    }
-}
-
-#[test]
-fn a_difference_from_the_prediction_is_coloured_and_written() {
+fn failed_prediction_is_coloured_and_named() {
     let text = show(&document(), &layout(80));
     let line = text.lines().find(|line| line.contains("getppid")).unwrap();
     let (before, _) = line.split_once("outside").unwrap();

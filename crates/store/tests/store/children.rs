@@ -1,4 +1,4 @@
-//! Other processes: this test program starts itself again, and plays a part.
+//! Child processes: this test program starts itself again with a part to play.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -7,15 +7,15 @@ use std::process::{Child, Command, Stdio};
 use fathom_record::{Run, RunState};
 use fathom_store::Store;
 
-use crate::{example, places};
+use crate::{example, file_systems};
 
-/// What the child is to do: the part, the path, and the part's own words, by line.
+/// The part of the child, the path, and the arguments of the part, one per line.
 const PART: &str = "FATHOM_STORE_TEST_PART";
 
-/// Marks the lines that are meant for the parent among those of the test harness.
+/// Prefix of the lines for the parent, among those of the test harness.
 const MARK: &str = "child: ";
 
-/// The entrance for children. Without a part it is an empty test.
+/// The entry point of children. Without a part it is an empty test.
 #[test]
 fn child() {
     let Ok(part) = std::env::var(PART) else {
@@ -25,21 +25,20 @@ fn child() {
     let path = Path::new(words[1]);
     match words[0] {
         "write" => write(path, words[2], words[3].parse().unwrap()),
-        "fill" => places::fill(path),
-        "read only" => places::read_only(path),
+        "fill" => file_systems::fill(path),
+        "read only" => file_systems::read_only(path),
         "read" => read(path, words[2]),
         other => panic!("unknown part {other}"),
     }
     say("done");
 }
 
-/// Writes a run, and says so after each step that the store has acknowledged.
+/// Writes a run and prints each step that the store has acknowledged.
 fn write(path: &Path, run_id: &str, records: u64) {
     say("opening");
     let mut store = Store::open(path).unwrap();
     say("open");
-    let begun = store.begin(&example::head(run_id));
-    begun.unwrap();
+    store.begin(&example::head(run_id)).unwrap();
     say("begun");
     for number in 0..records {
         store.add(run_id, &example::record(number)).unwrap();
@@ -50,7 +49,7 @@ fn write(path: &Path, run_id: &str, records: u64) {
     say("ended");
 }
 
-/// Reads a run, and says how many records it found as they were written, or what was in the way.
+/// Reads a run; prints the number of unchanged records, or the error.
 fn read(path: &Path, run_id: &str) {
     match Store::open_existing(path).and_then(|store| store.document(run_id, true)) {
         Ok(document) => {
@@ -62,20 +61,20 @@ fn read(path: &Path, run_id: &str) {
     }
 }
 
-/// Past the harness, which would keep what is printed.
+/// Writes to the real stdout, because the harness captures `println`.
 pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{MARK}{line}").unwrap();
     out.flush().unwrap();
 }
 
-/// Past the harness too: a test that does nothing must not look like one that passed.
+/// Writes to the real stderr: a skipped test must not look like one that passed.
 pub(crate) fn skipped(reason: &str) {
     let mut out = std::io::stderr().lock();
     writeln!(out, "skipped: {reason}").unwrap();
 }
 
-/// The command that plays a part, behind a command that prepares its surroundings, if any.
+/// The command that plays a part, as an argument of the command `before` if there is one.
 pub(crate) fn command(before: &[&str], part: &[&str]) -> Command {
     let program = std::env::current_exe().unwrap();
     let mut command = match before {
@@ -94,9 +93,9 @@ pub(crate) fn command(before: &[&str], part: &[&str]) -> Command {
     command
 }
 
-/// What the child says, line by line, until it ends.
+/// The lines printed by the child, until it ends.
 pub(crate) fn lines_of(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    // A killed child can leave half a line, which acknowledges nothing.
+    // A killed child can leave half a line, which acknowledges no step.
     lines.map_while(Result::ok).filter_map(|line| Some(line.strip_prefix(MARK)?.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! Damage is noticed, and named.
+//! Damage is detected and named.
 
 use fathom_record::Effort;
 use fathom_store::{Store, StoreError};
@@ -8,28 +8,28 @@ use crate::example;
 
 const RUN: &str = "0000019514ab3c5d";
 
-/// Changes the store behind its back, and reads it with samples, without, and in short.
-fn after(sql: &str) -> [Result<(), StoreError>; 3] {
+/// Changes the store with SQL, and reads it with samples, without samples, and as an outline.
+fn read_after(sql: &str) -> [Result<(), StoreError>; 3] {
     let (_folder, path, store) = example::store_with(RUN, 3);
     drop(store);
     for sql in sql.split(';') {
         let changed = Connection::open(&path).unwrap().execute(sql, []).unwrap();
-        assert!(changed > 0, "the damage was not done: {sql}");
+        assert!(changed > 0, "no row was changed: {sql}");
     }
     let store = Store::open_existing(&path).unwrap();
-    let in_short = match store.newest_of("bench-3", Effort::Quick, 9).unwrap() {
+    let outline = match store.newest_of("bench-3", Effort::Quick, 9).unwrap() {
         (outlines, damaged) if damaged.is_empty() => {
             assert_eq!(outlines.len(), 1);
             Ok(())
         }
-        // What is damaged is left out.
+        // A damaged run is left out.
         (outlines, mut damaged) => {
             assert!(outlines.is_empty());
             Err(damaged.remove(0))
         }
     };
     let whole = |with_samples| store.document(RUN, with_samples).map(drop);
-    [whole(true), whole(false), in_short]
+    [whole(true), whole(false), outline]
 }
 
 fn is_damaged(result: &Result<(), StoreError>, part: &str) {
@@ -40,30 +40,30 @@ fn is_damaged(result: &Result<(), StoreError>, part: &str) {
     assert!(message.starts_with(&expected), "{message}");
 }
 
-/// What is read whole is damaged. In short it is not, since its headline has a checksum of its own.
+/// The damage is found in the whole record, and not in its headline, which has its own checksum.
 fn is_damaged_body(damage: &str, record: u64) {
     let name = format!("file.read.throughput{{block={},mode=cold}}", record - 1);
     let damage = format!("UPDATE record SET body = {damage} WHERE number = {record}");
-    let [with, without, in_short] = after(&damage);
+    let [with, without, outline] = read_after(&damage);
     is_damaged(&with, &name);
     is_damaged(&without, &name);
-    in_short.unwrap();
+    outline.unwrap();
 }
 
 #[test]
-fn one_changed_digit_in_a_record_is_noticed() {
+fn changed_digit_in_a_record_is_detected() {
     is_damaged_body("replace(body, '\"n\":600', '\"n\":601')", 2);
 }
 
 #[test]
-fn a_record_that_is_no_json_any_more_is_noticed() {
+fn record_that_is_not_json_is_detected() {
     for damage in ["'{' || body", "''", "CAST(x'ff' || body AS TEXT)", "substr(body, 1, 90)"] {
         is_damaged_body(damage, 1);
     }
 }
 
 #[test]
-fn damaged_headline_is_noticed_in_short() {
+fn damaged_headline_is_detected_in_an_outline() {
     for damage in [
         "unit = 'furlong'",
         "better = 'higher'",
@@ -76,50 +76,50 @@ fn damaged_headline_is_noticed_in_short() {
         "crc = crc + 1",
         "crc = -1",
     ] {
-        let [with, without, in_short] =
-            after(&format!("UPDATE headline SET {damage} WHERE record = 1"));
-        is_damaged(&in_short, "file.read.throughput{block=0,mode=cold}");
+        let [with, without, outline] =
+            read_after(&format!("UPDATE headline SET {damage} WHERE record = 1"));
+        is_damaged(&outline, "file.read.throughput{block=0,mode=cold}");
         with.unwrap();
         without.unwrap();
     }
 }
 
 #[test]
-fn headline_of_another_run_is_noticed() {
-    let [.., in_short] = after("UPDATE run SET id = '0000019514ab3c5e'");
-    let message = in_short.unwrap_err().to_string();
+fn headline_of_another_run_is_detected() {
+    let [.., outline] = read_after("UPDATE run SET id = '0000019514ab3c5e'");
+    let message = outline.unwrap_err().to_string();
     assert!(message.starts_with("read run 0000019514ab3c5e: file.read"), "{message}");
 }
 
 #[test]
-fn missing_headline_is_noticed_in_short() {
-    let [with, without, in_short] = after("DELETE FROM headline WHERE record = 2");
-    is_damaged(&in_short, "file.read.throughput{block=1,mode=cold}");
+fn missing_headline_is_detected_in_an_outline() {
+    let [with, without, outline] = read_after("DELETE FROM headline WHERE record = 2");
+    is_damaged(&outline, "file.read.throughput{block=1,mode=cold}");
     with.unwrap();
     without.unwrap();
 }
 
 #[test]
-fn a_record_under_another_name_is_noticed() {
-    for result in &after("UPDATE record SET metric = 'os.syscall' WHERE number = 3") {
+fn record_under_another_name_is_detected() {
+    for result in &read_after("UPDATE record SET metric = 'os.syscall' WHERE number = 3") {
         is_damaged(result, "os.syscall{block=2,mode=cold}");
     }
 }
 
 #[test]
-fn one_changed_bit_in_the_samples_is_noticed_where_they_are_read() {
-    let [with, without, in_short] = after(
+fn changed_bit_is_detected_where_samples_are_read() {
+    let [with, without, outline] = read_after(
         "UPDATE samples SET body = CAST(replace(CAST(body AS TEXT), '\"cpu\":1', '\"cpu\":3')
             AS BLOB) WHERE record = 2",
     );
     is_damaged(&with, "the samples of file.read.throughput{block=1,mode=cold}");
     without.unwrap();
-    in_short.unwrap();
+    outline.unwrap();
 }
 
 #[test]
-fn a_change_in_the_facts_of_the_run_is_noticed() {
-    // Each is still good JSON of the right shape.
+fn changed_fact_of_a_run_is_detected() {
+    // Each change leaves valid JSON of the right shape.
     for (column, from, to) in
         [("tool", "0.1.0", "0.1.1"), ("body", "tsc", "hpet"), ("host", "6.12.9", "6.12.8")]
     {
@@ -127,14 +127,14 @@ fn a_change_in_the_facts_of_the_run_is_noticed() {
             "UPDATE run SET {column} = replace({column}, '{from}', '{to}')
              WHERE {column} LIKE '%{from}%'"
         );
-        for result in &after(&sql) {
+        for result in &read_after(&sql) {
             is_damaged(result, "the row of the run");
         }
     }
 }
 
 #[test]
-fn a_torn_database_is_told_apart_from_a_foreign_one() {
+fn torn_database_is_reported_as_corrupt() {
     let (_folder, path, store) = example::store_with(RUN, 20);
     drop(store);
     let mut bytes = std::fs::read(&path).unwrap();

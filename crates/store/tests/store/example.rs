@@ -1,4 +1,4 @@
-//! Runs and records that look like real ones.
+//! Runs and records with realistic content.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use fathom_store::Store;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A folder that goes with the test, and the path of a store that is not there yet.
-pub(crate) fn new_place() -> (TempDir, PathBuf) {
+/// A temporary folder, and the path of a store that does not exist yet.
+pub(crate) fn new_path() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fathom.db");
     (folder, path)
@@ -20,12 +20,12 @@ pub(crate) fn new_place() -> (TempDir, PathBuf) {
 
 /// A store with one run of `records` records in it.
 pub(crate) fn store_with(run_id: &str, records: u64) -> (TempDir, PathBuf, Store) {
-    let (folder, path) = new_place();
+    let (folder, path) = new_path();
     let store = store_at(&path, run_id, records);
     (folder, path, store)
 }
 
-/// The same at a path.
+/// The same at a given path.
 pub(crate) fn store_at(path: &Path, run_id: &str, records: u64) -> Store {
     let mut store = Store::open(path).unwrap();
     store.begin(&head(run_id)).unwrap();
@@ -35,12 +35,11 @@ pub(crate) fn store_at(path: &Path, run_id: &str, records: u64) -> Store {
     store
 }
 
-/// The first records of these tests.
 pub(crate) fn records(count: u64) -> Vec<Record> {
     (0..count).map(record).collect()
 }
 
-/// Asserts that SQLite finds nothing wrong with a file.
+/// Asserts that SQLite finds no damage in a file.
 pub(crate) fn is_whole(path: &Path) {
     let connection = Connection::open(path).unwrap();
     let answer: String =
@@ -48,7 +47,7 @@ pub(crate) fn is_whole(path: &Path) {
     assert_eq!(answer, "ok", "{}", path.display());
 }
 
-/// The history of the metric of all records made here.
+/// The history of the metric that all records have here.
 pub(crate) fn history(store: &Store) -> Vec<Outline> {
     let (history, damaged) = store.history("file.read.throughput").unwrap();
     assert!(damaged.is_empty(), "{damaged:?}");
@@ -74,7 +73,7 @@ pub(crate) fn host() -> Host {
     host
 }
 
-/// A run without records, between this host and another.
+/// A run without records, with a far host.
 pub(crate) fn head(id: &str) -> Document {
     let clock = Some(ClockOffset { offset_ns: -1.5e9, drift_ppm: 2.5, error_ns: 40_000.0 });
     let far = FarHost { name: "bench-4".to_owned(), host: host(), clock };
@@ -110,7 +109,7 @@ pub(crate) fn run(id: &str) -> Run {
     .unwrap()
 }
 
-/// Record `number`, always the same, with samples of a length that varies.
+/// Record `number`: always the same, with samples of varying length.
 pub(crate) fn record(number: u64) -> Record {
     let mut digits = Digits(number);
     let samples: Vec<Sample> = (0..5)
@@ -146,7 +145,7 @@ pub(crate) fn record(number: u64) -> Record {
     .sealed()
 }
 
-/// Every other record is of selected visits.
+/// Every other record rests on selected visits.
 fn strata(number: u64) -> Summary {
     let interval = Some(Interval::new([101.0, 131.5], 0.9375, Basis::Processes));
     let as_found =
@@ -155,7 +154,7 @@ fn strata(number: u64) -> Summary {
     Summary { stratum, as_found, ..Summary::default() }
 }
 
-/// Every fifth record has another verdict than its neighbour.
+/// Cycles through the five states.
 fn verdict(number: u64) -> Verdict {
     let state = match number % 5 {
         1 => State::Noisy,
@@ -164,7 +163,7 @@ fn verdict(number: u64) -> Verdict {
         4 => State::Failed,
         _ => return Verdict::default(),
     };
-    let reason = Reason::new(Cause::Steal, "31 % of the time was another guest's");
+    let reason = Reason::new(Cause::Steal, "CPU steal 31 %");
     Verdict { state, reasons: vec![reason.with_remedy(Remedy::QuieterHost)] }
 }
 
@@ -185,7 +184,7 @@ fn sample(process: u32, digits: &mut Digits, length: usize) -> Sample {
     }
 }
 
-/// SplitMix64: numbers that use every bit of a float, the same for the same seed.
+/// SplitMix64: numbers that use every bit of a float, reproducible by seed.
 pub(crate) struct Digits(pub(crate) u64);
 
 impl Digits {
@@ -206,10 +205,10 @@ impl Digits {
     }
 }
 
-/// The number a record of this file was made from.
+/// The number that a record was made from.
 pub(crate) fn number_of(record: &Record) -> u64 {
     match record.params.0.get("block") {
         Some(ParamValue::Integer(number)) => *number as u64,
-        other => panic!("no record of these tests: {other:?}"),
+        other => panic!("not a record of these tests: {other:?}"),
     }
 }

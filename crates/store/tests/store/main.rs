@@ -1,21 +1,21 @@
-//! The store as its users see it: what goes in comes out, whatever happens in between.
-#![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
-#![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
+//! The store through its public API: what is stored is read back, whatever happens meanwhile.
+#![expect(clippy::print_stdout, reason = "a skipped test prints why")]
+#![expect(clippy::unwrap_used, reason = "test helpers fail like tests")]
 
 mod children;
 mod damage;
 mod example;
+mod file_systems;
 mod kills;
 mod names;
 mod older;
-mod places;
 mod power;
 mod refusals;
 mod round_trip;
 mod writers;
 
-/// Says what a test found, and keeps it as a section of docs/FAULTS.md where `make soak` asks.
-fn tell(name: &str, section: &str) {
+/// Prints the result of a test, and writes it as a section of docs/FAULTS.md for `make soak`.
+fn print_section(name: &str, section: &str) {
     println!("{section}");
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.md")), section).unwrap();

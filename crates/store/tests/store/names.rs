@@ -1,4 +1,4 @@
-//! Finding a run by what a person types.
+//! Finding a run by the name a user types.
 
 use fathom_store::{Store, StoreError};
 
@@ -7,7 +7,7 @@ use crate::example;
 const IDS: [&str; 3] = ["0195aa0000000001", "0195aa0000000002", "0195bb0000000003"];
 
 fn three_runs() -> (tempfile::TempDir, Store) {
-    let (folder, path) = example::new_place();
+    let (folder, path) = example::new_path();
     let mut store = Store::open(&path).unwrap();
     for id in IDS {
         store.begin(&example::head(id)).unwrap();
@@ -17,7 +17,7 @@ fn three_runs() -> (tempfile::TempDir, Store) {
 }
 
 #[test]
-fn a_run_is_found_by_its_id_a_prefix_and_its_age() {
+fn run_is_found_by_id_prefix_and_latest() {
     let (_folder, store) = three_runs();
     for (name, expected) in [
         ("0195aa0000000001", IDS[0]),
@@ -32,25 +32,25 @@ fn a_run_is_found_by_its_id_a_prefix_and_its_age() {
 }
 
 #[test]
-fn a_run_that_was_stopped_before_its_first_record_is_not_the_latest() {
+fn run_without_records_is_not_the_latest() {
     let (_folder, mut store) = three_runs();
     let empty = "0195cc0000000004";
     store.begin(&example::head(empty)).unwrap();
     assert_eq!(store.resolve("latest").unwrap(), IDS[2]);
-    assert_eq!(store.resolve("0195cc").unwrap(), empty, "it can still be named");
+    assert_eq!(store.resolve("0195cc").unwrap(), empty, "found by its id");
 }
 
 #[test]
-fn a_prefix_of_several_runs_lists_them() {
+fn ambiguous_prefix_lists_the_runs() {
     let (_folder, store) = three_runs();
     assert_eq!(
         store.resolve("0195a").unwrap_err().to_string(),
-        "find run 0195a: it could be 0195aa0000000002, 0195aa0000000001"
+        "find run 0195a: ambiguous: 0195aa0000000002, 0195aa0000000001"
     );
 }
 
 #[test]
-fn a_name_of_no_run_says_how_many_there_are() {
+fn unknown_run_message_counts_the_runs() {
     let (_folder, store) = three_runs();
     for name in ["0195c", "latest~3", "ffffffffffffffff"] {
         let message = store.resolve(name).unwrap_err().to_string();
@@ -60,14 +60,14 @@ fn a_name_of_no_run_says_how_many_there_are() {
     let (_folder, mut store) = three_runs();
     store.begin(&example::head("0195cc0000000000")).unwrap();
     let message = store.resolve("latest~3").unwrap_err().to_string();
-    assert!(message.contains("among the 4 in the store, 1 of which has no result"), "{message}");
-    let (_folder, path) = example::new_place();
+    assert!(message.contains("among the 4 in the store; 1 without results"), "{message}");
+    let (_folder, path) = example::new_path();
     let message = Store::open(&path).unwrap().resolve("latest").unwrap_err().to_string();
     assert!(message.contains("the store has no runs"), "{message}");
 }
 
 #[test]
-fn what_is_no_name_is_told_apart_from_what_is_not_there() {
+fn malformed_name_differs_from_unknown_run() {
     let (_folder, store) = three_runs();
     for name in ["", "latest~", "latest~-1", "latest~x", "latests", "0195%", "0195*", "a b"] {
         let error = store.resolve(name).unwrap_err();
@@ -78,14 +78,14 @@ fn what_is_no_name_is_told_apart_from_what_is_not_there() {
 }
 
 #[test]
-fn a_label_names_its_run_and_two_runs_are_ambiguous() {
+fn label_names_its_run_unless_ambiguous() {
     let (_folder, mut store) = three_runs();
     let labelled = |id: &str, label: &str| {
         let run = example::run(id);
         fathom_record::Run { label: Some(label.to_owned()), ..run }
     };
     store.update_run(&labelled(IDS[0], "before upgrade")).unwrap();
-    // A label goes before the beginning of an id, and a whole id before a label.
+    // A label has priority over an id prefix, and a full id over a label.
     store.update_run(&labelled(IDS[1], "0195bb")).unwrap();
     assert_eq!(store.resolve("before upgrade").unwrap(), IDS[0]);
     assert_eq!(store.resolve("0195bb").unwrap(), IDS[1]);
@@ -93,7 +93,7 @@ fn a_label_names_its_run_and_two_runs_are_ambiguous() {
     assert_eq!(labels, [None, Some("0195bb".to_owned()), Some("before upgrade".to_owned())]);
     store.update_run(&labelled(IDS[2], "before upgrade")).unwrap();
     let message = store.resolve("before upgrade").unwrap_err().to_string();
-    let both = format!("it could be {}, {}", IDS[2], IDS[0]);
+    let both = format!("ambiguous: {}, {}", IDS[2], IDS[0]);
     assert!(message.contains(&both), "{message}");
     store.update_run(&labelled(IDS[2], IDS[0])).unwrap();
     assert_eq!(store.resolve(IDS[0]).unwrap(), IDS[0]);

@@ -1,5 +1,5 @@
-//! The power fails: on a disk that keeps nothing but what was synced, everything acknowledged is
-//! there afterwards, whenever it happens.
+//! Power cuts: on a disk that keeps only synced data, every acknowledged step survives a cut at
+//! any moment.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,28 +10,27 @@ use fathom_lab::mounts;
 use fathom_lab::seeded::Seeded;
 use fathom_record::RunState;
 use fathom_store::{Store, StoreError};
-use rusqlite::Connection;
 
-use crate::{children, example, tell};
+use crate::{children, example, print_section};
 
-/// How often the power is cut, and how many records a run has by then: enough in the long proof
-/// that SQLite takes its log over into the file while the run goes on.
+/// Power cuts, and records of a run by then, in the short and the long test. The long one has
+/// enough records that SQLite checkpoints its log while the run is under way.
 const CUTS: [usize; 2] = [50, 1000];
 const RECORDS: [u64; 2] = [25, 120];
 
-/// Where the store lies on the disk: below folders that are made with it.
+/// The path of the store on the disk, in folders created with it.
 const PLACE: &str = "share/fathom/fathom.db";
 
 const RUNS: [&str; 2] = ["0000019514ab3c5d", "0000019514ab3c5e"];
 
-/// What was acknowledged, and how many changes the disk had seen by then.
+/// An acknowledged step, and the number of changes the disk had seen by then.
 struct Acknowledged {
     changes: usize,
-    what: What,
+    step: Step,
 }
 
 #[derive(Debug)]
-enum What {
+enum Step {
     Begun(&'static str),
     Added(&'static str),
     Ended(&'static str),
@@ -42,20 +41,20 @@ fn soak() -> bool {
 }
 
 fn inside(test: &str) -> bool {
-    mounts::inside(test, |said| println!("{said}"))
+    mounts::inside(test, |line| println!("{line}"))
 }
 
 #[test]
-fn what_was_acknowledged_before_a_power_cut_is_there_after_it() {
-    if inside("power::what_was_acknowledged_before_a_power_cut_is_there_after_it") {
+fn acknowledged_records_survive_a_power_cut() {
+    if inside("power::acknowledged_records_survive_a_power_cut") {
         cut_the_power(Faults::default(), "wal");
     }
 }
 
-/// There the log has no index, and a rollback journal takes its place.
+/// Without mapped files the log has no index, and a rollback journal replaces it.
 #[test]
-fn a_power_cut_loses_nothing_where_files_cannot_be_mapped_either() {
-    if inside("power::a_power_cut_loses_nothing_where_files_cannot_be_mapped_either") {
+fn power_cut_with_a_rollback_journal_loses_nothing() {
+    if inside("power::power_cut_with_a_rollback_journal_loses_nothing") {
         cut_the_power(Faults { uncached: true, ..Faults::default() }, "journal");
     }
 }
@@ -71,96 +70,93 @@ fn cut_the_power(faults: Faults, beside: &str) {
     let cuts = CUTS[usize::from(soak())];
     let mut past = disk.past();
     let mut seeds = Seeded(20_260_203);
-    let (mut empty, mut met, mut checked) = (0, false, 0);
+    let (mut empty, mut seen, mut checked) = (0, false, 0);
     for cut in (0..cuts).map(|at| at * changes / (cuts - 1)) {
         past.go_to(cut);
-        met |= past.last().contains(&format!("fathom.db-{beside}"));
-        let told = acknowledged.iter().take_while(|one| one.changes <= cut);
-        let told: Vec<&What> = told.map(|one| &one.what).collect();
-        empty += usize::from(told.is_empty());
+        seen |= past.last().contains(&format!("fathom.db-{beside}"));
+        let steps = acknowledged.iter().take_while(|one| one.changes <= cut);
+        let steps: Vec<&Step> = steps.map(|one| &one.step).collect();
+        empty += usize::from(steps.is_empty());
         for survivors in [Survivors::None, Survivors::Some(seeds.any()), Survivors::All] {
-            check(&past, survivors, &told);
-            checked += told.len();
+            check(&past, survivors, &steps);
+            checked += steps.len();
         }
     }
-    let (kept, all) = (acknowledged.len(), 3 * cuts);
-    let page = format!(
+    let (steps, all) = (acknowledged.len(), 3 * cuts);
+    let section = format!(
         "## The store alone: power cuts, with a {beside}\n\n\
-         {all} cuts at {cuts} of {changes} changes of the disk, each with nothing, some and all of \
-         the unsynced left. {kept} words were acknowledged; those before a cut were asked for \
-         after it, {checked} times in all, and the test fails at the first that is missing.\n"
+         {all} cuts at {cuts} of {changes} changes of the disk, each with no, some and all \
+         unsynced data kept. {steps} steps were acknowledged; those before a cut were checked \
+         after it, {checked} checks in all, and the test fails at the first one missing.\n"
     );
-    tell(&format!("9-store-power-{beside}"), &page);
-    assert!(empty > 0 && empty < cuts / 2, "the moments cover the begin and the rest: {empty}");
-    assert!(met, "no {beside} was written");
+    print_section(&format!("9-store-power-{beside}"), &section);
+    assert!(empty > 0 && empty < cuts / 2, "cuts before the first step and after it: {empty}");
+    assert!(seen, "no {beside} was written");
 }
 
-/// Two runs of two processes, each closing the store at its end.
+/// Two runs by two processes, each closing the store at its end.
 fn write(disk: &Disk, path: &Path) -> Vec<Acknowledged> {
     let records = RECORDS[usize::from(soak())].to_string();
-    let mut told = Vec::new();
+    let mut acknowledged = Vec::new();
     for run_id in RUNS {
         let part = ["write", path.to_str().unwrap(), run_id, &records];
         let mut command = children::command(&[], &part);
-        // The default place, whose folder the store makes too.
+        // The default path, whose folder the store creates too.
         let data = path.ancestors().nth(2).unwrap();
         let mut child = command.env("XDG_DATA_HOME", data).spawn().unwrap();
         for line in children::lines_of(&mut child) {
-            let what = match line.split(' ').next() {
-                Some("begun") => What::Begun(run_id),
-                Some("added") => What::Added(run_id),
-                Some("ended") => What::Ended(run_id),
+            let step = match line.split(' ').next() {
+                Some("begun") => Step::Begun(run_id),
+                Some("added") => Step::Added(run_id),
+                Some("ended") => Step::Ended(run_id),
                 _ => continue,
             };
-            told.push(Acknowledged { changes: disk.changes(), what });
+            acknowledged.push(Acknowledged { changes: disk.changes(), step });
         }
         assert!(child.wait().unwrap().success(), "the writer failed, see above");
     }
-    told
+    acknowledged
 }
 
-/// After a power cut the store is whole and holds what was told; or is not there, where nothing
-/// was.
-fn check(past: &Past, survivors: Survivors, told: &[&What]) {
-    // In memory, where a sync costs nothing.
+/// After a power cut the store is complete and holds every acknowledged step, or is missing if
+/// there was none.
+fn check(past: &Past, survivors: Survivors, steps: &[&Step]) {
+    // In memory, where a sync is free.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.unwrap();
     past.after_power_cut(survivors).copy_to(folder.path()).unwrap();
     let path = folder.path().join(PLACE);
-    let after = || format!("after `{}` with {survivors:?}, told {:?}", past.last(), told.last());
+    let after = || format!("after `{}` with {survivors:?}, last {:?}", past.last(), steps.last());
     match Store::open_existing(&path) {
-        Ok(store) => check_content(&store, told, true, &after),
-        Err(StoreError::Missing { .. }) => assert!(told.is_empty(), "no store {}", after()),
+        Ok(store) => check_content(&store, steps, true, &after),
+        Err(StoreError::Missing { .. }) => assert!(steps.is_empty(), "no store {}", after()),
         Err(error) => panic!("{error} {}", after()),
     }
-    // It can be written again, and is then as whole as SQLite can tell.
+    // A writer can open it again, and SQLite then finds no damage.
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     let store = Store::open(&path).unwrap_or_else(|error| panic!("{error} {}", after()));
-    check_content(&store, told, false, &after);
+    check_content(&store, steps, false, &after);
     drop(store);
-    let connection = Connection::open(&path).unwrap();
-    let answer: String =
-        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(answer, "ok", "{}", after());
+    example::is_whole(&path);
 }
 
-fn check_content(store: &Store, told: &[&What], samples: bool, after: &impl Fn() -> String) {
+fn check_content(store: &Store, steps: &[&Step], samples: bool, after: &impl Fn() -> String) {
     for run_id in RUNS {
         let document = match store.document(run_id, samples) {
             Ok(document) => document,
             Err(StoreError::NoSuchRun { .. }) => {
-                let begun = told.iter().any(|one| matches!(one, What::Begun(id) if *id == run_id));
+                let begun = steps.iter().any(|one| matches!(one, Step::Begun(id) if *id == run_id));
                 assert!(!begun, "run {run_id} is lost {}", after());
                 continue;
             }
             Err(error) => panic!("{error} {}", after()),
         };
-        let ended = told.iter().any(|one| matches!(one, What::Ended(id) if *id == run_id));
+        let ended = steps.iter().any(|one| matches!(one, Step::Ended(id) if *id == run_id));
         assert!(!ended || document.run.state == RunState::Complete, "no end {}", after());
-        let added = told.iter().filter(|one| matches!(one, What::Added(id) if *id == run_id));
-        // In the order they were added, each once. There may be more: the disk is asked when the
-        // acknowledgement is heard, and the writer goes on.
+        let added = steps.iter().filter(|one| matches!(one, Step::Added(id) if *id == run_id));
+        // In the order added, each once. There may be more: the changes are counted when the
+        // acknowledgement arrives, and the writer continues meanwhile.
         let numbers: Vec<u64> = document.records.iter().map(example::number_of).collect();
         let expected: Vec<u64> = (0..numbers.len() as u64).collect();
         assert_eq!(numbers, expected, "{}", after());
@@ -172,8 +168,8 @@ fn check_content(store: &Store, told: &[&What], samples: bool, after: &impl Fn()
 }
 
 #[test]
-fn a_slow_disk_is_waited_for_and_a_sector_that_cannot_be_read_is_named() {
-    if !inside("power::a_slow_disk_is_waited_for_and_a_sector_that_cannot_be_read_is_named") {
+fn slow_disk_is_awaited_and_bad_sector_named() {
+    if !inside("power::slow_disk_is_awaited_and_bad_sector_named") {
         return;
     }
     let disk = Disk::new();
@@ -184,9 +180,9 @@ fn a_slow_disk_is_waited_for_and_a_sector_that_cannot_be_read_is_named() {
     let read = || {
         let part = ["read", path.to_str().unwrap(), RUNS[0]];
         let mut child = children::command(&[], &part).spawn().unwrap();
-        let said: Vec<String> = children::lines_of(&mut child).collect();
+        let output: Vec<String> = children::lines_of(&mut child).collect();
         child.wait().unwrap();
-        said[0].clone()
+        output[0].clone()
     };
     let whole = format!("read {}", RECORDS[usize::from(soak())]);
     let reads = disk.reads();
@@ -198,17 +194,19 @@ fn a_slow_disk_is_waited_for_and_a_sector_that_cannot_be_read_is_named() {
     for at in (0..length).step_by(length as usize / 7) {
         let unreadable = Some(("fathom.db".to_owned(), at..at + 512));
         disk.misbehave(Faults { unreadable, ..Faults::default() });
-        let said = read();
-        // The other run's pages are not looked at.
-        if said != whole {
-            assert!(said.contains(path.to_str().unwrap()), "{said}");
-            // SQLite takes some sectors that cannot be read for damage.
-            let causes = ["error read", "error open"].iter().any(|cause| said.starts_with(cause));
-            assert!(causes && ["disk I/O error", "damaged"].iter().any(|one| said.contains(one)));
+        let output = read();
+        // The pages of the other run are not read.
+        if output != whole {
+            assert!(output.contains(path.to_str().unwrap()), "{output}");
+            // SQLite reports some unreadable sectors as a corrupt database.
+            let starts = ["error read", "error open"];
+            assert!(starts.iter().any(|start| output.starts_with(start)), "{output}");
+            let reasons = ["disk I/O error", "damaged"];
+            assert!(reasons.iter().any(|reason| output.contains(reason)), "{output}");
             named += 1;
         }
     }
-    assert!(named > 1, "no bad sector was met");
+    assert!(named > 1, "no bad sector was read");
     disk.misbehave(Faults::default());
-    assert_eq!(read(), whole, "nothing was harmed by trying");
+    assert_eq!(read(), whole, "reading with faults changed nothing");
 }

@@ -1,4 +1,4 @@
-//! What is not a store of ours is refused in one line, and left as it was.
+//! Files that are not a store are refused in one line, and left unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use crate::example;
 
-/// Both ways of opening refuse `path` with the same words and leave the file as it was.
+/// Both ways of opening refuse `path` with the same message and leave the file unchanged.
 fn refusal(path: &Path) -> String {
     let before = std::fs::read(path).ok();
     let open = Store::open(path).unwrap_err().to_string();
@@ -25,50 +25,51 @@ fn is_one_clear_line(message: &str) {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_refused() {
-    let (_folder, path) = example::new_place();
-    for content in ["x", "an old list of shopping\n".repeat(500).as_str()] {
+fn file_that_is_not_a_database_is_refused() {
+    let (_folder, path) = example::new_path();
+    for content in ["x", "an old shopping list\n".repeat(500).as_str()] {
         std::fs::write(&path, content).unwrap();
         let message = refusal(&path);
-        assert!(message.contains("not a SQLite database, left untouched"), "{message}");
+        assert!(message.contains("not a SQLite database, left unchanged"), "{message}");
     }
 }
 
 #[test]
-fn a_database_of_another_program_is_refused() {
+fn database_of_another_program_is_refused() {
     for (id, version) in [(0, 0), (0, VERSION), (7, 0), (7, VERSION)] {
-        let (_folder, path) = example::new_place();
+        let (_folder, path) = example::new_path();
         let connection = Connection::open(&path).unwrap();
         connection.pragma_update(None, "application_id", id).unwrap();
         connection.pragma_update(None, "user_version", version).unwrap();
-        let made = connection.execute_batch("CREATE TABLE contacts (name TEXT)");
-        made.unwrap();
+        connection.execute_batch("CREATE TABLE contacts (name TEXT)").unwrap();
         drop(connection);
         for opened in [Store::open(&path), Store::open_existing(&path)] {
             let error = opened.unwrap_err();
-            let same_id = matches!(error, StoreError::NotOurs { application_id, .. }
-                if application_id == id);
-            assert!(same_id, "{error}");
+            let reason = format!("of another program (id {id:#x})");
+            let is_expected = matches!(&error, StoreError::NotAStore { reason: found, .. }
+                if found.contains(&reason));
+            assert!(is_expected, "{error}");
             is_one_clear_line(&error.to_string());
         }
         let tables: i64 = Connection::open(&path)
             .unwrap()
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
             .unwrap();
-        assert_eq!(tables, 1, "the other program's file was changed");
+        assert_eq!(tables, 1, "the file of the other program was changed");
     }
 }
 
-/// Opening a database takes over what its last user left in the log. Not ours to do.
+/// SQLite's recovery would merge the log into the file: a change of another program's database.
 #[test]
-fn a_database_of_another_program_keeps_its_log() {
-    let (folder, path) = example::new_place();
+fn database_of_another_program_keeps_its_log() {
+    let (folder, path) = example::new_path();
     let connection = Connection::open(&path).unwrap();
-    let made = connection.execute_batch(
-        "PRAGMA application_id = 7; CREATE TABLE contacts (name TEXT); PRAGMA journal_mode = WAL;
-         INSERT INTO contacts VALUES ('Ada');",
-    );
-    made.unwrap();
+    connection
+        .execute_batch(
+            "PRAGMA application_id = 7; CREATE TABLE contacts (name TEXT);
+             PRAGMA journal_mode = WAL; INSERT INTO contacts VALUES ('Ada');",
+        )
+        .unwrap();
     let left = folder.path().join("left");
     std::fs::create_dir(&left).unwrap();
     for name in ["fathom.db", "fathom.db-wal"] {
@@ -78,12 +79,12 @@ fn a_database_of_another_program_keeps_its_log() {
     assert!(!log.is_empty());
     refusal(&left.join("fathom.db"));
     assert_eq!(std::fs::read(left.join("fathom.db-wal")).unwrap(), log);
-    assert_eq!(std::fs::read_dir(&left).unwrap().count(), 2, "something was left beside it");
+    assert_eq!(std::fs::read_dir(&left).unwrap().count(), 2, "a file was left beside it");
 }
 
 #[test]
-fn an_empty_file_becomes_a_store_but_only_for_a_writer() {
-    let (_folder, path) = example::new_place();
+fn writer_alone_turns_an_empty_file_into_a_store() {
+    let (_folder, path) = example::new_path();
     std::fs::write(&path, "").unwrap();
     let error = Store::open_existing(&path).unwrap_err();
     assert!(matches!(error, StoreError::Missing { .. }), "{error}");
@@ -93,8 +94,8 @@ fn an_empty_file_becomes_a_store_but_only_for_a_writer() {
 }
 
 #[test]
-fn a_reader_does_not_make_a_store() {
-    let (folder, path) = example::new_place();
+fn reader_creates_no_store() {
+    let (folder, path) = example::new_path();
     let deeper = folder.path().join("no/such/fathom.db");
     for path in [path, deeper] {
         let error = Store::open_existing(&path).unwrap_err();
@@ -105,8 +106,8 @@ fn a_reader_does_not_make_a_store() {
 }
 
 #[test]
-fn a_path_that_cannot_be_a_file_is_refused() {
-    let (folder, path) = example::new_place();
+fn path_that_is_not_a_file_is_refused() {
+    let (folder, path) = example::new_path();
     let message = refusal(folder.path());
     assert!(message.contains("is a directory"), "{message}");
     assert!(refusal(Path::new("/dev/null")).contains("not a regular file"));

@@ -1,4 +1,4 @@
-//! What goes in comes out.
+//! Everything stored is read back unchanged.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -20,7 +20,7 @@ fn bits(record: &Record) -> Vec<u64> {
 }
 
 #[test]
-fn a_run_comes_back_as_it_was_stored_to_the_last_bit() {
+fn run_is_read_back_bit_by_bit() {
     let (_folder, path, store) = example::store_with(RUN, 12);
     drop(store);
     let records = (0..12).map(example::record).collect();
@@ -34,7 +34,7 @@ fn a_run_comes_back_as_it_was_stored_to_the_last_bit() {
 }
 
 #[test]
-fn samples_travel_only_when_asked_for() {
+fn samples_are_read_only_on_request() {
     let (_folder, _path, mut store) = example::store_with(RUN, 3);
     let mut bare = example::record(3);
     bare.samples = None;
@@ -43,12 +43,12 @@ fn samples_travel_only_when_asked_for() {
     assert!(without.records.iter().all(|record| record.samples.is_none()));
     assert!(without.records.iter().all(Record::is_intact));
     let with = store.document(RUN, true).unwrap();
-    let there: Vec<bool> = with.records.iter().map(|record| record.samples.is_some()).collect();
-    assert_eq!(there, [true, true, true, false]);
+    let has_samples: Vec<bool> = with.records.iter().map(|it| it.samples.is_some()).collect();
+    assert_eq!(has_samples, [true, true, true, false]);
 }
 
 #[test]
-fn replaced_records_are_gone_from_their_run_alone() {
+fn replace_records_leaves_other_runs_unchanged() {
     let (_folder, path, mut store) = example::store_with(RUN, 3);
     let other = "0000019514ab3c5e";
     store.begin(&example::head(other)).unwrap();
@@ -66,7 +66,7 @@ fn replaced_records_are_gone_from_their_run_alone() {
 }
 
 #[test]
-fn the_end_of_a_run_replaces_its_begin_and_keeps_the_rest() {
+fn update_run_keeps_tool_host_and_records() {
     let (_folder, _path, mut store) = example::store_with(RUN, 2);
     let mut run = example::run(RUN);
     run.state = RunState::Complete;
@@ -82,7 +82,7 @@ fn the_end_of_a_run_replaces_its_begin_and_keeps_the_rest() {
 }
 
 #[test]
-fn the_list_of_runs_says_what_they_are_newest_first() {
+fn runs_are_listed_newest_first_with_their_counts() {
     let (_folder, _path, mut store) = example::store_with("00000000000000b0", 13);
     for id in ["00000000000000c0", "00000000000000a0"] {
         store.begin(&example::head(id)).unwrap();
@@ -103,13 +103,14 @@ fn the_list_of_runs_says_what_they_are_newest_first() {
 }
 
 #[test]
-fn a_case_is_stored_once_a_run() {
+fn duplicate_record_or_run_is_refused() {
     let (_folder, _path, mut store) = example::store_with(RUN, 1);
     let mut again = example::record(0);
     again.title = "another title".to_owned();
     let error = store.add(RUN, &again.sealed()).unwrap_err();
-    assert!(matches!(error, StoreError::Duplicate { .. }), "{error}");
-    assert!(error.to_string().contains("file.read.throughput{block=0,mode=cold}"), "{error}");
+    assert!(matches!(error, StoreError::NotStorable { .. }), "{error}");
+    let record = "file.read.throughput{block=0,mode=cold}";
+    assert!(error.to_string().contains(record), "{error}");
     assert_eq!(store.document(RUN, true).unwrap().records, [example::record(0)]);
 
     let other = "0000019514ab3c5e";
@@ -120,7 +121,7 @@ fn a_case_is_stored_once_a_run() {
 }
 
 #[test]
-fn a_record_is_stored_whole_or_not_at_all() {
+fn failed_insert_stores_nothing_of_a_record() {
     let (_folder, path, mut store) = example::store_with(RUN, 1);
     let other = rusqlite::Connection::open(&path).unwrap();
     other
@@ -138,7 +139,7 @@ fn a_record_is_stored_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_would_not_read_back_is_refused_and_nothing_of_it_stays() {
+fn infinite_number_or_open_record_is_not_stored() {
     let (_folder, _path, mut store) = example::store_with(RUN, 0);
     let mut infinite = example::record(0);
     infinite.summary.as_mut().unwrap().max = f64::INFINITY;
@@ -153,12 +154,12 @@ fn what_would_not_read_back_is_refused_and_nothing_of_it_stays() {
     let mut open = example::record(0);
     open.verdict = Verdict::because(State::Noisy, fathom_record::Cause::Spread, "wide");
     let error = store.add(RUN, &open).unwrap_err();
-    assert!(matches!(error, StoreError::NotSealed { .. }), "{error}");
+    assert!(error.to_string().contains("checksum mismatch"), "{error}");
     assert_eq!(store.document(RUN, true).unwrap().records, []);
 }
 
 #[test]
-fn a_run_that_never_began_takes_no_records() {
+fn run_that_was_not_begun_gets_no_records() {
     let (_folder, _path, mut store) = example::store_with(RUN, 0);
     let stranger = "00000000deadbeef";
     let errors = [
@@ -172,7 +173,7 @@ fn a_run_that_never_began_takes_no_records() {
 }
 
 #[test]
-fn the_store_is_for_its_owner_alone() {
+fn store_has_mode_0600() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fathom.db");
     let _store = example::store_at(&path, RUN, 0);
@@ -182,19 +183,19 @@ fn the_store_is_for_its_owner_alone() {
 }
 
 #[test]
-fn a_reader_writes_nothing() {
+fn reader_writes_nothing() {
     let (_folder, path, store) = example::store_with(RUN, 1);
     drop(store);
     let mut reader = Store::open_existing(&path).unwrap();
     let error = reader.add(RUN, &example::record(1)).unwrap_err();
-    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    assert!(error.to_string().contains("read-only"), "{error}");
     drop(reader);
     let left: Vec<_> = std::fs::read_dir(path.parent().unwrap()).unwrap().collect();
-    assert_eq!(left.len(), 1, "nothing beside the store: {left:?}");
+    assert_eq!(left.len(), 1, "no file beside the store: {left:?}");
 }
 
 #[test]
-fn a_path_may_hold_any_character() {
+fn path_may_contain_any_character() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a b?mode=memory#%41é:x.db");
     drop(example::store_at(&path, RUN, 0));
@@ -203,7 +204,7 @@ fn a_path_may_hold_any_character() {
 }
 
 #[test]
-fn in_short_a_run_has_the_headlines_of_its_records() {
+fn outline_has_the_headlines_of_its_run() {
     let (_folder, _path, mut store) = example::store_with(RUN, 7);
     let mut extreme = example::record(10);
     extreme.summary.as_mut().unwrap().interval.as_mut().unwrap().high = f64::MAX;
@@ -230,7 +231,7 @@ fn in_short_a_run_has_the_headlines_of_its_records() {
 }
 
 #[test]
-fn newest_runs_of_a_host_are_found_by_its_id() {
+fn newest_runs_are_found_by_host_id() {
     let (_folder, _path, mut store) = example::store_with("00000000000000b0", 1);
     for (run, id, name) in [
         ("00000000000000b1", "aaaa", "bench-3"),
@@ -246,5 +247,5 @@ fn newest_runs_of_a_host_are_found_by_its_id() {
     };
     assert_eq!(of("aaaa"), ["00000000000000b1", "00000000000000b3"]);
     assert_eq!(of("bbbb"), ["00000000000000b2"]);
-    assert_eq!(of("bench-3"), ["00000000000000b0"], "by name where there is no id");
+    assert_eq!(of("bench-3"), ["00000000000000b0"], "by name without an id");
 }

@@ -1,4 +1,4 @@
-//! Several processes and threads at one store.
+//! Several processes and threads on one store.
 
 use fathom_record::RunState;
 use fathom_store::Store;
@@ -9,8 +9,8 @@ use crate::{children, example};
 const RECORDS: usize = 100;
 
 #[test]
-fn two_processes_that_write_at_once_lose_nothing() {
-    let (_folder, path) = example::new_place();
+fn two_concurrent_writers_lose_nothing() {
+    let (_folder, path) = example::new_path();
     let runs = ["00000000000000aa", "00000000000000bb"];
     let records = RECORDS.to_string();
     let mut children: Vec<_> = runs
@@ -20,13 +20,13 @@ fn two_processes_that_write_at_once_lose_nothing() {
             children::command(&[], &part).spawn().unwrap()
         })
         .collect();
-    let mut said: Vec<_> = children.iter_mut().map(children::lines_of).collect();
-    // In turn, so that both are known to write at the same time.
+    let mut outputs: Vec<_> = children.iter_mut().map(children::lines_of).collect();
+    // In turn, so that both write at the same time.
     let mut added = [0, 0];
     while added != [RECORDS, RECORDS] {
-        for (writer, lines) in said.iter_mut().enumerate() {
+        for (writer, lines) in outputs.iter_mut().enumerate() {
             if added[writer] < RECORDS {
-                let line = lines.next().expect("the writer goes on to its end");
+                let line = lines.next().expect("the writer runs to its end");
                 added[writer] += usize::from(line.starts_with("added"));
             }
         }
@@ -46,9 +46,9 @@ fn two_processes_that_write_at_once_lose_nothing() {
 }
 
 #[test]
-fn many_can_make_the_same_store_at_once() {
+fn concurrent_opens_create_one_store() {
     for _ in 0..20 {
-        let (_folder, path) = example::new_place();
+        let (_folder, path) = example::new_path();
         let ids: Vec<String> = (0..6).map(|n| format!("{n:016x}")).collect();
         std::thread::scope(|scope| {
             for id in &ids {
@@ -60,11 +60,11 @@ fn many_can_make_the_same_store_at_once() {
 }
 
 #[test]
-fn a_run_goes_on_while_its_process_lives_and_is_interrupted_when_it_is_gone() {
-    let (_folder, path) = example::new_place();
+fn run_of_a_killed_process_is_interrupted() {
+    let (_folder, path) = example::new_path();
     let part = ["write", path.to_str().unwrap(), "00000000000000cc", "1000000"];
     let mut child = children::command(&[], &part).spawn().unwrap();
-    // Kept until the end: the child would not outlive its reader.
+    // Kept until the end: the child would be killed by SIGPIPE without its reader.
     let mut lines = children::lines_of(&mut child);
     assert!(lines.any(|line| line == "begun"));
     let state = || {
@@ -76,7 +76,7 @@ fn a_run_goes_on_while_its_process_lives_and_is_interrupted_when_it_is_gone() {
     };
     assert_eq!(state(), RunState::Running);
     child.kill().unwrap();
-    // Until it is waited for it is a zombie: dead all the same.
+    // A zombie until it is waited for, and no longer running.
     let id = rustix::process::Pid::from_child(&child);
     let flags = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     rustix::process::waitid(WaitId::Pid(id), flags).unwrap();

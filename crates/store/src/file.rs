@@ -1,8 +1,8 @@
-//! The file and its folder: where they are, that they are there, and whether they can be written.
+//! The file and its folder: their path, existence and permissions.
 //!
-//! Nothing here opens a file that exists, but folders. Closing any descriptor of a file drops all
-//! the locks the process holds on it, SQLite's among them, so an existing store is opened by SQLite
-//! alone. The one that is made here is closed before another thread can see it.
+//! Nothing here opens an existing file. Closing any descriptor of a file drops all POSIX locks
+//! that the process holds on it, SQLite's among them, so only SQLite opens a store. A file created
+//! here is closed before another thread can see it.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -14,15 +14,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::Access;
 
 use crate::StoreError;
+use crate::error::{NOT_A_DIRECTORY, NOT_SQLITE};
 
-/// The smallest page of a SQLite database, and so the smallest database that is not empty.
+/// The smallest page of a SQLite database: no smaller file can be one, except an empty one.
 const PAGE_BYTES_MIN: u64 = 512;
 
-/// Held while a file is looked for and made.
-static MAKING: Mutex<()> = Mutex::new(());
+/// Held while a file is checked and created.
+static CREATION: Mutex<()> = Mutex::new(());
 
-/// The store's place by the XDG base directory specification, which says that a relative path in
-/// a variable is to be ignored.
+/// The default path by the XDG base directory specification, which ignores relative paths in the
+/// variables.
 pub(crate) fn default_path(
     variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<PathBuf, StoreError> {
@@ -36,38 +37,37 @@ pub(crate) fn default_path(
     Ok(data.join("fathom/fathom.db"))
 }
 
-/// Makes sure that `path` is a file that can be written, in a folder that can; `makes_folder` where
-/// the folder is ours to make.
-pub(crate) fn prepare(path: &Path, makes_folder: bool) -> Result<(), StoreError> {
+/// Makes sure that `path` is a writable file in a writable folder. `creates_folder`: the folder
+/// may be created too.
+pub(crate) fn prepare(path: &Path, creates_folder: bool) -> Result<(), StoreError> {
     let folder = folder_of(path);
-    let making = making();
-    if kind_of(path)?.is_none() {
-        match makes_folder {
+    let creation = lock_creation();
+    if !exists(path)? {
+        match creates_folder {
             true => create_folder(path, folder)?,
             false => require_folder(path, folder)?,
         }
         access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)?;
-        // Before there is a file: where there is one, this was done.
+        // Before the file exists: a process that finds the file need not sync again.
         sync_names(folder);
         create_file(path)?;
     }
-    drop(making);
+    drop(creation);
     access("write", path, Access::READ_OK | Access::WRITE_OK)?;
-    // The journal lies beside the store.
+    // The journal is created beside the store.
     access("create files in", folder, Access::WRITE_OK | Access::EXEC_OK)
 }
 
-/// Whether [`prepare`] would succeed, by permissions: nothing is made. `true` where the file is
-/// there.
-pub(crate) fn examine(path: &Path, makes_folder: bool) -> Result<bool, StoreError> {
-    if kind_of(path)?.is_some() {
+/// Whether [`prepare`] would succeed, by permissions; creates nothing. True if the file exists.
+pub(crate) fn examine(path: &Path, creates_folder: bool) -> Result<bool, StoreError> {
+    if exists(path)? {
         access("write", path, Access::READ_OK | Access::WRITE_OK)?;
         access("create files in", folder_of(path), Access::WRITE_OK | Access::EXEC_OK)?;
         return Ok(true);
     }
-    // The nearest folder that is there is where the others would be made.
+    // The missing folders would be created in the nearest one that exists.
     let mut folder = folder_of(path);
-    if !makes_folder {
+    if !creates_folder {
         require_folder(path, folder)?;
     }
     while folder != Path::new(".") && std::fs::metadata(folder).is_err() {
@@ -77,39 +77,39 @@ pub(crate) fn examine(path: &Path, makes_folder: bool) -> Result<bool, StoreErro
     Ok(false)
 }
 
-/// Makes sure that `path` is a file that can be read.
+/// Makes sure that `path` is a readable file.
 pub(crate) fn require(path: &Path) -> Result<(), StoreError> {
-    let kind = {
-        let _making = making();
-        kind_of(path)?
+    let exists = {
+        let _creation = lock_creation();
+        exists(path)?
     };
-    match kind {
-        Some(()) => access("read", path, Access::READ_OK),
-        None => Err(StoreError::Missing { path: path.to_owned() }),
+    match exists {
+        true => access("read", path, Access::READ_OK),
+        false => Err(StoreError::Missing { path: path.to_owned() }),
     }
 }
 
-/// Whether SQLite may write the file and make its journal beside it.
+/// Whether SQLite can write the file and create its journal beside it.
 pub(crate) fn is_writable(path: &Path) -> bool {
     access("write", path, Access::WRITE_OK).is_ok()
         && access("write", folder_of(path), Access::WRITE_OK).is_ok()
 }
 
-/// Whether the file system has no room for another block.
+/// Whether the file system has no free block.
 pub(crate) fn is_full(path: &Path) -> bool {
     rustix::fs::statvfs(folder_of(path)).is_ok_and(|facts| facts.f_bavail == 0)
 }
 
-fn making() -> MutexGuard<'static, ()> {
-    MAKING.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_creation() -> MutexGuard<'static, ()> {
+    CREATION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a log of commits with something in it lies beside the store.
+/// Whether a write-ahead log with content is beside the store.
 pub(crate) fn has_log(path: &Path) -> bool {
     has_beside(path, "-wal")
 }
 
-/// Whether a journal of what is to be undone lies beside the store.
+/// Whether a rollback journal with content is beside the store.
 pub(crate) fn has_journal(path: &Path) -> bool {
     has_beside(path, "-journal")
 }
@@ -120,17 +120,17 @@ fn has_beside(path: &Path, suffix: &str) -> bool {
     std::fs::metadata(beside).is_ok_and(|facts| facts.len() > 0)
 }
 
-/// `Some` where `path` is a file that may be a store, `None` where there is nothing.
-fn kind_of(path: &Path) -> Result<Option<()>, StoreError> {
+/// Whether there is a file that can be a store; an error for anything else that has this name.
+fn exists(path: &Path) -> Result<bool, StoreError> {
     match std::fs::metadata(path) {
-        // SQLite takes a file of one byte for an empty one, and would write over it.
+        // SQLite would treat a file of one byte as empty, and overwrite it.
         Ok(facts) if facts.is_file() && (1..PAGE_BYTES_MIN).contains(&facts.len()) => {
-            Err(StoreError::NotADatabase { path: path.to_owned() })
+            Err(StoreError::not_a_store(path, NOT_SQLITE))
         }
-        Ok(facts) if facts.is_file() => Ok(Some(())),
+        Ok(facts) if facts.is_file() => Ok(true),
         Ok(facts) if facts.is_dir() => Err(StoreError::IsDirectory { path: path.to_owned() }),
-        Ok(_) => Err(StoreError::NotAFile { path: path.to_owned() }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(_) => Err(StoreError::other("open", path, "not a regular file")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(StoreError::from_io("open", path, &error)),
     }
 }
@@ -138,7 +138,7 @@ fn kind_of(path: &Path) -> Result<Option<()>, StoreError> {
 fn require_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
     match std::fs::metadata(folder) {
         Ok(facts) if facts.is_dir() => Ok(()),
-        Ok(_) => Err(StoreError::ParentNotDirectory { path: path.to_owned() }),
+        Ok(_) => Err(StoreError::other("open", path, NOT_A_DIRECTORY)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(StoreError::NoFolder { path: path.to_owned(), folder: folder.to_owned() })
         }
@@ -147,11 +147,10 @@ fn require_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
 }
 
 fn create_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
-    let mut builder = DirBuilder::new();
-    match builder.recursive(true).mode(0o700).create(folder) {
+    match DirBuilder::new().recursive(true).mode(0o700).create(folder) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(StoreError::ParentNotDirectory { path: path.to_owned() })
+            Err(StoreError::other("open", path, NOT_A_DIRECTORY))
         }
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             Err(StoreError::from_io("open", path, &error))
@@ -160,9 +159,9 @@ fn create_folder(path: &Path, folder: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Makes the names of a folder and of all above it last through a power cut. The names in it are
-/// synced by SQLite, with the first commit, and as there a refusal is no failure: not every file
-/// system can, and not every folder may be read.
+/// Syncs the directory entries of a folder and of all above it, so that they survive a power cut.
+/// SQLite syncs the entries in the folder with the first commit. Errors are ignored, as by SQLite:
+/// some file systems cannot sync a directory, and some folders cannot be opened.
 fn sync_names(folder: &Path) {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     for above in whole.ancestors().skip(1) {
@@ -170,11 +169,10 @@ fn sync_names(folder: &Path) {
     }
 }
 
-/// An empty file is what SQLite takes for a new database; made here for its mode, which SQLite
-/// gives to the journal beside it too.
+/// Creates an empty file, which SQLite treats as a new database. Created here for its mode, which
+/// SQLite gives to the journal too.
 fn create_file(path: &Path) -> Result<(), StoreError> {
-    let mut options = OpenOptions::new();
-    match options.write(true).create_new(true).mode(0o600).open(path) {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         // Another process was faster.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -198,37 +196,31 @@ fn folder_of(path: &Path) -> &Path {
 mod tests {
     use super::*;
 
-    fn with(variables: &[(&str, &str)]) -> Result<PathBuf, StoreError> {
-        default_path(|name| {
-            let found = variables.iter().find(|(key, _)| *key == name)?;
-            Some(OsString::from(found.1))
-        })
-    }
-
     #[test]
-    fn the_data_folder_of_the_user_is_taken_first() {
-        let path = with(&[("XDG_DATA_HOME", "/data"), ("HOME", "/users/ada")]).unwrap();
-        assert_eq!(path, Path::new("/data/fathom/fathom.db"));
-    }
-
-    #[test]
-    fn the_home_folder_is_taken_where_the_data_folder_is_unset_empty_or_relative() {
-        let expected = Path::new("/users/ada/.local/share/fathom/fathom.db");
-        assert_eq!(with(&[("HOME", "/users/ada")]).unwrap(), expected);
-        for useless in ["", "data", "./data"] {
-            let path = with(&[("XDG_DATA_HOME", useless), ("HOME", "/users/ada")]).unwrap();
-            assert_eq!(path, expected, "XDG_DATA_HOME={useless:?}");
+    fn default_path_follows_the_xdg_specification() {
+        let path = |variables: &[(&str, &str)]| {
+            default_path(|name| {
+                let value = variables.iter().find(|(key, _)| *key == name)?.1;
+                Some(OsString::from(value))
+            })
+        };
+        let of_home = "/users/ada/.local/share/fathom/fathom.db";
+        for (data, expected) in [
+            ("/data", "/data/fathom/fathom.db"),
+            ("", of_home),
+            ("data", of_home),
+            ("./data", of_home),
+        ] {
+            let found = path(&[("XDG_DATA_HOME", data), ("HOME", "/users/ada")]).unwrap();
+            assert_eq!(found, Path::new(expected), "XDG_DATA_HOME={data:?}");
         }
-    }
-
-    #[test]
-    fn without_home_there_is_no_place() {
         for variables in [&[][..], &[("HOME", "")], &[("HOME", "ada")]] {
-            assert!(matches!(with(variables), Err(StoreError::NoHome)));
+            assert!(matches!(path(variables), Err(StoreError::NoHome)));
         }
     }
+
     #[test]
-    fn only_the_default_folder_is_made_for_its_owner_alone() {
+    fn only_the_default_folder_is_created() {
         use std::os::unix::fs::PermissionsExt as _;
 
         let folder = tempfile::tempdir().unwrap();
@@ -237,7 +229,7 @@ mod tests {
             let error = refused.unwrap_err();
             assert!(matches!(error, StoreError::NoFolder { .. }), "{error}");
         }
-        assert!(!folder.path().join("share").exists(), "made a folder that was only named");
+        assert!(!folder.path().join("share").exists(), "created a folder of a given path");
         assert!(!examine(&path, true).unwrap());
         prepare(&path, true).unwrap();
         let mode = path.parent().unwrap().metadata().unwrap().permissions().mode();

@@ -1,5 +1,5 @@
-//! Places that allow less than a store wants: full, read-only, forbidden. They are made in a mount
-//! namespace of the test's own, which ends with the child that runs in it.
+//! Stores on full, read-only and forbidden file systems, which are mounted in a mount namespace of
+//! the test; it ends with the child that runs in it.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,10 +12,10 @@ use crate::{children, example};
 
 const RUN: &str = "0000019514ab3c5d";
 
-/// Characters that mean something in an address.
+/// A name with characters that have a meaning in a URI.
 const REST: &str = "at rest?#%41é";
 
-/// Enters a namespace of mounts, by way of a user namespace for those who are not root.
+/// The command that enters a mount namespace; inside a user namespace if not root.
 fn namespace() -> Vec<&'static str> {
     match rustix::process::geteuid().is_root() {
         true => vec!["unshare", "--mount"],
@@ -23,8 +23,8 @@ fn namespace() -> Vec<&'static str> {
     }
 }
 
-/// Lets a child play `part` where the mounts of `script` are; `$0` in it is `folder`. Says so and
-/// does nothing where mounting is not allowed.
+/// Runs a child as `part` with the mounts of `script`, in which `$0` is `folder`. Skips, with a
+/// message, where mounting is not allowed.
 fn play(script: &str, folder: &Path, part: [&str; 2]) {
     let folder = folder.to_str().unwrap();
     let mut before = namespace();
@@ -37,13 +37,13 @@ fn play(script: &str, folder: &Path, part: [&str; 2]) {
     let script = format!("{script} && exec \"$@\"");
     before.extend(["sh", "-c", &script, folder]);
     let mut child = children::command(&before, &part).spawn().unwrap();
-    let said: Vec<String> = children::lines_of(&mut child).collect();
+    let output: Vec<String> = children::lines_of(&mut child).collect();
     assert!(child.wait().unwrap().success(), "the child failed, see above");
-    assert_eq!(said.last().map(String::as_str), Some("done"));
+    assert_eq!(output.last().map(String::as_str), Some("done"));
 }
 
 #[test]
-fn a_full_disk_is_named_and_what_was_stored_stands() {
+fn full_disk_keeps_finished_records() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("fathom.db");
     let script = "mount -t tmpfs -o size=2048k none \"$0\"";
@@ -58,7 +58,7 @@ pub(crate) fn fill(path: &Path) {
     drop(Store::open(&rested).unwrap());
     let mut stored = 3;
     let mut store = example::store_at(path, RUN, stored);
-    // What a writer leaves that is killed now: a log without its index.
+    // As left by a writer that is killed now: a log without its index.
     let killed = path.with_file_name("killed.db");
     for suffix in ["", "-wal"] {
         let of = |path: &Path| format!("{}{suffix}", path.display());
@@ -70,14 +70,14 @@ pub(crate) fn fill(path: &Path) {
             Err(error) => break error,
         }
     };
-    assert!(stored > 3, "nothing was stored before the disk was full");
+    assert!(stored > 3, "no record was stored before the disk was full");
     let expected = |path: &Path, action: &str| {
         format!("{action} {}: no space left on the device", path.display())
     };
     assert_eq!(error.to_string(), expected(path, "write"));
     is_intact(path, &store.document(RUN, true).unwrap(), stored);
 
-    // To the last byte: not even a reader's or another store's small files find room.
+    // To the last byte: no room for the small files of a reader or of another store.
     let last = path.with_file_name("last");
     let mut room = std::fs::File::create(last).unwrap();
     while std::io::Write::write_all(&mut room, &[0; 512]).is_ok() {}
@@ -93,7 +93,7 @@ pub(crate) fn fill(path: &Path) {
         assert!(document.records == expected, "{}: not what was stored", path.display());
     }
 
-    // A run that was killed there, seen by the next program.
+    // A run killed on the full disk, opened by the next program.
     std::mem::forget(store);
     std::fs::remove_file(&filler).unwrap();
     let mut store = Store::open(path).unwrap();
@@ -102,7 +102,7 @@ pub(crate) fn fill(path: &Path) {
     is_intact(path, &store.document(RUN, true).unwrap(), stored + 1);
 }
 
-/// In short, the run is as it is whole.
+/// The outline has the same content as the whole run.
 fn has_history(store: &Store) {
     let whole = store.document(RUN, false).unwrap();
     assert!(!whole.records.is_empty());
@@ -115,11 +115,10 @@ fn is_intact(path: &Path, document: &Document, records: u64) {
     example::is_whole(path);
 }
 
-/// Stores in a folder that is then mounted read-only: at rest; with a log a
-/// killed writer left; with a writer at work elsewhere; and with half a change that a killed writer
-/// left.
+/// Stores in a folder that is then mounted read-only: closed; with the log of a killed writer; with
+/// a live writer; and with a transaction interrupted by a kill.
 #[test]
-fn a_store_in_a_read_only_place_can_be_read() {
+fn store_on_read_only_file_system_is_readable() {
     let folder = tempfile::tempdir().unwrap();
     let store_in = |name: &str| {
         let path = folder.path().join(name).join("fathom.db");
@@ -140,14 +139,15 @@ fn a_store_in_a_read_only_place_can_be_read() {
     play(script, folder.path(), part);
 }
 
-/// Leaves in `folder` what a power cut leaves of `path` in the middle of a change, without a log.
+/// Leaves in `folder` what a power cut leaves of `path` in the middle of a change, with a rollback
+/// journal.
 fn half_changed(path: &Path, folder: &Path) {
     let scratch = folder.with_extension("scratch.db");
     std::fs::create_dir(folder).unwrap();
     let source = Connection::open(path).unwrap();
     source.execute("VACUUM INTO ?1", [scratch.to_str().unwrap()]).unwrap();
     let torn = Connection::open(&scratch).unwrap();
-    // With room for one page in memory, the change reaches the file before it is committed.
+    // With room for one page in memory, the change reaches the file before the commit.
     let change = "PRAGMA cache_size = 1; BEGIN; UPDATE samples SET body = zeroblob(90000)";
     torn.execute_batch(change).unwrap();
     for suffix in ["", "-journal"] {
@@ -156,35 +156,35 @@ fn half_changed(path: &Path, folder: &Path) {
     }
 }
 
-/// Runs where none of the stores can be written.
+/// Runs where no store is writable.
 pub(crate) fn read_only(folder: &Path) {
-    assert!(std::fs::write(folder.join("x"), "").is_err(), "the place can be written");
+    assert!(std::fs::write(folder.join("x"), "").is_err(), "the folder is writable");
     for name in [REST, "killed", "work"] {
         let path = folder.join(name).join("fathom.db");
         let store = Store::open_existing(&path).unwrap();
         has_history(&store);
         let document = store.document(RUN, true).unwrap();
         assert!(document.records == example::records(3), "{name}: not what was stored");
-        is_refused(&path, "it is read-only here");
+        is_refused(&path, "read-only file system");
     }
     let error = Store::open_existing(&folder.join("half/fathom.db")).unwrap_err();
     assert!(matches!(error, StoreError::NeedsRecovery { .. }), "{error}");
-    is_refused(&folder.join("fathom.db"), "it is read-only here");
+    is_refused(&folder.join("fathom.db"), "read-only file system");
 }
 
 fn is_refused(path: &Path, why: &str) {
-    // Who only asks is told the same.
+    // `examine` reports the same.
     for error in [Store::open(path).map(drop), Store::examine(path)] {
         let message = error.unwrap_err().to_string();
         assert!(message.contains(why), "{message}");
     }
 }
 
-/// Takes a folder's permission to be written away; gives it back in the end.
+/// Removes write permission from a folder, and restores it when dropped.
 struct Forbidden<'a>(&'a Path);
 
 impl<'a> Forbidden<'a> {
-    /// `None` where it cannot be done. Root is bound by no mode, but by the immutable flag.
+    /// `None` where that is impossible. Mode bits do not bind root; the immutable flag does.
     fn new(folder: &'a Path) -> Option<Self> {
         Self::set(folder, "+i", "0500").then_some(Self(folder))
     }
@@ -206,7 +206,7 @@ impl Drop for Forbidden<'_> {
 }
 
 #[test]
-fn a_folder_without_permission_is_named_and_its_store_can_be_read() {
+fn forbidden_folder_is_named_and_readable() {
     let (folder, path, store) = example::store_with(RUN, 2);
     drop(store);
     let Some(forbidden) = Forbidden::new(folder.path()) else {
