@@ -68,7 +68,6 @@ fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
     }
 }
 
-/// The workspace's folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

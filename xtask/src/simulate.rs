@@ -5,10 +5,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use fathom_simulation::{Findings, Trials, simulate};
 
-/// Where the page is.
 const PAGE: &str = "docs/SIMULATION.md";
 
-/// Reads the arguments.
 pub(crate) fn trials(runs: &str, seed: &str) -> Result<Trials> {
     let runs: u32 = runs.parse().with_context(|| format!("{runs} is not a number of runs"))?;
     let seed: u64 = seed.parse().with_context(|| format!("{seed} is not a seed"))?;

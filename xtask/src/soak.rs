@@ -8,7 +8,6 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Where the page is.
 const PAGE: &str = "docs/FAULTS.md";
 
 /// What is run: package, and the part of its tests.
@@ -17,7 +16,6 @@ const TESTS: [(&str, &[&str]); 3] = [
     ("fathom-store", &["--test", "store"]),
     ("fathom", &["--lib", "import::fuzz"]),
 ];
-/// Documents that are spoilt.
 const SPOILT: &str = "200000";
 
 /// What the page is, before its tables.

@@ -100,9 +100,7 @@ fn tests(count: &mut Count, root: &Path, cargo: &str, features: &[&str]) {
 #[derive(Debug, Default)]
 struct Told {
     part: Part,
-    /// The test that speaks.
     name: String,
-    /// What failed tests said.
     failures: Vec<String>,
 }
 

@@ -13,7 +13,6 @@ pub(crate) const FEATURE: [&str; 2] = ["--features", "fathom/page"];
 pub(crate) enum Built {
     /// These steps were done, each well or not.
     Steps(Vec<(&'static str, bool)>),
-    /// This machine cannot.
     Skipped,
 }
 

@@ -17,7 +17,6 @@ const FREQUENCY_TOLERANCE: f64 = 0.05;
 const CLUSTER_MIN: f64 = 0.1;
 /// The share of a visit's rounds that are clean where the visit is: 8 of 12.
 const ROUNDS_MIN: (usize, usize) = (2, 3);
-/// Fewer loops calibrate nothing.
 const LOOPS_MIN: usize = 50;
 /// The share of the visits that start at full speed in which the loop is slow afterwards, from
 /// which on the work itself slows it.
@@ -120,7 +119,6 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Those of a sample.
     #[must_use]
     pub fn of(sample: &Sample) -> Self {
         let per_round = (sample.values_per_round as usize).max(1);
@@ -160,7 +158,6 @@ impl Conditions {
 /// A visit that counts, by its index, with the rounds that do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chosen {
-    /// Index of the visit.
     pub visit: usize,
     /// Of each of its rounds, whether it is clean.
     pub rounds: Vec<bool>,

@@ -38,7 +38,6 @@ pub fn peer_lost_share(row: &CrossRow) -> Option<f64> {
     statistics::median(&shares)
 }
 
-/// Takes a pair in.
 pub fn add(row: &mut CrossRow, turn: Turn) {
     row.turns.push(turn);
     let side = |of: fn(&Turn) -> f64| {

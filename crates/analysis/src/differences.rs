@@ -8,14 +8,12 @@ use fathom_record::quantity::binary_size;
 use fathom_record::{Document, Host, Protocol, RunState};
 use serde::Serialize;
 
-/// One fact that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// What it is, such as `kernel`.
     pub what: String,
     /// In the first run; `unknown` where it was not read.
     pub a: String,
-    /// In the second run.
     pub b: String,
 }
 

@@ -25,7 +25,6 @@ pub const RUNS_MIN: usize = 2 * STRICTNESS.stretch_min;
 /// A metric over time on one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct History {
-    /// The metric.
     pub metric: String,
     /// The host: its newest name, with the beginning of its id where other hosts have that name.
     pub host: String,
@@ -41,15 +40,12 @@ pub struct History {
     pub other_hosts: Vec<String>,
 }
 
-/// One case over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// Its parameters.
     pub params: Params,
     /// The host at its far end, with its id: there may be another of that name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far: Option<String>,
-    /// Unit of all values.
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
@@ -64,7 +60,6 @@ pub struct Series {
 /// The case in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The run.
     pub run: String,
     /// Its label, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,24 +69,19 @@ pub struct Point {
     /// The headline; absent where there is no number to be shown, or where the run was stopped
     /// before the case was done.
     pub value: Option<f64>,
-    /// Its interval.
     pub interval: Option<[f64; 2]>,
     /// What the value is at most, where no more is known.
     pub bound: Option<f64>,
-    /// The verdict.
     pub state: State,
     /// Whether the run was stopped before the case was done.
     pub cut_short: bool,
 }
 
-/// A change that lasted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
     /// The first run after it.
     pub run: String,
-    /// When that began.
     pub started: String,
-    /// The run before.
     pub after_run: String,
     /// Mean before, back to the change before that.
     pub before: f64,

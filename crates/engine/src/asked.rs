@@ -9,7 +9,6 @@ use crate::PlanError;
 /// What one word asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// The word itself.
     pub text: String,
     /// A metric or a group.
     pub name: String,

@@ -25,7 +25,6 @@ pub trait Audience {
     /// Before the first visit, with the plan and how long it will take in nanoseconds; before the
     /// first result of a procedure, which has no plan.
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>);
-    /// Before a visit.
     fn progress(&mut self, progress: &Progress);
     /// A block is done: its records, in the order of the table.
     fn block(&mut self, records: &[Record]);
@@ -44,7 +43,6 @@ pub trait Audience {
     fn has_left(&self) -> bool;
 }
 
-/// Where a run stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// The metric that is visited next.
@@ -57,21 +55,15 @@ pub struct Progress {
 
 /// What is known before a run begins.
 pub struct RunSetup {
-    /// The program.
     pub tool: Tool,
-    /// The machine's facts.
     pub host: Host,
-    /// The run's identifier.
     pub id: String,
     /// Its name, where one was given.
     pub label: Option<String>,
     /// The CPU for the workers.
     pub cpu: u32,
-    /// Why that one.
     pub cpu_reason: String,
-    /// The clock's facts.
     pub clock: ClockFacts,
-    /// What was tuned.
     pub tuned: Vec<String>,
     /// What the environment imposes on the run.
     pub imposed: Vec<String>,

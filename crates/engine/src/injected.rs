@@ -22,7 +22,6 @@ pub struct InjectError {
 /// Extra work in every batched kernel of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InjectedSpin {
-    /// The metric.
     pub metric: String,
     /// The work, as shares of the kernel's own time.
     pub dose: Dose,

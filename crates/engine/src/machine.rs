@@ -8,13 +8,10 @@ use serde::{Deserialize, Serialize};
 /// What a worker is asked to do: one line of JSON on its standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitRequest {
-    /// The probe's metric.
     pub metric: String,
-    /// Its cases.
     pub params: Vec<Params>,
     /// How the visit is to be taken.
     pub settings: Settings,
-    /// The coordinator's clock.
     pub clock: Specification,
     /// The coordinator's process, without which the worker ends.
     pub coordinator: u32,
@@ -30,14 +27,11 @@ pub struct VisitAnswer {
     /// A sample or a fault for each case asked for; none where the core was not at the speed that
     /// the visit was to be taken at.
     pub samples: Vec<Result<Sample, Fault>>,
-    /// Its reference loops.
     pub loops: Vec<LoopTime>,
 }
 
-/// How a visit ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// With an answer.
     Answered(VisitAnswer),
     /// Without one: the worker crashed, hung or was killed.
     Failed(Reason),
@@ -57,7 +51,6 @@ pub trait Machine {
     fn timestamp(&self) -> String;
     /// How the clock stands since the run began.
     fn clock_check(&self) -> WholeRun;
-    /// The run's clock.
     fn clock(&self) -> Specification;
     /// Whether the person asked to stop.
     fn interrupted(&self) -> bool;

@@ -9,11 +9,9 @@ const ROUNDS: u32 = 12;
 /// Values that remain with the trimmed protocol unless told.
 pub const KEPT: u64 = 500;
 
-/// What will be measured.
 pub struct Plan {
     /// How thoroughly.
     pub effort: Effort,
-    /// Which protocol.
     pub protocol: Protocol,
     /// Values that remain with the trimmed protocol.
     pub kept: u64,
@@ -29,7 +27,6 @@ pub struct Plan {
 
 /// Cases of one metric that are visited together: all of them, or each alone.
 pub struct Unit {
-    /// The metric.
     pub entry: &'static Entry,
     /// The cases; of a derived metric their cost is nothing.
     pub cases: Vec<Case>,
@@ -43,7 +40,6 @@ pub enum PlanError {
     /// No metric or group has this name.
     #[error("no metric or group is called `{name}`")]
     Unknown {
-        /// What was asked for.
         name: String,
         /// The names most like it, as `a` or `b`; empty where none is.
         nearest: String,
@@ -51,7 +47,6 @@ pub enum PlanError {
     /// It has a command of its own.
     #[error("{metric} is not measured by `run`, but by a command of its own")]
     ByHand {
-        /// The metric.
         metric: String,
         /// Its command, such as `file read`.
         command: String,
@@ -59,33 +54,22 @@ pub enum PlanError {
     /// Braces without pairs in them.
     #[error("`{text}`: some cases of a metric are chosen as `os.syscall{{call=stat}}`")]
     Malformed {
-        /// What was asked for.
         text: String,
     },
-    /// Cases of a group.
     #[error("`{text}`: cases are chosen of one metric, and `{name}` is a group")]
     CasesOfGroup {
-        /// What was asked for.
         text: String,
-        /// The group.
         name: String,
     },
-    /// No such parameter.
     #[error("{metric} has no parameter `{name}`; it has: {there_are}")]
     NoSuchParameter {
-        /// The metric.
         metric: String,
-        /// What was asked for.
         name: String,
-        /// What there is.
         there_are: String,
     },
-    /// No such case.
     #[error("`{text}`: there is no such case on this machine; there are: {there_are}")]
     NoSuchCase {
-        /// What was asked for.
         text: String,
-        /// What there is.
         there_are: String,
     },
 }
@@ -97,7 +81,6 @@ pub struct Visits {
     pub processes_min: u32,
     /// The same where an interval is wide: one extension to twice as many.
     pub processes_max: u32,
-    /// Rounds in each.
     pub rounds: u32,
     /// Every round is one trial, and all are kept.
     pub trials: bool,
@@ -239,9 +222,7 @@ impl Plan {
 /// What was asked for of one metric.
 #[derive(Clone, Default)]
 struct Wanted {
-    /// All its cases.
     all: bool,
-    /// Some of them.
     some: Vec<Asked>,
 }
 

@@ -18,7 +18,6 @@ use crate::visits::Visited;
 /// The records of a run so far.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// As they are.
     pub(crate) records: Vec<Record>,
     /// With the estimates as found for their headlines, and without samples: what models use where
     /// one of their inputs has no estimate at full speed.

@@ -18,17 +18,13 @@ use crate::reduce;
 
 /// What is known before a procedure begins.
 pub struct SessionSetup {
-    /// The program.
     pub tool: Tool,
-    /// The machine's facts.
     pub host: Host,
-    /// The run's identifier.
     pub id: String,
     /// Its name, where one was given.
     pub label: Option<String>,
     /// When it began, RFC 3339 in UTC.
     pub started: String,
-    /// The same by CLOCK_MONOTONIC_RAW.
     pub begun_ns: u64,
     /// The command, such as `file read`.
     pub path: &'static str,
@@ -44,7 +40,6 @@ pub struct SessionSetup {
     pub imposed: Vec<String>,
 }
 
-/// A procedure that runs.
 pub struct Session<'a> {
     registry: &'static Registry,
     document: Document,

@@ -30,12 +30,10 @@ pub(crate) struct Visited<'p> {
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
     /// Why a visit gave nothing at all.
     pub(crate) failure: Option<Reason>,
-    /// Visits as found.
     pub(crate) found: u32,
     /// Of each case, all visits, with those that met no core at full speed.
     pub(crate) tried: Vec<u32>,
     pub(crate) spent_ns: u64,
-    /// Processes of each estimate.
     pub(crate) processes: u32,
 }
 

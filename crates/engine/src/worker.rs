@@ -23,11 +23,8 @@ const GRACE_NS: f64 = 10e9;
 /// broken worker can make the coordinator keep.
 const CASE_MAX_BYTES: usize = 4 << 20;
 
-/// Starts workers.
 pub struct Workers {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
     /// How long after its time limit a worker is given up.
     pub grace_ns: f64,

@@ -37,9 +37,7 @@ pub fn allowed() -> Vec<u32> {
 /// A CPU to measure on, and why that one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The CPU.
     pub cpu: u32,
-    /// The reason in words.
     pub reason: String,
 }
 

@@ -5,9 +5,7 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 /// How often something happened of how often it could have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Times it happened.
     pub hits: u64,
-    /// Times it could have.
     pub of: u64,
 }
 
@@ -16,7 +14,6 @@ pub struct Rate {
 const CHANCE: f64 = 1.0 / 300_000.0;
 
 impl Rate {
-    /// Counts one more trial.
     pub fn note(&mut self, happened: bool) {
         self.hits += u64::from(happened);
         self.of += 1;

@@ -78,7 +78,6 @@ What was said of the shape, in per cent of the runs with 5, 10 and 20 processes.
 processes are looked for from 8 on, *modes* from 100 values on; *drift* is counted before its
 threshold of 5 %, where chance alone makes up to 6.3, 2.1 and 4.1 %.";
 
-/// Both tables.
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&World, usize)> =
         WORLDS.iter().flat_map(|world| PROCESSES.map(|processes| (world, processes))).collect();

@@ -29,10 +29,8 @@ pub use page::{Findings, simulate};
 pub use shapes::{OUTLIERS, SHAPES, Shape};
 pub use source::Source;
 
-/// How much is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trials {
-    /// Runs behind each figure.
     pub runs: u32,
     /// The seed of them all.
     pub seed: u64,

@@ -6,7 +6,6 @@ use crate::{
     Trials, comparisons, coverage, derived, machine, many, stopping, strata, trimmed, within,
 };
 
-/// What a simulation found.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Findings {
     /// The page, as docs/SIMULATION.md.

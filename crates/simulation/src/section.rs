@@ -5,7 +5,6 @@ use crate::chance::Rate;
 /// A part of the page.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
-    /// Markdown.
     pub(crate) text: String,
     /// Each promise that was broken by more than chance.
     pub(crate) broken: Vec<String>,

@@ -7,16 +7,13 @@ pub type Draw = fn(&mut Source, usize) -> Vec<f64>;
 
 /// A shape of independent values with one mode, by name.
 pub struct Shape {
-    /// Its name.
     pub name: &'static str,
-    /// One value of it.
     pub one: fn(&mut Source) -> f64,
 }
 
 /// The name of the shape with outliers on both sides.
 pub const OUTLIERS: &str = "normal with one in ten far out on either side";
 
-/// Shapes with one mode.
 pub const SHAPES: [Shape; 6] = [
     Shape { name: "normal", one: Source::normal },
     Shape { name: "log-normal", one: |s| s.normal().exp() - 1.0 },
@@ -34,7 +31,6 @@ pub const SHAPES: [Shape; 6] = [
     },
 ];
 
-/// Normal values.
 pub(crate) fn normal(source: &mut Source, count: usize) -> Vec<f64> {
     (0..count).map(|_| source.normal()).collect()
 }

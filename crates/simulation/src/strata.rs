@@ -168,7 +168,6 @@ fn truth_as_found(clean: f64, trials: Trials) -> f64 {
     median(&medians.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
 
-/// What intervals did.
 #[derive(Default)]
 struct Intervals {
     kept: Rate,

@@ -29,7 +29,6 @@ pub(crate) enum Kind {
     Marked,
 }
 
-/// A world.
 pub(crate) struct World {
     pub(crate) name: &'static str,
     /// What it stands for in timings.

@@ -17,7 +17,6 @@ use fathom_store::Store;
 
 /// Fresh processes of a case, as at standard effort.
 const PROCESSES: u32 = 10;
-/// Rounds of a visit.
 const ROUNDS: usize = 12;
 /// The reference loop at full speed.
 const LOOP: Loop = Loop { sibling_ns: 8_900.0, frequency_ns: 8_910.0 };

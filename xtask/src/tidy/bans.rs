@@ -84,7 +84,6 @@ pub(super) fn of_any(file: &File) -> Vec<String> {
     found
 }
 
-/// Rules for Rust files.
 pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
     let mut found = Vec::new();
     for (index, line) in code.lines.iter().enumerate() {

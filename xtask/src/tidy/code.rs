@@ -26,7 +26,6 @@ enum State {
 }
 
 impl Code {
-    /// Takes a file apart.
     pub(super) fn of(text: &str) -> Self {
         let characters: Vec<char> = text.chars().collect();
         let mut code = Self::default();

@@ -11,7 +11,6 @@ const COLUMNS_MAX: usize = 100;
 const EMPTY_NAMES: &[&str] =
     &["common", "helper", "helpers", "misc", "types", "util", "utilities", "utils"];
 
-/// Rules for every file.
 pub(super) fn of_any(file: &File) -> Vec<String> {
     let mut found = Vec::new();
     for part in file.path.split('/') {
@@ -28,7 +27,6 @@ pub(super) fn of_any(file: &File) -> Vec<String> {
     found
 }
 
-/// Rules for Rust files.
 pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
     let mut found = Vec::new();
     let lines = file.text.lines().count();

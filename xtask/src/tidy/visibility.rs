@@ -21,7 +21,6 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("lab", &["analysis", "measure", "record"]),
 ];
 
-/// Programs: they see all.
 const PROGRAMS: &[&str] = &["cli", "fleet", "xtask"];
 
 /// Checks the manifests of `crates/*`, `lab` and `xtask`.

@@ -4,14 +4,11 @@ use fathom_record::condition::Condition;
 use fathom_record::diagnosis::{Acceptable, ClockState};
 use fathom_record::{Finding, Fix, Host, Severity};
 
-/// What is examined.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What lasts.
     pub host: &'a Host,
     /// What is so just now.
     pub condition: &'a Condition,
-    /// The clock.
     pub clock: &'a ClockState,
 }
 
@@ -24,12 +21,10 @@ pub struct Rule {
     pub touches: &'static [&'static str],
     /// What it does to them where it is not in order, in one line.
     pub effect: &'static str,
-    /// Looks.
     pub(super) look: fn(&Subject<'_>) -> Outcome,
 }
 
 impl Rule {
-    /// What the rule finds.
     pub fn apply(&self, subject: &Subject<'_>) -> Finding {
         let outcome = (self.look)(subject);
         Finding {
@@ -83,7 +78,6 @@ impl Outcome {
         Self { unknown: true, ..Self::note(found) }
     }
 
-    /// Where it was read.
     pub(super) fn read(mut self, place: impl Into<String>) -> Self {
         let place = place.into();
         if !place.is_empty() && !self.read_at.contains(&place) {
@@ -109,7 +103,6 @@ impl Outcome {
         self
     }
 
-    /// What mends it.
     pub(super) fn fix(self, remedy: Fix) -> Self {
         Self { remedy: Some(remedy), ..self }
     }

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use super::study::{Figure, Published, Reference};
 
-/// A study under runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beneath<'a> {
     name: &'a str,
@@ -17,7 +16,6 @@ pub struct Beneath<'a> {
     figures: Vec<Laid<'a>>,
 }
 
-/// One figure of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Laid<'a> {
     metric: &'a MetricId,

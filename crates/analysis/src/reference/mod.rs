@@ -18,23 +18,16 @@ use crate::shown::Shown;
 /// A run beside a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
-    /// The study's name.
     pub reference: String,
-    /// What it is.
     pub title: String,
-    /// On what it measured.
     pub machine: String,
-    /// How it measured.
     pub protocol: String,
     /// What else a reader should know.
     pub note: Option<String>,
-    /// The run's id.
     pub run: String,
-    /// When it began.
     pub started: String,
     /// The name of its host.
     pub host: String,
-    /// The host's processor.
     pub cpu: String,
     /// The figures of the study in their order, each once for each case of ours that it is like.
     pub rows: Vec<Row>,
@@ -43,7 +36,6 @@ pub struct Beside {
 /// A published figure, and ours where there is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// As it was published.
     pub published: Published,
     /// As it is in the run.
     pub here: Option<Here>,
@@ -60,11 +52,8 @@ pub struct Here {
     pub params: Params,
     /// What it should be: from, to.
     pub predicted: [Option<f64>; 2],
-    /// The headline.
     pub measured: f64,
-    /// Its interval.
     pub interval: Option<[f64; 2]>,
-    /// Its verdict.
     pub state: State,
 }
 
@@ -80,7 +69,6 @@ pub enum Missing {
     NotInRun,
     /// It has, and its number must not be shown: invalid, failed …
     NoNumber(String),
-    /// The units differ.
     OtherUnit(String),
 }
 

@@ -18,9 +18,7 @@ const FILES: [&str; 5] = [
 pub struct Reference {
     /// By which it is asked for.
     pub name: String,
-    /// What it is.
     pub title: String,
-    /// On what was measured.
     pub machine: String,
     /// How was measured, where a record does not say it.
     pub protocol: String,
@@ -29,7 +27,6 @@ pub struct Reference {
     pub note: Option<String>,
     /// Metrics in it that this version of the program does not have.
     pub not_measured: Vec<MetricId>,
-    /// The figures.
     pub record: Vec<Published>,
 }
 
@@ -37,7 +34,6 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The metric.
     pub metric: MetricId,
     /// The parameters that the study states: a case of ours that has them is the same work.
     #[serde(default)]
@@ -51,10 +47,8 @@ pub struct Published {
     /// What the software adds, as published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Figure>,
-    /// What was expected before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Figure>,
-    /// What was measured.
     pub measured: Figure,
     /// Standard deviation, in per cent of what was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +72,6 @@ fn nanoseconds() -> Unit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Figure {
-    /// A number.
     Number(f64),
     /// From, to.
     Range([f64; 2]),

@@ -26,7 +26,6 @@ pub struct ChangePoint {
 /// How sure a change must be, and how large.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strictness {
-    /// Largest p value.
     pub p_max: f64,
     /// Smallest change, as a share of the level before.
     pub effect_min: f64,

@@ -6,7 +6,6 @@ use fathom_record::diagnosis::ClockState;
 use fathom_record::run::ClockFacts;
 use fathom_record::{Condition, Finding, Host, Severity};
 
-/// What the doctor examines.
 #[derive(Clone, Default)]
 pub(crate) struct Machine {
     pub(crate) host: Host,

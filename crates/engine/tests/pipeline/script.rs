@@ -16,7 +16,6 @@ const READ_NS: u64 = 20;
 /// Additions in one iteration of the frequency kernel.
 const CHAIN: f64 = 64.0;
 
-/// A scripted machine.
 pub struct Script {
     /// The metrics visited, in order.
     pub visits: Vec<String>,

@@ -133,7 +133,6 @@ impl Watch {
         Ok(Self { clock, cpus, refusal, first, repeat_ppm, steps })
     }
 
-    /// The calibrated clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }

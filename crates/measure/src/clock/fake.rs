@@ -22,7 +22,6 @@ impl FakeClock {
         self.now_ns.set(self.now_ns.get() + ns);
     }
 
-    /// What a read costs.
     pub fn read_ns(&self) -> u64 {
         self.read_ns
     }

@@ -56,7 +56,6 @@ impl Source {
 /// What a worker needs to use the coordinator's clock without calibrating again.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Specification {
-    /// The counter.
     pub source: Source,
     /// Ticks per second.
     pub hz: f64,

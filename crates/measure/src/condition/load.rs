@@ -20,7 +20,6 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.another_run, another_run(tree));
 }
 
-/// Reads the CPUs twice.
 pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut Condition) {
     let (begun_ns, then, swapped) = (clock::monotonic_raw_ns(), Stat::read(tree), swapped(tree));
     std::thread::sleep(window);

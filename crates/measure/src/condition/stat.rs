@@ -4,7 +4,6 @@ use fathom_record::condition::CpuShares;
 
 use crate::host::tree::Tree;
 
-/// Where it is read.
 pub(crate) const PATH: &str = "/proc/stat";
 
 /// Ticks of each CPU, and of all together, since boot.

@@ -12,7 +12,6 @@ pub struct RoundCounters {
 /// What happened to this process between two readings of [`RoundCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundDelta {
-    /// Times it was preempted.
     pub involuntary_switches: u64,
     /// Times it gave up the CPU itself.
     pub voluntary_switches: u64,

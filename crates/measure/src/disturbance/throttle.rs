@@ -17,7 +17,6 @@ pub(crate) enum Throttle {
     Quotas { version: u32, groups: Vec<Counters> },
     /// No quota to be seen, but groups above that cannot be: the group's own held-back time.
     Hidden { version: u32, local: Counters },
-    /// No quota anywhere.
     Unlimited,
     /// No controller to be found.
     Unknown,

@@ -32,7 +32,6 @@ impl CpuInfo {
         Self { blocks }
     }
 
-    /// CPUs it lists.
     pub(crate) fn cpus(&self) -> Option<Fact<Vec<u32>>> {
         let cpus: Vec<u32> =
             self.blocks.iter().filter_map(|block| block.get("processor")?.parse().ok()).collect();

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 
 use crate::clock::monotonic_raw_ns;
 
-/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
 /// What a process may use.

@@ -77,7 +77,6 @@ impl Running {
         self.pidfd = None;
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -18,7 +18,6 @@ const TRIALS: usize = 9;
 /// Injected work as a share of the kernel's own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dose {
-    /// In the first round.
     pub first: f64,
     /// In the last; those between lie on a line.
     pub last: f64,

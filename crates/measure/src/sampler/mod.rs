@@ -42,9 +42,7 @@ pub type Operation<'k> = Box<dyn FnMut(&Clock, &mut [f64]) -> Result<(), Fault> 
 pub enum Work<'k> {
     /// An operation that is repeated in batches.
     Batched {
-        /// Index of the case.
         case: usize,
-        /// Repeats the operation.
         kernel: Kernel<'k>,
         /// A loop of the same shape without the operation, whose time is subtracted.
         twin: Option<Kernel<'k>>,
@@ -62,7 +60,6 @@ pub enum Work<'k> {
         cases: Vec<usize>,
         /// Operations behind one value: 1, unless the operation does something many times itself.
         batch: u64,
-        /// Does it once.
         operation: Operation<'k>,
         /// The same of an operation that times each of its parts.
         timings: Option<&'k RefCell<Histogram>>,
@@ -113,7 +110,6 @@ pub enum Fault {
     /// The probe's count of its own work was wrong: there is a result, and it must not be believed.
     #[error("{0}")]
     WrongWork(String),
-    /// It went wrong.
     #[error("{0}")]
     Failed(String),
 }
@@ -140,7 +136,6 @@ impl Fault {
 /// How a visit is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Rounds of each case.
     pub rounds: u32,
     /// Seed of the order of cases within a round.
     pub seed: u64,
@@ -187,7 +182,6 @@ pub struct Sampler {
 /// reference loops of all its set-ups.
 #[derive(Debug)]
 pub struct Visit {
-    /// By case.
     pub samples: Vec<Result<Sample, Fault>>,
     /// In the order in which they ran.
     pub loops: Vec<LoopTime>,

@@ -24,7 +24,6 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// None at all.
     pub fn none() -> Self {
         let reason = "no folder for files was made ready for this visit".to_owned();
         let files = Err(Missing { reason, remedy: None });
@@ -66,9 +65,7 @@ pub struct FarPlace {
 /// Why a resource is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// In words.
     pub reason: String,
-    /// What would give it.
     pub remedy: Option<Remedy>,
 }
 

@@ -36,7 +36,6 @@ impl LoopTime {
     }
 }
 
-/// Runs both parts once.
 pub fn reference_loop(clock: &Clock) -> LoopTime {
     let at_ns = monotonic_raw_ns();
     let start = clock.start();

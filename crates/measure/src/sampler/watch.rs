@@ -19,11 +19,8 @@ pub struct RoundMark {
 pub trait Observer {
     /// Before the first round of a set-up.
     fn begin_visit(&mut self);
-    /// After its last.
     fn end_visit(&mut self) -> Disturbance;
-    /// Before a round.
     fn begin_round(&mut self);
-    /// After it.
     fn end_round(&mut self) -> RoundMark;
     /// Counts the CPU time of a living child of the probe's to the visit.
     fn also_count(&mut self, _child: u32) {}
@@ -34,7 +31,6 @@ pub trait Observer {
     fn reference_loop(&mut self, clock: &Clock) -> LoopTime;
 }
 
-/// The kernel's own counters.
 pub struct KernelCounters {
     round: RoundCounters,
     visit: VisitCounters,

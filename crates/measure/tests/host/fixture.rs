@@ -35,7 +35,6 @@ impl Machine {
         }
     }
 
-    /// Its facts.
     pub(crate) fn read(&self) -> Host {
         let dir = tempfile::tempdir().unwrap();
         self.write(dir.path());
