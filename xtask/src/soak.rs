@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_its_tables_in_order_and_says_where_they_were_made() {
+    fn page_has_tables_and_their_origin() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("2-b.md", "## B\n"), ("1-a.md", "## A\n")] {
             std::fs::write(folder.path().join(name), text).unwrap();

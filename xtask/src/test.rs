@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_counted_and_a_skipped_test_is_not_a_passed_one() {
+    fn skipped_tests_do_not_count_as_passed() {
         let mut count = Count::default();
         let lines = [
             "---- the_quota_is_found stdout ----",
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_passed_only_skips_are_shown_and_what_failed_is_kept() {
+    fn output_of_passed_tests_is_dropped() {
         let mut told = Told::default();
         let lines = [
             ("test disk ... ok", Some("test disk ... ok")),

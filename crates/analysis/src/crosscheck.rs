@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn few_pairs_have_a_range_and_five_an_interval() {
+    fn five_pairs_have_an_interval_fewer_a_range() {
         assert_eq!(ratio(&[]), None);
         let three = ratio(&[(2.0, 1.0), (1.0, 1.0), (3.0, 2.0)]).unwrap();
         assert!((three.median - 1.5).abs() < 1e-9, "{three:?}");
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_is_that_of_each_pair_and_not_of_the_medians() {
+    fn ratio_is_per_pair_not_of_medians() {
         // Both sides are twice as slow in the second turn, and no ratio changes.
         let pairs = ratio(&[(1.0, 2.0), (2.0, 4.0), (1.5, 3.0)]).unwrap();
         assert_eq!((pairs.low, pairs.median, pairs.high), (0.5, 0.5, 0.5));
     }
 
     #[test]
-    fn between_two_ratios_lies_their_geometric_middle() {
+    fn median_of_two_ratios_is_geometric() {
         let middle = |ratios: &[f64]| {
             let pairs: Vec<(f64, f64)> = ratios.iter().map(|ours| (*ours, 1.0)).collect();
             ratio(&pairs).unwrap().median
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_disagree_have_no_ratio_and_others_say_nothing() {
+    fn disagreeing_pairs_are_inconclusive() {
         let fine = row(&[1.0, 1.1, 1.49, 1.2, 1.3]);
         assert!(fine.ratio.is_some() && fine.inconclusive.is_none(), "{fine:?}");
         let apart = row(&[1.0, 0.5, 1.26]);

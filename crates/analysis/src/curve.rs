@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_gives_back_the_call_and_the_bandwidth() {
+    fn fit_recovers_call_cost_and_bandwidth() {
         let fit = fit(&powers()).expect("a line");
         assert!((fit.call_ns - 200.0).abs() < 1e-6, "{fit:?}");
         assert!((fit.bandwidth.expect("it costs") - 8e9).abs() < 1.0, "{fit:?}");
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_counts_as_much_as_a_mebibyte() {
+    fn fit_weighs_by_relative_error() {
         // The large block 10 % off: without weights its 13 µs would move the call by half.
         let mut points = powers();
         points.last_mut().expect("ten").1 *= 0.9;
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn two_points_and_one_block_make_no_line() {
+    fn fit_needs_three_different_blocks() {
         assert_eq!(fit(&curve(&[1, 2])), None);
         assert_eq!(fit(&[(4, 1e6), (4, 1e6), (4, 2e6)]), None);
         assert_eq!(fit(&[]), None);
     }
 
     #[test]
-    fn calls_that_cost_the_same_whatever_the_block_have_no_bandwidth() {
+    fn constant_call_cost_has_no_bandwidth() {
         let points: Vec<Point> = [1, 2, 4, 8].map(|b| (b, 1e9 * b as f64 / 100.0)).into();
         let fit = fit(&points).expect("a line");
         assert!((fit.call_ns - 100.0).abs() < 1e-9);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_where_the_best_is_nearly_had_and_ends_where_it_is_lost() {
+    fn knee_spans_95_percent_around_the_best() {
         let points = [(1, 1.0), (4, 4.0), (16, 9.4), (64, 9.6), (256, 10.0), (1024, 7.0)];
         assert_eq!(best(&points), Some((256, 10.0)));
         assert_eq!(knee(&points), Some((64, 256)));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dip_is_told_and_a_slope_a_plateau_and_a_step_are_not() {
+    fn only_dips_are_reported_as_dips() {
         let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
         assert_eq!(dips(&powers()), [0; 0]);
         let mut dipped = powers();
@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_one_pass_found_where_it_belongs_does_not_dip() {
+    fn one_quick_pass_is_enough_against_a_dip() {
         let curve = [(1, 10.0), (2, 6.0), (4, 10.0)];
         assert_eq!(dips(&curve, &[10.0, 7.0, 10.0]), [2]);
         assert_eq!(dips(&curve, &[10.0, 9.5, 10.0]), [0; 0]);
     }
 
     #[test]
-    fn threads_pay_from_where_they_never_lose_again() {
+    fn threads_pay_from_the_last_crossover() {
         let one = [(KIB, 1.0), (4 * KIB, 3.0), (16 * KIB, 5.0), (64 * KIB, 6.0)];
         let many =
             |rates: [f64; 4]| one.iter().zip(rates).map(|(p, r)| (p.0, r)).collect::<Vec<_>>();

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_valid_and_noisy_records_have_something_to_show() {
+    fn only_valid_and_noisy_records_report_a_value() {
         for (state, shows) in [
             (State::Valid, true),
             (State::Noisy, true),

@@ -100,7 +100,7 @@ fn trimmed_means_and_winsorised_errors_are_scipys() {
 }
 
 #[test]
-fn trimmed_means_over_processes_have_the_clustered_errors_of_statsmodels() {
+fn clustered_errors_match_statsmodels() {
     let golden = Golden::read();
     for row in golden.rows("trimmed_over") {
         let processes: Vec<Vec<f64>> =

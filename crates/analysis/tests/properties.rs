@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn the_interval_holds_the_median_and_has_the_level_it_says(v in values(5..200)) {
+    fn interval_contains_the_median(v in values(5..200)) {
         let ([low, high], level) = median_interval(&v).unwrap();
         let middle = median(&v).unwrap();
         prop_assert!(low <= middle && middle <= high);
@@ -102,7 +102,7 @@ proptest! {
     }
 
     #[test]
-    fn adjusted_p_values_keep_their_order_and_are_never_below(
+    fn adjusted_p_values_are_never_smaller(
         p in vec(0.0..=1.0_f64, 0..60), turn in 0_usize..60,
     ) {
         let adjusted = benjamini_hochberg(&p);
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_keep_the_total_and_correlation_stays_within_one(
+    fn block_means_keep_the_total(
         v in values(3..100), blocks in 1_usize..20,
     ) {
         let means = block_means(&v, blocks);
@@ -135,7 +135,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rank_test_sees_order_only_and_the_same_from_either_side(
+    fn rank_test_is_symmetric_and_order_only(
         a in times(1..40), b in times(1..40),
     ) {
         let test = mann_whitney(&a, &b).unwrap();
@@ -148,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dip_lies_between_that_of_even_values_and_a_quarter(v in values(4..150)) {
+    fn dip_statistic_is_in_its_range(v in values(4..150)) {
         let v = sorted(v);
         let dip = dip(&v);
         prop_assert!(dip <= 0.25);
@@ -171,7 +171,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_ratio_lies_in_its_interval_and_does_not_know_the_unit(
+    fn ratio_is_in_its_interval_and_unit_free(
         a in times(2..20), b in times(2..20), seed: u64,
     ) {
         let ratio = ratio_of_medians(&a, &b, seed).unwrap();
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn a_summary_holds_numbers_only_and_the_order_of_processes_does_not_matter(
+    fn summary_ignores_process_order(
         processes in vec(values(0..40), 1..12), turn in 0_usize..12,
     ) {
         let mut samples: Vec<Sample> = processes

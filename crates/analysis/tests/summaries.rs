@@ -28,7 +28,7 @@ fn quiet(count: u32, level: f64) -> Vec<Sample> {
 }
 
 #[test]
-fn the_headline_is_the_median_of_the_process_medians_not_of_all_values() {
+fn headline_is_the_median_of_process_medians() {
     let samples = processes(&[&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], &[10.0], &[20.0, 22.0]]);
     let summary = summarise(&samples).unwrap();
     assert_eq!(summary.median, 10.0);
@@ -40,7 +40,7 @@ fn the_headline_is_the_median_of_the_process_medians_not_of_all_values() {
 }
 
 #[test]
-fn no_value_at_all_is_no_summary_and_a_process_without_one_does_not_count() {
+fn processes_without_values_do_not_count() {
     assert_eq!(summarise(&[]), None);
     assert_eq!(summarise(&processes(&[&[], &[]])), None);
     assert_eq!(summarise(&processes(&[&[], &[4.0]])).unwrap().processes, 1);
@@ -49,7 +49,7 @@ fn no_value_at_all_is_no_summary_and_a_process_without_one_does_not_count() {
 }
 
 #[test]
-fn from_five_processes_on_the_interval_is_that_of_their_medians() {
+fn five_processes_have_an_interval_of_medians() {
     assert_eq!(summarise(&quiet(4, 50.0)).unwrap().interval, None);
     let five = summarise(&quiet(5, 50.0)).unwrap();
     let ends = [five.process_medians[0], five.process_medians[4]];
@@ -59,7 +59,7 @@ fn from_five_processes_on_the_interval_is_that_of_their_medians() {
 }
 
 #[test]
-fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
+fn twelve_values_have_a_within_run_interval() {
     let twelve: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0, 9.0, 7.0, 12.0, 8.0, 11.0, 10.0];
     let twelve: Vec<f64> = (0..12).map(|i| twelve[i * 5 % 12]).collect();
     let summary = summarise(&processes(&[&twelve])).unwrap();
@@ -75,21 +75,21 @@ fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
 }
 
 #[test]
-fn one_process_whose_rounds_hang_together_too_long_has_no_interval() {
+fn long_autocorrelation_gives_no_interval() {
     let rising: Vec<f64> = (0..30).map(f64::from).collect();
     let summary = summarise(&processes(&[&rising])).unwrap();
     assert_eq!(summary.interval, None);
 }
 
 #[test]
-fn process_medians_stand_in_the_order_of_their_numbers() {
+fn process_medians_are_ordered_by_process() {
     let mut samples = processes(&[&[1.0], &[2.0], &[3.0]]);
     samples.reverse();
     assert_eq!(summarise(&samples).unwrap().process_medians, [1.0, 2.0, 3.0]);
 }
 
 #[test]
-fn disturbed_values_stay_in_the_headline_and_are_left_out_of_the_other() {
+fn disturbed_values_stay_in_the_headline() {
     let mut samples = processes(&[&[10.0, 50.0, 50.0], &[11.0, 11.0, 11.0], &[90.0]]);
     assert_eq!(summarise(&samples).unwrap().median_undisturbed, None);
     // An index named twice is one value; one beyond the values is none; a process of which
@@ -103,7 +103,7 @@ fn disturbed_values_stay_in_the_headline_and_are_left_out_of_the_other() {
 }
 
 #[test]
-fn when_every_value_was_disturbed_there_is_no_undisturbed_headline() {
+fn all_disturbed_has_no_undisturbed_median() {
     let mut samples = processes(&[&[1.0, 2.0]]);
     samples[0].disturbed = vec![0, 1];
     let summary = summarise(&samples).unwrap();
@@ -111,7 +111,7 @@ fn when_every_value_was_disturbed_there_is_no_undisturbed_headline() {
 }
 
 #[test]
-fn spreads_within_and_between_processes_are_told_apart() {
+fn spread_within_and_between_processes_differ() {
     let same_inside = summarise(&processes(&[&[100.0; 9], &[110.0; 9], &[90.0; 9]])).unwrap();
     assert_eq!((same_inside.spread_within, same_inside.spread_between), (0.0, 0.1));
     let wide: &[f64] = &[90.0, 100.0, 110.0];
@@ -120,7 +120,7 @@ fn spreads_within_and_between_processes_are_told_apart() {
 }
 
 #[test]
-fn spreads_of_a_negative_headline_are_positive_and_of_a_zero_one_are_left_out() {
+fn zero_headline_has_no_relative_spread() {
     let negative = summarise(&processes(&[&[-90.0, -100.0, -110.0]])).unwrap();
     assert_eq!(negative.spread_within, 0.1);
     let zero = summarise(&processes(&[&[-1.0, 0.0, 1.0, -1.0, 0.0, 1.0]])).unwrap();
@@ -128,7 +128,7 @@ fn spreads_of_a_negative_headline_are_positive_and_of_a_zero_one_are_left_out() 
 }
 
 #[test]
-fn drift_is_the_change_over_the_visit_in_shares_of_the_headline() {
+fn drift_is_relative_to_the_headline() {
     let rising: Vec<f64> = (0..21).map(|i| 95.0 + f64::from(i) / 2.0).collect();
     let falling: Vec<f64> = rising.iter().rev().copied().collect();
     let (rising, falling) = (rising.as_slice(), falling.as_slice());
@@ -141,7 +141,7 @@ fn drift_is_the_change_over_the_visit_in_shares_of_the_headline() {
 }
 
 #[test]
-fn autocorrelation_wants_a_hundred_values_of_one_process() {
+fn autocorrelation_needs_a_hundred_values() {
     let wave: Vec<f64> = (0..100).map(|i| 10.0 + (f64::from(i) / 10.0).sin()).collect();
     let rho = summarise(&processes(&[&wave])).unwrap().autocorrelation.unwrap();
     assert!(rho > 0.9, "{rho}");
@@ -150,7 +150,7 @@ fn autocorrelation_wants_a_hundred_values_of_one_process() {
 }
 
 #[test]
-fn the_trimmed_mean_stands_beside_from_sixteen_values_on() {
+fn trimmed_mean_needs_sixteen_values() {
     let values: Vec<f64> = (0..16).map(f64::from).collect();
     assert_eq!(summarise(&processes(&[&values[1..]])).unwrap().trimmed, None);
     let trimmed = summarise(&processes(&[&values[..8], &values[8..]])).unwrap().trimmed.unwrap();
@@ -195,7 +195,7 @@ fn processes_of_two_kinds_are_clusters_and_not_modes() {
 }
 
 #[test]
-fn a_coarse_clock_with_another_offset_in_every_process_has_no_modes() {
+fn offsets_of_a_coarse_clock_are_no_modes() {
     let samples: Vec<Sample> = (0..10_u32)
         .map(|process| Sample {
             process,
@@ -224,7 +224,7 @@ fn derived_estimates_count_as_processes() {
 }
 
 #[test]
-fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
+fn derived_median_is_given_separately() {
     let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
     let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5 };
     let summary = summarise_quotients(&quotients, quotient).unwrap();
@@ -236,7 +236,7 @@ fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
 }
 
 #[test]
-fn a_difference_within_the_noise_is_printed_as_a_bound() {
+fn difference_within_noise_is_a_bound() {
     let noise = summarise_estimates(&[-0.2, 0.1, 0.3, -0.1, 0.2]).unwrap();
     assert_eq!(difference_bound(&noise), Some(0.3));
     let clear = summarise_estimates(&[1.0, 1.1, 0.9, 1.0, 1.1]).unwrap();
@@ -244,7 +244,7 @@ fn a_difference_within_the_noise_is_printed_as_a_bound() {
 }
 
 #[test]
-fn the_summary_of_the_same_samples_is_the_same_byte_for_byte() {
+fn summary_is_reproducible_byte_for_byte() {
     let json = |samples: &[Sample]| serde_json::to_string(&summarise(samples).unwrap()).unwrap();
     assert_eq!(json(&quiet(10, 50.0)), json(&quiet(10, 50.0)));
     let back: Summary = serde_json::from_str(&json(&quiet(10, 50.0))).unwrap();

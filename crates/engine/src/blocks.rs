@@ -30,7 +30,7 @@ mod tests {
     use crate::Plan;
 
     #[test]
-    fn every_unit_is_in_one_block_in_the_order_of_the_plan() {
+    fn blocks_partition_the_plan_in_order() {
         let plan = Plan::new(
             &fathom_probes::REGISTRY,
             Vec::new(),

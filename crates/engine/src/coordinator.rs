@@ -400,7 +400,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_failed_makes_the_run_invalid_and_a_stepped_wall_clock_does_not() {
+    fn clock_failure_makes_the_run_invalid() {
         let reason = |cause| Reason::new(cause, "");
         let mut verdict =
             Verdict { reasons: vec![reason(Cause::MachineDrift)], ..Verdict::default() };

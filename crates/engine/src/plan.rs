@@ -345,14 +345,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_everything() {
+    fn empty_selection_is_everything() {
         let plan = plan(&[]).expect("a plan");
         assert_eq!(plan.metrics(false).len(), REGISTRY.entries().len());
         assert!(plan.metrics(true).is_empty());
     }
 
     #[test]
-    fn what_a_metric_needs_is_measured_before_it_and_marked() {
+    fn needed_metrics_come_first_and_are_marked() {
         let plan = plan(&["cpu.call.per_argument"]).expect("a plan");
         let expected =
             vec![("cpu.frequency", true), ("cpu.call", true), ("cpu.call.per_argument", false)];
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_disturb_each_other_are_visited_apart() {
+    fn disturbing_cases_are_visited_separately() {
         let plan = plan(&["os.syscall"]).expect("a plan");
         let of_call = |unit: &&Unit| unit.entry.about().id == "os.syscall";
         assert!(plan.units.iter().filter(of_call).all(|unit| unit.cases.len() == 1));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_is_a_dotted_beginning_and_not_any_beginning() {
+    fn group_is_a_dotted_prefix() {
         assert!(matches("os.process.fork", "os"));
         assert!(matches("os.process.fork", "os.process"));
         assert!(matches("os.process.fork", "os.process.fork"));
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_nearest_ones() {
+    fn unknown_name_suggests_the_nearest() {
         let message = |name: &str| match plan(&[name]) {
             Err(PlanError::Unknown { nearest, .. }) => nearest,
             _ => String::new(),
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn some_cases_of_a_metric_can_be_asked_for() {
+    fn some_cases_of_a_metric_can_be_selected() {
         let cases = |asked: &[&str]| -> Vec<String> {
             let plan = plan(asked).expect("a plan");
             let asked_for = plan.units.iter().filter(|unit| !unit.needed);
@@ -408,13 +408,13 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_is_taken_whole() {
+    fn needed_metrics_have_all_their_cases() {
         let plan = plan(&["cpu.call{args=0}", "cpu.call.per_argument"]).expect("a plan");
         assert!(plan.units.iter().any(|unit| unit.cases.len() == 8), "a slope needs all arguments");
     }
 
     #[test]
-    fn alone_a_metric_comes_without_what_its_prediction_needs() {
+    fn alone_drops_inputs_of_predictions() {
         let alone = |asked: &[&str]| ids(&plan(asked).expect("a plan").alone());
         assert_eq!(alone(&["os.process.fork"]), [("os.process.fork", false)]);
         let derived = alone(&["cpu.call.per_argument"]);
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_there_are_not_are_refused_with_those_that_there_are() {
+    fn unknown_case_error_lists_the_known() {
         let message =
             |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message("os.syscall{cal=stat}").contains("no parameter `cal`; it has: call"));

@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_computation_says_against_its_number_makes_it_noisy() {
+    fn doubts_of_a_computation_make_it_noisy() {
         let about = fathom_probes::REGISTRY.entries()[0].about();
         let summary = statistics::summarise_estimates(&[14.0; 10]).unwrap();
         let verdict =

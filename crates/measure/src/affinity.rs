@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_end_is_on_another_core_of_the_same_kind_and_node() {
+    fn partner_is_another_core_of_the_same_kind() {
         let mut host = host(&[0, 1, 2, 3, 4, 5]);
         assert_eq!(partner(&host, 3), Some(1), "not CPU 0");
         host.cpu.siblings = vec![vec![0, 1], vec![2, 3], vec![4, 5]];

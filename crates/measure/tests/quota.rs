@@ -87,7 +87,7 @@ fn run_within(group: &Path, report: &Path) -> (Option<f64>, Disturbance) {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
-fn a_quota_on_the_group_above_is_found_and_its_throttling_seen() {
+fn quota_of_a_parent_group_is_found() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: making a cgroup needs root");
         return;

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_store_made_up_holds_the_runs_asked_for_with_samples_and_a_change() {
+    fn synthetic_store_holds_the_requested_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
         synthetic::make(&path, 12, 110).unwrap();

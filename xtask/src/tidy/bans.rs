@@ -264,7 +264,7 @@ mod tests {
     const PROBE: &str = "crates/probes/src/cpu/a.rs";
 
     #[test]
-    fn macros_of_the_desk_are_banned_in_code_but_not_in_texts() {
+    fn debug_macros_are_banned_outside_texts() {
         assert!(rust(PROBE, "fn f() { todo!() }")[0].contains("`todo!`"));
         assert!(rust(PROBE, "let x = dbg!(y);")[0].contains("remove it"));
         assert!(rust(PROBE, "// todo!\nlet x = \"dbg!\"; my_todo!();").is_empty());

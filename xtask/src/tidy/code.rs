@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_not_code_and_keep_their_place() {
+    fn comments_and_literals_are_not_code() {
         let code = Code::of("a(\"dbg!\"); // dbg!\nb /* x /* y */ z */ c\n");
         assert_eq!(code.lines[0].trim_end(), "a(\"     );");
         assert_eq!(code.comments[0], "// dbg!");

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_in_a_test_module_or_without_a_body_is_no_exception() {
+    fn functions_in_tests_have_no_exception() {
         let text = format!(
             "//! A.\nmod tests {{\n    fn t() {{\n{}    }}\n}}\n\
              trait T {{\n    fn n(x: [u8; 2]);\n}}\n",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_100_columns_unless_it_holds_an_address_or_a_raw_table() {
+    fn line_length_exempts_addresses_and_tables() {
         let wide = "é".repeat(101);
         assert!(rust(&format!("//! A.\n// {}\n", "é".repeat(97))).is_empty());
         assert!(rust(&format!("//! A.\n// {wide}\n"))[0].contains(":2: 104 columns"));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_refused_for_files_folders_and_modules() {
+    fn meaningless_names_are_refused() {
         for path in ["crates/a/src/util.rs", "crates/common/src/lib.rs", "web/src/helpers.ts"] {
             assert!(of_any(&File::new(path, ""))[0].contains("name the noun"), "{path}");
         }

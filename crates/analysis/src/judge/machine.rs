@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_speed_that_comes_and_goes_is_noticed_and_one_that_jumps_or_hardly_moves_is_not() {
+    fn only_autocorrelated_speed_is_wander() {
         let spins = |each: fn(u64) -> f64, visits: u64| -> Vec<(u64, f64)> {
             (0..visits).map(|at| (at * 100_000_000, each(at))).collect()
         };
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_becomes_slower_is_noticed_and_a_steady_or_a_jumpy_one_is_not() {
+    fn only_a_trend_is_machine_drift() {
         let spins = |each: fn(u64) -> f64| -> Vec<(u64, f64)> {
             (0..30).map(|at| (at * 100_000_000, each(at))).collect()
         };

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_read_and_no_name_is_given_twice() {
+    fn studies_parse_and_have_unique_names() {
         let all = all();
         let mut names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         names.dedup();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_knows_is_a_mistake_in_the_file() {
+    fn unknown_field_in_a_study_is_an_error() {
         let text = FILES[1].replacen("sd_percent =", "sd_per_cent =", 1);
         assert!(toml::from_str::<Reference>(&text).is_err());
         let text = FILES[1].replacen("note =", "notes =", 1);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_finite_and_positive_and_a_deviation_is_of_a_number() {
+    fn published_numbers_are_positive_and_finite() {
         for record in all().iter().flat_map(|reference| &reference.record) {
             let number = record.measured.number();
             assert!(number.is_none_or(|number| number.is_finite() && number > 0.0), "{record:?}");

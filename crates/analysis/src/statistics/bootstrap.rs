@@ -129,7 +129,7 @@ mod tests {
     const A: [f64; 10] = [9.8, 10.1, 10.0, 9.9, 10.2, 10.0, 9.7, 10.3, 10.1, 9.9];
 
     #[test]
-    fn the_same_seed_gives_the_same_interval_and_another_seed_another() {
+    fn bootstrap_interval_depends_on_the_seed() {
         let b = A.map(|v| v * v);
         let first = ratio_of_medians(&A, &b, 7).unwrap();
         assert_eq!(Some(first), ratio_of_medians(&A, &b, 7));
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn doubling_is_found_and_a_sample_against_itself_is_no_change() {
+    fn ratio_interval_finds_doubling() {
         let doubled = ratio_of_medians(&A, &A.map(|v| 2.0 * v), 1).unwrap();
         assert_eq!(doubled.ratio, 2.0);
         assert!(doubled.low > 1.9 && doubled.low < 2.0 && doubled.high > 2.0 && doubled.high < 2.1);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_lie_apart_make_the_interval_wider_and_runs_that_do_not_narrower() {
+    fn spread_between_runs_widens_the_interval() {
         let width = |runs: &[Vec<f64>]| {
             let ratio = ratio_to_runs(runs, &A, 7).unwrap();
             ratio.high - ratio.low

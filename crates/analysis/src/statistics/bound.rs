@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_known_less_well_or_that_may_be_nothing_is_a_bound() {
+    fn uncertain_difference_is_a_bound() {
         assert_eq!(bound(0.5, 1.0, 1.25), Some(1.25));
         assert_eq!(bound(-0.01, 0.1, 0.2), Some(0.2));
         assert_eq!(bound(0.0, 10.0, 10.0), Some(10.0));

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_three_deviations_is_nearly_always_found_within_a_run_of_its_place() {
+    fn three_sigma_step_is_located_within_one_run() {
         let found = (0..200).filter(|&seed| {
             let values = series(seed, &[(100.0, 15), (106.0, 15)], 2.0);
             places(&values).iter().any(|place| place.abs_diff(15) <= 1)

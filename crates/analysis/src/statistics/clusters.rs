@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_processes_may_fall_into_two_and_seven_may_not() {
+    fn clusters_need_eight_processes() {
         let medians = [9.9, 10.0, 10.1, 10.0, 19.9, 20.0, 20.1, 20.0];
         let expected = [Mode { at: 10.0, share: 0.5 }, Mode { at: 20.0, share: 0.5 }];
         assert_eq!(clusters(&medians), expected);
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_far_out_is_an_outlier_and_not_a_cluster() {
+    fn one_outlier_is_no_cluster() {
         let medians = [10.0, 10.1, 9.9, 10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 90.0];
         assert!(clusters(&medians).is_empty());
     }

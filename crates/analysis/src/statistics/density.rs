@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_valley_is_cut_in_the_middle_and_a_shallow_one_is_not() {
+    fn only_a_deep_valley_separates_modes() {
         let deep = cuts(&two_triangles(2.0), 0.1);
         assert!(deep.len() == 1 && (deep[0] - 1.0).abs() < 0.05, "{deep:?}");
         assert!(cuts(&two_triangles(1.3), 0.1).is_empty());

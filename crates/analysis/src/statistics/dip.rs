@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn evenly_spread_values_have_the_smallest_dip_and_two_points_the_largest() {
+    fn dip_is_smallest_for_uniform_values() {
         let even: Vec<f64> = (0..100).map(f64::from).collect();
         assert!((dip(&even) - 1.0 / 200.0).abs() < 1e-15);
         let two: Vec<f64> = (0..100).map(|i| if i < 50 { 0.0 } else { 1.0 }).collect();

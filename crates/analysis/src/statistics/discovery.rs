@@ -23,14 +23,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_test_is_not_adjusted_and_the_largest_p_never_is() {
+    fn largest_p_value_is_not_adjusted() {
         assert_eq!(benjamini_hochberg(&[0.03]), [0.03]);
         assert_eq!(benjamini_hochberg(&[0.9, 0.01]), [0.9, 0.02]);
         assert!(benjamini_hochberg(&[]).is_empty());
     }
 
     #[test]
-    fn the_order_of_p_values_is_kept_however_they_are_adjusted() {
+    fn adjusted_p_values_keep_their_order() {
         // 0.02 × 4 ÷ 1 is more than 0.03 × 4 ÷ 3, which it may not exceed.
         let adjusted = benjamini_hochberg(&[0.03, 0.02, 0.5, 0.025]);
         assert!((adjusted[1] - 0.04).abs() < 1e-15, "{adjusted:?}");

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn five_ten_and_twenty_processes_have_the_intervals_the_method_names() {
+    fn interval_ranks_are_those_of_the_method() {
         for (n, low, high, level) in
             [(5, 0, 4, 0.9375), (10, 1, 8, 0.978_515_625), (20, 5, 14, 0.958_610_534_667_968_8)]
         {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn every_size_from_six_to_a_hundred_thousand_keeps_its_level() {
+    fn interval_level_holds_for_every_size() {
         for n in (6..2_000).chain([9_999, 10_000, 99_999, 100_000]) {
             let interval = order_interval(n).unwrap();
             assert_eq!(interval.low + interval.high, n - 1, "{n} is not symmetric");

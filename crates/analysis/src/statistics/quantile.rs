@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_percentile_is_printed_only_when_ten_values_lie_beyond_it() {
+    fn quantile_needs_ten_values_beyond_it() {
         let values: Vec<f64> = (0..100_000).map(f64::from).collect();
         for (q, needed) in [(0.5, 20), (0.9, 100), (0.99, 1_000), (0.999, 10_000)] {
             assert!(printable_quantile(&values[..needed], q).is_some(), "{q} of {needed}");

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alternating_series_is_anticorrelated_and_a_slow_one_correlated() {
+    fn autocorrelation_has_the_expected_sign() {
         let alternating: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
         let slow: Vec<f64> = (0..100).map(|i| (f64::from(i) / 16.0).sin()).collect();
         assert!(autocorrelation(&alternating, 1).unwrap() < -0.95);

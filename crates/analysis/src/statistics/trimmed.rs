@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_asked_are_sixteen_run_and_five_hundred_are_eight_hundred() {
+    fn trials_include_those_to_be_trimmed() {
         assert_eq!(trials_for(10), 16);
         assert_eq!(trials_for(500), 800);
         assert_eq!([0, 1, 2, 3, 4, 5, 6].map(trials_for), [0, 2, 4, 5, 7, 8, 10]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_that_share_their_process_do_not_multiply_what_is_known() {
+    fn rounds_of_one_process_are_clustered() {
         // Four processes, each of which gives one value again and again: four draws, not 400.
         let processes = [1.0, 2.0, 3.0, 4.0].map(|level| [level; 100]);
         let processes: Vec<&[f64]> = processes.iter().map(|values| values.as_slice()).collect();

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_holds_the_median_although_rounds_hang_together_and_are_skewed() {
+    fn autocorrelated_rounds_keep_their_coverage() {
         // At 0.8, order statistics of the values themselves keep some 60 %, and means of blocks
         // that are not laid around the headline some 90 %.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_burst_does_not_push_the_interval_off_the_headline() {
+    fn burst_leaves_the_median_in_the_interval() {
         let mut values: Vec<f64> = (0..100).map(|i| 10.0 + f64::from(i % 3)).collect();
         values[40..50].fill(1_000.0);
         let ([low, high], _) = interval_within(&values, 11.0).unwrap();

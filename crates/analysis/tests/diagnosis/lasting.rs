@@ -53,7 +53,7 @@ fn a_calibration_is_held_against_its_own_repetition() {
 }
 
 #[test]
-fn a_clock_source_that_costs_a_system_call_is_a_warning_with_the_way_back() {
+fn slow_clock_source_is_a_warning() {
     says("clock-source", Good, "kvm-clock", |m| m.host.clocksource = Some("kvm-clock".to_owned()));
     let back = after("clock-source", |m| m.host.clocksource = Some("hpet".to_owned()));
     assert_eq!(back.severity, Warning);
@@ -67,7 +67,7 @@ fn a_clock_source_that_costs_a_system_call_is_a_warning_with_the_way_back() {
 }
 
 #[test]
-fn a_governor_that_follows_the_load_is_a_warning_and_an_unreadable_one_is_not() {
+fn ondemand_governor_is_a_warning() {
     is_unknown("cpu-governor", |_| {});
     let unread = after("cpu-governor", |_| {});
     assert!(unread.found.contains("virtual machine"), "{unread:?}");
@@ -111,7 +111,7 @@ fn a_sibling_is_a_note_while_it_is_idle() {
 }
 
 #[test]
-fn kinds_nodes_and_mitigations_are_what_the_machine_is() {
+fn hardware_properties_are_notes() {
     says("cpu-kinds", Note, "a run measures CPU 1, of cpu_core", |m| {
         m.host.cpu.kinds.insert("cpu_core".to_owned(), vec![0, 1]);
         m.host.cpu.kinds.insert("cpu_atom".to_owned(), vec![2, 3]);
@@ -131,7 +131,7 @@ fn kinds_nodes_and_mitigations_are_what_the_machine_is() {
 }
 
 #[test]
-fn cpus_that_are_taken_away_weigh_more_than_those_that_never_were() {
+fn restricted_cpus_are_reported() {
     let allowed = |allowed: &[u32], logical: u32| {
         let allowed = allowed.to_vec();
         move |m: &mut Machine| (m.host.cpu.allowed, m.host.cpu.logical) = (allowed, logical)
@@ -175,7 +175,7 @@ fn memory_weighs_by_what_is_available() {
 }
 
 #[test]
-fn surroundings_are_told_and_a_kernel_that_tells_nothing_is_severe() {
+fn unreadable_kernel_files_are_severe() {
     let files = |proc: bool, sys: bool| {
         move |m: &mut Machine| {
             (m.condition.proc_readable, m.condition.sys_readable) = (proc, sys);

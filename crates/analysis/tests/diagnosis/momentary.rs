@@ -17,7 +17,7 @@ fn a_busy_cpu_is_a_warning_and_no_quiet_one_is_severe() {
 }
 
 #[test]
-fn steal_counts_from_three_ticks_on_and_outside_a_guest_there_is_none() {
+fn steal_needs_a_guest_and_three_ticks() {
     let stolen = |share: f64| look(vec![shares(0, 0.5, share), shares(1, 0.5, share)]);
     says("cpu-steal", Good, "5 % of the time", |m| m.condition.look = stolen(0.05));
     says("cpu-steal", Warning, "10 % of the time", |m| m.condition.look = stolen(0.1));
@@ -37,7 +37,7 @@ fn steal_counts_from_three_ticks_on_and_outside_a_guest_there_is_none() {
 }
 
 #[test]
-fn steal_since_boot_is_a_share_of_the_time_that_was_wanted() {
+fn steal_since_boot_is_relative_to_busy_time() {
     let boot = |busy: f64, steal: f64| {
         move |m: &mut Machine| {
             let boot = m.condition.since_boot.as_mut().unwrap();
@@ -51,7 +51,7 @@ fn steal_since_boot_is_a_share_of_the_time_that_was_wanted() {
 }
 
 #[test]
-fn load_pressure_a_young_machine_and_another_run_are_told() {
+fn load_pressure_and_uptime_are_reported() {
     says("load-average", Good, "1.00 in the last minute", |m| {
         m.condition.load_average = Some([1.0; 3]);
     });
@@ -79,7 +79,7 @@ fn load_pressure_a_young_machine_and_another_run_are_told() {
 }
 
 #[test]
-fn a_quota_below_one_cpu_is_a_warning_and_half_of_one_severe() {
+fn quota_below_one_cpu_is_a_warning() {
     let id = "cgroup-cpu-quota";
     says(id, Severe, "0.40 CPU", |m| m.host.cgroup.cpu_quota = Some(0.4));
     says(id, Severe, "0.50 CPU", |m| m.host.cgroup.cpu_quota = Some(0.5));
@@ -116,7 +116,7 @@ fn remedy_of_quota_names_its_file() {
 }
 
 #[test]
-fn a_quota_that_cannot_be_seen_is_unknown_unless_it_stopped_us() {
+fn hidden_quota_is_unknown_until_throttled() {
     let id = "cgroup-cpu-quota";
     let hidden = |ns: u64| {
         move |m: &mut Machine| {
@@ -154,7 +154,7 @@ fn other_limits_of_the_cgroup_weigh_by_what_is_left() {
 }
 
 #[test]
-fn limits_of_the_process_bind_by_what_is_left_and_not_those_who_are_exempt() {
+fn process_limit_counts_what_is_left() {
     let processes = |now: u64| {
         move |m: &mut Machine| {
             m.condition.limits.processes = Some(100);

@@ -8,7 +8,7 @@ use fathom_record::Severity;
 use crate::fixture::{Machine, quiet};
 
 #[test]
-fn an_ordinary_quiet_virtual_machine_has_nothing_above_a_note() {
+fn quiet_virtual_machine_has_notes_only() {
     let findings = quiet().findings();
     let loud: Vec<_> = findings.iter().filter(|one| one.severity > Severity::Note).collect();
     assert!(loud.is_empty(), "{loud:?}");
@@ -17,7 +17,7 @@ fn an_ordinary_quiet_virtual_machine_has_nothing_above_a_note() {
 }
 
 #[test]
-fn a_machine_of_which_nothing_is_known_is_called_bad_only_where_a_run_cannot_be() {
+fn unknown_facts_are_notes() {
     let findings = Machine::default().findings();
     assert_eq!(findings.len(), rules().count(), "every rule says something");
     let severe: BTreeSet<&str> = findings
@@ -32,7 +32,7 @@ fn a_machine_of_which_nothing_is_known_is_called_bad_only_where_a_run_cannot_be(
 }
 
 #[test]
-fn the_weightiest_comes_first_and_the_order_of_rules_holds_within_a_weight() {
+fn findings_are_sorted_by_severity() {
     let mut machine = quiet();
     machine.host.cgroup.cpu_quota = Some(0.4);
     machine.host.aslr = Some(0);
@@ -47,7 +47,7 @@ fn the_weightiest_comes_first_and_the_order_of_rules_holds_within_a_weight() {
 }
 
 #[test]
-fn ids_are_unique_and_in_kebab_case_and_patterns_are_of_metrics() {
+fn rule_ids_are_unique_and_kebab_case() {
     let ids: BTreeSet<&str> = rules().map(|rule| rule.id).collect();
     assert_eq!(ids.len(), rules().count());
     let kebab = |id: &&str| id.chars().all(|c| c.is_ascii_lowercase() || c == '-');

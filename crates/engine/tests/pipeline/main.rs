@@ -70,7 +70,7 @@ fn plain(text: &str) -> String {
 const ASKED: [&str; 4] = ["cpu", "os.syscall", "os.syscall.fresh", "os.thread.create"];
 
 #[test]
-fn a_run_on_a_scripted_machine_is_the_same_byte_for_byte() {
+fn scripted_run_is_reproducible_byte_for_byte() {
     let (document, table) = run(&mut Script::new(), &ASKED, 80);
     insta::assert_snapshot!("table_80", table);
     let without_samples: Vec<Record> =
@@ -87,7 +87,7 @@ fn a_wide_terminal_shows_the_terms_of_the_prediction() {
 }
 
 #[test]
-fn a_worker_that_fails_costs_its_metric_and_nothing_else() {
+fn failed_worker_fails_its_metric_only() {
     let mut script = Script::new();
     script.crashes = Some("os.syscall.fresh");
     let (document, _) = run(&mut script, &["os.syscall", "os.syscall.fresh"], 80);
@@ -106,7 +106,7 @@ fn a_worker_that_fails_costs_its_metric_and_nothing_else() {
 }
 
 #[test]
-fn a_stopped_run_keeps_what_is_done_and_marks_what_is_not_whole() {
+fn stopped_run_keeps_finished_records() {
     let mut script = Script::new();
     script.stops_after = Some(18);
     let (document, text) = run(&mut script, &ASKED, 80);
@@ -142,7 +142,7 @@ fn a_clock_that_disagrees_makes_every_number_invalid() {
 }
 
 #[test]
-fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
+fn drift_or_wander_makes_the_run_noisy() {
     let run_with = |loop_ns: fn(usize) -> f64| {
         let mut script = Script { loop_ns, ..Script::new() };
         let (document, text) = run(&mut script, &ASKED, 80);
@@ -157,7 +157,7 @@ fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
 }
 
 #[test]
-fn a_prediction_never_uses_a_number_that_must_not_be_believed() {
+fn predictions_ignore_invalid_numbers() {
     let mut script = Script::new();
     script.crashes = Some("cpu.frequency");
     let (document, _) = run(&mut script, &["cpu.loop"], 80);
@@ -171,7 +171,7 @@ fn a_prediction_never_uses_a_number_that_must_not_be_believed() {
 }
 
 #[test]
-fn another_seed_takes_the_visits_in_another_order_and_the_same_seed_in_the_same() {
+fn visit_order_depends_on_the_seed_only() {
     let order = |seed| {
         let asked = vec!["cpu.clock".to_owned()];
         let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, seed, &host())
@@ -185,7 +185,7 @@ fn another_seed_takes_the_visits_in_another_order_and_the_same_seed_in_the_same(
 }
 
 #[test]
-fn every_record_is_sealed_and_the_document_survives_its_json() {
+fn records_are_sealed_and_survive_json() {
     let (document, _) = run(&mut Script::new(), &ASKED, 80);
     assert!(document.records.iter().all(Record::is_intact));
     let text = fathom_report::document_json(&document);
@@ -201,7 +201,7 @@ fn every_record_is_sealed_and_the_document_survives_its_json() {
 }
 
 #[test]
-fn standard_effort_visits_again_while_an_interval_is_wide() {
+fn wide_interval_extends_standard_effort() {
     let visits = |jitter_permille| {
         let asked = vec!["cpu.frequency".to_owned()];
         let plan = Plan::new(&REGISTRY, asked, Effort::Standard, Protocol::Median, 7, &host())

@@ -292,14 +292,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_step_of_a_counter_is_the_divisor_of_all_its_differences() {
+    fn counter_step_is_the_common_divisor() {
         assert_eq!(greatest_common_divisor(0, 26), 26);
         assert_eq!(greatest_common_divisor(52, 78), 26);
         assert_eq!(greatest_common_divisor(52, 79), 1);
     }
 
     #[test]
-    fn a_disagreement_above_50_ppm_is_a_failure_and_names_the_other_clock() {
+    fn clock_disagreement_above_50_ppm_fails() {
         let run = WholeRun {
             raw_ppm: 3.0,
             monotonic_ppm: -49.0,
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machines_clock_is_calibrated_and_agrees_with_the_kernel() {
+    fn real_clock_agrees_with_the_kernel() {
         let host = crate::host::read();
         let watch = Watch::begin(&host).expect("a clock");
         let facts = watch.facts();

@@ -93,7 +93,7 @@ mod tests {
     use crate::clock::Source;
 
     #[test]
-    fn clocks_of_one_machine_are_in_order_and_a_missing_partner_is_no_hang() {
+    fn real_clocks_are_ordered_across_cpus() {
         let specification = Specification {
             source: Source::MonotonicRaw,
             hz: 1e9,

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_is_used_only_where_the_cpu_and_the_kernel_both_trust_it() {
+    fn tsc_needs_trust_of_cpu_and_kernel() {
         assert_eq!(choose(&host(&TSC_FLAGS, Some("tsc"))), Ok(Source::Tsc));
         for missing in TSC_FLAGS {
             let flags: Vec<&str> = TSC_FLAGS.into_iter().filter(|flag| *flag != missing).collect();

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_stand_still_or_go_backwards_accuse_nobody() {
+    fn non_increasing_counters_show_no_disturbance() {
         let text = "cpu  5 0 0 5 0 0 0 0\ncpu0 5 0 0 5 0 0 0 0\n";
         let now = Stat::parse(text);
         assert_eq!(now.since(&now)[0].busy, 0.0);

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_shows_a_part_is_followed_within_it_only() {
+    fn partial_cgroup_mount_is_not_left() {
         let part = mount("/docker/abc", "/my\\040cgroup");
         assert_eq!(levels(&part, "/docker/abc/x").unwrap(), ["/my cgroup/x", "/my cgroup"]);
         assert_eq!(levels(&part, "/docker/abcd"), None);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_of_version_1_wins_over_the_unified_hierarchy() {
+    fn version_1_controller_wins_over_unified() {
         let text = "4:cpu,cpuacct:/a:b\n3:cpuset:/\n0::/user\n";
         assert_eq!(membership(text, "cpu"), Some((1, "/a:b".to_owned())));
         assert_eq!(membership(text, "memory"), Some((2, "/user".to_owned())));

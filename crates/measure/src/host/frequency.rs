@@ -92,7 +92,7 @@ mod tests {
     use super::branded;
 
     #[test]
-    fn the_rate_in_a_brand_string_is_read_and_nothing_else_is() {
+    fn only_a_rate_is_read_from_a_brand_string() {
         assert_eq!(branded("Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz"), Some(2.4e9));
         assert_eq!(branded("Pentium III @ 866MHz"), Some(866e6));
         assert_eq!(branded("AMD EPYC 7742 64-Core Processor"), None);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_a_device_never_reach_a_terminal() {
+    fn control_characters_of_devices_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("model"), b"EVIL\x1b[31mDISK\0\0 \n").unwrap();
         let tree = Tree::at(dir.path());

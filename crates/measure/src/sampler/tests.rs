@@ -67,7 +67,7 @@ fn only(visit: Visit) -> Sample {
 }
 
 #[test]
-fn what_a_batch_costs_beyond_its_iterations_is_found_and_subtracted() {
+fn batch_overhead_is_subtracted() {
     let fake = Rc::new(FakeClock::new(30));
     let mut sampler = sampler(&fake, 1, &[]);
     sampler.run(vec![Work::batched(0, kernel(&fake, 7, 400))]);
@@ -80,7 +80,7 @@ fn what_a_batch_costs_beyond_its_iterations_is_found_and_subtracted() {
 }
 
 #[test]
-fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
+fn twin_is_subtracted_per_operation() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     let twin: Kernel<'_> = Box::new(kernel(&fake, 40, 0));
@@ -119,7 +119,7 @@ fn timings_within_a_batch_are_of_rounds_alone() {
 }
 
 #[test]
-fn a_kernel_that_did_less_than_it_was_asked_gives_no_sample() {
+fn wrong_iteration_count_gives_no_sample() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 2, &[]);
     let clock = Rc::clone(&fake);
@@ -153,7 +153,7 @@ fn the_first_round_is_dropped_whatever_it_gave() {
 }
 
 #[test]
-fn a_visit_stops_at_its_time_limit_but_not_before_three_rounds() {
+fn time_limit_allows_three_rounds() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     sampler.run(vec![Work::batched(0, kernel(&fake, 2_000_000_000, 0))]);
@@ -161,7 +161,7 @@ fn a_visit_stops_at_its_time_limit_but_not_before_three_rounds() {
 }
 
 #[test]
-fn short_single_operations_share_a_round_and_its_counters() {
+fn short_operations_share_a_round() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[1]);
     let clock = Rc::clone(&fake);
@@ -206,7 +206,7 @@ fn no_round_is_taken_at_another_speed_than_asked_for() {
 }
 
 #[test]
-fn an_operation_that_writes_no_value_or_fails_is_a_fault() {
+fn operation_without_a_value_is_a_fault() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 3, &[]);
     sampler.run(vec![
@@ -243,7 +243,7 @@ fn the_order_of_cases_comes_from_the_seed() {
 }
 
 #[test]
-fn a_kernel_runs_for_twenty_batches_before_its_first_round() {
+fn kernel_warms_up_for_twenty_batches() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     let (clock, done) = (Rc::clone(&fake), Rc::new(Cell::new(0)));

@@ -41,7 +41,7 @@ pub(crate) fn machine() -> Machine {
 }
 
 #[test]
-fn the_board_s_first_allowed_core_is_named_by_its_numbers() {
+fn arm_core_is_named_by_its_part_number() {
     let host = machine().read();
     let cpu = &host.cpu;
     assert_eq!((cpu.model.as_str(), cpu.vendor.as_deref()), ("ARM Cortex-A72", Some("ARM")));

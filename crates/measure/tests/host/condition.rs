@@ -48,7 +48,7 @@ fn between(before: &Machine, after: &Machine) -> Condition {
 }
 
 #[test]
-fn a_look_tells_what_moved_and_the_quieter_cpu_is_chosen() {
+fn quieter_cpu_is_chosen_by_a_look() {
     let later = machine().with(
         r"/proc/stat = cpu2 102 0 0 918 0 0 0 0\ncpu3 100 0 0 910 0 0 0 10
         /proc/vmstat = pswpin 12\npswpout 25",

@@ -48,7 +48,7 @@ fn a_container_is_known_by_each_mark_a_manager_leaves() {
 }
 
 #[test]
-fn a_machine_whose_disk_was_a_container_s_image_is_none() {
+fn docker_image_on_disk_is_no_container() {
     let dir = tempfile::tempdir().unwrap();
     Machine::default().with_file("/.dockerenv", "").write(dir.path());
     let namespaces = dir.path().join("proc/self/ns");

@@ -162,7 +162,7 @@ fn the_laptop_s_processor_is_told() {
 }
 
 #[test]
-fn the_laptop_s_rates_and_caches_are_those_of_the_first_allowed_cpu() {
+fn rates_and_caches_are_of_the_first_allowed_cpu() {
     let cpu = machine().read().cpu;
     assert_eq!(cpu.governor.as_deref(), Some("powersave"));
     assert_eq!(cpu.frequency_driver.as_deref(), Some("intel_pstate"));
@@ -188,7 +188,7 @@ fn the_laptop_s_rates_and_caches_are_those_of_the_first_allowed_cpu() {
 }
 
 #[test]
-fn a_limit_set_by_switching_boost_off_is_not_the_processor_s_highest_rate() {
+fn boost_off_limit_is_not_the_maximum_rate() {
     let off = "/sys/devices/system/cpu/intel_pstate/no_turbo = 1";
     let cpu = machine().with(off).read().cpu;
     assert_eq!((cpu.boost, cpu.boost_hz), (Some(false), None));
@@ -223,7 +223,7 @@ fn the_laptop_s_memory_and_system_are_told() {
 }
 
 #[test]
-fn the_laptop_s_devices_are_told_and_what_is_none_is_left_out() {
+fn only_physical_devices_are_listed() {
     let host = machine().read();
     let disk = Disk {
         name: "nvme0n1".to_owned(),

@@ -33,7 +33,7 @@ fn allowed_cpus_are_those_of_the_thread_that_asks() {
 }
 
 #[test]
-fn kernel_memory_and_pages_are_those_the_system_calls_tell() {
+fn facts_agree_with_system_calls() {
     let host = host::read();
     let uname = rustix::system::uname();
     assert_eq!(host.kernel, uname.release().to_str().unwrap());
@@ -47,7 +47,7 @@ fn kernel_memory_and_pages_are_those_the_system_calls_tell() {
 }
 
 #[test]
-fn caches_belong_to_the_first_allowed_cpu_and_grow_with_their_level() {
+fn caches_grow_with_their_level() {
     let cpu = host::read().cpu;
     let first = cpu.allowed[0];
     for cache in &cpu.caches {
@@ -87,7 +87,7 @@ fn settings_of_tcp_and_libc_are_those_in_force() {
 }
 
 #[test]
-fn the_id_is_the_same_each_time_and_not_the_machine_id() {
+fn host_id_is_stable_and_not_the_machine_id() {
     let id = host::read().id.unwrap();
     assert_eq!(host::read().id, Some(id.clone()));
     let raw = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();

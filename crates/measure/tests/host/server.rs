@@ -86,7 +86,7 @@ fn without_sys_the_same_is_counted_from_cpuinfo() {
 }
 
 #[test]
-fn the_firmware_s_nominal_rate_is_the_base_and_the_driver_s_limit_the_boost() {
+fn base_and_boost_rates_have_their_sources() {
     let cpu = machine().read().cpu;
     assert_eq!((cpu.base_hz, cpu.boost_hz), (Some(2.45e9), Some(3.529052e9)));
     assert_eq!((cpu.boost, cpu.hz), (Some(true), Some(2.45e9)));
@@ -105,7 +105,7 @@ fn the_tightest_limit_on_the_way_to_the_root_counts() {
 }
 
 #[test]
-fn limits_of_version_1_are_read_and_its_largest_number_is_none() {
+fn version_1_maximum_is_no_limit() {
     let mounts = [("cpu,cpuacct", 40), ("memory", 41), ("pids", 42), ("cpuset", 43)];
     let mounts: Vec<String> = mounts
         .iter()
@@ -130,7 +130,7 @@ fn limits_of_version_1_are_read_and_its_largest_number_is_none() {
 }
 
 #[test]
-fn the_guest_is_told_from_the_host_and_its_container_from_both() {
+fn guest_host_and_container_are_distinguished() {
     let host = machine().read();
     assert_eq!(host.virtualization.as_deref(), Some("kvm"));
     assert_eq!(host.container.as_deref(), Some("podman"));
@@ -142,7 +142,7 @@ fn the_guest_is_told_from_the_host_and_its_container_from_both() {
 }
 
 #[test]
-fn a_chosen_scheduler_a_carrier_and_the_only_pool_of_huge_pages_are_read() {
+fn scheduler_carrier_and_huge_pages_are_read() {
     let host = machine().read();
     assert_eq!(host.disks[0].scheduler.as_deref(), Some("mq-deadline"));
     assert_eq!((host.disks[0].rotational, &host.disks[0].model), (Some(true), &None));

@@ -65,7 +65,7 @@ fn a_visit_tells_what_each_counter_gained() {
 }
 
 #[test]
-fn a_counter_that_went_backwards_is_unknown_and_not_zero() {
+fn counter_going_backwards_is_unknown() {
     let after = Files { schedstat: "2000 499 8\n", ticks: "9 20 29", pressure: 6, throttled: 99 };
     let told = visit(&BEFORE, &after);
     let all = [
@@ -94,7 +94,7 @@ fn a_counter_the_kernel_does_not_keep_is_unknown() {
 }
 
 #[test]
-fn steal_is_unknown_where_the_hypervisor_does_not_tell_it() {
+fn steal_is_unknown_if_not_reported() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
     let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, false);
@@ -103,7 +103,7 @@ fn steal_is_unknown_where_the_hypervisor_does_not_tell_it() {
 }
 
 #[test]
-fn without_a_quota_up_to_the_root_throttling_is_known_to_be_zero() {
+fn no_quota_means_zero_throttling() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
     write(dir.path(), "sys/fs/cgroup/pod/cpu.max", "max 100000\n");
@@ -206,7 +206,7 @@ fn of_a_crew_the_one_that_waited_longest_is_told() {
 }
 
 #[test]
-fn of_a_crew_the_cpu_time_of_the_one_that_ran_least_counts() {
+fn cpu_time_of_the_slowest_thread_counts() {
     let (tell, hear) = std::sync::mpsc::channel();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let sleeper = std::thread::spawn(move || {
