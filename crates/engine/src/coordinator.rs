@@ -225,7 +225,7 @@ impl Speed {
         let own = self.of_this_run()?;
         let is_busy = |known: &Loop| {
             own.is_at_frequency_of(known)
-                && !own.is_beside_idle(known)
+                && !own.has_idle_sibling(known)
                 && own.sibling_ns > known.sibling_ns
         };
         Some(self.earlier.filter(is_busy).unwrap_or(own))

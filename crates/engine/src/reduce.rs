@@ -439,7 +439,7 @@ pub(crate) fn set_prediction(
                 Stratum::AsFound => {
                     let summary = summary.as_found();
                     let agreement = agreement(&prediction, &summary);
-                    let may_be = judge::may_have_worsened(record, expects, reference);
+                    let may_be = judge::worst_case_slowdown(record, expects, reference);
                     let is_explained = agreement.fails()
                         && is_explained(&summary, &prediction, record.better, may_be);
                     if is_explained { Agreement::Inconclusive } else { agreement }
