@@ -1,20 +1,20 @@
-//! What must hold of every sample, whatever its values.
+//! Properties of the statistics for all samples.
 
 use fathom_analysis::statistics::{
     autocorrelation, benjamini_hochberg, block_means, clusters, dip, mann_whitney, mean, median,
-    median_interval, modes, order_interval, printable_quantile, quantile, ratio_of_medians,
-    standard_deviation, summarise, theil_sen, trials_for, trimmed, tukey_outliers,
+    median_interval, modes, order_interval, quantile, ratio_of_medians, standard_deviation,
+    summarise, theil_sen, trials_for, trimmed, tukey_outliers,
 };
 use fathom_record::Sample;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Values of all sizes and both signs, with ties now and then.
+/// Values of all magnitudes and both signs, some of them tied.
 fn values(count: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<f64>> {
     vec(prop_oneof![3 => -1e9..1e9_f64, 1 => (-5..5_i8).prop_map(f64::from)], count)
 }
 
-/// Values as times are: positive.
+/// Positive values.
 fn times(count: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<f64>> {
     vec(prop_oneof![3 => 1.0..1e6_f64, 1 => (1..9_u8).prop_map(f64::from)], count)
 }
@@ -24,14 +24,14 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Equal to within the rounding of numbers as large as `scale`.
+/// Equality up to rounding of numbers as large as `scale`.
 fn close(a: f64, b: f64, scale: f64) -> bool {
     (a - b).abs() <= 1e-9 * scale.abs().max(1e-300)
 }
 
 proptest! {
     #[test]
-    fn the_order_of_the_values_does_not_matter(v in values(5..60), turn in 0_usize..60) {
+    fn statistics_ignore_the_order_of_values(v in values(5..60), turn in 0_usize..60) {
         let mut turned = v.clone();
         turned.rotate_left(turn % v.len());
         turned.reverse();
@@ -56,20 +56,17 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_grow_with_q_and_stay_among_the_values(
+    fn quantiles_grow_with_q_within_the_range(
         v in values(1..60), q in 0.0..=1.0_f64, r in 0.0..=1.0_f64,
     ) {
         let v = sorted(v);
         let (low, high) = (quantile(&v, q.min(r)).unwrap(), quantile(&v, q.max(r)).unwrap());
         prop_assert!(v[0] <= low && low <= high && high <= v[v.len() - 1]);
         prop_assert!(close(quantile(&v, 0.5).unwrap(), median(&v).unwrap(), 1e9));
-        if let Some(printed) = printable_quantile(&v, q) {
-            prop_assert_eq!(Some(printed), quantile(&v, q));
-        }
     }
 
     #[test]
-    fn another_unit_scales_and_another_origin_shifts(
+    fn statistics_scale_and_shift_with_the_values(
         v in values(8..60), scale in 1e-3..1e3_f64, shift in -1e6..1e6_f64,
     ) {
         let moved: Vec<f64> = v.iter().map(|x| scale * x + shift).collect();
@@ -89,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn the_trimmed_mean_lies_within_what_is_kept(v in values(4..400)) {
+    fn trimmed_mean_is_in_the_kept_range(v in values(4..400)) {
         let trimmed = trimmed(&v).unwrap();
         prop_assert!(trials_for(trimmed.n) <= trimmed.trials);
         prop_assert!(trials_for(trimmed.n + 1) > trimmed.trials);
@@ -156,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn modes_and_clusters_share_out_all_values(v in values(100..400)) {
+    fn shares_of_modes_and_clusters_add_up(v in values(100..400)) {
         for found in [modes(&v), clusters(&v)] {
             prop_assert!(found.len() != 1);
             prop_assert!(found.is_sorted_by(|a, b| a.at < b.at));

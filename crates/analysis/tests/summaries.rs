@@ -1,12 +1,9 @@
-//! What the samples of a case amount to, from a reader's side.
+//! Summaries of samples.
 
-use fathom_analysis::statistics::{
-    Ratio, difference_bound, summarise, summarise_estimates, summarise_quotients,
-};
-use fathom_record::Sample;
-use fathom_record::{Basis, Interval, Summary};
+use fathom_analysis::statistics::{Ratio, summarise, summarise_estimates, summarise_quotients};
+use fathom_record::{Basis, Interval, Sample};
 
-/// A sample of each list of values, numbered in order.
+/// One sample for each list of values.
 fn processes(values: &[&[f64]]) -> Vec<Sample> {
     (0..)
         .zip(values)
@@ -14,7 +11,7 @@ fn processes(values: &[&[f64]]) -> Vec<Sample> {
         .collect()
 }
 
-/// `count` processes of 30 values each, about `level`, without chance.
+/// `count` processes of 30 deterministic values around `level`.
 fn quiet(count: u32, level: f64) -> Vec<Sample> {
     (0..count)
         .map(|process| Sample {
@@ -67,33 +64,17 @@ fn twelve_values_have_a_within_run_interval() {
     assert_eq!((interval.basis, interval.limits()), (Basis::WithinRun, [3.0, 10.0]));
     assert!((interval.level - 0.961_425_781_25).abs() < 1e-15);
     assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, None);
-    // A process that sent nothing does not count as a second.
     let one = summarise(&processes(&[&[], &twelve])).unwrap();
-    assert_eq!(one.interval.unwrap().basis, Basis::WithinRun);
-    // Two processes do not make one longer one.
+    assert_eq!(one.interval.unwrap().basis, Basis::WithinRun, "an empty process does not count");
     assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, None);
-}
-
-#[test]
-fn long_autocorrelation_gives_no_interval() {
-    let rising: Vec<f64> = (0..30).map(f64::from).collect();
-    let summary = summarise(&processes(&[&rising])).unwrap();
-    assert_eq!(summary.interval, None);
-}
-
-#[test]
-fn process_medians_are_ordered_by_process() {
-    let mut samples = processes(&[&[1.0], &[2.0], &[3.0]]);
-    samples.reverse();
-    assert_eq!(summarise(&samples).unwrap().process_medians, [1.0, 2.0, 3.0]);
 }
 
 #[test]
 fn disturbed_values_stay_in_the_headline() {
     let mut samples = processes(&[&[10.0, 50.0, 50.0], &[11.0, 11.0, 11.0], &[90.0]]);
     assert_eq!(summarise(&samples).unwrap().median_undisturbed, None);
-    // An index named twice is one value; one beyond the values is none; a process of which
-    // nothing is left does not count.
+    // Repeated and out-of-range indices are ignored; a process without undisturbed values does not
+    // count.
     samples[0].disturbed = vec![1, 2, 2, 99];
     samples[2].disturbed = vec![0];
     let summary = summarise(&samples).unwrap();
@@ -135,9 +116,9 @@ fn drift_is_relative_to_the_headline() {
     let drift = |of: &[&[f64]]| summarise(&processes(of)).unwrap().drift;
     assert!((drift(&[rising; 5]).unwrap() - 0.1).abs() < 1e-12);
     assert!((drift(&[falling; 6]).unwrap() + 0.1).abs() < 1e-12);
-    assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "they disagree");
-    assert_eq!(drift(&[rising; 4]), None, "four processes cannot tell");
-    assert_eq!(drift(&[&rising[..5]; 5]), None, "five values cannot");
+    assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "interval has 0");
+    assert_eq!(drift(&[rising; 4]), None, "too few processes");
+    assert_eq!(drift(&[&rising[..5]; 5]), None, "too few values");
 }
 
 #[test]
@@ -167,7 +148,7 @@ fn outliers_are_counted_and_stay() {
 }
 
 #[test]
-fn two_paths_in_every_process_are_modes() {
+fn bimodal_processes_have_two_modes() {
     let mut samples = quiet(10, 50.0);
     for sample in &mut samples {
         for value in sample.values.iter_mut().step_by(3) {
@@ -235,26 +216,10 @@ fn derived_median_is_given_separately() {
     assert_eq!((four.median, four.interval), (6.2, None));
 }
 
+/// A debug build panics with the number of the process.
 #[test]
-fn difference_within_noise_is_a_bound() {
-    let noise = summarise_estimates(&[-0.2, 0.1, 0.3, -0.1, 0.2]).unwrap();
-    assert_eq!(difference_bound(&noise), Some(0.3));
-    let clear = summarise_estimates(&[1.0, 1.1, 0.9, 1.0, 1.1]).unwrap();
-    assert_eq!(difference_bound(&clear), None);
-}
-
-#[test]
-fn summary_is_reproducible_byte_for_byte() {
-    let json = |samples: &[Sample]| serde_json::to_string(&summarise(samples).unwrap()).unwrap();
-    assert_eq!(json(&quiet(10, 50.0)), json(&quiet(10, 50.0)));
-    let back: Summary = serde_json::from_str(&json(&quiet(10, 50.0))).unwrap();
-    assert_eq!(Some(back), summarise(&quiet(10, 50.0)));
-}
-
-/// Only a release build goes on: a debug build says which probe was at fault.
-#[test]
-#[cfg_attr(debug_assertions, should_panic(expected = "process 3 let a value through"))]
-fn a_value_that_is_no_number_never_reaches_a_summary() {
+#[cfg_attr(debug_assertions, should_panic(expected = "process 3 has a value"))]
+fn values_that_are_not_finite_are_ignored() {
     let values = vec![f64::NAN, 1.0, f64::INFINITY, 3.0, 2.0];
     let sample = Sample { process: 3, values, disturbed: vec![3], ..Sample::default() };
     let summary = summarise(&[sample]).unwrap();
@@ -275,22 +240,26 @@ fn quantiles_come_from_single_timings_with_ten_beyond() {
         summarise(&[0, 1, 2, 3, 4].map(of)).unwrap()
     };
     let summary = with(2_000, Vec::new());
-    let found: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
-    assert_eq!((summary.n, found), (10_000, vec![0.9, 0.99, 0.999]));
+    let quantiles: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
+    assert_eq!((summary.n, quantiles), (10_000, vec![0.9, 0.99, 0.999]));
     let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 2e-3;
     assert!(near(summary.median, 1e6) && near(summary.quantiles[1].value, 1.98e6), "{summary:?}");
     assert!(near(summary.mean, 1.0005e6) && near(summary.max, 2e6), "{summary:?}");
     let values = with(2_000, vec![5.0; 12]);
-    assert_eq!((values.median, values.n), (5.0, 60), "values come first");
+    assert_eq!((values.median, values.n), (5.0, 60), "values take precedence");
     assert_eq!(values.quantiles, summary.quantiles);
-    assert!(with(19, Vec::new()).quantiles.is_empty(), "95 timings have no tail");
 }
 
 #[test]
-fn batches_have_no_quantiles_and_single_values_have() {
-    let sample =
-        |batch| Sample { batch, values: (0..200).map(f64::from).collect(), ..Sample::default() };
-    assert!(summarise(&[sample(4096)]).unwrap().quantiles.is_empty());
-    let single = summarise(&[sample(1)]).unwrap().quantiles;
+fn only_single_values_have_quantiles() {
+    let quantiles = |batch, count: u32| {
+        let values = (0..count).map(f64::from).collect();
+        summarise(&[Sample { batch, values, ..Sample::default() }]).unwrap().quantiles
+    };
+    assert!(quantiles(4096, 200).is_empty());
+    let single = quantiles(1, 200);
     assert!(single.len() == 1 && (single[0].q, single[0].value) == (0.9, 179.1), "{single:?}");
+    for (count, expected) in [(99, 0), (100, 1), (999, 1), (1_000, 2), (9_999, 2), (100_000, 4)] {
+        assert_eq!(quantiles(1, count).len(), expected, "{count} values");
+    }
 }
