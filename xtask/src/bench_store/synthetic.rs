@@ -144,7 +144,7 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
     record.agreement = record.prediction.as_ref().map(|prediction| {
         prediction.agreement(record.summary.as_ref().and_then(|one| one.limits()))
     });
-    record.notes = vec!["subtracted from each batch: 20 ns of clock and kernel entry".to_owned()];
+    record.notes = vec!["overhead of 20 ns per batch subtracted (clock, call)".to_owned()];
     record.samples = Some(samples);
     record.sealed()
 }
