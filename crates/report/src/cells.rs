@@ -1,7 +1,7 @@
-//! What stands in each column of one row. Values come from [`Shown::of`] alone.
+//! What stands in each column of one row. Values come from [`DisplayValue::of`] alone.
 
 use anstyle::Style;
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
 
@@ -150,14 +150,14 @@ pub(crate) fn mark(records: &[&Record]) -> &'static str {
 fn measured(record: &Record, protocol: Protocol, width: usize) -> Cell {
     let noisy = record.verdict.state == State::Noisy;
     let mark = mark(&[record]);
-    let text = match Shown::of(record, protocol) {
-        Shown::Number(value) => {
+    let text = match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(value) => {
             mark.to_owned() + &quantity_within(value, record.unit, width - width_of(mark))
         }
-        Shown::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
-        Shown::Text(text) if width_of(text) < width => mark.to_owned() + text,
-        Shown::Text(_) => "see below".to_owned(),
-        Shown::Nothing => NOTHING.to_owned(),
+        DisplayValue::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
+        DisplayValue::Text(text) if width_of(text) < width => mark.to_owned() + text,
+        DisplayValue::Text(_) => "see below".to_owned(),
+        DisplayValue::Withheld => NOTHING.to_owned(),
     };
     Cell::right(text, width, if noisy { CARE } else { PLAIN })
 }
@@ -169,9 +169,9 @@ pub(crate) fn cycles(record: &Record, protocol: Protocol, hz: f64) -> Option<Str
     }
     let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
     let count = |ns: f64| ns * hz / 1e9;
-    match Shown::of(record, protocol) {
-        Shown::Number(ns) => Some(format!("{mark}{}", cycle_count(count(ns)))),
-        Shown::Bound(ns) => {
+    match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(ns) => Some(format!("{mark}{}", cycle_count(count(ns)))),
+        DisplayValue::Bound(ns) => {
             let bound = at_most(count(ns), Unit::Ratio);
             Some(format!("{mark}{bound}"))
         }
@@ -267,7 +267,7 @@ fn explanation(record: &Record, protocol: Protocol, wide: &Wide) -> [Cell; 2] {
         return [Cell::right("", wide.terms, PLAIN), Cell::right("", wide.deviation, PLAIN)];
     };
     let parts = terms(prediction.hardware, prediction.software, record.unit, wide.terms);
-    let off = Shown::of(record, protocol)
+    let off = DisplayValue::of(record, protocol)
         .number()
         .zip(prediction.value)
         .map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));

@@ -1,6 +1,6 @@
 //! The lines beneath a row: why a number is marked or missing, and what one number cannot say.
 
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{Agreement, Estimate, Protocol, Record, State, Summary, Verdict};
@@ -28,12 +28,12 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     let mut lines = String::new();
     let mut say = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
-    let shown = Shown::of(record, setting.protocol);
+    let shown = DisplayValue::of(record, setting.protocol);
     match shown {
-        Shown::Text(text) if width_of(text) >= setting.columns.measured => {
+        DisplayValue::Text(text) if width_of(text) >= setting.columns.measured => {
             say(format!("value: {text}"));
         }
-        Shown::Nothing => say("no value that could be shown was recorded".to_owned()),
+        DisplayValue::Withheld => say("no value that could be shown was recorded".to_owned()),
         _ => {}
     }
     if setting.columns.cycles.is_none()

@@ -13,7 +13,7 @@ pub use study::{Figure, Published, Reference, all, find};
 use fathom_record::{Document, Params, Record, State};
 use serde::Serialize;
 
-use crate::shown::Shown;
+use crate::display_value::DisplayValue;
 
 /// A run compared with a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -114,7 +114,7 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         let (theirs, ours) = (published.unit.symbol(), record.unit.symbol());
         return Err(Missing::OtherUnit(format!("{theirs} published, {ours} here")));
     }
-    let measured = Shown::of(record, document.run.protocol).number();
+    let measured = DisplayValue::of(record, document.run.protocol).number();
     let measured = measured.ok_or_else(|| {
         let why = if record.verdict.shows_number() { "no number" } else { state.word() };
         Missing::NoNumber(why.to_owned())
