@@ -5,7 +5,9 @@ use fathom_record::{Record, State, Unit};
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{Taken, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
-use crate::statistics::{benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs};
+use crate::statistics::{
+    benjamini_hochberg, mann_whitney, median, prediction_half_width, ratio_to_runs,
+};
 
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
@@ -79,7 +81,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
 fn between(runs: &[Vec<f64>]) -> Option<f64> {
     let headlines = runs.iter().filter_map(|run| median(run)).filter(|headline| *headline > 0.0);
     let logarithms: Vec<f64> = headlines.map(f64::ln).collect();
-    next_within(&logarithms).map(f64::exp_m1)
+    prediction_half_width(&logarithms).map(f64::exp_m1)
 }
 
 fn changed_word(grew: bool, few: bool, record: &Record) -> Word {

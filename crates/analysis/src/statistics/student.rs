@@ -44,7 +44,7 @@ pub fn student(a: &[f64], b: &[f64]) -> Option<Student> {
 /// Half width of the 95 % prediction interval for one more value: t · s · √(1 + 1/n). `None` below
 /// two finite values.
 #[must_use]
-pub fn next_within(values: &[f64]) -> Option<f64> {
+pub fn prediction_half_width(values: &[f64]) -> Option<f64> {
     let n = values.iter().filter(|value| value.is_finite()).count() as f64;
     let deviation = standard_deviation(values)?;
     let limit = students_t(n - 1.0)?.inverse_cdf(0.975);
@@ -62,10 +62,10 @@ mod tests {
     #[test]
     fn prediction_interval_uses_students_t() {
         // scipy.stats.t.ppf(0.975, 2) is 4.302…
-        let width = next_within(&[1.0, 2.0, 3.0]).unwrap();
+        let width = prediction_half_width(&[1.0, 2.0, 3.0]).unwrap();
         assert!((width / (4.302_652_729_911_275 * (4.0_f64 / 3.0).sqrt()) - 1.0).abs() < 1e-9);
-        assert_eq!(next_within(&[1.0]), None);
-        assert_eq!(next_within(&[2.0, 2.0]), Some(0.0));
+        assert_eq!(prediction_half_width(&[1.0]), None);
+        assert_eq!(prediction_half_width(&[2.0, 2.0]), Some(0.0));
     }
 
     #[test]
