@@ -14,9 +14,15 @@ use crate::host::tree::{Tree, after};
 #[derive(Debug)]
 pub(crate) enum Throttle {
     /// The counters of every group on the way up that has a quota, nearest first.
-    Quotas { version: u32, groups: Vec<Counters> },
+    Quotas {
+        version: u32,
+        groups: Vec<Counters>,
+    },
     /// No quota to be seen, but groups above that cannot be: the group's own held-back time.
-    Hidden { version: u32, local: Counters },
+    Hidden {
+        version: u32,
+        local: Counters,
+    },
     Unlimited,
     /// No controller to be found.
     Unknown,
