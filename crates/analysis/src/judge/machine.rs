@@ -83,7 +83,6 @@ pub fn machine_wander(loops: &[(u64, f64)]) -> Option<Reason> {
 mod tests {
     use super::*;
 
-    #[test]
     fn loops(visits: u64, each: fn(u64) -> f64) -> Vec<(u64, f64)> {
         (0..visits).map(|at| (at * 100_000_000, each(at))).collect()
     }
