@@ -18,7 +18,7 @@ pub struct VisitCounters {
     machine: Counters,
     pressure: Counters,
     throttle: Throttle,
-    steal_is_told: bool,
+    reports_steal: bool,
     ticks_per_s: u64,
     /// CPU clocks of running children of the probe.
     children: Vec<libc::clockid_t>,
@@ -67,11 +67,11 @@ impl VisitCounters {
     /// Opens the counters of the calling thread, which must be the measuring one, and marks the
     /// start. Later changes of quota or cgroup are not detected.
     pub fn open(cpu: u32) -> Self {
-        let steal_is_told = Cpuid::ask().is_none_or(|cpuid| cpuid.steal_is_told());
-        Self::open_at(&Tree::at("/"), cpu, steal_is_told)
+        let reports_steal = Cpuid::read().is_none_or(|cpuid| cpuid.reports_steal());
+        Self::open_at(&Tree::at("/"), cpu, reports_steal)
     }
 
-    fn open_at(tree: &Tree, cpu: u32, steal_is_told: bool) -> Self {
+    fn open_at(tree: &Tree, cpu: u32, reports_steal: bool) -> Self {
         // `self` is the main thread of the process, `thread-self` the calling one.
         let own = ["/proc/thread-self/schedstat", "/proc/self/schedstat"];
         let own = own.into_iter().find(|path| tree.exists(path)).unwrap_or(own[1]);
@@ -81,7 +81,7 @@ impl VisitCounters {
             machine: Counters::open(tree, "/proc/stat"),
             pressure: Counters::open(tree, "/proc/pressure/cpu"),
             throttle: Throttle::find(tree),
-            steal_is_told,
+            reports_steal,
             ticks_per_s: rustix::param::clock_ticks_per_second(),
             children: Vec::new(),
             children_scheduler: Vec::new(),
@@ -184,7 +184,7 @@ impl VisitCounters {
             wall_ns: now.wall_ns.saturating_sub(self.mark.wall_ns),
             cpu_ns: now.cpu_ns_since(&self.mark),
             run_queue_ns: waited((&late.own, &early.own)).map(|own| (own + theirs).max(crew_wait)),
-            steal_ns: worst_ns(|times| times.steal).filter(|_| self.steal_is_told),
+            steal_ns: worst_ns(|times| times.steal).filter(|_| self.reports_steal),
             interrupt_ns: worst_ns(|times| times.interrupt),
             throttled_ns: throttle.throttled_ns,
             throttled_periods: throttle.throttled_periods,
