@@ -199,7 +199,8 @@ fn ratio_intervals_match_scipy_bootstrap() {
         let named = |key: &str| golden.named(row[key].as_str().unwrap());
         let got = ratio_of_medians(&named("a"), &named("b"), 1).unwrap();
         assert_close(got.ratio, float(&row["ratio"]), EXACT, 0.0, row);
-        // Another random generator and fewer resamples: limits differ by some per cent of the width.
+        // Another random generator and fewer resamples: limits differ by some per cent of the
+        // width.
         let width = float(&row["high"]) - float(&row["low"]);
         for (limit, expected) in [(got.low, &row["low"]), (got.high, &row["high"])] {
             assert!((limit - float(expected)).abs() < 0.08 * width, "{limit} is not as in {row}");

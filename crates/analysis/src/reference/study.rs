@@ -77,8 +77,8 @@ pub enum Figure {
 }
 
 impl Published {
-    /// Whether a case is the published work: it has all parameters of the figure. `to = remote` of a
-    /// study matches any far host.
+    /// Whether a case is the published work: it has all parameters of the figure. `to = remote` of
+    /// a study matches any far host.
     pub(super) fn is_like(&self, metric: &MetricId, params: &Params) -> bool {
         let remote = self.params.text("to") == Some("remote");
         let far = params.text("to").is_some_and(|to| to != "loopback");

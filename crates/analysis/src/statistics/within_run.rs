@@ -47,8 +47,8 @@ pub(super) fn interval_within(values: &[f64], headline: f64) -> Option<([f64; 2]
     Some(([(low + shift).min(headline), (high + shift).max(headline)], level))
 }
 
-/// The lag-1 rank autocorrelation, corrected for the bias of −(1 + 4ρ)/n of short series (Marriott &
-/// Pope, Biometrika 41, 1954): with 12 values 0.5 appears as 0.25. 0 for equal values.
+/// The lag-1 rank autocorrelation, corrected for the bias of −(1 + 4ρ)/n of short series (Marriott
+/// & Pope, Biometrika 41, 1954): with 12 values 0.5 appears as 0.25. 0 for equal values.
 fn correlation(values: &[f64]) -> f64 {
     let rho = rank_autocorrelation(values, 1).unwrap_or(0.0);
     (rho + (1.0 + 4.0 * rho) / values.len() as f64).min(1.0)

@@ -123,7 +123,7 @@ fn probe_with_a_far_end_has_records_of_both_ends() {
     assert_eq!(document.far, [far]);
     let [here, there, gone] = document.records.as_slice() else { panic!("three cases") };
     assert_eq!(gone.verdict.state, State::Unavailable);
-    assert_eq!(gone.verdict.reasons[0].text, "no far end is named gone");
+    assert_eq!(gone.verdict.reasons[0].text, "no far end named gone");
     for (record, ns) in [(here, 30_000.0), (there, 90_000.0)] {
         let summary = record.summary.as_ref().expect("a summary");
         assert_eq!(summary.median, ns);

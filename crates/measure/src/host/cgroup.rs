@@ -1,5 +1,5 @@
-//! The cgroup of this process: the files of each controller, and the lowest limits from its group up
-//! to the root.
+//! The cgroup of this process: the files of each controller, and the lowest limits from its group
+//! up to the root.
 //!
 //! Versions 1 and 2, and both at once: each controller is searched in version 1 first, then in the
 //! unified hierarchy. If a container hides the parent groups, their limits are unknown, except for
@@ -127,8 +127,8 @@ pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
     }
 }
 
-/// Finds the files of a controller. `None` if the hierarchy, or the part of it with this process, is
-/// not mounted.
+/// Finds the files of a controller. `None` if the hierarchy, or the part of it with this process,
+/// is not mounted.
 pub(crate) fn controller(tree: &Tree, name: &str) -> Option<Controller> {
     let (version, path) = membership(&tree.text(MEMBERSHIP)?, name)?;
     let mounts = tree.text(MOUNTS)?;
@@ -164,8 +164,8 @@ fn membership(text: &str, name: &str) -> Option<(u32, String)> {
     unified
 }
 
-/// The folders of a path up to the mount point. `None` for a path outside of the mounted part of the
-/// hierarchy.
+/// The folders of a path up to the mount point. `None` for a path outside of the mounted part of
+/// the hierarchy.
 fn levels(mount: &Mount, path: &str) -> Option<Vec<String>> {
     let inside = if mount.root == "/" {
         path

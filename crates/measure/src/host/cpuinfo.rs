@@ -1,4 +1,4 @@
-//! `/proc/cpuinfo`: a block per CPU with lines `key : value`, whose keys depend on the architecture.
+//! `/proc/cpuinfo`: a block per CPU with lines `key : value`. The keys depend on the architecture.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! The id of a machine, independent of its name: a hash of its machine-id and hardware.
 //!
-//! It uses only facts that all users can read and that survive a reboot. The serial number of DMI is
-//! readable by root only, who would have another id. The number of CPUs and the size of memory
+//! It uses only facts that all users can read and that survive a reboot. The serial number of DMI
+//! is readable by root only, who would have another id. The number of CPUs and the size of memory
 //! change when a virtual machine is resized.
 
 use fathom_record::Host;

@@ -1,4 +1,5 @@
-//! Kernel and system: release, command line, distribution, clock sources, ASLR, mitigations, uptime.
+//! Kernel and system: release, command line, distribution, clock sources, ASLR, mitigations,
+//! uptime.
 
 use std::collections::BTreeMap;
 

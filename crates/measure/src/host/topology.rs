@@ -67,8 +67,8 @@ fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
     keep!(host.cpu.smt, smt);
 }
 
-/// Kinds of core of a hybrid CPU: by PMU device on x86, elsewhere by the scheduler's capacity. `None`
-/// for a single kind.
+/// Kinds of core of a hybrid CPU: by PMU device on x86, elsewhere by the scheduler's capacity.
+/// `None` for a single kind.
 fn kinds(tree: &Tree, online: &[u32]) -> Option<Fact<BTreeMap<String, Vec<u32>>>> {
     let devices = ["cpu_core", "cpu_atom", "cpu_lowpower"].iter().filter_map(|device| {
         let cpus = cpulist::read(tree, &format!("/sys/devices/{device}/cpus"))?;
