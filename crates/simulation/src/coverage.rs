@@ -71,8 +71,8 @@ modes, drift). **Bold**: below the stated level by more than chance.";
 
 const SHAPES: &str = "\
 Findings about the shape, in per cent of the runs with 5, 10 and 20 processes. *Groups* need 8
-processes, *modes* 100 values. *Drift* is counted without its threshold of 5 %; by chance alone it is
-found in up to 6.3, 2.1 and 4.1 %.";
+processes, *modes* 100 values. *Drift* is counted without its threshold of 5 %; by chance alone it
+is found in up to 6.3, 2.1 and 4.1 %.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&World, usize)> =

@@ -64,8 +64,8 @@ const WORDS: &str = "\
 The reference loop on a machine without drift: how often a change of speed is reported (*drift*: a
 significant slope, above 2 % over the run), and how often autocorrelation from visit to visit
 (*wander*: above 0.5 %), in per cent of the runs. With ± 30 % the thresholds have no effect. With
-autocorrelation, *wander* is correct, and a *drift* is one that occurred by chance over the length of
-the run.";
+autocorrelation, *wander* is correct, and a *drift* is one that occurred by chance over the length
+of the run.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&Loops, usize)> =

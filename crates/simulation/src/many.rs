@@ -118,12 +118,12 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
 
 const WORDS: &str = "\
 *Excludes 1*: unchanged cases whose interval of the ratio excludes 1. *Any word*: unchanged cases
-with a verdict of change, including \"looks slower\". *False alarm*: comparisons in which an unchanged
-case is called worse or better, after the Benjamini-Hochberg procedure. Then eight of the cases are
-2 % slower, about two deviations of their processes: the *false share* of the cases called worse or
-better, and the share of the eight that was *found*. Below 8 processes the verdict is only \"looks\".
-*Unchanged* are the cases called unchanged within 2 %: of the unchanged ones, and (*wrongly*) of the
-eight. All in per cent.";
+with a verdict of change, including \"looks slower\". *False alarm*: comparisons in which an
+unchanged case is called worse or better, after the Benjamini-Hochberg procedure. Then eight of the
+cases are 2 % slower, about two deviations of their processes: the *false share* of the cases
+called worse or better, and the share of the eight that was *found*. Below 8 processes the verdict
+is only \"looks\". *Unchanged* are the cases called unchanged within 2 %: of the unchanged ones,
+and (*wrongly*) of the eight. All in per cent.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let words = format!(

@@ -109,8 +109,8 @@ pub(crate) fn section(trials: Trials) -> Section {
     section.table(&header, &rows);
     let [standard, thorough] = EFFORTS.map(|effort| percent(coverage_of_both(effort)));
     section.paragraph(&format!(
-        "The second look lowers the level by up to one point. For all shapes and all stopping rules, \
-         the level\nis at least {standard} % (10 or 20) and {thorough} % (20 or 40): the \
+        "The second look lowers the level by up to one point. For all shapes and all stopping \
+         rules, the level\nis at least {standard} % (10 or 20) and {thorough} % (20 or 40): the \
          probability that a fair coin stays within\nthe ranks of both intervals."
     ));
     section

@@ -371,9 +371,10 @@ fn until_five_agree(source: &mut Source, core: &mut Core, _: &Loop) -> Vec<Sampl
 
 const RULES: &str = "\
 Rules that the program does not use, with 46 % of the visits clean at their start, without
-correlation and with 0.6: how often the interval of their visits contains the truth of the estimate,
-half its width, and the share of their visits that is *clean* in two thirds of the rounds. Rules that
-stop at values, or select by them, miss full speed. Rules that stop at clean visits favour them.";
+correlation and with 0.6: how often the interval of their visits contains the truth of the
+estimate, half its width, and the share of their visits that is *clean* in two thirds of the
+rounds. Rules that stop at values, or select by them, miss full speed. Rules that stop at clean
+visits favour them.";
 
 fn unused_rules(section: &mut Section, trials: Trials) {
     const SHARE: f64 = 0.46;
@@ -419,9 +420,10 @@ fn unused_rules(section: &mut Section, trials: Trials) {
 }
 
 const NEVER_SELECTED: &str = "\
-Why visits of some operations are never selected (METHOD 23c). A long operation varies in length, and
-is interrupted more often the longer it is: selecting those without an interruption favours the short
-ones. An operation that slows the reference loop leaves no clean visit, which the program reports.";
+Why visits of some operations are never selected (METHOD 23c). A long operation varies in length,
+and is interrupted more often the longer it is: selecting those without an interruption favours the
+short ones. An operation that slows the reference loop leaves no clean visit, which the program
+reports.";
 
 fn never_selected(section: &mut Section, trials: Trials) {
     section.paragraph(NEVER_SELECTED);
@@ -443,8 +445,9 @@ fn never_selected(section: &mut Section, trials: Trials) {
     section.require(reported.hits == 0, "work that slows the loop is never at full speed");
     section.at_least(recognised, 0.95, "work that slows the loop is recognised");
     section.paragraph(&format!(
-        "Of an operation that slows the reference loop, with 46 % of the visits clean: full speed is \
-         reported\nin {} % of the runs, and *the work itself slows the reference loop* in {} %.",
+        "Of an operation that slows the reference loop, with 46 % of the visits clean: full speed \
+         is reported\nin {} % of the runs, and *the work itself slows the reference loop* in \
+         {} %.",
         percent(reported.share()),
         percent(recognised.share())
     ));

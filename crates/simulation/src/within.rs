@@ -78,10 +78,10 @@ autocorrelated rounds have an effective number below six. The stated level is 95
 number of blocks.";
 
 const AFTERWARDS: &str = "\
-A short visit shows too little of its autocorrelation: with twelve rounds and ρ = 0.8, five visits in
-six have no interval, and the intervals of the others are too narrow. They are valid from 100 rounds
-on. *Quantised* rounds of one process contain no information about the truth between two steps of
-the clock: rule 5 makes a step less than a thousandth of a batch.";
+A short visit shows too little of its autocorrelation: with twelve rounds and ρ = 0.8, five visits
+in six have no interval, and the intervals of the others are too narrow. They are valid from 100
+rounds on. *Quantised* rounds of one process contain no information about the truth between two
+steps of the clock: rule 5 makes a step less than a thousandth of a batch.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&Rounds, usize)> =

@@ -156,7 +156,7 @@ pub(crate) const WORLDS: [World; 10] = [
             Kind::Independent,
             normal,
             normal,
-            "a clock with steps as large as the spread of processes; the truth is between two steps",
+            "clock steps as large as the spread of processes; the truth is between two steps",
         )
     },
     World::new(
