@@ -1,6 +1,5 @@
-//! Files that are generated from the code, and checked to be up to date: docs/METRICS.md from the
-//! registry, and a schema for each JSON document from its types: docs/run.schema.json,
-//! docs/doctor.schema.json and docs/crosscheck.schema.json.
+//! Generated documentation: docs/METRICS.md from the registry, and the JSON schemas
+//! (docs/run.schema.json, docs/doctor.schema.json, docs/crosscheck.schema.json) from the types.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +15,7 @@ const DOCTOR_SCHEMA: &str = "docs/doctor.schema.json";
 const CROSSCHECK_SCHEMA: &str = "docs/crosscheck.schema.json";
 const REMEDY: &str = "run `make docs` and commit the result";
 
-/// Writes all generated files; the problems met.
+/// Writes the generated files, and returns errors.
 pub(crate) fn write(root: &Path) -> Vec<String> {
     let write = |(name, text): (&str, String)| {
         fs::write(root.join(name), text).err().map(|error| format!("write {name}: {error}"))
@@ -24,11 +23,11 @@ pub(crate) fn write(root: &Path) -> Vec<String> {
     generated().into_iter().filter_map(write).collect()
 }
 
-/// The generated files that are not up to date.
+/// Returns the generated files that are out of date.
 pub(crate) fn check(root: &Path) -> Vec<String> {
     let stale = |(name, text): (&str, String)| {
-        let there = fs::read_to_string(root.join(name)).unwrap_or_default();
-        (there != text).then(|| format!("{name}: is not up to date; {REMEDY}"))
+        let current = fs::read_to_string(root.join(name)).unwrap_or_default();
+        (current != text).then(|| format!("{name}: out of date; {REMEDY}"))
     };
     generated().into_iter().filter_map(stale).collect()
 }
@@ -36,13 +35,13 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 fn generated() -> [(&'static str, String); 4] {
     [
         (METRICS, metrics()),
-        (RUN_SCHEMA, as_text(schemars::schema_for!(Document))),
-        (DOCTOR_SCHEMA, as_text(schemars::schema_for!(Diagnosis))),
-        (CROSSCHECK_SCHEMA, as_text(schemars::schema_for!(Crosscheck))),
+        (RUN_SCHEMA, schema_text(schemars::schema_for!(Document))),
+        (DOCTOR_SCHEMA, schema_text(schemars::schema_for!(Diagnosis))),
+        (CROSSCHECK_SCHEMA, schema_text(schemars::schema_for!(Crosscheck))),
     ]
 }
 
-fn as_text(schema: schemars::Schema) -> String {
+fn schema_text(schema: schemars::Schema) -> String {
     let text = serde_json::to_string_pretty(&schema).unwrap_or_default();
     format!("{text}\n")
 }
@@ -57,7 +56,8 @@ fn metrics() -> String {
          | id | parameters | unit | what is timed |\n|---|---|---|---|\n",
     );
     for about in REGISTRY.entries().iter().map(Entry::about) {
-        let parameters: Vec<&str> = about.parameters.iter().map(|one| one.name).collect();
+        let parameters: Vec<&str> =
+            about.parameters.iter().map(|parameter| parameter.name).collect();
         let _ = writeln!(
             text,
             "| [{id}](#{anchor}) | {parameters} | {unit} | {title} |",
@@ -84,8 +84,9 @@ fn section(text: &mut String, entry: &Entry) {
     };
     let _ =
         write!(text, "\n## {}\n\n{} ({kind}, {}).\n\n", about.id, about.title, about.unit.symbol());
-    for one in about.parameters {
-        let _ = writeln!(text, "- `{}` = {}: {}", one.name, one.values, one.meaning);
+    for parameter in about.parameters {
+        let (name, values, meaning) = (parameter.name, parameter.values, parameter.meaning);
+        let _ = writeln!(text, "- `{name}` = {values}: {meaning}");
     }
     if !about.parameters.is_empty() {
         text.push('\n');

@@ -1,10 +1,13 @@
-//! Chores: `xtask tidy` checks the tree, `xtask docs` generates files from the code, `xtask test`
-//! runs everything that continuous integration runs and counts it, `xtask repeatability` takes
-//! dozens of runs and writes down how well they repeat, `xtask simulate` how often the statistics
-//! keep their word, `xtask soak` what the tests of faults find with their full counts, `xtask
-//! compare-check` counts how often a comparison finds a change, `xtask bench-store` times what
-//! reads a store of a thousand runs.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
+//! Development commands:
+//!
+//! - `tidy` checks the source tree, `test` runs all checks and tests of CI
+//! - `docs` generates docs/METRICS.md and the JSON schemas
+//! - `repeatability` measures how well runs repeat
+//! - `simulate` counts the coverage of intervals and the false alarms (docs/SIMULATION.md)
+//! - `soak` runs the fault tests with their full counts (docs/FAULTS.md)
+//! - `compare-check` counts the changes that a comparison finds
+//! - `bench-store` times commands on a store of a thousand runs
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a development command prints")]
 
 mod bench;
 mod bench_store;
@@ -35,7 +38,7 @@ fn main() -> ExitCode {
         ["docs", "--check"] => report(docs::check(&root)),
         ["repeatability", program, runs, metrics @ ..] => match runs.parse() {
             Ok(runs) => report(problems(repeatability::write(&root, program, runs, metrics))),
-            Err(_) => report(vec![format!("{runs} is no number of runs")]),
+            Err(_) => report(vec![format!("{runs} is not a number of runs")]),
         },
         ["simulate", runs, seed] => match simulate::trials(runs, seed) {
             Ok(trials) => report(simulate::write(&root, trials)),
@@ -55,10 +58,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// `xtask bench-store`: 0 where everything answered in the time promised.
+/// Fails if a command exceeds its time limit.
 fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
-    let number = |at: usize, otherwise: usize| {
-        rest.get(at).map_or(Some(otherwise), |text| text.parse().ok().filter(|one| *one > 1))
+    let number = |at: usize, default: usize| {
+        rest.get(at).map_or(Some(default), |text| text.parse().ok().filter(|it| *it > 1))
     };
     match (number(0, 1000), number(1, 150)) {
         (Some(runs), Some(records)) => report(problems(bench_store::run(program, runs, records))),
@@ -69,7 +72,6 @@ fn bench_store(program: &str, rest: &[&str]) -> ExitCode {
     }
 }
 
-/// The workspace's folder.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here).to_owned()

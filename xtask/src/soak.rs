@@ -1,26 +1,25 @@
-//! `xtask soak`: the tests of faults with their full counts, and docs/FAULTS.md from their tables.
+//! `xtask soak`: runs the fault tests with their full counts, and writes docs/FAULTS.md.
 //!
-//! The tests are those of `make test`; `FATHOM_SOAK` names the folder into which they put their
-//! tables, and makes them count further. A test that is skipped puts nothing there.
+//! The tests are those of `make test`. With `FATHOM_SOAK` they use higher counts and write their
+//! tables into that folder. Skipped tests write no table.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Where the page is.
 const PAGE: &str = "docs/FAULTS.md";
 
-/// What is run: package, and the part of its tests.
+/// Package and arguments of `cargo test`.
 const TESTS: [(&str, &[&str]); 3] = [
     ("fathom", &["--test", "faults"]),
     ("fathom-store", &["--test", "store"]),
     ("fathom", &["--lib", "import::fuzz"]),
 ];
-/// Documents that are spoilt.
-const SPOILT: &str = "200000";
+/// Mutated files of the import fuzz test.
+const FUZZ_FILES: &str = "200000";
 
-/// What the page is, before its tables.
+/// The introduction of the page.
 const PREFACE: &str = "\
 # Faults
 
@@ -37,31 +36,31 @@ In the tables of failing calls, N counts the calls of one name in a run that not
 /// Runs the tests and writes the page.
 pub(crate) fn write(root: &Path) -> Result<()> {
     let folder = root.join("target/soak");
-    // What an earlier soak left is not of this one.
+    // Remove the tables of an earlier soak.
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).with_context(|| format!("make {}", folder.display()))?;
-    let begun = fathom_measure::clock::monotonic_raw_ns();
+    let started = fathom_measure::clock::monotonic_raw_ns();
     let mut failed = Vec::new();
     for (package, part) in TESTS {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let mut command = Command::new(cargo);
         command.args(["test", "--locked", "--package", package]).args(part);
-        // One after the other: a test of memory or of moments has no neighbour of ours.
+        // Serial: tests of memory use and of timing disturb each other.
         command.args(["--", "--show-output", "--test-threads=1"]);
         command.current_dir(root).env("FATHOM_SOAK", &folder).env("FATHOM_KILLS", "200");
-        command.env("FATHOM_FUZZ", SPOILT);
+        command.env("FATHOM_FUZZ", FUZZ_FILES);
         let status = command.status().context("start cargo")?;
         if !status.success() {
             failed.push(format!("{package}, {}", part.join(" ")));
         }
     }
-    let seconds = (fathom_measure::clock::monotonic_raw_ns() - begun) / 1_000_000_000;
+    let seconds = (fathom_measure::clock::monotonic_raw_ns() - started) / 1_000_000_000;
     let sections = sections(&folder)?;
-    ensure!(failed.is_empty(), "failed: {}; {PAGE} is left as it was", failed.join("; "));
+    ensure!(failed.is_empty(), "failed: {}; {PAGE} is unchanged", failed.join("; "));
     std::fs::write(root.join(PAGE), page(&sections, seconds)).with_context(|| PAGE.to_owned())
 }
 
-/// The tables, in the order of their files' names.
+/// The tables, sorted by file name.
 fn sections(folder: &Path) -> Result<Vec<String>> {
     let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let mut files: Vec<_> = entries.collect();
@@ -73,14 +72,14 @@ fn page(sections: &[String], seconds: u64) -> String {
     let host = fathom_measure::host::read();
     let today = Command::new("date").args(["-u", "+%F"]).output().map(|output| output.stdout);
     let today = String::from_utf8_lossy(&today.unwrap_or_default()).trim().to_owned();
-    let place = format!(
+    let origin = format!(
         "\n{today}, Linux {}, {}, {} CPUs; {} minutes.\n\n",
         host.kernel,
         host.cpu.model,
         host.cpu.logical,
         seconds / 60
     );
-    let text = PREFACE.to_owned() + &place + &sections.join("\n");
+    let text = PREFACE.to_owned() + &origin + &sections.join("\n");
     text.trim_end().to_owned() + "\n"
 }
 
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_its_tables_in_order_and_says_where_they_were_made() {
+    fn page_has_tables_and_their_origin() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [("2-b.md", "## B\n"), ("1-a.md", "## A\n")] {
             std::fs::write(folder.path().join(name), text).unwrap();

@@ -1,7 +1,6 @@
-//! Everything that continuous integration runs, counted: the last line is
-//! `N passed, N failed, N skipped`.
+//! `xtask test`: all checks and tests of CI. The last line is `N passed, N failed, N skipped`.
 //!
-//! A test that cannot run here says `skipped: <reason>` and is counted as skipped, not as passed.
+//! A test that cannot run on this machine prints `skipped: <reason>` and counts as skipped.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +8,6 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::{docs, tidy, web};
 
-/// How a test says that it cannot run here.
 const SKIPPED: &str = "skipped: ";
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -19,7 +17,7 @@ struct Count {
     skipped: u64,
 }
 
-/// Runs all steps, even after one failed, and prints the count.
+/// Runs all steps, also after a failure, and prints the count.
 pub(crate) fn everything(root: &Path) -> ExitCode {
     let mut count = Count::default();
     step(&mut count, "tidy", tidy::check(root));
@@ -57,22 +55,22 @@ fn note(count: &mut Count, name: &str, good: bool) {
     *(if good { &mut count.passed } else { &mut count.failed }) += 1;
 }
 
-/// Builds the page of `report`: the features that all else is built with.
+/// Builds the page of `fathom report`. Returns the cargo features for the other steps.
 fn page(count: &mut Count, root: &Path) -> &'static [&'static str] {
     match web::build(root) {
-        web::Built::Skipped => {
+        web::Build::Skipped => {
             count.skipped += 1;
             &[]
         }
-        web::Built::Steps(steps) => {
+        web::Build::Steps(steps) => {
             steps.iter().for_each(|(name, good)| note(count, name, *good));
             if steps.iter().all(|(_, good)| *good) { &web::FEATURE } else { &[] }
         }
     }
 }
 
-/// The workspace's tests. What those that passed say of themselves is left out, but for why they
-/// were skipped; what those that failed say is said once more at the end.
+/// Runs the tests of the workspace. The output of passed tests is dropped, apart from the reason
+/// for a skip. The output of failed tests is repeated at the end.
 fn tests(count: &mut Count, root: &Path, cargo: &str, features: &[&str]) {
     let arguments = ["test", "--workspace", "--locked", "--no-fail-fast"];
     let arguments = [&arguments[..], features, &["--", "--show-output"]].concat();
@@ -80,29 +78,27 @@ fn tests(count: &mut Count, root: &Path, cargo: &str, features: &[&str]) {
         Command::new(cargo).args(arguments).current_dir(root).stdout(Stdio::piped()).spawn();
     let Ok(mut child) = child else { return note(count, "tests", false) };
     let before = count.failed;
-    let mut told = Told::default();
+    let mut output = TestOutput::default();
     for line in child.stdout.take().into_iter().flat_map(|pipe| BufReader::new(pipe).lines()) {
         let Ok(line) = line else { break };
-        if let Some(line) = told.shown(&line) {
+        if let Some(line) = output.filter(&line) {
             println!("{line}");
         }
         read_line(count, &line);
     }
     let good = child.wait().is_ok_and(|status| status.success());
-    told.failures.iter().for_each(|line| println!("{line}"));
-    // A crate that does not compile counts no test, and must not pass for that.
+    output.failures.iter().for_each(|line| println!("{line}"));
+    // A crate that does not compile has no test result.
     if !good && count.failed == before {
         note(count, "tests", false);
     }
 }
 
-/// Where in the output of a test program one is.
+/// The state of a parser of the output of test programs.
 #[derive(Debug, Default)]
-struct Told {
+struct TestOutput {
     part: Part,
-    /// The test that speaks.
     name: String,
-    /// What failed tests said.
     failures: Vec<String>,
 }
 
@@ -114,9 +110,9 @@ enum Part {
     Failures,
 }
 
-impl Told {
-    /// The line as it is for people, if it is; what failed is kept for the end.
-    fn shown(&mut self, line: &str) -> Option<String> {
+impl TestOutput {
+    /// The line to print, if any. Lines of failures are also collected.
+    fn filter(&mut self, line: &str) -> Option<String> {
         self.part = match line {
             "successes:" => Part::Successes,
             "failures:" => Part::Failures,
@@ -144,7 +140,7 @@ impl Told {
 fn read_line(count: &mut Count, line: &str) {
     if line.trim_start().starts_with(SKIPPED) {
         count.skipped += 1;
-        // It is among the passed of a line further down or further up; which does not matter.
+        // The test is also in the passed of a result line, before or after this one.
         count.passed = count.passed.wrapping_sub(1);
     }
     let Some(result) = line.strip_prefix("test result: ") else { return };
@@ -162,28 +158,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_counted_and_a_skipped_test_is_not_a_passed_one() {
+    fn skipped_tests_do_not_count_as_passed() {
         let mut count = Count::default();
         let lines = [
-            "---- the_quota_is_found stdout ----",
+            "---- quota_is_read stdout ----",
             "skipped: needs root",
             "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out",
             "test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out",
-            "nothing of interest",
+            "any other line",
         ];
         lines.iter().for_each(|line| read_line(&mut count, line));
         assert_eq!(count, Count { passed: 7, failed: 2, skipped: 2 });
     }
 
     #[test]
-    fn of_what_passed_only_skips_are_shown_and_what_failed_is_kept() {
-        let mut told = Told::default();
+    fn output_of_passed_tests_is_dropped() {
+        let mut output = TestOutput::default();
         let lines = [
             ("test disk ... ok", Some("test disk ... ok")),
             ("", Some("")),
             ("successes:", None),
             ("---- disk stdout ----", None),
-            ("two trials failed, and said so", None),
+            ("two trials failed", None),
             ("skipped: needs root", Some("disk skipped: needs root")),
             ("failures:", Some("failures:")),
             ("---- net stdout ----", Some("---- net stdout ----")),
@@ -191,9 +187,9 @@ mod tests {
             ("test result: FAILED. 1 failed", Some("test result: FAILED. 1 failed")),
             ("test other ... ok", Some("test other ... ok")),
         ];
-        for (line, shown) in lines {
-            assert_eq!(told.shown(line).as_deref(), shown, "{line}");
+        for (line, expected) in lines {
+            assert_eq!(output.filter(line).as_deref(), expected, "{line}");
         }
-        assert_eq!(told.failures, ["failures:", "---- net stdout ----", "panicked at 3"]);
+        assert_eq!(output.failures, ["failures:", "---- net stdout ----", "panicked at 3"]);
     }
 }

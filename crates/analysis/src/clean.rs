@@ -1,36 +1,34 @@
-//! Which visits met a core at full speed (METHOD 23a): decided by the reference loop and by the
-//! counters of each round, by types that hold no values.
+//! Selection of visits on a core at full speed (METHOD 23a), by the reference loop and the counters
+//! of each round. The types here hold no measured values, so values cannot affect the selection.
 //!
-//! The loop has two parts. A busy sibling thread halves the fetch bandwidth of the core and so the
-//! speed of the one, a chain with a taken branch in each cycle; the other, a chain of
-//! multiplications, leaves the core idle for two cycles in three, and only its frequency matters.
+//! The loop has two parts. A chain with a taken branch in each cycle is limited by fetch bandwidth,
+//! which a busy SMT sibling halves. A chain of multiplications leaves the core idle for two cycles
+//! in three, so only the frequency limits it.
 
 use fathom_record::{NotSelected, Reference, Sample};
 use serde::{Deserialize, Serialize};
 
-/// How much slower than beside an idle sibling a loop may be in a clean round, as a share.
+/// Relative tolerance of SMT contention in a clean round.
 pub const TOLERANCE: f64 = 0.02;
-/// How far its frequency may be from that of the reference: wider, since a core's frequency wanders
-/// with the load of the others.
+/// Relative tolerance of the frequency in a clean round. Wider, because the frequency of a core
+/// depends on the load of the other cores.
 const FREQUENCY_TOLERANCE: f64 = 0.05;
-/// The share of all loops that the fastest cluster has at least: a few lucky loops are none.
+/// The smallest share of all loops that makes a cluster: a few fast loops are outliers.
 const CLUSTER_MIN: f64 = 0.1;
-/// The share of a visit's rounds that are clean where the visit is: 8 of 12.
+/// The smallest share of clean rounds in a clean visit: 2 of 3.
 const ROUNDS_MIN: (usize, usize) = (2, 3);
-/// Fewer loops calibrate nothing.
 const LOOPS_MIN: usize = 50;
-/// The share of the visits that start at full speed in which the loop is slow afterwards, from
-/// which on the work itself slows it.
+/// The work itself slows the loop if, of the visits that start at full speed, at least this share
+/// have slow loops from then on.
 const OWN_WORK_MIN: f64 = 0.8;
-/// That is looked at in no fewer visits.
 const OWN_WORK_VISITS_MIN: usize = 3;
 
 /// The times of both parts of one reference loop, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Loop {
-    /// The part that a busy sibling thread slows.
+    /// The part that a busy SMT sibling slows.
     pub sibling_ns: f64,
-    /// The part that only the frequency slows.
+    /// The part that depends on the frequency only.
     pub frequency_ns: f64,
 }
 
@@ -41,19 +39,18 @@ impl From<Reference> for Loop {
 }
 
 impl Loop {
-    /// The time of the part that a sibling slows in that of the other, so that the frequency does
-    /// not matter.
+    /// SMT contention, independent of the frequency.
     fn contention(&self) -> f64 {
         self.sibling_ns / self.frequency_ns
     }
 
-    /// Whether the sibling is as idle as for the reference, and the frequency as high.
+    /// Whether both parts agree with the reference, within the tolerances of a clean round.
     #[must_use]
     pub fn is_at(&self, reference: &Self) -> bool {
-        self.is_beside_idle(reference) && self.is_at_frequency_of(reference)
+        self.has_idle_sibling(reference) && self.is_at_frequency_of(reference)
     }
 
-    /// Whether it is no slower than the reference, by the tolerances of a clean round.
+    /// Whether neither part is slower than the reference, within the same tolerances.
     #[must_use]
     pub fn is_as_fast_as(&self, reference: &Self) -> bool {
         self.contention() <= reference.contention() * (1.0 + TOLERANCE)
@@ -62,22 +59,21 @@ impl Loop {
 
     /// Whether the sibling is as idle as for the reference.
     #[must_use]
-    pub fn is_beside_idle(&self, reference: &Self) -> bool {
+    pub fn has_idle_sibling(&self, reference: &Self) -> bool {
         (self.contention() / reference.contention() - 1.0).abs() <= TOLERANCE
     }
 
-    /// Whether the frequency is that of the reference.
     #[must_use]
     pub fn is_at_frequency_of(&self, reference: &Self) -> bool {
         (self.frequency_ns / reference.frequency_ns - 1.0).abs() <= FREQUENCY_TOLERANCE
     }
 }
 
-/// The loop at full speed, from many of a CPU: the middle of the fastest cluster that holds a tenth
-/// of them or more, of the frequency and of the sibling's part in it. `None` from fewer than 50.
+/// The reference loop of a CPU at full speed: the median of the fastest cluster that holds at least
+/// 10 % of the loops, for frequency and contention separately. `None` with fewer than 50 loops.
 ///
-/// The middle and not the lower edge: a core's frequency wanders by some per cent with the load of
-/// the others, and the edge is its rarest moment.
+/// The median and not the minimum: the frequency of a core varies by some per cent with the load of
+/// the other cores, and the minimum is an outlier.
 #[must_use]
 pub fn reference(loops: &[Loop]) -> Option<Loop> {
     let frequencies = loops.iter().map(|one| one.frequency_ns).collect();
@@ -86,8 +82,8 @@ pub fn reference(loops: &[Loop]) -> Option<Loop> {
     Some(Loop { sibling_ns: contention * frequency_ns, frequency_ns })
 }
 
-/// The median of the fastest window of ± `tolerance` that holds [`CLUSTER_MIN`] of the times and
-/// than which no window beside it holds more.
+/// The median of the fastest window of ± `tolerance` that holds at least [`CLUSTER_MIN`] of the
+/// times and more times than the windows that overlap it.
 fn fastest_cluster(mut times: Vec<f64>, tolerance: f64) -> Option<f64> {
     times.retain(|ns| ns.is_finite() && *ns > 0.0);
     times.sort_unstable_by(f64::total_cmp);
@@ -98,7 +94,7 @@ fn fastest_cluster(mut times: Vec<f64>, tolerance: f64) -> Option<f64> {
     let end = |from: usize| times.partition_point(|ns| *ns <= times[from] * width);
     let least = (CLUSTER_MIN * times.len() as f64).ceil() as usize;
     let mut best = (0..times.len()).find(|from| end(*from) - from >= least)?;
-    // Uphill from there, for as long as a window that overlaps this one holds more.
+    // Hill climbing: move on while an overlapping window holds more times.
     while let Some(next) = (best + 1..end(best))
         .max_by_key(|from| (end(*from) - from, usize::MAX - from))
         .filter(|from| end(*from) - from > end(best) - best)
@@ -108,19 +104,18 @@ fn fastest_cluster(mut times: Vec<f64>, tolerance: f64) -> Option<f64> {
     Some(times[(best + end(best) - 1) / 2])
 }
 
-/// What is known of one case's rounds in a visit, beside their values.
+/// The conditions under which a visit took the rounds of a case, without their values.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conditions {
     /// Before, between and after the rounds.
     loops: Vec<Loop>,
-    /// Of each round, whether a counter moved that the work does not move itself.
+    /// For each round, whether it was disturbed.
     disturbed: Vec<bool>,
     /// Rounds dropped at the start.
     dropped: usize,
 }
 
 impl Conditions {
-    /// Those of a sample.
     #[must_use]
     pub fn of(sample: &Sample) -> Self {
         let per_round = (sample.values_per_round as usize).max(1);
@@ -137,19 +132,19 @@ impl Conditions {
         Self { loops: loops.collect(), disturbed, dropped }
     }
 
-    /// Of each round that was kept, whether the loops on both sides of it are at full speed and no
-    /// counter moved in it.
+    /// For each kept round, whether it is undisturbed and the loops before and after it are at full
+    /// speed.
     fn clean_rounds(&self, reference: &Loop) -> Vec<bool> {
         let is_clean = |round: usize| {
-            let beside = self.loops.get(round..round + 2);
+            let adjacent = self.loops.get(round..round + 2);
             !self.disturbed[round]
-                && beside.is_some_and(|loops| loops.iter().all(|one| one.is_at(reference)))
+                && adjacent.is_some_and(|loops| loops.iter().all(|one| one.is_at(reference)))
         };
         (self.dropped..self.disturbed.len()).map(is_clean).collect()
     }
 
-    /// Whether the work slowed the loop: fast before it, and slow from
-    /// then on. `None` where it was not fast before, or no round was taken.
+    /// Whether the work slows the loop: at full speed before the first round, slow from then on.
+    /// `None` if the loop was not at full speed before, or there is no round.
     fn slows_itself(&self, reference: &Loop) -> Option<bool> {
         let (first, later) = self.loops.split_first()?;
         let is_slow = |one: &Loop| !one.is_at(reference);
@@ -157,23 +152,20 @@ impl Conditions {
     }
 }
 
-/// A visit that counts, by its index, with the rounds that do.
+/// A clean visit, by its index.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chosen {
-    /// Index of the visit.
+pub struct CleanVisit {
     pub visit: usize,
-    /// Of each of its rounds, whether it is clean.
+    /// For each round, whether it is clean.
     pub rounds: Vec<bool>,
 }
 
-/// The visits that were clean, in their order: those with two clean rounds in three.
+/// Visits in which at least two rounds of three are clean, in order.
 #[must_use]
-pub fn clean_visits(visits: &[Conditions], reference: &Loop) -> Vec<Chosen> {
-    let chosen = visits
-        .iter()
-        .enumerate()
-        .map(|(visit, conditions)| Chosen { visit, rounds: conditions.clean_rounds(reference) });
-    chosen.filter(|one| is_clean(&one.rounds)).collect()
+pub fn clean_visits(visits: &[Conditions], reference: &Loop) -> Vec<CleanVisit> {
+    let rounds = visits.iter().map(|conditions| conditions.clean_rounds(reference));
+    let visits = rounds.enumerate().map(|(visit, rounds)| CleanVisit { visit, rounds });
+    visits.filter(|one| is_clean(&one.rounds)).collect()
 }
 
 fn is_clean(rounds: &[bool]) -> bool {
@@ -184,15 +176,15 @@ fn is_clean(rounds: &[bool]) -> bool {
 /// The first `wanted` clean visits.
 ///
 /// # Errors
-/// Why none are selected.
+/// The reason, if there is no reference or too few visits are clean.
 pub fn select(
     visits: &[Conditions],
     reference: Option<&Loop>,
     wanted: usize,
-) -> Result<Vec<Chosen>, NotSelected> {
+) -> Result<Vec<CleanVisit>, NotSelected> {
     let reference = reference.ok_or(NotSelected::NoReference)?;
-    let mut chosen = clean_visits(visits, reference);
-    if chosen.len() < wanted {
+    let mut clean = clean_visits(visits, reference);
+    if clean.len() < wanted {
         let own: Vec<bool> = visits.iter().filter_map(|it| it.slows_itself(reference)).collect();
         let slowed = own.iter().filter(|slows| **slows).count();
         let often = slowed as f64 >= OWN_WORK_MIN * own.len() as f64;
@@ -201,6 +193,6 @@ pub fn select(
             false => NotSelected::TooFewClean,
         });
     }
-    chosen.truncate(wanted);
-    Ok(chosen)
+    clean.truncate(wanted);
+    Ok(clean)
 }

@@ -1,37 +1,36 @@
-//! What a curve of speeds over block sizes tells: its best block, from where on it is as good as
-//! that, where it dips, what a call costs, and where threads begin to pay.
+//! Throughput curves over block size: best block, knee, dips, cost per call, and the block size
+//! from which threads are faster.
 //!
-//! A curve is blocks in bytes with their speeds in bytes a second, the smallest block first.
+//! A curve is a list of block sizes in bytes with their throughput in bytes/s, ascending.
 
-/// As good as the best.
+/// The knee begins and ends at this share of the best throughput.
 const AS_GOOD: f64 = 0.95;
-/// A dip lies below so much of what its neighbours make one expect,
+/// A dip is below this share of the geometric mean of its neighbours,
 const DIP: f64 = 0.8;
-/// and its right neighbour above so much of it: else the curve has come down, and not dipped.
+/// and its right neighbour is this many times faster: otherwise the curve falls, and does not dip.
 const RECOVERS: f64 = 1.1;
-/// Threads pay where they are so much faster.
+/// Threads pay off at this speedup.
 const PAYS: f64 = 1.1;
-/// Blocks that a line needs.
 const FIT_MIN: usize = 3;
 
-/// A block and its speed.
+/// Block size in bytes, throughput in bytes/s.
 pub type Point = (u64, f64);
 
-/// t = calls × c + bytes ÷ b.
+/// The model t = calls × c + bytes ÷ b.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
     /// c, in nanoseconds.
     pub call_ns: f64,
-    /// b, in bytes a second; none where larger blocks cost no more time a call.
+    /// b, in bytes/s. `None` if larger blocks take no more time per call.
     pub bandwidth: Option<f64>,
-    /// How far the worst point lies off the line, as a share of its own time.
+    /// Largest relative error of the model over the points.
     pub off: f64,
-    /// The points it was made of.
+    /// Number of points fitted.
     pub points: usize,
 }
 
-/// The time of a call as a line over its block. Each point weighs by its own time, so that a block
-/// of a byte counts as much as one of a mebibyte.
+/// Fits the time of a call over the block size by least squares of relative errors: with absolute
+/// errors the largest blocks alone would decide the cost per call.
 pub fn fit(curve: &[Point]) -> Option<Fit> {
     if curve.len() < FIT_MIN {
         return None;
@@ -61,12 +60,11 @@ pub fn fit(curve: &[Point]) -> Option<Fit> {
     })
 }
 
-/// The point of the highest speed.
 pub fn best(curve: &[Point]) -> Option<Point> {
     curve.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// From which block on one has 95 % of the best, and up to which: the blocks around the best one.
+/// The smallest and largest block of the range around the best block with 95 % of its throughput.
 pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
     let (block, most) = best(curve)?;
     let is_good = |point: &&Point| point.1 >= AS_GOOD * most;
@@ -76,9 +74,9 @@ pub fn knee(curve: &[Point]) -> Option<(u64, u64)> {
     Some((from.0, to.0))
 }
 
-/// Which points dip: below 0.8 × the geometric mean of their two neighbours, the right one of
-/// which lies above them, and so with their quickest passes too. The geometric, because the curve
-/// rises by ratios; the two ends have no two neighbours.
+/// Blocks at which the curve dips: slower than 0.8 × the geometric mean of both neighbours, and the
+/// right neighbour is faster again, by the throughput and by that of the quickest pass. The first
+/// and last block cannot dip.
 pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
     let dips = |(three, quickest): &(&[Point], &f64)| {
         let [left, here, right] = [three[0].1, three[1].1.max(**quickest), three[2].1];
@@ -88,7 +86,7 @@ pub fn dips(curve: &[Point], quickest: &[f64]) -> Vec<u64> {
     curve.windows(3).zip(quickest).filter(dips).map(|(three, _)| three[1].0).collect()
 }
 
-/// The block from which on threads pay, at it and at all larger ones that both curves have.
+/// The smallest block from which threads are 10 % faster at all blocks that both curves have.
 pub fn pays_from(one: &[Point], many: &[Point]) -> Option<u64> {
     let rate = |block| one.iter().find(|point| point.0 == block).map(|point| point.1);
     let both = many.iter().filter_map(|(block, many)| Some((*block, *many, rate(*block)?)));
@@ -109,7 +107,7 @@ mod tests {
 
     const KIB: u64 = 1024;
 
-    /// Speeds of calls that cost 200 ns and of bytes at 8 GB/s.
+    /// 200 ns a call and 8 GB/s.
     fn rate(block: u64) -> f64 {
         1e9 * block as f64 / (200.0 + block as f64 / 8.0)
     }
@@ -123,16 +121,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_gives_back_the_call_and_the_bandwidth() {
+    fn fit_recovers_call_cost_and_bandwidth() {
         let fit = fit(&powers()).expect("a line");
         assert!((fit.call_ns - 200.0).abs() < 1e-6, "{fit:?}");
-        assert!((fit.bandwidth.expect("it costs") - 8e9).abs() < 1.0, "{fit:?}");
+        assert!((fit.bandwidth.expect("a bandwidth") - 8e9).abs() < 1.0, "{fit:?}");
         assert!(fit.off < 1e-9 && fit.points == 10, "{fit:?}");
     }
 
     #[test]
-    fn a_byte_counts_as_much_as_a_mebibyte() {
-        // The large block 10 % off: without weights its 13 µs would move the call by half.
+    fn fit_weighs_by_relative_error() {
+        // The large block is 10 % off: without weights its 13 µs would halve the cost per call.
         let mut points = powers();
         points.last_mut().expect("ten").1 *= 0.9;
         let fit = fit(&points).expect("a line");
@@ -141,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn two_points_and_one_block_make_no_line() {
+    fn fit_needs_three_different_blocks() {
         assert_eq!(fit(&curve(&[1, 2])), None);
         assert_eq!(fit(&[(4, 1e6), (4, 1e6), (4, 2e6)]), None);
         assert_eq!(fit(&[]), None);
     }
 
     #[test]
-    fn calls_that_cost_the_same_whatever_the_block_have_no_bandwidth() {
+    fn constant_call_cost_has_no_bandwidth() {
         let points: Vec<Point> = [1, 2, 4, 8].map(|b| (b, 1e9 * b as f64 / 100.0)).into();
         let fit = fit(&points).expect("a line");
         assert!((fit.call_ns - 100.0).abs() < 1e-9);
@@ -156,18 +154,18 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_where_the_best_is_nearly_had_and_ends_where_it_is_lost() {
+    fn knee_spans_95_percent_around_the_best() {
         let points = [(1, 1.0), (4, 4.0), (16, 9.4), (64, 9.6), (256, 10.0), (1024, 7.0)];
         assert_eq!(best(&points), Some((256, 10.0)));
         assert_eq!(knee(&points), Some((64, 256)));
         let lonely = [(1, 9.6), (4, 8.0), (16, 9.7), (64, 10.0)];
-        assert_eq!(knee(&lonely), Some((16, 64)), "what lies apart from the best is no knee");
+        assert_eq!(knee(&lonely), Some((16, 64)), "not contiguous with the best");
         assert_eq!(knee(&[(4, 2.0)]), Some((4, 4)));
         assert_eq!((knee(&[]), best(&[])), (None, None));
     }
 
     #[test]
-    fn a_dip_is_told_and_a_slope_a_plateau_and_a_step_are_not() {
+    fn only_dips_are_reported_as_dips() {
         let dips = |curve: &[Point]| dips(curve, &curve.iter().map(|it| it.1).collect::<Vec<_>>());
         assert_eq!(dips(&powers()), [0; 0]);
         let mut dipped = powers();
@@ -181,14 +179,14 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_one_pass_found_where_it_belongs_does_not_dip() {
+    fn one_quick_pass_is_enough_against_a_dip() {
         let curve = [(1, 10.0), (2, 6.0), (4, 10.0)];
         assert_eq!(dips(&curve, &[10.0, 7.0, 10.0]), [2]);
         assert_eq!(dips(&curve, &[10.0, 9.5, 10.0]), [0; 0]);
     }
 
     #[test]
-    fn threads_pay_from_where_they_never_lose_again() {
+    fn threads_pay_from_the_last_crossover() {
         let one = [(KIB, 1.0), (4 * KIB, 3.0), (16 * KIB, 5.0), (64 * KIB, 6.0)];
         let many =
             |rates: [f64; 4]| one.iter().zip(rates).map(|(p, r)| (p.0, r)).collect::<Vec<_>>();

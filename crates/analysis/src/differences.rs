@@ -1,5 +1,4 @@
-//! In what two runs differ before anything is measured: the first thing to know about a change, in
-//! a comparison and in a history.
+//! Differences between the hosts and settings of two runs, for comparisons and histories.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,18 +7,16 @@ use fathom_record::quantity::binary_size;
 use fathom_record::{Document, Host, Protocol, RunState};
 use serde::Serialize;
 
-/// One fact that differs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What it is, such as `kernel`.
+    /// The fact, such as `kernel`.
     pub what: String,
-    /// In the first run; `unknown` where it was not read.
+    /// Its value in the first run; `unknown` if not recorded.
     pub a: String,
-    /// In the second run.
     pub b: String,
 }
 
-/// The facts of machine and run that bear on a measurement and differ.
+/// Recorded facts of the machine and the run that differ.
 pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
     let mut all = between_hosts(&a.host, &b.host);
     all.extend(between(run(a), run(b)));
@@ -44,7 +41,6 @@ pub fn differences(a: &Document, b: &Document) -> Vec<Difference> {
     all
 }
 
-/// The facts of two hosts that bear on a measurement and differ.
 fn between_hosts(a: &Host, b: &Host) -> Vec<Difference> {
     let mut all: Vec<Difference> = of_host(a, b).into_iter().collect();
     all.extend(between(facts(a), facts(b)));
@@ -60,12 +56,12 @@ fn between(a: Vec<Fact>, b: Vec<Fact>) -> impl Iterator<Item = Difference> {
     differ.map(|((what, a), (_, b))| difference(what, a, b))
 }
 
-/// Whether both runs were taken on one machine that was set up in one way.
+/// Whether both runs are from one machine with the same settings.
 pub(crate) fn have_one_machine(a: &Document, b: &Document) -> bool {
     a.host.identity() == b.host.identity() && machine(&a.host) == machine(&b.host)
 }
 
-/// Another host, though it may have the same name, or a host that was renamed.
+/// Another host, even with the same name, or a renamed host.
 fn of_host(a: &Host, b: &Host) -> Option<Difference> {
     let what = if a.identity() == b.identity() { "host name" } else { "host" };
     let (a, b) = (a.label([b]), b.label([a]));
@@ -83,7 +79,7 @@ fn difference(what: &str, a: Option<String>, b: Option<String>) -> Difference {
 
 type Fact = (&'static str, Option<String>);
 
-/// The facts compared, always the same ones in the same order.
+/// The facts compared, in a fixed order.
 fn facts(host: &Host) -> Vec<Fact> {
     [machine(host), system(host), background(host), network(host)].concat()
 }
@@ -133,7 +129,7 @@ fn system(host: &Host) -> Vec<Fact> {
     ]
 }
 
-/// What the kernel does on its own to memory and to scheduling.
+/// Kernel features that change memory or scheduling in the background.
 fn background(host: &Host) -> Vec<Fact> {
     let memory = &host.memory;
     vec![
@@ -149,7 +145,7 @@ fn background(host: &Host) -> Vec<Fact> {
 
 fn network(host: &Host) -> Vec<Fact> {
     let tcp = &host.tcp;
-    // Links of containers come and go, under names drawn at random.
+    // Virtual links of containers have random names.
     let links = host.network.iter().filter(|link| link.driver.is_some() || link.name == "lo");
     let mtu = links.filter_map(|link| Some(format!("{}: {}", link.name, link.mtu_bytes?)));
     let mtu: Vec<String> = mtu.collect();
@@ -189,7 +185,7 @@ fn run(document: &Document) -> Vec<Fact> {
         ("clock", some(&run.clock.source)),
         ("CPU measured on", Some(run.cpu.to_string())),
         ("tuned", Some(run.tuned.join(", "))),
-        ("the machine's speed over the run", some(run.verdict.state.word())),
+        ("run verdict", some(run.verdict.state.word())),
     ]
 }
 
@@ -202,7 +198,7 @@ fn caches(host: &Host) -> String {
     caches.collect::<Vec<String>>().join(", ")
 }
 
-/// `2 MiB: 64`, where any are.
+/// `2 MiB: 64`.
 fn reserved(host: &Host) -> String {
     let reserved = host.memory.huge_pages.iter().filter(|(_, count)| **count > 0);
     let pages = reserved
@@ -242,7 +238,7 @@ fn sizes(buffer: BufferSizes) -> String {
     sizes.into_iter().flatten().collect::<Vec<String>>().join("/")
 }
 
-/// A quota that is absent is none, not unknown.
+/// An absent quota is shown as `none`, not `unknown`.
 fn quota(cpus: Option<f64>) -> Option<String> {
     Some(cpus.map_or(String::new(), |cpus| format!("{cpus:.2} CPUs")))
 }

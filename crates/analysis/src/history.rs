@@ -1,8 +1,8 @@
-//! One metric over time: its values in all kept runs of a host, and since when they are others
+//! The history of a metric: its values in all stored runs of a host, and their change points
 //! (METHOD 30).
 //!
-//! Hosts are never pooled: a series is one case on one host. What else changed between two runs, a
-//! kernel or a setting, does not part a series; it is said beside the change that came with it.
+//! Hosts are never pooled: a series is one case on one host. A new kernel or setting does not start
+//! a new series; it is listed with the change at which it appeared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::resume_unwind;
@@ -15,100 +15,87 @@ use serde::Serialize;
 use crate::differences::{Difference, differences};
 use crate::statistics::{ChangePoint, Strictness, change_points};
 
-/// What makes a change: as sure as one false alarm in a hundred series, and one per cent large, as
-/// in a comparison; on each side three runs at least.
+/// A change point has p ≤ 0.01, an effect of at least 1 % as in a comparison, and at least three
+/// runs on each side.
 pub(crate) const STRICTNESS: Strictness =
     Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
-/// Fewer runs with a value cannot show a change.
+/// The fewest runs with a value in which a change point is possible.
 pub const RUNS_MIN: usize = 2 * STRICTNESS.stretch_min;
 
-/// A metric over time on one host.
+/// The history of a metric on one host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct History {
-    /// The metric.
     pub metric: String,
-    /// The host: its newest name, with the beginning of its id where other hosts have that name.
+    /// The newest name of the host, with the beginning of its id if other hosts have that name.
     pub host: String,
-    /// What the host is known by: its id, or its name where it has none.
+    /// The id of the host, or its name if it has none.
     pub host_id: String,
-    /// By case, in the order in which they first appear.
+    /// One series per case, in order of first appearance.
     pub series: Vec<Series>,
-    /// Runs of this host in which something was imposed on the measurement, left out.
+    /// Ids of runs left out because a test setup changed the measurement.
     pub imposed: Vec<String>,
-    /// Runs of this host that have the metric, but none of the cases asked for.
+    /// Runs of this host without the selected cases.
     pub without: usize,
-    /// Other hosts that have runs of the metric.
+    /// Other hosts with runs of the metric.
     pub other_hosts: Vec<String>,
 }
 
-/// One case over time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Series {
-    /// Its parameters.
     pub params: Params,
-    /// The host at its far end, with its id: there may be another of that name.
+    /// The far host, with its id because names are not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub far: Option<String>,
-    /// Unit of all values.
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
-    /// The visits behind its values: those at full speed where every run has them.
+    /// Full speed if every run has that estimate, else as found.
     pub stratum: Stratum,
-    /// In the order of time.
+    /// Oldest first.
     pub points: Vec<Point>,
-    /// Since when it is another.
     pub changes: Vec<Change>,
 }
 
 /// The case in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// The run.
     pub run: String,
     /// Its label, where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// When it began, RFC 3339.
     pub started: String,
-    /// The headline; absent where there is no number to be shown, or where the run was stopped
-    /// before the case was done.
+    /// The headline. Absent if the record is invalid or the run was interrupted during the case.
     pub value: Option<f64>,
-    /// Its interval.
     pub interval: Option<[f64; 2]>,
-    /// What the value is at most, where no more is known.
+    /// Upper bound of a difference that is too uncertain to be a number.
     pub bound: Option<f64>,
-    /// The verdict.
     pub state: State,
-    /// Whether the run was stopped before the case was done.
+    /// Whether the run was interrupted during the case.
     pub cut_short: bool,
 }
 
-/// A change that lasted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The first run after it.
+    /// The first run after the change.
     pub run: String,
-    /// When that began.
     pub started: String,
-    /// The run before.
     pub after_run: String,
-    /// Mean before, back to the change before that.
+    /// Mean between the previous change and this one.
     pub before: f64,
-    /// Mean after, up to the next.
+    /// Mean between this change and the next.
     pub after: f64,
     /// after ÷ before.
     pub ratio: f64,
-    /// Two-sided p of Student's test, allowing for all places of the series.
+    /// Two-sided p of Student's t-test, corrected for the number of candidate positions.
     pub p: f64,
-    /// Whether it is for the worse; absent where neither direction is.
+    /// Whether it is a regression. Absent if neither direction is better.
     pub worse: Option<bool>,
-    /// What else differs between the two runs beside it.
+    /// Differences between the runs before and after the change.
     pub differences: Vec<Difference>,
 }
 
-/// The history of a metric on a host, known by its [`Host::identity`], from runs with its
-/// headlines, oldest first.
+/// The history of a metric on the host with this [`Host::identity`], from runs, oldest first.
 pub fn history(
     metric: &str,
     host: &str,
@@ -128,7 +115,7 @@ pub fn history(
     let without = of_host - ours.clone().count();
     let (imposed, ours): (Vec<&Outline>, Vec<&Outline>) =
         ours.partition(|one| is_imposed(&one.document));
-    // Two hosts at the far end are two series, though they may have one name.
+    // Two far hosts are two series even if they have one name.
     let mut numbers: BTreeMap<(&Params, &str), usize> = BTreeMap::new();
     let mut cases: Vec<Case<'_>> = Vec::new();
     for run in &ours {
@@ -136,7 +123,7 @@ pub fn history(
             let far = run.document.far_host(&headline.params).map_or("", Host::identity);
             let number = *numbers.entry((&*headline.params, far)).or_insert(cases.len());
             match cases.get_mut(number) {
-                // A record in another unit is another quantity under an old name.
+                // A record in another unit is another quantity.
                 Some(case) if case[0].1.unit != headline.unit => {}
                 Some(case) => case.push((&run.document, headline)),
                 None => cases.push(vec![(&run.document, headline)]),
@@ -154,7 +141,7 @@ pub fn history(
     }
 }
 
-/// Each host as its newest run has it, by its identity: it may have been renamed.
+/// Each host as recorded by its newest run, by identity: it may have been renamed.
 fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
     runs.iter().map(|run| (run.document.host.identity(), &run.document.host)).collect()
 }
@@ -162,8 +149,7 @@ fn newest_hosts(runs: &[Outline]) -> BTreeMap<&str, &Host> {
 /// A case in the runs that have it, oldest first.
 type Case<'a> = Vec<(&'a Document, &'a Headline)>;
 
-/// The series of all cases, shared out among the CPUs: what changed takes time with the square of
-/// their length.
+/// The series of all cases, in parallel: finding change points is quadratic in the number of runs.
 fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let share = cases.len().div_ceil(threads).max(1);
@@ -176,15 +162,14 @@ fn all_series(cases: &[Case<'_>]) -> Vec<Series> {
     })
 }
 
-/// Whether a laboratory had a hand in the run.
 fn is_imposed(document: &Document) -> bool {
     !document.run.imposed.is_empty()
 }
 
-/// One case, from its headlines in the order of time, one at least.
+/// One case, from at least one headline, oldest first.
 fn series(case: &[(&Document, &Headline)]) -> Series {
     let first = case[0].1;
-    // Never both in one series: a change of stratum is no change of the metric.
+    // One stratum per series: a change of stratum is no change of the metric.
     let valued = || case.iter().filter(|(_, headline)| headline.value.is_some());
     let is_found = valued().any(|(_, headline)| headline.stratum == Stratum::AsFound);
     let stratum = if is_found { Stratum::AsFound } else { first.stratum };
@@ -214,7 +199,7 @@ fn series(case: &[(&Document, &Headline)]) -> Series {
 }
 
 fn point(document: &Document, headline: &Headline, is_found: bool) -> Point {
-    // A few of the processes are another sample than all of them.
+    // An interrupted case has too few processes to compare.
     let whole = |value: Option<f64>| value.filter(|_| !headline.cut_short);
     let (value, interval) = headline.in_stratum(is_found).unzip();
     Point {

@@ -1,9 +1,10 @@
-//! From samples to a verdict: whether a number can be trusted, and what spoiled it.
+//! The verdict on a case: valid, noisy or invalid, with the causes of noise.
 //!
-//! What is disturbed is read from counters, the reference loop and checks, never from values. It
-//! makes a number noisy only where leaving it out moves the headline beyond the metric's noise
-//! limit, or where too little is left to show that; and it is named as the cause of a wide interval
-//! only where the disturbed processes are the worse ones and the others alone are narrow (rule 22).
+//! Disturbances are detected by counters, the reference loop and checks, never by values. A
+//! disturbance makes a number noisy only if leaving out the disturbed processes shifts the headline
+//! by more than the metric's noise limit, or if too few processes are left to decide that. It is
+//! the cause of a wide interval only if the disturbed processes are the worse ones and the interval
+//! of the others is narrow (rule 22).
 
 mod machine;
 
@@ -17,25 +18,25 @@ use fathom_record::{
     State, Stratum, Summary, Verdict,
 };
 
-/// Share of a visit's wall time that a quota took, above which the visit is disturbed: batch
-/// medians hide it.
+/// A visit is disturbed if it was throttled for a larger share of its wall time. Lower than the
+/// other limits because medians of batches hide throttling.
 const THROTTLED_MIN: f64 = 0.01;
-/// The same of what others took.
+/// The limit for steal, contention and interrupts.
 const LOST_TIME_MIN: f64 = 0.05;
-/// The same of time that no counter explains.
-const ABSENT_MIN: f64 = 0.05;
-/// The same where processes take turns: between two of them a CPU is idle for a moment.
-const ABSENT_BETWEEN_TURNS_MIN: f64 = 0.15;
-/// The kernel counts steal and interrupts in ticks of 10 ms: fewer than three may be chance.
+/// The limit for descheduled time that no counter explains.
+const DESCHEDULED_MIN: f64 = 0.05;
+/// The same if processes take turns on a CPU, which is idle for a moment at each switch.
+const DESCHEDULED_BETWEEN_TURNS_MIN: f64 = 0.15;
+/// Steal and interrupt time are counted in ticks of 10 ms: up to two ticks may be chance.
 const TICKS_MIN_NS: u64 = 30_000_000;
-/// Fewer undisturbed processes do not show what the number is without the others.
+/// The fewest undisturbed processes that show the headline without the disturbed ones.
 const OTHERS_MIN: usize = 3;
 
-/// Half the width of an interval, ÷ the headline, at which a case needs no further process.
+/// Relative half width of the interval at which a case needs no more processes (rule 13).
 const PRECISION: f64 = 0.01;
 
-/// Whether the medians of so many processes do: half the width of their interval is at most 1 % of
-/// the headline (rule 13). Not where there are too few for an interval.
+/// Whether the half width of the interval is at most 1 % of the headline. False if there are too
+/// few processes for an interval.
 pub fn is_precise(process_medians: &[f64]) -> bool {
     let Some(([low, high], _)) = median_interval(process_medians) else { return false };
     median(process_medians).is_some_and(|median| (high - low) / 2.0 <= PRECISION * median.abs())
@@ -44,16 +45,15 @@ pub fn is_precise(process_medians: &[f64]) -> bool {
 /// What a metric declares about its own work.
 #[derive(Clone, Copy, Debug)]
 pub struct Expectation {
-    /// The counters that its own work moves.
+    /// Counters that the measured work itself increases.
     pub expects: Counters,
     /// The widest relative half width of the interval on a quiet machine.
     pub noise_limit: f64,
-    /// Which direction of its values is an improvement.
     pub better: Better,
 }
 
-/// The verdict on a case from the samples behind its headline and what they amount to. `reference`
-/// is the loop of a core at full speed, where it is known.
+/// The verdict on a case, from the samples behind its headline and their summary. `reference` is
+/// the reference loop of the core at full speed, if known.
 pub fn judge(
     samples: &[Sample],
     summary: &Summary,
@@ -64,7 +64,7 @@ pub fn judge(
         return Verdict { state: State::Invalid, reasons: vec![reason] };
     }
     let case = Case { samples, summary, expectation };
-    // A bound is already the honest form of a wide interval.
+    // A bound already states that the interval is wide.
     let is_wide = summary.bound.is_none()
         && summary.relative_half_width().is_some_and(|it| it > expectation.noise_limit);
     let mut reasons: Vec<Reason> = case.lost_time(is_wide);
@@ -81,16 +81,15 @@ pub fn judge(
     Verdict { state, reasons }
 }
 
-/// The first check of its own work that the probe failed.
 fn failed_check(samples: &[Sample]) -> Option<Reason> {
     let check = samples.iter().flat_map(Sample::checks_of_both).find(|check| !check.passed)?;
     let text = format!("{}: {}", check.name, check.detail);
     Some(Reason::new(Cause::WrongWork, text))
 }
 
-/// By how many times a disturbance may have worsened a number as found: a slow core as much as it
-/// slowed the reference loop, lost time as much as was lost. 1 at full speed.
-pub fn may_have_worsened(record: &Record, expects: Counters, reference: Option<&Loop>) -> f64 {
+/// The factor by which disturbances may have worsened a number as found: the slowdown of the
+/// reference loop times wall time ÷ time not lost. 1 at full speed.
+pub fn worst_case_slowdown(record: &Record, expects: Counters, reference: Option<&Loop>) -> f64 {
     let Some(summary) = &record.summary else { return 1.0 };
     if summary.stratum != Stratum::AsFound {
         return 1.0;
@@ -107,30 +106,30 @@ pub fn may_have_worsened(record: &Record, expects: Counters, reference: Option<&
     slower.max(1.0) / (1.0 - lost).max(0.05)
 }
 
-/// Time that was taken from the worker, in nanoseconds, by cause.
+/// Time during which the worker could not run, in nanoseconds, by cause.
 fn lost_ns(of: &Disturbance, expects: Counters) -> [(Cause, f64); 5] {
     let in_ticks = |ns: Option<u64>| ns.filter(|ns| *ns >= TICKS_MIN_NS).unwrap_or(0) as f64;
     let throttled = of.throttled_ns.filter(|_| of.throttled_periods != Some(0)).unwrap_or(0) as f64;
     let steal = in_ticks(of.steal_ns);
-    // Where two ends take turns on one CPU, each waits for the other: that wait is the work.
+    // If two processes take turns on one CPU, waiting in the run queue is the measured work.
     let waited = of.run_queue_ns.filter(|_| !expects.has(Counter::RunQueue)).unwrap_or(0) as f64;
+    // A throttled thread waits in the run queue too.
     let contention = (waited - throttled).max(0.0);
-    // Of whoever waits for a device most interrupts are that device's answers.
+    // A probe that waits for a device causes most interrupts itself.
     let interrupt_ns = of.interrupt_ns.filter(|_| !expects.has(Counter::Interrupts));
     let interrupts = in_ticks(interrupt_ns);
     let explained = throttled + steal + contention + interrupts;
     let is_expected = expects.has(Counter::NotRunning) || of.cpu_ns == 0;
-    let absent = (of.wall_ns as f64 - of.cpu_ns as f64 - explained).max(0.0);
+    let descheduled = (of.wall_ns as f64 - of.cpu_ns as f64 - explained).max(0.0);
     [
         (Cause::Throttled, throttled),
         (Cause::Steal, steal),
         (Cause::Contention, contention),
         (Cause::Interrupts, interrupts),
-        (Cause::NotRunning, if is_expected { 0.0 } else { absent }),
+        (Cause::NotRunning, if is_expected { 0.0 } else { descheduled }),
     ]
 }
 
-/// A case whose headline is judged.
 struct Case<'c> {
     samples: &'c [Sample],
     summary: &'c Summary,
@@ -138,23 +137,23 @@ struct Case<'c> {
 }
 
 impl Case<'_> {
-    /// The median of each process that has one, with its sample.
+    /// Samples that have values, with their medians.
     fn processes(&self) -> Vec<(&Sample, f64)> {
         let medians = self.samples.iter().map(|sample| (sample, median(&sample.values)));
         medians.filter_map(|(sample, median)| Some((sample, median?))).collect()
     }
 
-    /// Whether leaving out the affected processes moves the headline beyond the noise limit, or too
-    /// few others would remain to show that it does not.
-    fn matters(&self, affected: &[bool]) -> bool {
+    /// Whether the headline without the affected processes differs by more than the noise limit, or
+    /// too few processes are left to decide that.
+    fn shifts_headline(&self, affected: &[bool]) -> bool {
         let others = self.medians_of(affected, false);
-        let moved = |without: f64| (without / self.summary.median - 1.0).abs();
+        let shift = |without: f64| (without / self.summary.median - 1.0).abs();
         others.len() < OTHERS_MIN
-            || median(&others).is_some_and(|it| moved(it) > self.expectation.noise_limit)
+            || median(&others).is_some_and(|it| shift(it) > self.expectation.noise_limit)
     }
 
-    /// Whether the affected processes explain a wide interval: they are the worse ones, and the
-    /// others alone are narrow.
+    /// Whether the affected processes explain a wide interval: they are worse, and the interval of
+    /// the others is narrow.
     fn explain(&self, affected: &[bool]) -> bool {
         let (worse, others) = (self.medians_of(affected, true), self.medians_of(affected, false));
         let (Some(theirs), Some(ours)) = (median(&worse), median(&others)) else { return false };
@@ -181,19 +180,19 @@ impl Case<'_> {
         processes.filter(|(_, is)| **is == are).map(|((_, median), _)| median).collect()
     }
 
-    /// Causes that took the CPU away from some processes, the one that took most first.
+    /// Causes of lost CPU time, the largest share first.
     fn lost_time(&self, is_wide: bool) -> Vec<Reason> {
         let expects = self.expectation.expects;
         let processes = self.processes();
         let lost: Vec<_> =
             processes.iter().map(|(sample, _)| lost_ns(&sample.disturbance, expects)).collect();
         let takes_turns = expects.has(Counter::Preemptions);
-        let mut found: Vec<(f64, Reason)> = Vec::new();
+        let mut causes: Vec<(f64, Reason)> = Vec::new();
         for (at, (cause, _)) in lost.first().into_iter().flatten().enumerate() {
             let least = match cause {
                 Cause::Throttled => THROTTLED_MIN,
-                Cause::NotRunning if takes_turns => ABSENT_BETWEEN_TURNS_MIN,
-                Cause::NotRunning => ABSENT_MIN,
+                Cause::NotRunning if takes_turns => DESCHEDULED_BETWEEN_TURNS_MIN,
+                Cause::NotRunning => DESCHEDULED_MIN,
                 _ => LOST_TIME_MIN,
             };
             let wall = |sample: &Sample| sample.disturbance.wall_ns.max(1) as f64;
@@ -207,17 +206,17 @@ impl Case<'_> {
             let is_cause = if is_wide {
                 few_others || self.explain(&affected)
             } else {
-                self.matters(&affected)
+                self.shifts_headline(&affected)
             };
             if is_cause {
                 let theirs = || (0..lost.len()).filter(|it| affected[*it]);
-                let taken: f64 = theirs().map(|it| lost[it][at].1).sum();
-                let share = taken / theirs().map(|it| wall(processes[it].0)).sum::<f64>();
-                found.push((share, self.reason_of_lost_time(*cause, share, disturbed)));
+                let lost_ns: f64 = theirs().map(|it| lost[it][at].1).sum();
+                let share = lost_ns / theirs().map(|it| wall(processes[it].0)).sum::<f64>();
+                causes.push((share, self.reason_of_lost_time(*cause, share, disturbed)));
             }
         }
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
-        found.into_iter().map(|(_, reason)| reason).collect()
+        causes.sort_by(|a, b| b.0.total_cmp(&a.0));
+        causes.into_iter().map(|(_, reason)| reason).collect()
     }
 
     fn reason_of_lost_time(&self, cause: Cause, share: f64, processes: usize) -> Reason {
@@ -230,27 +229,26 @@ impl Case<'_> {
             self.samples.iter().map(|sample| count(&sample.disturbance)).sum::<u64>()
         };
         let faults = total(|it| it.major_faults);
-        let (cause, what, remedy) = match cause {
-            Cause::Throttled => (cause, "throttled by the CPU quota", Remedy::RaiseCpuQuota),
+        let (cause, label, remedy) = match cause {
+            Cause::Throttled => (cause, "throttled by CPU quota", Remedy::RaiseCpuQuota),
             Cause::Steal => (cause, "CPU steal", Remedy::QuieterHost),
-            Cause::Contention => (cause, "other processes had the CPU", Remedy::QuietCpu),
-            Cause::Interrupts => (cause, "interrupts had the CPU", Remedy::MoveInterrupts),
-            // Each wait for a device is one of the times that the worker gave up the CPU itself.
+            Cause::Contention => (cause, "CPU contention", Remedy::QuietCpu),
+            Cause::Interrupts => (cause, "interrupt time", Remedy::MoveInterrupts),
+            // A wait for a page is a voluntary context switch.
             _ if faults > 0 && 2 * faults >= total(|it| it.voluntary_switches) => {
-                let text = format!("{faults} major page faults, waited {percent:.0} %{of}");
+                let text = format!("{faults} major faults, I/O wait {percent:.0} %{of}");
                 return Reason::new(Cause::MajorFaults, text).with_remedy(Remedy::AvoidSwap);
             }
             _ => (cause, "descheduled", Remedy::OtherCpu),
         };
-        Reason::new(cause, format!("{what} {percent:.0} %{of}")).with_remedy(remedy)
+        Reason::new(cause, format!("{label} {percent:.0} %{of}")).with_remedy(remedy)
     }
 
-    /// Rounds in which a counter moved, where leaving them out moves the headline, or makes a wide
-    /// interval narrow.
+    /// Disturbed rounds, if leaving them out shifts the headline or makes a wide interval narrow.
     fn disturbed_rounds(&self, is_wide: bool) -> Option<Reason> {
         let Case { summary, expectation, .. } = self;
         let gap = (summary.median_undisturbed? / summary.median - 1.0).abs();
-        let without: Vec<f64> = self.samples.iter().filter_map(without_disturbed).collect();
+        let without: Vec<f64> = self.samples.iter().filter_map(undisturbed_median).collect();
         let is_cause = gap > expectation.noise_limit
             || (is_wide && without.len() >= OTHERS_MIN && self.is_narrow(&without));
         if gap.is_nan() || !is_cause {
@@ -259,28 +257,26 @@ impl Case<'_> {
         let total = self.samples.iter().map(|sample| &sample.disturbance);
         let total = total.fold(Disturbance::default(), |sum, one| sum.plus(one));
         let shifts = format!("shifts the median {:.0} %", 100.0 * gap);
-        let reason = |cause, what: String, remedy| {
-            Some(Reason::new(cause, format!("{what}: {shifts}")).with_remedy(remedy))
-        };
         let expects = |counter| expectation.expects.has(counter);
-        if total.migrations > 0 {
-            let what = format!("migrated {}×", total.migrations);
-            reason(Cause::Migration, what, Remedy::FindAffinityChanges)
+        let (cause, label, remedy) = if total.migrations > 0 {
+            let label = format!("migrated {}×", total.migrations);
+            (Cause::Migration, label, Remedy::FindAffinityChanges)
         } else if total.major_faults > 0 && !expects(Counter::MajorFaults) {
-            let what = format!("{} major page faults", total.major_faults);
-            reason(Cause::MajorFaults, what, Remedy::AvoidSwap)
+            let label = format!("{} major faults", total.major_faults);
+            (Cause::MajorFaults, label, Remedy::AvoidSwap)
         } else if total.involuntary_switches > 0 && !expects(Counter::Preemptions) {
-            let what = format!("preempted {}×", total.involuntary_switches);
-            reason(Cause::Contention, what, Remedy::QuietCpu)
+            let label = format!("preempted {}×", total.involuntary_switches);
+            (Cause::Contention, label, Remedy::QuietCpu)
         } else {
-            None
-        }
+            return None;
+        };
+        Some(Reason::new(cause, format!("{label}: {shifts}")).with_remedy(remedy))
     }
 
-    /// Processes that met a slow core, where they explain a wide interval. Where most did, those on
-    /// the slower half of the cores are compared with the others.
+    /// Processes on a slow core, if they explain a wide interval. If most cores were slow, the
+    /// processes on the slower half are compared with the others.
     fn slow_core(&self, reference: &Loop) -> Option<Reason> {
-        // It has no part in the work, or the work's own threads may slow the loop.
+        // Core speed does not affect the work, or threads of the probe may slow the loop.
         let is_own = self.summary.not_selected == Some(NotSelected::SecondCpu);
         if is_own || self.expectation.expects.has(Counter::CoreSpeed) {
             return None;
@@ -297,12 +293,12 @@ impl Case<'_> {
         let explains = self.explain(&slow)
             || (loops.len() - count < OTHERS_MIN && self.are_worse(&slower_than(typical)));
         (count > 0 && explains).then(|| {
-            let why = match slowest.is_beside_idle(reference) {
+            let cause = match slowest.has_idle_sibling(reference) {
                 true => "lower frequency",
                 false => "SMT contention",
             };
             let text = format!(
-                "{why}: core up to {:.2}× slower in {count} of {} processes",
+                "{cause}: core up to {:.2}× slower in {count} of {} processes",
                 times(slowest),
                 loops.len()
             );
@@ -310,7 +306,7 @@ impl Case<'_> {
         })
     }
 
-    /// Whether all of some processes are worse than the median of the others.
+    /// Whether each of these processes is worse than the median of the others.
     fn are_worse(&self, these: &[bool]) -> bool {
         let others = median(&self.medians_of(these, false));
         let theirs = self.medians_of(these, true);
@@ -321,7 +317,6 @@ impl Case<'_> {
         })
     }
 
-    /// A wide interval that nothing explains.
     fn unknown_cause(&self) -> Reason {
         let text =
             format!("wide interval over {} processes, cause unknown", self.summary.processes);
@@ -329,22 +324,21 @@ impl Case<'_> {
     }
 }
 
-/// The median of a sample's undisturbed values.
-fn without_disturbed(sample: &Sample) -> Option<f64> {
+fn undisturbed_median(sample: &Sample) -> Option<f64> {
     let is_kept = |at: &usize| !sample.disturbed.contains(&(*at as u32));
     let kept = (0..sample.values.len()).filter(is_kept).map(|at| sample.values[at]);
     median(&kept.collect::<Vec<f64>>())
 }
 
-/// The upper quartile of each part of a sample's loops: where a quarter of them were slow, so were
-/// as many rounds.
+/// The upper quartile of each part of a sample's loops: if a quarter of the loops were slow, so
+/// were a quarter of the rounds.
 fn loop_of(sample: &Sample) -> Option<Loop> {
     let quartile = |times: &[f64]| quantile(&sorted_finite(times), 0.75);
     let sibling_ns = quartile(&sample.reference_ns)?;
     Some(Loop { sibling_ns, frequency_ns: quartile(&sample.frequency_ns)? })
 }
 
-/// Shapes of the values that no single median describes.
+/// Distributions that a median does not describe: clusters, modes, drift.
 fn shapes(summary: &Summary, noise_limit: f64) -> Vec<Reason> {
     let mut reasons = Vec::new();
     let modes = |modes: &[Mode], place: &str| {

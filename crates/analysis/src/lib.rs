@@ -1,8 +1,8 @@
-//! What is decided from records: statistics, the rules of a verdict, the diagnosis of a machine,
-//! comparisons, histories, and what a run is beside published figures.
+//! Analysis of records: statistics, verdicts, the doctor's diagnosis, comparisons, histories and
+//! published reference figures.
 //!
-//! Every function is pure: the same records give the same answer, byte for byte, today and in two
-//! years. Nothing here prints, reads a clock or a file, or knows a flag of the command line.
+//! Every function is pure: the same records give the same result, byte for byte. Nothing here
+//! prints, reads a clock or a file, or names a command-line option.
 #![forbid(unsafe_code)]
 
 pub mod clean;
@@ -11,9 +11,9 @@ pub mod crosscheck;
 pub mod curve;
 pub mod diagnosis;
 pub mod differences;
+pub mod display_value;
 pub mod history;
 pub mod judge;
 pub mod reference;
-pub mod shown;
 pub mod statistics;
 pub mod strata;

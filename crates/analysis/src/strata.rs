@@ -1,9 +1,9 @@
-//! The two estimates of a case (METHOD 23b): at full speed over the first clean visits, and as
-//! found over the first visits whatever they were.
+//! The two estimates of a case (METHOD 23b): at full speed from the first clean visits, and as
+//! found from the first visits of any kind.
 
 use fathom_record::{Estimate, NotSelected, Sample, Stratum, Summary};
 
-use crate::clean::{Chosen, Conditions, Loop, select};
+use crate::clean::{CleanVisit, Conditions, Loop, select};
 use crate::statistics::{median, summarise};
 
 /// The samples of a case by stratum.
@@ -16,10 +16,10 @@ pub struct Strata {
 }
 
 impl Strata {
-    /// Divides the samples, in the order of their processes. `stratum` is that of selected visits,
-    /// or why none may be selected; both estimates rest on `wanted` visits, that at full speed on
-    /// the `least` of the effort where an extension found no more; of `visits` with those that took
-    /// no rounds.
+    /// Selects samples for both estimates, in the order of their processes. `stratum` is that of
+    /// clean visits, or the reason why visits are not selected. Each estimate uses `wanted` visits;
+    /// full speed uses `least` if there are too few clean ones for that. `visits` counts all
+    /// visits, including those that waited for full speed in vain.
     #[must_use]
     pub fn of(
         samples: &[Sample],
@@ -32,9 +32,9 @@ impl Strata {
         in_order.sort_by_key(|sample| sample.process);
         let conditions: Vec<Conditions> = in_order.iter().copied().map(Conditions::of).collect();
         let first = |count: u32| select(&conditions, reference, count as usize);
-        let chosen = stratum.and_then(|_| first(wanted).or_else(|_| first(least)));
-        let selected = chosen.map(|chosen| {
-            chosen.iter().map(|one| clean_rounds_of(in_order[one.visit], one)).collect()
+        let clean = stratum.and_then(|_| first(wanted).or_else(|_| first(least)));
+        let selected = clean.map(|clean| {
+            clean.iter().map(|one| clean_rounds_of(in_order[one.visit], one)).collect()
         });
         Self {
             as_found: as_found(&in_order, wanted as usize),
@@ -44,13 +44,13 @@ impl Strata {
         }
     }
 
-    /// The samples behind the headline: of selected visits the clean rounds alone.
+    /// The samples behind the headline: the clean rounds of selected visits, else all as found.
     #[must_use]
     pub fn headline(&self) -> &[Sample] {
         self.selected.as_ref().unwrap_or(&self.as_found)
     }
 
-    /// The summary of the headline's samples, with both estimates. `None` without a value.
+    /// The summary of the headline with both estimates. `None` without a value.
     #[must_use]
     pub fn summarise(&self) -> Option<Summary> {
         let as_found = summarise(&self.as_found)?;
@@ -77,28 +77,28 @@ impl Strata {
     }
 }
 
-/// The first visits whatever they were: those that waited for a core at full speed are none.
+/// The first visits of any kind. Visits that waited for full speed would bias this estimate.
 fn as_found(in_order: &[&Sample], wanted: usize) -> Vec<Sample> {
     let found = in_order.iter().filter(|sample| !sample.waited);
     found.take(wanted).map(|sample| (*sample).clone()).collect()
 }
 
-/// A sample with the values of its clean rounds alone.
-fn clean_rounds_of(sample: &Sample, chosen: &Chosen) -> Sample {
+/// A sample with the values of its clean rounds only.
+fn clean_rounds_of(sample: &Sample, visit: &CleanVisit) -> Sample {
     let per_round = (sample.values_per_round as usize).max(1);
-    let is_clean = |value: usize| chosen.rounds.get(value / per_round) == Some(&true);
+    let is_clean = |value: usize| visit.rounds.get(value / per_round) == Some(&true);
     let values = sample.values.iter().enumerate().filter(|(at, _)| is_clean(*at));
     Sample {
         values: values.map(|(_, value)| *value).collect(),
         disturbed: Vec::new(),
-        // It is not known which of its timings are of clean rounds.
-        histogram: sample.histogram.clone().filter(|_| chosen.rounds.iter().all(|clean| *clean)),
+        // A histogram does not record which round a timing is from.
+        histogram: sample.histogram.clone().filter(|_| visit.rounds.iter().all(|clean| *clean)),
         ..sample.clone()
     }
 }
 
-/// The median loop of each sample with values, in whole nanoseconds: no clock shows less. Empty
-/// where one has none.
+/// The median loop of each sample with values, rounded to nanoseconds, the resolution of the clock.
+/// Empty if a sample has no loops.
 fn loops_of(samples: &[Sample]) -> Vec<f64> {
     let with_values = samples.iter().filter(|sample| !sample.values.is_empty());
     let loops = with_values.map(|sample| median(&sample.reference_ns).map(f64::round));

@@ -1,4 +1,4 @@
-//! Which visits are chosen, and that no value has a part in it (METHOD 23a and 23b).
+//! Selection of clean visits, independent of their values (METHOD 23a and 23b).
 
 use fathom_analysis::clean::{Conditions, Loop, reference, select};
 use fathom_analysis::strata::Strata;
@@ -11,7 +11,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 const FULL: Loop = Loop { sibling_ns: 9_000.0, frequency_ns: 8_000.0 };
 const ROUNDS: usize = 12;
 
-/// How many times as long each part of the loop takes: at full speed, and in all ways not.
+/// The slowdown of both parts of the loop.
 fn speed() -> impl Strategy<Value = (f64, f64)> {
     prop_oneof![
         8 => Just((1.0, 1.0)),
@@ -22,7 +22,7 @@ fn speed() -> impl Strategy<Value = (f64, f64)> {
     ]
 }
 
-/// A visit with two values a round, some of them disturbed and the first round perhaps dropped.
+/// A visit with two values per round, disturbed values, and possibly a dropped first round.
 fn visit() -> impl Strategy<Value = Sample> {
     let disturbed = vec(0..2 * ROUNDS as u32, 0..4);
     (vec(speed(), ROUNDS + 1), disturbed, prop_oneof![Just(0), Just(2)]).prop_map(
@@ -45,7 +45,7 @@ fn visits() -> impl Strategy<Value = Vec<Sample>> {
     })
 }
 
-/// A visit in which the loop before the first round took so many times as long, and those after.
+/// A visit with these slowdowns of the loop before the first round and after it.
 fn slowed(process: u32, before: f64, after: f64) -> Sample {
     let mut times = vec![after * FULL.sibling_ns; ROUNDS + 1];
     times[0] = before * FULL.sibling_ns;
@@ -68,7 +68,7 @@ fn strata(samples: &[Sample], wanted: u32) -> Strata {
     Strata::of(samples, Ok(Stratum::FullSpeed), (wanted, wanted), samples.len() as u32, Some(&FULL))
 }
 
-/// Both parts of so many loops, the others beside a busy sibling; the frequency wanders.
+/// Loops with varying frequency, of which `clean` have an idle sibling.
 fn bimodal(count: usize, clean: usize, slow: f64, seed: u64) -> Vec<Loop> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut uniform = || (random.next_u64() >> 12) as f64 / (1_u64 << 52) as f64;
@@ -91,7 +91,7 @@ proptest! {
     fn values_never_change_the_choice(
         samples in visits(), wanted in 1..8_u32, noise in vec(-1e9..1e9_f64, 24 * 24),
     ) {
-        // Values that name their places, and others in the same places.
+        // Values that are their own index, and random values at the same indices.
         let with = |value: &dyn Fn(usize) -> f64| {
             let mut samples = samples.clone();
             let values = samples.iter_mut().flat_map(|sample| &mut sample.values);
@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn another_frequency_changes_nothing(
+    fn selection_ignores_the_frequency(
         samples in visits(), wanted in 1..8_usize, times in 0.2..5.0_f64,
     ) {
         let scaled = |sample: &Sample| {
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn as_found_is_the_first_visits_in_any_order(
+    fn as_found_uses_the_first_visits(
         samples in visits(), order in vec(any::<u64>(), 24), wanted in 1..24_u32,
     ) {
         let mut ordered: Vec<(u64, Sample)> = order.into_iter().zip(samples).collect();
@@ -178,7 +178,7 @@ fn fewer_than_fifty_loops_are_no_reference() {
 }
 
 #[test]
-fn loop_slow_after_a_fast_start_is_own_work() {
+fn loop_slow_after_the_first_round_is_own_work() {
     let of = |visits: &[(f64, f64)]| {
         let visits = (0..).zip(visits);
         let samples: Vec<Sample> = visits.map(|(at, (a, b))| slowed(at, *a, *b)).collect();
@@ -190,20 +190,20 @@ fn loop_slow_after_a_fast_start_is_own_work() {
     assert_eq!(of(&[others; 5]), Some(NotSelected::TooFewClean));
     assert_eq!(of(&[own, own, others]), Some(NotSelected::TooFewClean), "two may be chance");
     let mixed = [own, own, own, (1.0, 1.0)];
-    assert_eq!(of(&mixed), Some(NotSelected::TooFewClean), "one in four is not");
+    assert_eq!(of(&mixed), Some(NotSelected::TooFewClean), "75 % are too few");
     assert_eq!(of(&[(1.0, 1.0); 3]), None);
     let mut partly: Vec<Sample> = (0..3).map(|process| slowed(process, 1.0, 1.6)).collect();
     for sample in &mut partly {
         sample.reference_ns[..8].fill(FULL.sibling_ns);
     }
     let summary = strata(&partly, 3).summarise().expect("values");
-    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean), "it came later");
+    assert_eq!(summary.not_selected, Some(NotSelected::TooFewClean), "slow from round 8 on");
 }
 
 #[test]
-fn full_speed_rests_on_clean_rounds_alone() {
+fn full_speed_uses_clean_rounds_only() {
     let mut samples: Vec<Sample> = (0..5).map(|process| slowed(process, 1.0, 1.0)).collect();
-    // Five rounds of twelve beside a busy sibling, and in another visit four.
+    // A busy sibling in five rounds of twelve, and in four of another visit.
     samples[0].reference_ns[..5].fill(1.9 * FULL.sibling_ns);
     samples[1].reference_ns[..4].fill(1.9 * FULL.sibling_ns);
     samples[1].values = (0..2 * ROUNDS).map(|at| (at / 2) as f64).collect();
@@ -213,7 +213,7 @@ fn full_speed_rests_on_clean_rounds_alone() {
     samples[2].values[3] = 9.0;
     let strata = strata(&samples, 3);
     let kept: Vec<usize> = strata.headline().iter().map(|sample| sample.values.len()).collect();
-    assert_eq!(kept, [16, 10, 12], "neither the one with seven nor a fourth");
+    assert_eq!(kept, [16, 10, 12], "the visit with seven clean rounds is not clean");
     let summary = strata.summarise().expect("values");
     let (full, found) = (summary.full_speed.expect("three"), summary.as_found.expect("visits"));
     assert_eq!(summary.stratum, Stratum::FullSpeed);
@@ -239,8 +239,8 @@ fn nothing_is_selected_without_a_reference() {
 }
 
 #[test]
-fn visits_that_waited_are_none_as_found() {
-    // Three as found, one of them clean; then three that waited for a clean core.
+fn visits_that_waited_are_not_as_found() {
+    // Three as found, one of them clean; then three that waited for full speed.
     let visit = |process: u32| Sample {
         waited: process >= 3,
         ..slowed(process, 1.0, if process == 0 || process >= 3 { 1.0 } else { 1.5 })
@@ -253,7 +253,7 @@ fn visits_that_waited_are_none_as_found() {
         (visits(summary.full_speed), visits(summary.as_found))
     };
     assert_eq!(of((3, 3)), (Some(3), Some(3)));
-    // Extended to twice as many, of which no more are clean: the effort's own number stands.
+    // Extended to six, of which no more are clean: the minimum of the effort applies.
     assert_eq!(of((6, 3)), (Some(3), Some(3)));
     assert_eq!(of((6, 6)), (None, Some(3)));
 }

@@ -1,5 +1,5 @@
-//! Statistics against SciPy, NumPy, diptest or statsmodels: `golden/make_golden.py` wrote what
-//! they say.
+//! Comparison of the statistics with SciPy, NumPy, diptest and statsmodels, whose results
+//! `golden/make_golden.py` wrote.
 
 use fathom_analysis::statistics::{
     autocorrelation, benjamini_hochberg, block_means, dip, line, mann_whitney, mean, median,
@@ -8,7 +8,7 @@ use fathom_analysis::statistics::{
 };
 use serde_json::Value;
 
-/// What two ways of rounding the same sum may differ by.
+/// Relative rounding error of a sum.
 const EXACT: f64 = 1e-12;
 
 struct Golden(Value);
@@ -24,7 +24,6 @@ impl Golden {
         rows
     }
 
-    /// The sample a case names.
     fn sample(&self, row: &Value) -> Vec<f64> {
         self.named(row["sample"].as_str().expect("the name of a sample"))
     }
@@ -46,15 +45,24 @@ fn count(value: &Value) -> u64 {
     value.as_u64().expect("a count")
 }
 
-/// Fails unless `got` is `expected` to within `tolerance` of it, or of `scale` if that is greater.
+/// Asserts `expected` within `tolerance`, relative to it or to `scale`, if that is greater.
 #[track_caller]
 fn assert_close(got: f64, expected: f64, tolerance: f64, scale: f64, what: &Value) {
     let allowed = tolerance * expected.abs().max(scale);
     assert!((got - expected).abs() <= allowed, "{got}, but the reference has {expected}: {what}");
 }
 
+#[track_caller]
+fn assert_all_close(got: &[f64], expected: &Value, row: &Value) {
+    let expected = floats(expected);
+    assert_eq!(got.len(), expected.len(), "{row}");
+    got.iter().zip(expected).for_each(|(got, expected)| {
+        assert_close(*got, expected, EXACT, 0.0, row);
+    });
+}
+
 #[test]
-fn medians_means_and_deviations_are_numpys() {
+fn medians_means_and_deviations_match_numpy() {
     let golden = Golden::read();
     for row in golden.rows("moments") {
         let values = golden.sample(row);
@@ -65,7 +73,7 @@ fn medians_means_and_deviations_are_numpys() {
 }
 
 #[test]
-fn quantiles_are_numpys() {
+fn quantiles_match_numpy() {
     let golden = Golden::read();
     for row in golden.rows("quantile") {
         let mut values = golden.sample(row);
@@ -76,7 +84,7 @@ fn quantiles_are_numpys() {
 }
 
 #[test]
-fn order_intervals_have_scipys_binomial_levels() {
+fn order_intervals_match_scipy_binom() {
     let golden = Golden::read();
     for row in golden.rows("order_interval") {
         let got = order_interval(count(&row["n"]) as usize).unwrap();
@@ -87,7 +95,7 @@ fn order_intervals_have_scipys_binomial_levels() {
 }
 
 #[test]
-fn trimmed_means_and_winsorised_errors_are_scipys() {
+fn trimmed_means_match_scipy() {
     let golden = Golden::read();
     for row in golden.rows("trimmed") {
         let values = golden.sample(row);
@@ -100,7 +108,7 @@ fn trimmed_means_and_winsorised_errors_are_scipys() {
 }
 
 #[test]
-fn trimmed_means_over_processes_have_the_clustered_errors_of_statsmodels() {
+fn clustered_errors_match_statsmodels() {
     let golden = Golden::read();
     for row in golden.rows("trimmed_over") {
         let processes: Vec<Vec<f64>> =
@@ -114,7 +122,7 @@ fn trimmed_means_over_processes_have_the_clustered_errors_of_statsmodels() {
 }
 
 #[test]
-fn theil_sen_slopes_and_limits_are_scipys() {
+fn theil_sen_matches_scipy() {
     let golden = Golden::read();
     for row in golden.rows("theil_sen") {
         let got = theil_sen(&floats(&row["x"]), &golden.sample(row)).unwrap();
@@ -125,16 +133,16 @@ fn theil_sen_slopes_and_limits_are_scipys() {
 }
 
 #[test]
-fn least_squares_lines_are_scipys() {
+fn linear_regression_matches_scipy() {
     let golden = Golden::read();
     for row in golden.rows("line") {
         let (x, y) = (floats(&row["x"]), floats(&row["y"]));
         let got = line(&x, &y).unwrap();
         assert_close(got.slope, float(&row["slope"]), EXACT, 0.0, row);
-        // A difference of two larger numbers: exact to the size of those.
+        // A difference of larger numbers: exact relative to those.
         assert_close(got.intercept, float(&row["intercept"]), EXACT, mean(&y).unwrap(), row);
         assert_close(got.r_squared, float(&row["r_squared"]), EXACT, 0.0, row);
-        // The residuals are differences of numbers as large as y: exact to the rounding of those.
+        // Residuals are differences of numbers as large as y.
         let rounding = 2.0 * f64::EPSILON * y[y.len() - 1] / (x[1] - x[0]);
         let error = float(&row["slope_standard_error"]);
         assert_close(got.slope_standard_error, error, EXACT, rounding / EXACT, row);
@@ -142,11 +150,11 @@ fn least_squares_lines_are_scipys() {
 }
 
 #[test]
-fn autocorrelations_are_numpys() {
+fn autocorrelations_match_numpy() {
     let golden = Golden::read();
     for row in golden.rows("autocorrelation") {
         let (values, lag) = (golden.sample(row), count(&row["lag"]) as usize);
-        // To a part of 1, the largest there is, however small this one happens to be.
+        // Exact relative to 1, the largest correlation.
         let got = autocorrelation(&values, lag).unwrap();
         assert_close(got, float(&row["value"]), EXACT, 1.0, row);
         let got = rank_autocorrelation(&values, lag).unwrap();
@@ -155,20 +163,16 @@ fn autocorrelations_are_numpys() {
 }
 
 #[test]
-fn means_of_blocks_are_numpys() {
+fn block_means_match_numpy() {
     let golden = Golden::read();
     for row in golden.rows("blocks") {
         let got = block_means(&golden.sample(row), count(&row["blocks"]) as usize);
-        let expected = floats(&row["means"]);
-        assert_eq!(got.len(), expected.len(), "{row}");
-        for (got, expected) in got.iter().zip(expected) {
-            assert_close(*got, expected, EXACT, 0.0, row);
-        }
+        assert_all_close(&got, &row["means"], row);
     }
 }
 
 #[test]
-fn tukeys_fences_count_what_numpy_counts() {
+fn tukey_outliers_match_numpy() {
     let golden = Golden::read();
     for row in golden.rows("outliers") {
         let got = tukey_outliers(&golden.sample(row));
@@ -179,7 +183,7 @@ fn tukeys_fences_count_what_numpy_counts() {
 }
 
 #[test]
-fn rank_tests_are_scipys_exact_and_asymptotic() {
+fn mann_whitney_matches_scipy() {
     let golden = Golden::read();
     for row in golden.rows("mann_whitney") {
         let got = mann_whitney(&floats(&row["a"]), &floats(&row["b"])).unwrap();
@@ -189,14 +193,14 @@ fn rank_tests_are_scipys_exact_and_asymptotic() {
 }
 
 #[test]
-fn ratios_have_the_interval_of_scipys_bootstrap() {
+fn ratio_intervals_match_scipy_bootstrap() {
     let golden = Golden::read();
     for row in golden.rows("ratio") {
         let named = |key: &str| golden.named(row[key].as_str().unwrap());
         let got = ratio_of_medians(&named("a"), &named("b"), 1).unwrap();
         assert_close(got.ratio, float(&row["ratio"]), EXACT, 0.0, row);
-        // Another generator and fewer resamples: limits differ by their sampling error, some per
-        // cent of the width.
+        // Another random generator and fewer resamples: limits differ by some per cent of the
+        // width.
         let width = float(&row["high"]) - float(&row["low"]);
         for (limit, expected) in [(got.low, &row["low"]), (got.high, &row["high"])] {
             assert!((limit - float(expected)).abs() < 0.08 * width, "{limit} is not as in {row}");
@@ -205,7 +209,7 @@ fn ratios_have_the_interval_of_scipys_bootstrap() {
 }
 
 #[test]
-fn dips_are_those_of_diptest() {
+fn dips_match_diptest() {
     let golden = Golden::read();
     for row in golden.rows("dip") {
         let mut values = golden.sample(row);
@@ -215,14 +219,9 @@ fn dips_are_those_of_diptest() {
 }
 
 #[test]
-fn false_discoveries_are_controlled_as_by_scipy() {
+fn adjusted_p_values_match_scipy() {
     let golden = Golden::read();
     for row in golden.rows("discovery") {
-        let adjusted = benjamini_hochberg(&floats(&row["p"]));
-        let expected = floats(&row["adjusted"]);
-        assert_eq!(adjusted.len(), expected.len(), "{row}");
-        for (got, expected) in adjusted.iter().zip(expected) {
-            assert_close(*got, expected, EXACT, 0.0, row);
-        }
+        assert_all_close(&benjamini_hochberg(&floats(&row["p"])), &row["adjusted"], row);
     }
 }

@@ -1,10 +1,10 @@
-//! Modes of the single timings behind rounds that mix them, and the verdict on them.
+//! Modes of single timings, which averages over rounds hide, and the verdict on them.
 
 use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics::summarise;
 use fathom_record::{Better, Cause, Counters, Sample, State, Summary};
 
-/// Five processes whose rounds are all alike, with these single timings each.
+/// Five processes with equal rounds and these single timings.
 fn five(timing: impl Fn(u32, u32) -> f64) -> Summary {
     let samples = [0, 1, 2, 3, 4].map(|process| Sample {
         process,
@@ -15,12 +15,12 @@ fn five(timing: impl Fn(u32, u32) -> f64) -> Summary {
     summarise(&samples).expect("values")
 }
 
-/// A rate, and others around it, evenly, within a tenth.
+/// Rates distributed evenly within ± 10 %.
 fn around(rate: f64, i: u32) -> f64 {
     rate * (0.9 + f64::from(i * 7 % 400) / 2_000.0)
 }
 
-/// Two peaks: three of ten slow, in runs.
+/// Two peaks: 30 % slow, in bursts.
 fn two_peaks(_: u32, i: u32) -> f64 {
     around(if i % 500 < 150 { 1.6e9 } else { 5.7e9 }, i)
 }
@@ -40,7 +40,7 @@ fn two_peaks_of_timings_are_two_modes_with_shares() {
     let [slow, fast] = summary.modes.as_slice() else { panic!("{:?}", summary.modes) };
     assert!((slow.at / 1.6e9 - 1.0).abs() < 0.02 && (fast.at / 5.7e9 - 1.0).abs() < 0.02);
     assert!((slow.share - 0.3).abs() < 0.01 && (slow.share + fast.share - 1.0).abs() < 1e-9);
-    assert!((summary.median / 3.055e9 - 1.0).abs() < 1e-3, "the headline stays that of rounds");
+    assert!((summary.median / 3.055e9 - 1.0).abs() < 1e-3, "the headline is that of rounds");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn one_wide_peak_of_timings_has_no_modes() {
     let processes_differ = five(|process, i| around(1e9 * f64::from(1 + process % 2), i));
     assert!(processes_differ.modes.is_empty(), "each process has one mode");
     let few = five(|_, i| around(if i % 500 < 25 { 1.6e9 } else { 5.7e9 }, i));
-    assert!(few.modes.is_empty(), "a twentieth is no mode: {:?}", few.modes);
+    assert!(few.modes.is_empty(), "5 % are no mode: {:?}", few.modes);
 }
 
 #[test]

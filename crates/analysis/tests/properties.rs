@@ -1,20 +1,20 @@
-//! What must hold of every sample, whatever its values.
+//! Properties of the statistics for all samples.
 
 use fathom_analysis::statistics::{
     autocorrelation, benjamini_hochberg, block_means, clusters, dip, mann_whitney, mean, median,
-    median_interval, modes, order_interval, printable_quantile, quantile, ratio_of_medians,
-    standard_deviation, summarise, theil_sen, trials_for, trimmed, tukey_outliers,
+    median_interval, modes, order_interval, quantile, ratio_of_medians, standard_deviation,
+    summarise, theil_sen, trials_for, trimmed, tukey_outliers,
 };
 use fathom_record::Sample;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Values of all sizes and both signs, with ties now and then.
+/// Values of all magnitudes and both signs, some of them tied.
 fn values(count: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<f64>> {
     vec(prop_oneof![3 => -1e9..1e9_f64, 1 => (-5..5_i8).prop_map(f64::from)], count)
 }
 
-/// Values as times are: positive.
+/// Positive values.
 fn times(count: impl Into<proptest::collection::SizeRange>) -> impl Strategy<Value = Vec<f64>> {
     vec(prop_oneof![3 => 1.0..1e6_f64, 1 => (1..9_u8).prop_map(f64::from)], count)
 }
@@ -24,14 +24,14 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Equal to within the rounding of numbers as large as `scale`.
+/// Equality up to rounding of numbers as large as `scale`.
 fn close(a: f64, b: f64, scale: f64) -> bool {
     (a - b).abs() <= 1e-9 * scale.abs().max(1e-300)
 }
 
 proptest! {
     #[test]
-    fn the_order_of_the_values_does_not_matter(v in values(5..60), turn in 0_usize..60) {
+    fn statistics_ignore_the_order_of_values(v in values(5..60), turn in 0_usize..60) {
         let mut turned = v.clone();
         turned.rotate_left(turn % v.len());
         turned.reverse();
@@ -43,7 +43,7 @@ proptest! {
     }
 
     #[test]
-    fn the_interval_holds_the_median_and_has_the_level_it_says(v in values(5..200)) {
+    fn interval_contains_the_median(v in values(5..200)) {
         let ([low, high], level) = median_interval(&v).unwrap();
         let middle = median(&v).unwrap();
         prop_assert!(low <= middle && middle <= high);
@@ -56,20 +56,17 @@ proptest! {
     }
 
     #[test]
-    fn quantiles_grow_with_q_and_stay_among_the_values(
+    fn quantiles_grow_with_q_within_the_range(
         v in values(1..60), q in 0.0..=1.0_f64, r in 0.0..=1.0_f64,
     ) {
         let v = sorted(v);
         let (low, high) = (quantile(&v, q.min(r)).unwrap(), quantile(&v, q.max(r)).unwrap());
         prop_assert!(v[0] <= low && low <= high && high <= v[v.len() - 1]);
         prop_assert!(close(quantile(&v, 0.5).unwrap(), median(&v).unwrap(), 1e9));
-        if let Some(printed) = printable_quantile(&v, q) {
-            prop_assert_eq!(Some(printed), quantile(&v, q));
-        }
     }
 
     #[test]
-    fn another_unit_scales_and_another_origin_shifts(
+    fn statistics_scale_and_shift_with_the_values(
         v in values(8..60), scale in 1e-3..1e3_f64, shift in -1e6..1e6_f64,
     ) {
         let moved: Vec<f64> = v.iter().map(|x| scale * x + shift).collect();
@@ -89,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn the_trimmed_mean_lies_within_what_is_kept(v in values(4..400)) {
+    fn trimmed_mean_is_in_the_kept_range(v in values(4..400)) {
         let trimmed = trimmed(&v).unwrap();
         prop_assert!(trials_for(trimmed.n) <= trimmed.trials);
         prop_assert!(trials_for(trimmed.n + 1) > trimmed.trials);
@@ -102,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn adjusted_p_values_keep_their_order_and_are_never_below(
+    fn adjusted_p_values_are_never_smaller(
         p in vec(0.0..=1.0_f64, 0..60), turn in 0_usize..60,
     ) {
         let adjusted = benjamini_hochberg(&p);
@@ -121,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn blocks_keep_the_total_and_correlation_stays_within_one(
+    fn block_means_keep_the_total(
         v in values(3..100), blocks in 1_usize..20,
     ) {
         let means = block_means(&v, blocks);
@@ -135,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn a_rank_test_sees_order_only_and_the_same_from_either_side(
+    fn rank_test_is_symmetric_and_order_only(
         a in times(1..40), b in times(1..40),
     ) {
         let test = mann_whitney(&a, &b).unwrap();
@@ -148,7 +145,7 @@ proptest! {
     }
 
     #[test]
-    fn a_dip_lies_between_that_of_even_values_and_a_quarter(v in values(4..150)) {
+    fn dip_statistic_is_in_its_range(v in values(4..150)) {
         let v = sorted(v);
         let dip = dip(&v);
         prop_assert!(dip <= 0.25);
@@ -156,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn modes_and_clusters_share_out_all_values(v in values(100..400)) {
+    fn shares_of_modes_and_clusters_add_up(v in values(100..400)) {
         for found in [modes(&v), clusters(&v)] {
             prop_assert!(found.len() != 1);
             prop_assert!(found.is_sorted_by(|a, b| a.at < b.at));
@@ -171,7 +168,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn a_ratio_lies_in_its_interval_and_does_not_know_the_unit(
+    fn ratio_is_in_its_interval_and_unit_free(
         a in times(2..20), b in times(2..20), seed: u64,
     ) {
         let ratio = ratio_of_medians(&a, &b, seed).unwrap();
@@ -181,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn a_summary_holds_numbers_only_and_the_order_of_processes_does_not_matter(
+    fn summary_ignores_process_order(
         processes in vec(values(0..40), 1..12), turn in 0_usize..12,
     ) {
         let mut samples: Vec<Sample> = processes

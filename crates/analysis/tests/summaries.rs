@@ -1,12 +1,9 @@
-//! What the samples of a case amount to, from a reader's side.
+//! Summaries of samples.
 
-use fathom_analysis::statistics::{
-    Ratio, difference_bound, summarise, summarise_estimates, summarise_quotients,
-};
-use fathom_record::Sample;
-use fathom_record::{Basis, Interval, Summary};
+use fathom_analysis::statistics::{Ratio, summarise, summarise_estimates, summarise_quotients};
+use fathom_record::{Basis, Interval, Sample};
 
-/// A sample of each list of values, numbered in order.
+/// One sample for each list of values.
 fn processes(values: &[&[f64]]) -> Vec<Sample> {
     (0..)
         .zip(values)
@@ -14,7 +11,7 @@ fn processes(values: &[&[f64]]) -> Vec<Sample> {
         .collect()
 }
 
-/// `count` processes of 30 values each, about `level`, without chance.
+/// `count` processes of 30 deterministic values around `level`.
 fn quiet(count: u32, level: f64) -> Vec<Sample> {
     (0..count)
         .map(|process| Sample {
@@ -28,7 +25,7 @@ fn quiet(count: u32, level: f64) -> Vec<Sample> {
 }
 
 #[test]
-fn the_headline_is_the_median_of_the_process_medians_not_of_all_values() {
+fn headline_is_the_median_of_process_medians() {
     let samples = processes(&[&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0], &[10.0], &[20.0, 22.0]]);
     let summary = summarise(&samples).unwrap();
     assert_eq!(summary.median, 10.0);
@@ -40,7 +37,7 @@ fn the_headline_is_the_median_of_the_process_medians_not_of_all_values() {
 }
 
 #[test]
-fn no_value_at_all_is_no_summary_and_a_process_without_one_does_not_count() {
+fn processes_without_values_do_not_count() {
     assert_eq!(summarise(&[]), None);
     assert_eq!(summarise(&processes(&[&[], &[]])), None);
     assert_eq!(summarise(&processes(&[&[], &[4.0]])).unwrap().processes, 1);
@@ -49,7 +46,7 @@ fn no_value_at_all_is_no_summary_and_a_process_without_one_does_not_count() {
 }
 
 #[test]
-fn from_five_processes_on_the_interval_is_that_of_their_medians() {
+fn five_processes_have_an_interval_of_medians() {
     assert_eq!(summarise(&quiet(4, 50.0)).unwrap().interval, None);
     let five = summarise(&quiet(5, 50.0)).unwrap();
     let ends = [five.process_medians[0], five.process_medians[4]];
@@ -59,7 +56,7 @@ fn from_five_processes_on_the_interval_is_that_of_their_medians() {
 }
 
 #[test]
-fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
+fn twelve_values_have_a_within_run_interval() {
     let twelve: &[f64] = &[3.0, 1.0, 6.0, 2.0, 5.0, 4.0, 9.0, 7.0, 12.0, 8.0, 11.0, 10.0];
     let twelve: Vec<f64> = (0..12).map(|i| twelve[i * 5 % 12]).collect();
     let summary = summarise(&processes(&[&twelve])).unwrap();
@@ -67,33 +64,17 @@ fn one_process_alone_has_an_interval_within_its_run_from_twelve_values_on() {
     assert_eq!((interval.basis, interval.limits()), (Basis::WithinRun, [3.0, 10.0]));
     assert!((interval.level - 0.961_425_781_25).abs() < 1e-15);
     assert_eq!(summarise(&processes(&[&twelve[1..]])).unwrap().interval, None);
-    // A process that sent nothing does not count as a second.
     let one = summarise(&processes(&[&[], &twelve])).unwrap();
-    assert_eq!(one.interval.unwrap().basis, Basis::WithinRun);
-    // Two processes do not make one longer one.
+    assert_eq!(one.interval.unwrap().basis, Basis::WithinRun, "an empty process does not count");
     assert_eq!(summarise(&processes(&[&twelve, &twelve])).unwrap().interval, None);
 }
 
 #[test]
-fn one_process_whose_rounds_hang_together_too_long_has_no_interval() {
-    let rising: Vec<f64> = (0..30).map(f64::from).collect();
-    let summary = summarise(&processes(&[&rising])).unwrap();
-    assert_eq!(summary.interval, None);
-}
-
-#[test]
-fn process_medians_stand_in_the_order_of_their_numbers() {
-    let mut samples = processes(&[&[1.0], &[2.0], &[3.0]]);
-    samples.reverse();
-    assert_eq!(summarise(&samples).unwrap().process_medians, [1.0, 2.0, 3.0]);
-}
-
-#[test]
-fn disturbed_values_stay_in_the_headline_and_are_left_out_of_the_other() {
+fn disturbed_values_stay_in_the_headline() {
     let mut samples = processes(&[&[10.0, 50.0, 50.0], &[11.0, 11.0, 11.0], &[90.0]]);
     assert_eq!(summarise(&samples).unwrap().median_undisturbed, None);
-    // An index named twice is one value; one beyond the values is none; a process of which
-    // nothing is left does not count.
+    // Repeated and out-of-range indices are ignored; a process without undisturbed values does not
+    // count.
     samples[0].disturbed = vec![1, 2, 2, 99];
     samples[2].disturbed = vec![0];
     let summary = summarise(&samples).unwrap();
@@ -103,7 +84,7 @@ fn disturbed_values_stay_in_the_headline_and_are_left_out_of_the_other() {
 }
 
 #[test]
-fn when_every_value_was_disturbed_there_is_no_undisturbed_headline() {
+fn all_disturbed_has_no_undisturbed_median() {
     let mut samples = processes(&[&[1.0, 2.0]]);
     samples[0].disturbed = vec![0, 1];
     let summary = summarise(&samples).unwrap();
@@ -111,7 +92,7 @@ fn when_every_value_was_disturbed_there_is_no_undisturbed_headline() {
 }
 
 #[test]
-fn spreads_within_and_between_processes_are_told_apart() {
+fn spread_within_and_between_processes_differ() {
     let same_inside = summarise(&processes(&[&[100.0; 9], &[110.0; 9], &[90.0; 9]])).unwrap();
     assert_eq!((same_inside.spread_within, same_inside.spread_between), (0.0, 0.1));
     let wide: &[f64] = &[90.0, 100.0, 110.0];
@@ -120,7 +101,7 @@ fn spreads_within_and_between_processes_are_told_apart() {
 }
 
 #[test]
-fn spreads_of_a_negative_headline_are_positive_and_of_a_zero_one_are_left_out() {
+fn zero_headline_has_no_relative_spread() {
     let negative = summarise(&processes(&[&[-90.0, -100.0, -110.0]])).unwrap();
     assert_eq!(negative.spread_within, 0.1);
     let zero = summarise(&processes(&[&[-1.0, 0.0, 1.0, -1.0, 0.0, 1.0]])).unwrap();
@@ -128,20 +109,20 @@ fn spreads_of_a_negative_headline_are_positive_and_of_a_zero_one_are_left_out() 
 }
 
 #[test]
-fn drift_is_the_change_over_the_visit_in_shares_of_the_headline() {
+fn drift_is_relative_to_the_headline() {
     let rising: Vec<f64> = (0..21).map(|i| 95.0 + f64::from(i) / 2.0).collect();
     let falling: Vec<f64> = rising.iter().rev().copied().collect();
     let (rising, falling) = (rising.as_slice(), falling.as_slice());
     let drift = |of: &[&[f64]]| summarise(&processes(of)).unwrap().drift;
     assert!((drift(&[rising; 5]).unwrap() - 0.1).abs() < 1e-12);
     assert!((drift(&[falling; 6]).unwrap() + 0.1).abs() < 1e-12);
-    assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "they disagree");
-    assert_eq!(drift(&[rising; 4]), None, "four processes cannot tell");
-    assert_eq!(drift(&[&rising[..5]; 5]), None, "five values cannot");
+    assert_eq!(drift(&[rising, rising, rising, rising, falling]), Some(0.0), "interval has 0");
+    assert_eq!(drift(&[rising; 4]), None, "too few processes");
+    assert_eq!(drift(&[&rising[..5]; 5]), None, "too few values");
 }
 
 #[test]
-fn autocorrelation_wants_a_hundred_values_of_one_process() {
+fn autocorrelation_needs_a_hundred_values() {
     let wave: Vec<f64> = (0..100).map(|i| 10.0 + (f64::from(i) / 10.0).sin()).collect();
     let rho = summarise(&processes(&[&wave])).unwrap().autocorrelation.unwrap();
     assert!(rho > 0.9, "{rho}");
@@ -150,7 +131,7 @@ fn autocorrelation_wants_a_hundred_values_of_one_process() {
 }
 
 #[test]
-fn the_trimmed_mean_stands_beside_from_sixteen_values_on() {
+fn trimmed_mean_needs_sixteen_values() {
     let values: Vec<f64> = (0..16).map(f64::from).collect();
     assert_eq!(summarise(&processes(&[&values[1..]])).unwrap().trimmed, None);
     let trimmed = summarise(&processes(&[&values[..8], &values[8..]])).unwrap().trimmed.unwrap();
@@ -167,7 +148,7 @@ fn outliers_are_counted_and_stay() {
 }
 
 #[test]
-fn two_paths_in_every_process_are_modes() {
+fn bimodal_processes_have_two_modes() {
     let mut samples = quiet(10, 50.0);
     for sample in &mut samples {
         for value in sample.values.iter_mut().step_by(3) {
@@ -195,7 +176,7 @@ fn processes_of_two_kinds_are_clusters_and_not_modes() {
 }
 
 #[test]
-fn a_coarse_clock_with_another_offset_in_every_process_has_no_modes() {
+fn offsets_of_a_coarse_clock_are_no_modes() {
     let samples: Vec<Sample> = (0..10_u32)
         .map(|process| Sample {
             process,
@@ -224,7 +205,7 @@ fn derived_estimates_count_as_processes() {
 }
 
 #[test]
-fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
+fn derived_median_is_given_separately() {
     let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
     let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5, equivalence: [4.7, 7.3] };
     let summary = summarise_quotients(&quotients, quotient).unwrap();
@@ -235,26 +216,10 @@ fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
     assert_eq!((four.median, four.interval), (6.2, None));
 }
 
+/// A debug build panics with the number of the process.
 #[test]
-fn a_difference_within_the_noise_is_printed_as_a_bound() {
-    let noise = summarise_estimates(&[-0.2, 0.1, 0.3, -0.1, 0.2]).unwrap();
-    assert_eq!(difference_bound(&noise), Some(0.3));
-    let clear = summarise_estimates(&[1.0, 1.1, 0.9, 1.0, 1.1]).unwrap();
-    assert_eq!(difference_bound(&clear), None);
-}
-
-#[test]
-fn the_summary_of_the_same_samples_is_the_same_byte_for_byte() {
-    let json = |samples: &[Sample]| serde_json::to_string(&summarise(samples).unwrap()).unwrap();
-    assert_eq!(json(&quiet(10, 50.0)), json(&quiet(10, 50.0)));
-    let back: Summary = serde_json::from_str(&json(&quiet(10, 50.0))).unwrap();
-    assert_eq!(Some(back), summarise(&quiet(10, 50.0)));
-}
-
-/// Only a release build goes on: a debug build says which probe was at fault.
-#[test]
-#[cfg_attr(debug_assertions, should_panic(expected = "process 3 let a value through"))]
-fn a_value_that_is_no_number_never_reaches_a_summary() {
+#[cfg_attr(debug_assertions, should_panic(expected = "process 3 has a value"))]
+fn values_that_are_not_finite_are_ignored() {
     let values = vec![f64::NAN, 1.0, f64::INFINITY, 3.0, 2.0];
     let sample = Sample { process: 3, values, disturbed: vec![3], ..Sample::default() };
     let summary = summarise(&[sample]).unwrap();
@@ -275,22 +240,26 @@ fn quantiles_come_from_single_timings_with_ten_beyond() {
         summarise(&[0, 1, 2, 3, 4].map(of)).unwrap()
     };
     let summary = with(2_000, Vec::new());
-    let found: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
-    assert_eq!((summary.n, found), (10_000, vec![0.9, 0.99, 0.999]));
+    let quantiles: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
+    assert_eq!((summary.n, quantiles), (10_000, vec![0.9, 0.99, 0.999]));
     let near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 2e-3;
     assert!(near(summary.median, 1e6) && near(summary.quantiles[1].value, 1.98e6), "{summary:?}");
     assert!(near(summary.mean, 1.0005e6) && near(summary.max, 2e6), "{summary:?}");
     let values = with(2_000, vec![5.0; 12]);
-    assert_eq!((values.median, values.n), (5.0, 60), "values come first");
+    assert_eq!((values.median, values.n), (5.0, 60), "values take precedence");
     assert_eq!(values.quantiles, summary.quantiles);
-    assert!(with(19, Vec::new()).quantiles.is_empty(), "95 timings have no tail");
 }
 
 #[test]
-fn batches_have_no_quantiles_and_single_values_have() {
-    let sample =
-        |batch| Sample { batch, values: (0..200).map(f64::from).collect(), ..Sample::default() };
-    assert!(summarise(&[sample(4096)]).unwrap().quantiles.is_empty());
-    let single = summarise(&[sample(1)]).unwrap().quantiles;
+fn only_single_values_have_quantiles() {
+    let quantiles = |batch, count: u32| {
+        let values = (0..count).map(f64::from).collect();
+        summarise(&[Sample { batch, values, ..Sample::default() }]).unwrap().quantiles
+    };
+    assert!(quantiles(4096, 200).is_empty());
+    let single = quantiles(1, 200);
     assert!(single.len() == 1 && (single[0].q, single[0].value) == (0.9, 179.1), "{single:?}");
+    for (count, expected) in [(99, 0), (100, 1), (999, 1), (1_000, 2), (9_999, 2), (100_000, 4)] {
+        assert_eq!(quantiles(1, count).len(), expected, "{count} values");
+    }
 }

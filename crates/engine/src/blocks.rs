@@ -1,14 +1,14 @@
-//! Cutting a plan into blocks. Within one, visits are interleaved; at its end its records are
-//! reduced in the order of the registry, so that each finds what it needs among those before it.
+//! Division of a plan into blocks. Within a block, visits are interleaved. At its end, records are
+//! reduced in the order of the registry, so that their inputs come first.
 
-use crate::plan::Unit;
+use crate::plan::VisitGroup;
 
-/// Cases in a block, about: enough to spread their visits over the spells of a neighbour, few
-/// enough that rows do not keep one waiting.
+/// Approximate number of cases in a block: enough to spread visits over bursts of interference, and
+/// few enough that rows are printed soon.
 const CASES: usize = 24;
 
 /// Indices of the units of each block, in the order of the registry.
-pub(crate) fn cut(units: &[Unit]) -> Vec<Vec<usize>> {
+pub(crate) fn cut(units: &[VisitGroup]) -> Vec<Vec<usize>> {
     let mut blocks: Vec<Vec<usize>> = Vec::new();
     let mut block: Vec<usize> = Vec::new();
     for (index, unit) in units.iter().enumerate() {
@@ -30,7 +30,7 @@ mod tests {
     use crate::Plan;
 
     #[test]
-    fn every_unit_is_in_one_block_in_the_order_of_the_plan() {
+    fn blocks_partition_the_plan_in_order() {
         let plan = Plan::new(
             &fathom_probes::REGISTRY,
             Vec::new(),

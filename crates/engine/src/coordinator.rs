@@ -1,4 +1,4 @@
-//! The coordinator's loop: block by block, visit by visit, record by record.
+//! The coordinator of a run: blocks, visits, records.
 
 use fathom_analysis::clean::{self, Loop};
 use fathom_analysis::{judge, statistics};
@@ -18,76 +18,66 @@ use crate::blocks;
 use crate::machine::Machine;
 use crate::plan::Plan;
 use crate::reduce::{self, Results};
-use crate::visits::{self, RequestFacts, Visited};
+use crate::visits::{self, ProbeVisits, VisitContext};
 
-/// Who follows a run: the terminal, the store, a test.
+/// Receiver of the events of a run: the terminal, the store, a test.
 pub trait Audience {
-    /// Before the first visit, with the plan and how long it will take in nanoseconds; before the
+    /// Before the first visit, with the plan and its estimated duration in nanoseconds. Before the
     /// first result of a procedure, which has no plan.
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>);
-    /// Before a visit.
+    /// Before each visit.
     fn progress(&mut self, progress: &Progress);
-    /// A block is done: its records, in the order of the table.
+    /// After each block, with its records in the order of the table.
     fn block(&mut self, records: &[Record]);
-    /// All records as they are by the reference loops of the whole run, those that differ from what
-    /// was given before, and how many of them show another number or verdict.
+    /// The reference loops of the whole run changed some records: all records, those that differ,
+    /// and the number of those with another value, verdict or agreement.
     fn revised(&mut self, _: &Document, _again: &[Record], _changed: usize) {}
-    /// What a procedure says between its passes.
+    /// An event of a procedure, between its passes.
     fn event(&mut self, _: Event<'_>) {}
-    /// Whether a person, who is told what a procedure is about to do, lets it go on.
+    /// Asks the user to confirm what a procedure is about to do.
     fn may_go_on(&mut self, _text: &str, _ask: bool) -> bool {
         true
     }
-    /// The run is over, or was stopped.
+    /// The run is complete or interrupted.
     fn ends(&mut self, document: &Document);
-    /// Whether the audience has left: nobody will see another row.
+    /// Whether output is no longer possible, such as after a closed pipe.
     fn has_left(&self) -> bool;
 }
 
-/// Where a run stands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// The metric that is visited next.
+    /// The metric of the next visit.
     pub metric: String,
-    /// Time since the run began.
     pub elapsed_ns: f64,
-    /// Time that is left, by what visits took so far.
+    /// Estimated from the duration of visits so far.
     pub left_ns: f64,
 }
 
-/// What is known before a run begins.
+/// Facts known before a run begins.
 pub struct RunSetup {
-    /// The program.
     pub tool: Tool,
-    /// The machine's facts.
     pub host: Host,
-    /// The run's identifier.
     pub id: String,
-    /// Its name, where one was given.
     pub label: Option<String>,
-    /// The CPU for the workers.
+    /// The CPU of the workers.
     pub cpu: u32,
-    /// Why that one.
     pub cpu_reason: String,
-    /// The clock's facts.
     pub clock: ClockFacts,
-    /// What was tuned.
     pub tuned: Vec<String>,
-    /// What the environment imposes on the run.
+    /// Test settings of the environment that change the measurement.
     pub imposed: Vec<String>,
-    /// What is to be said of the run beside its results.
     pub notes: Vec<String>,
-    /// Workers run at the highest ordinary priority.
+    /// Whether workers run at nice −20.
     pub priority: bool,
-    /// What its visits may use.
+    /// Disks and far ends that visits may use.
     pub resources: Resources,
-    /// The hosts at the far ends, beside this one.
+    /// Far hosts other than this one.
     pub far: Vec<FarHost>,
-    /// The reference loop of this CPU in earlier runs on this host: the fastest of them.
+    /// The fastest reference loop of this CPU in earlier runs on this host.
     pub earlier: Option<Reference>,
 }
 
-/// Runs a plan on a machine and tells an audience.
+/// Executes a plan.
 pub fn coordinate(
     plan: &Plan,
     setup: RunSetup,
@@ -96,8 +86,8 @@ pub fn coordinate(
 ) -> Document {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(plan.seed);
     let resources = setup.resources.clone();
-    let mut speed = Speed::new(machine.calibrate(setup.cpu), setup.earlier);
-    let facts = RequestFacts {
+    let mut speed = CoreSpeed::new(machine.calibrate(setup.cpu), setup.earlier);
+    let facts = VisitContext {
         seed: 0,
         reference: None,
         injected: plan.injected.as_ref(),
@@ -113,10 +103,10 @@ pub fn coordinate(
     let mut done = Vec::new();
     let mut results = Results::default();
     for (at, block) in blocks.iter().enumerate() {
-        let mut visited = Visited::of_block(plan, block, &document.host);
+        let mut visited = ProbeVisits::of_block(plan, block, &document.host);
         let later_ns = later_ns(plan, &blocks[at + 1..], &document.host, clean_share);
-        let reference = speed.so_far();
-        let facts = RequestFacts { reference: reference.as_ref(), ..facts };
+        let reference = speed.reference();
+        let facts = VisitContext { reference: reference.as_ref(), ..facts };
         let stopped = visit_all(
             plan,
             &mut visited,
@@ -145,18 +135,18 @@ pub fn coordinate(
     document.run.ended = Some(machine.timestamp());
     document.run.duration_ns = Some(machine.elapsed_ns() as f64);
     document.run.verdict.reasons.extend(judge::machine_changed(&speed.by_visit));
-    settle(&mut document.run.verdict);
+    set_run_state(&mut document.run.verdict);
     audience.ends(&document);
     document
 }
 
-/// Classifies all visits once more, against all loops of the run (METHOD 23a), and gives the
-/// audience the records where some changed by that.
+/// Classifies all visits again with the reference of the whole run (METHOD 23a), and reports the
+/// records that changed.
 fn classify_again(
     plan: &Plan,
     document: &mut Document,
     done: &[(Block<'_>, Option<Loop>)],
-    speed: &Speed,
+    speed: &CoreSpeed,
     audience: &mut dyn Audience,
 ) {
     let Some(reference) = speed.of_this_run() else { return };
@@ -186,67 +176,66 @@ fn classify_again(
     for (block, _) in done {
         block.reduce(plan, document, Some(&reference), &mut results);
     }
-    let shown = |record: &Record| (record.value.clone(), record.verdict.clone(), record.agreement);
+    let printed = |it: &Record| (it.value.clone(), it.verdict.clone(), it.agreement);
     let pairs = document.records.iter().zip(&results.records);
-    let changed = pairs.filter(|(old, new)| shown(old) != shown(new)).count();
+    let changed = pairs.filter(|(old, new)| printed(old) != printed(new)).count();
     let again = results.records.iter().zip(&document.records).filter(|(new, old)| new != old);
     let again: Vec<Record> = again.map(|(new, _)| new.clone()).collect();
     document.records = results.records;
     audience.revised(document, &again, changed);
 }
 
-/// A reference that moved by less than this share chooses no other visits, but for a few at the
-/// edge of their tolerance.
+/// A smaller relative change of the reference affects the selection only at the edge of the
+/// tolerance.
 const MOVED_MIN: f64 = 0.005;
 
-/// What is known of the speed of the measured core.
-struct Speed {
+/// The speed of the measured core.
+struct CoreSpeed {
     /// All reference loops of the run.
     loops: Vec<Loop>,
-    /// Of each visit, when it began and its median loop, in nanoseconds.
+    /// Start and median loop of each visit, in nanoseconds.
     by_visit: Vec<(u64, f64)>,
     /// The reference of earlier runs on this host and CPU.
     earlier: Option<Loop>,
 }
 
-impl Speed {
+impl CoreSpeed {
     fn new(calibration: Vec<LoopTime>, earlier: Option<Reference>) -> Self {
         let loops = calibration.iter().map(LoopTime::parts).collect();
         Self { loops, by_visit: Vec::new(), earlier: earlier.map(Loop::from) }
     }
 
-    fn note(&mut self, loops: &[LoopTime]) {
+    fn add_visit(&mut self, loops: &[LoopTime]) {
         let times: Vec<f64> = loops.iter().map(|one| one.sibling_ns).collect();
         let visit = loops.first().zip(statistics::median(&times));
         self.by_visit.extend(visit.map(|(first, ns)| (first.at_ns, ns)));
         self.loops.extend(loops.iter().map(LoopTime::parts));
     }
 
-    /// The reference by all loops of this run.
     fn of_this_run(&self) -> Option<Loop> {
         clean::reference(&self.loops)
     }
 
-    /// The reference to go by meanwhile: where the sibling was busy from the beginning, an earlier
-    /// run at the same frequency knows better.
-    fn so_far(&self) -> Option<Loop> {
+    /// The reference so far. If the sibling has been busy since the start, that of earlier runs at
+    /// the same frequency.
+    fn reference(&self) -> Option<Loop> {
         let own = self.of_this_run()?;
         let is_busy = |known: &Loop| {
             own.is_at_frequency_of(known)
-                && !own.is_beside_idle(known)
+                && !own.has_idle_sibling(known)
                 && own.sibling_ns > known.sibling_ns
         };
         Some(self.earlier.filter(is_busy).unwrap_or(own))
     }
 
-    /// The share of loops so far at the reference.
+    /// The share of loops at the reference so far.
     fn clean_share(&self) -> f64 {
-        let Some(reference) = self.so_far() else { return 1.0 };
+        let Some(reference) = self.reference() else { return 1.0 };
         let clean = self.loops.iter().filter(|one| one.is_at(&reference)).count();
         clean as f64 / self.loops.len() as f64
     }
 
-    /// Why that reference is full speed, or that it is but the fastest of this run.
+    /// The evidence that this reference is full speed.
     fn basis(&self, reference: &Loop, host: &Host) -> ReferenceBasis {
         let boost_ns = host.cpu.boost_hz.map(|hz| REFERENCE_ITERATIONS as f64 / hz * 1e9);
         let of_boost = boost_ns.map(|ns| Loop { sibling_ns: ns, frequency_ns: ns });
@@ -293,28 +282,28 @@ fn begin(plan: &Plan, setup: RunSetup, machine: &dyn Machine) -> Document {
     }
 }
 
-/// What the whole plan is expected to take, where this share of the visits is clean.
+/// The estimated duration of a plan with this share of clean visits.
 fn estimate_ns(plan: &Plan, host: &Host, clean_share: f64) -> f64 {
     let all: Vec<usize> = (0..plan.units.len()).collect();
     later_ns(plan, &[all], host, clean_share)
 }
 
-/// What blocks that have not begun are expected to take.
+/// The estimated duration of blocks that have not begun.
 fn later_ns(plan: &Plan, blocks: &[Vec<usize>], host: &Host, clean_share: f64) -> f64 {
-    let of_block = |block: &Vec<usize>| Visited::of_block(plan, block, host);
+    let of_block = |block: &Vec<usize>| ProbeVisits::of_block(plan, block, host);
     let units = blocks.iter().flat_map(of_block);
     units.map(|unit| unit.estimate_ns(plan.visits().rounds, clean_share)).sum()
 }
 
-/// Takes all visits of a block; true if the person stopped it.
+/// Makes all visits of a block. True if the run was interrupted.
 fn visit_all(
     plan: &Plan,
-    visited: &mut [Visited<'_>],
+    visited: &mut [ProbeVisits<'_>],
     machine: &mut dyn Machine,
     audience: &mut dyn Audience,
-    (random, facts): (&mut Xoshiro256PlusPlus, RequestFacts<'_>),
+    (random, facts): (&mut Xoshiro256PlusPlus, VisitContext<'_>),
     later_ns: f64,
-    speed: &mut Speed,
+    speed: &mut CoreSpeed,
 ) -> bool {
     let visits = plan.visits();
     let reference = facts.reference;
@@ -322,7 +311,7 @@ fn visit_all(
         if machine.interrupted() || audience.has_left() {
             return true;
         }
-        let left = |unit: &Visited<'_>| {
+        let left = |unit: &ProbeVisits<'_>| {
             f64::from(unit.visits_left(reference)) * unit.visit_ns(visits.rounds)
         };
         audience.progress(&Progress {
@@ -330,25 +319,25 @@ fn visit_all(
             elapsed_ns: machine.elapsed_ns() as f64,
             left_ns: later_ns + visited.iter().map(left).sum::<f64>(),
         });
-        let facts = RequestFacts { seed: random.next_u64(), ..facts };
+        let facts = VisitContext { seed: random.next_u64(), ..facts };
         let loops = visited[index].visit(machine, visits, facts);
-        // Threads of our own on the sibling slow the loop.
+        // Threads of a probe on the sibling slow the loop: such loops are no reference.
         if !visited[index].selection.contains(&Err(NotSelected::SecondCpu)) {
-            speed.note(&loops);
+            speed.add_visit(&loops);
         }
     }
     machine.interrupted()
 }
 
-/// A block whose visits are done.
+/// A block after its visits.
 struct Block<'p> {
     units: &'p [usize],
-    visited: Vec<Visited<'p>>,
+    visited: Vec<ProbeVisits<'p>>,
     clock_failure: Option<String>,
 }
 
 impl Block<'_> {
-    /// Appends its records, in the order of the table. A record may use those before it.
+    /// Appends its records, in the order of the table.
     fn reduce(
         &self,
         plan: &Plan,
@@ -362,9 +351,9 @@ impl Block<'_> {
             let unit = &plan.units[*index];
             match unit.entry {
                 Entry::Probe(_) => {
-                    let visited = visited.next().into_iter();
-                    visited
-                        .for_each(|one| reduce::measured(one, plan, document, reference, results));
+                    if let Some(one) = visited.next() {
+                        reduce::measured(one, plan, document, reference, results);
+                    }
                 }
                 Entry::Derived(derived) => {
                     reduce::derived(*derived, &unit.cases, document, reference, results);
@@ -382,7 +371,7 @@ impl Block<'_> {
     }
 }
 
-/// Keeps how the clock stands, and whether the wall clock was stepped.
+/// Records the clock's drift and steps of the wall clock.
 fn note_clock(run: &mut Run, clock: &WholeRun) {
     run.clock.raw_ppm = Some(clock.raw_ppm);
     run.clock.monotonic_ppm = Some(clock.monotonic_ppm);
@@ -394,8 +383,8 @@ fn note_clock(run: &mut Run, clock: &WholeRun) {
     run.clock.wall_step_ns = was_stepped.then_some(clock.wall_step_ns as f64);
 }
 
-/// The run's state from its reasons.
-fn settle(verdict: &mut Verdict) {
+/// Sets the state of a run from its reasons.
+fn set_run_state(verdict: &mut Verdict) {
     verdict.state = match verdict.reasons.as_slice() {
         [] => State::Valid,
         reasons if reasons.iter().any(|reason| reason.cause == Cause::Clock) => State::Invalid,
@@ -408,14 +397,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_failed_makes_the_run_invalid_and_a_stepped_wall_clock_does_not() {
+    fn clock_failure_makes_the_run_invalid() {
         let reason = |cause| Reason::new(cause, "");
         let mut verdict =
             Verdict { reasons: vec![reason(Cause::MachineDrift)], ..Verdict::default() };
-        settle(&mut verdict);
+        set_run_state(&mut verdict);
         assert_eq!(verdict.state, State::Noisy);
         verdict.reasons.push(reason(Cause::Clock));
-        settle(&mut verdict);
+        set_run_state(&mut verdict);
         assert_eq!(verdict.state, State::Invalid);
     }
 }

@@ -1,15 +1,15 @@
-//! A known dose of extra work in the kernels of one metric, for laboratories that must see it
-//! measured, or a prediction turn to *differs*.
+//! A known dose of extra work in the kernels of one metric, for tests of the measurement and of
+//! predictions.
 
 use fathom_measure::sampler::Dose;
 use fathom_metric::Registry;
 
-/// Injects work, as `cpu.call=40%`, or as `cpu.call=0..60%` where it grows over a visit's rounds.
+/// The environment variable: `cpu.call=40%`, or `cpu.call=0..60%` to grow over the rounds of a
+/// visit.
 pub const INJECT: &str = "FATHOM_SPIN";
-/// No laboratory needs more: a hundred times the kernel itself.
+/// A hundred times the kernel itself.
 const SHARE_MAX: f64 = 100.0;
 
-/// Why what the environment asks for cannot be injected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{INJECT}={text}: {problem}; write it as METRIC=SHARE%, such as cpu.call=40% or cpu.call=0..60%"
@@ -22,17 +22,16 @@ pub struct InjectError {
 /// Extra work in every batched kernel of one metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InjectedSpin {
-    /// The metric.
     pub metric: String,
-    /// The work, as shares of the kernel's own time.
+    /// Relative to the kernel's own time.
     pub dose: Dose,
 }
 
 impl InjectedSpin {
-    /// What the environment asks for, if it does.
+    /// The dose from the environment.
     ///
     /// # Errors
-    /// Where it names no metric, or no share.
+    /// If the variable does not name a metric and a share.
     pub fn of_environment(registry: &Registry) -> Result<Option<Self>, InjectError> {
         std::env::var(INJECT).ok().map(|text| Self::parse(&text, registry)).transpose()
     }
@@ -41,22 +40,21 @@ impl InjectedSpin {
         let refused = |problem| InjectError { text: text.to_owned(), problem };
         let (metric, share) = text.split_once('=').ok_or_else(|| refused("no share"))?;
         if registry.find(metric).is_none() {
-            return Err(refused("there is no such metric"));
+            return Err(refused("no such metric"));
         }
         let percents = share.strip_suffix('%').and_then(|shares| {
             let (first, last) = shares.split_once("..").unwrap_or((shares, shares));
             Some((first.parse::<f64>().ok()?, last.parse::<f64>().ok()?))
         });
-        let (first, last) = percents.ok_or_else(|| refused("the share is no percentage"))?;
+        let (first, last) = percents.ok_or_else(|| refused("the share is not a percentage"))?;
         let dose = Dose { first: first / 100.0, last: last / 100.0 };
         if [dose.first, dose.last].iter().all(|share| (0.0..=SHARE_MAX).contains(share)) {
             Ok(Self { metric: metric.to_owned(), dose })
         } else {
-            Err(refused("the share is not from 0 % to 10000 %"))
+            Err(refused("the share is not between 0 % and 10000 %"))
         }
     }
 
-    /// The dose for this metric.
     pub(crate) fn dose_of(&self, metric: &str) -> Dose {
         if self.metric == metric { self.dose } else { Dose::default() }
     }
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dose_is_a_metric_and_a_percentage() {
+    fn dose_is_a_metric_and_a_percentage() {
         let spin = InjectedSpin::parse("cpu.call=12.5%", &REGISTRY).unwrap();
         assert_eq!(spin.dose_of("cpu.call"), Dose::steady(0.125));
         assert_eq!(spin.dose_of("os.syscall"), Dose::default());
@@ -78,11 +76,11 @@ mod tests {
         for (text, why) in [
             ("cpu.call", "no share"),
             ("cpu.cal=10%", "no such metric"),
-            ("cpu.call=10", "no percentage"),
-            ("cpu.call=-1%", "not from 0 %"),
-            ("cpu.call=NaN%", "not from 0 %"),
-            ("cpu.call=0..x%", "no percentage"),
-            ("cpu.call=0..-1%", "not from 0 %"),
+            ("cpu.call=10", "not a percentage"),
+            ("cpu.call=-1%", "not between 0 %"),
+            ("cpu.call=NaN%", "not between 0 %"),
+            ("cpu.call=0..x%", "not a percentage"),
+            ("cpu.call=0..-1%", "not between 0 %"),
         ] {
             let refused = InjectedSpin::parse(text, &REGISTRY).unwrap_err().to_string();
             assert!(refused.contains(why) && refused.contains(text), "{refused}");

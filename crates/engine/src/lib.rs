@@ -1,13 +1,13 @@
-//! The one pipeline: plan → cases → visits → samples → summary → prediction → verdict → record.
+//! The measurement pipeline: plan → cases → visits → samples → summary → prediction → verdict →
+//! record.
 //!
-//! It knows no metric by name: the registry is handed to it. It measures nothing itself, prints
-//! nothing and stores nothing: visits are taken by a [`Machine`], records are handed to an
-//! [`Audience`]. With a scripted machine a whole run has one answer, byte for byte.
+//! It gets the registry of metrics, a [`Machine`] that makes visits and an [`Audience`] that prints
+//! and stores records. With a scripted machine the result of a run is reproducible byte for byte.
 //!
-//! [`coordinate`] takes a run by visits; a [`Session`] runs a procedure, which cannot be visited.
+//! [`coordinate`] executes a run with visits; a [`Session`] runs a procedure, which has none.
 
-mod asked;
 mod blocks;
+mod case_selector;
 mod coordinator;
 mod injected;
 mod machine;
@@ -17,7 +17,7 @@ mod session;
 mod visits;
 pub mod worker;
 
-pub use asked::Asked;
+pub use case_selector::CaseSelector;
 pub use coordinator::{Audience, Progress, RunSetup, coordinate};
 pub use injected::{INJECT, InjectError, InjectedSpin};
 pub use machine::{Machine, Outcome, VisitAnswer, VisitRequest};

@@ -1,64 +1,53 @@
-//! What the pipeline needs of a machine: someone who takes visits, and the time.
+//! The interface of the pipeline to the machine: visits and the clock.
 
 use fathom_measure::clock::{Specification, WholeRun};
 use fathom_measure::sampler::{Fault, LoopTime, Resources, Settings};
 use fathom_record::{Params, Reason, Sample};
 use serde::{Deserialize, Serialize};
 
-/// What a worker is asked to do: one line of JSON on its standard input.
+/// A request to a worker: one line of JSON on its standard input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitRequest {
-    /// The probe's metric.
     pub metric: String,
-    /// Its cases.
     pub params: Vec<Params>,
-    /// How the visit is to be taken.
     pub settings: Settings,
-    /// The coordinator's clock.
     pub clock: Specification,
-    /// The coordinator's process, without which the worker ends.
+    /// The coordinator's process id. The worker ends with it.
     pub coordinator: u32,
-    /// Run at the highest ordinary priority.
+    /// Whether to run at nice −20.
     pub priority: bool,
-    /// What the visit may use.
     pub resources: Resources,
 }
 
-/// What a worker answers: one line of JSON on its standard output.
+/// The answer of a worker: one line of JSON on its standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VisitAnswer {
-    /// A sample or a fault for each case asked for; none where the core was not at the speed that
-    /// the visit was to be taken at.
+    /// A sample or a fault for each requested case. Empty if the core did not reach full speed.
     pub samples: Vec<Result<Sample, Fault>>,
-    /// Its reference loops.
     pub loops: Vec<LoopTime>,
 }
 
-/// How a visit ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// With an answer.
     Answered(VisitAnswer),
-    /// Without one: the worker crashed, hung or was killed.
+    /// The worker crashed, timed out or was killed.
     Failed(Reason),
-    /// The person stopped the run; the visit is lost.
+    /// The user stopped the run. The visit is lost.
     Interrupted,
 }
 
-/// Takes visits and tells the time.
 pub trait Machine {
-    /// Takes one visit in a fresh process.
+    /// Makes one visit in a fresh process.
     fn visit(&mut self, request: &VisitRequest) -> Outcome;
-    /// Many reference loops on a CPU, spread over a part of a second.
+    /// Many reference loops on a CPU, spread over part of a second.
     fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime>;
     /// Nanoseconds since the run began.
     fn elapsed_ns(&self) -> u64;
-    /// The time and date, RFC 3339 in UTC.
+    /// RFC 3339 in UTC.
     fn timestamp(&self) -> String;
-    /// How the clock stands since the run began.
+    /// The clock's error since the run began.
     fn clock_check(&self) -> WholeRun;
-    /// The run's clock.
     fn clock(&self) -> Specification;
-    /// Whether the person asked to stop.
+    /// Whether the user stopped the run.
     fn interrupted(&self) -> bool;
 }

@@ -1,113 +1,78 @@
-//! From the words of a command line to what will be measured, checked whole before it begins.
+//! The plan of a run: selected cases, effort, protocol and seed.
 
-use crate::{Asked, InjectedSpin};
+use crate::{CaseSelector, InjectedSpin};
 use fathom_metric::{Case, Entry, Far, Registry, Sizes};
 use fathom_record::{Effort, Host, Params, Protocol};
 
 /// Rounds of a case in one visit.
 const ROUNDS: u32 = 12;
-/// Values that remain with the trimmed protocol unless told.
+/// Default number of values that remain with the trimmed protocol.
 pub const KEPT: u64 = 500;
 
-/// What will be measured.
 pub struct Plan {
     /// How thoroughly.
     pub effort: Effort,
-    /// Which protocol.
     pub protocol: Protocol,
     /// Values that remain with the trimmed protocol.
     pub kept: u64,
     /// Seed of every random order.
     pub seed: u64,
-    /// Extra work in the kernels of one metric: nothing but in a laboratory.
+    /// Extra work in the kernels of one metric, for tests.
     pub injected: Option<InjectedSpin>,
-    /// What was asked for; empty means everything.
+    /// The selectors. Empty for all metrics.
     pub asked: Vec<String>,
-    /// What is visited together, in the order of the registry, with what the asked ones need.
-    pub units: Vec<Unit>,
+    /// In the order of the registry, with the inputs of selected metrics.
+    pub units: Vec<VisitGroup>,
 }
 
-/// Cases of one metric that are visited together: all of them, or each alone.
-pub struct Unit {
-    /// The metric.
+/// Cases of one metric that share visits.
+pub struct VisitGroup {
     pub entry: &'static Entry,
-    /// The cases; of a derived metric their cost is nothing.
+    /// Cases of a derived metric have no cost.
     pub cases: Vec<Case>,
-    /// It was not asked for, but something that was needs it.
+    /// Not selected, but an input of a selected metric.
     pub needed: bool,
 }
 
-/// Why a plan cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// No metric or group has this name.
     #[error("no metric or group is called `{name}`")]
     Unknown {
-        /// What was asked for.
         name: String,
-        /// The names most like it, as `a` or `b`; empty where none is.
+        /// The most similar names, as `a` or `b`. Empty if there are none.
         nearest: String,
     },
-    /// It has a command of its own.
     #[error("{metric} is not measured by `run`, but by a command of its own")]
     ByHand {
-        /// The metric.
         metric: String,
-        /// Its command, such as `file read`.
+        /// Such as `file read`.
         command: String,
     },
-    /// Braces without pairs in them.
-    #[error("`{text}`: some cases of a metric are chosen as `os.syscall{{call=stat}}`")]
-    Malformed {
-        /// What was asked for.
-        text: String,
-    },
-    /// Cases of a group.
-    #[error("`{text}`: cases are chosen of one metric, and `{name}` is a group")]
-    CasesOfGroup {
-        /// What was asked for.
-        text: String,
-        /// The group.
-        name: String,
-    },
-    /// No such parameter.
-    #[error("{metric} has no parameter `{name}`; it has: {there_are}")]
-    NoSuchParameter {
-        /// The metric.
-        metric: String,
-        /// What was asked for.
-        name: String,
-        /// What there is.
-        there_are: String,
-    },
-    /// No such case.
-    #[error("`{text}`: there is no such case on this machine; there are: {there_are}")]
-    NoSuchCase {
-        /// What was asked for.
-        text: String,
-        /// What there is.
-        there_are: String,
-    },
+    #[error("{0}")]
+    Selector(String),
+    #[error("`{text}`: select cases of a metric; `{name}` is a group")]
+    CasesOfGroup { text: String, name: String },
+    #[error("`{text}`: no such case on this machine; there are: {there_are}")]
+    NoSuchCase { text: String, there_are: String },
 }
 
-/// How often a case is visited.
+/// The number of visits of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visits {
     /// Fresh processes of each estimate.
     pub processes_min: u32,
-    /// The same where an interval is wide: one extension to twice as many.
+    /// The same after an extension because of a wide interval.
     pub processes_max: u32,
-    /// Rounds in each.
     pub rounds: u32,
-    /// Every round is one trial, and all are kept.
+    /// Whether every round is a trial of the trimmed protocol.
     pub trials: bool,
 }
 
 impl Plan {
-    /// Checks the names and expands them into cases.
+    /// Expands selectors into cases.
     ///
     /// # Errors
-    /// When a name is neither a metric nor a group.
+    /// If a selector matches nothing.
     pub fn new(
         registry: &'static Registry,
         asked: Vec<String>,
@@ -116,14 +81,14 @@ impl Plan {
         seed: u64,
         host: &Host,
     ) -> Result<Self, PlanError> {
-        let words = asked.iter().map(|text| Asked::parse(text)).collect::<Result<Vec<_>, _>>()?;
         let entries = registry.entries();
-        let mut wanted: Vec<Wanted> = entries.iter().map(|_| Wanted::default()).collect();
-        wanted.iter_mut().for_each(|wanted| wanted.all = asked.is_empty());
-        for word in &words {
-            choose(word, entries, &mut wanted)?;
+        let all = Selected { all: asked.is_empty(), some: Vec::new() };
+        let mut selected = vec![all; entries.len()];
+        for text in &asked {
+            add(CaseSelector::parse(text)?, entries, &mut selected)?;
         }
-        let chosen: Vec<bool> = wanted.iter().map(|one| one.all || !one.some.is_empty()).collect();
+        let chosen: Vec<bool> =
+            selected.iter().map(|one| one.all || !one.some.is_empty()).collect();
         let needed = with_needs(entries, &chosen);
         let sizes = Sizes { effort, smoke: false };
         let every = Sizes { effort: Effort::Thorough, smoke: false };
@@ -134,29 +99,30 @@ impl Plan {
                 .enumerate()
                 .any(|(other, of)| needed[other] && of.about().needs.contains(&entry.about().id));
             let usual = cases(entry, host, &sizes);
-            let mut taken = if wanted[index].all || of_needs { usual.clone() } else { Vec::new() };
-            for word in &wanted[index].some {
-                let more = word.of(entry.about(), usual.clone(), || cases(entry, host, &every))?;
-                taken.extend(more);
+            let is_whole = selected[index].all || of_needs;
+            let mut planned = if is_whole { usual.clone() } else { Vec::new() };
+            for selector in &selected[index].some {
+                let all = || cases(entry, host, &every);
+                planned.extend(selector.select(entry.about(), usual.clone(), all)?);
             }
-            // A case may have been asked for twice.
+            // A case may be selected twice.
             let mut seen: Vec<Params> = Vec::new();
-            taken.retain(|case| {
+            planned.retain(|case| {
                 let is_new = !seen.contains(&case.params);
                 seen.push(case.params.clone());
                 is_new
             });
-            units.extend(units_of(entry, taken, !chosen[index]));
+            units.extend(units_of(entry, planned, !chosen[index]));
         }
         Ok(Self { effort, protocol, kept: KEPT, seed, injected: None, asked, units })
     }
 
-    /// The same without what only predictions need, which then have no model: for whoever wants a
-    /// number again and again. What a derived metric is computed from stays.
+    /// The plan without metrics that only predictions need, for repeated runs. Inputs of derived
+    /// metrics stay.
     #[must_use]
     pub fn alone(mut self) -> Self {
         let mut kept: Vec<&str> = Vec::new();
-        let mut units: Vec<Unit> = Vec::new();
+        let mut units: Vec<VisitGroup> = Vec::new();
         for unit in self.units.into_iter().rev() {
             let about = unit.entry.about();
             if unit.needed && !kept.contains(&about.id) {
@@ -172,10 +138,10 @@ impl Plan {
         self
     }
 
-    /// The same without what has a command of its own: a group leaves it out.
+    /// The plan without metrics that have their own command.
     ///
     /// # Errors
-    /// When one was asked for by its name.
+    /// If such a metric is selected by its name.
     pub fn without_by_hand(mut self, registry: &Registry) -> Result<Self, PlanError> {
         for unit in &self.units {
             let Entry::ByHand(by_hand) = unit.entry else { continue };
@@ -191,7 +157,6 @@ impl Plan {
         Ok(self)
     }
 
-    /// How often each case is visited.
     pub fn visits(&self) -> Visits {
         let (processes_min, processes_max) = match self.effort {
             Effort::Quick => (5, 5),
@@ -204,7 +169,7 @@ impl Plan {
             }
             Protocol::Trimmed => {
                 let trials = fathom_analysis::statistics::trials_for(self.kept) as u32;
-                // As many processes as divide the trials, so that there are exactly so many.
+                // A divisor of the trials, so that the number of trials is exact.
                 let divides = |processes: &u32| trials.is_multiple_of(*processes);
                 let processes = (1..=processes_min.max(10)).rev().find(divides).unwrap_or(1);
                 let rounds = trials / processes;
@@ -213,60 +178,59 @@ impl Plan {
         }
     }
 
-    /// The metrics that were asked for, or those that came along because these need them.
+    /// The selected metrics, or those needed by them.
     pub fn metrics(&self, needed: bool) -> Vec<&'static Entry> {
-        let of_kind = self.units.iter().filter(|unit| unit.needed == needed);
-        let mut metrics: Vec<&'static Entry> = of_kind.map(|unit| unit.entry).collect();
+        let units = self.units.iter().filter(|unit| unit.needed == needed);
+        let mut metrics: Vec<&'static Entry> = units.map(|unit| unit.entry).collect();
         metrics.dedup_by_key(|entry| entry.about().id);
         metrics
     }
 
-    /// Whether a probe of it works with other hosts.
+    /// Whether a probe uses other hosts.
     pub(crate) fn has_far_ends(&self) -> bool {
-        let is_far = |unit: &Unit| match unit.entry {
+        let is_far = |unit: &VisitGroup| match unit.entry {
             Entry::Probe(probe) => probe.needs().far == Some(Far::Anywhere),
             _ => false,
         };
         self.units.iter().any(is_far)
     }
 
-    /// Records that the run will give if nothing stops it.
+    /// The number of records of the complete run.
     pub fn records(&self) -> usize {
         self.units.iter().map(|unit| unit.cases.len()).sum()
     }
 }
 
-/// What was asked for of one metric.
-#[derive(Clone, Default)]
-struct Wanted {
-    /// All its cases.
+/// The selected cases of one metric.
+#[derive(Clone)]
+struct Selected {
     all: bool,
-    /// Some of them.
-    some: Vec<Asked>,
+    some: Vec<CaseSelector>,
 }
 
-/// Notes what a word asks for, at the metric of this name or at all of the group.
-fn choose(word: &Asked, entries: &[Entry], wanted: &mut [Wanted]) -> Result<(), PlanError> {
-    let exact = entries.iter().position(|entry| entry.about().id == word.name);
-    let of_group = |entry: &Entry| matches(entry.about().id, &word.name);
+/// Applies a selector to the metric of its name, or to all metrics of the group.
+fn add(
+    selector: CaseSelector,
+    entries: &[Entry],
+    selected: &mut [Selected],
+) -> Result<(), PlanError> {
+    let exact = entries.iter().position(|entry| entry.about().id == selector.name);
+    let of_group = |entry: &Entry| matches(entry.about().id, &selector.name);
     match exact {
-        Some(index) if word.is_of_some_cases() => wanted[index].some.push(word.clone()),
-        Some(index) => wanted[index].all = true,
+        Some(index) if selector.has_parameters() => selected[index].some.push(selector),
+        Some(index) => selected[index].all = true,
         None if !entries.iter().any(of_group) => {
-            return Err(PlanError::Unknown {
-                name: word.text.clone(),
-                nearest: nearest(&word.name, entries),
-            });
+            let nearest = nearest(&selector.name, entries);
+            return Err(PlanError::Unknown { name: selector.text, nearest });
         }
-        None if word.is_of_some_cases() => {
-            let (text, name) = (word.text.clone(), word.name.clone());
+        None if selector.has_parameters() => {
+            let CaseSelector { text, name, .. } = selector;
             return Err(PlanError::CasesOfGroup { text, name });
         }
-        None => entries
-            .iter()
-            .zip(wanted)
-            .filter(|(entry, _)| of_group(entry))
-            .for_each(|(_, wanted)| wanted.all = true),
+        None => {
+            let in_group = entries.iter().zip(selected).filter(|(entry, _)| of_group(entry));
+            in_group.for_each(|(_, selected)| selected.all = true);
+        }
     }
     Ok(())
 }
@@ -282,28 +246,28 @@ fn cases(entry: &Entry, host: &Host, sizes: &Sizes) -> Vec<Case> {
     }
 }
 
-/// One unit with all cases, or one for each where they disturb each other.
-fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<Unit> {
+/// One unit with all cases, or one for each if they disturb each other.
+fn units_of(entry: &'static Entry, cases: Vec<Case>, needed: bool) -> Vec<VisitGroup> {
     match entry {
         Entry::Probe(probe) if !probe.cases_share_visits() => {
-            cases.into_iter().map(|case| Unit { entry, cases: vec![case], needed }).collect()
+            cases.into_iter().map(|case| VisitGroup { entry, cases: vec![case], needed }).collect()
         }
-        _ => vec![Unit { entry, cases, needed }],
+        _ => vec![VisitGroup { entry, cases, needed }],
     }
 }
 
-/// Whether a name asked for is this metric, or a dotted beginning of it.
+/// Whether a name is this metric, or a dotted prefix of it.
 pub fn matches(id: &str, name: &str) -> bool {
     id.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-/// The chosen metrics and all they need, directly or not. A metric stands after its needs, so one
-/// pass from the end finds them all.
+/// The chosen metrics and their direct and indirect inputs. Inputs precede a metric, so that one
+/// backward pass is enough.
 fn with_needs(entries: &[Entry], chosen: &[bool]) -> Vec<bool> {
     let mut needed = chosen.to_vec();
     for index in (0..entries.len()).rev() {
-        // What came along for its value does so without what its own prediction needs: a curve of
-        // latencies beside every file that is read would take longer than the file.
+        // Inputs come without the inputs of their own predictions: a latency curve for every file
+        // read would take longer than the read.
         let is_computed = matches!(entries[index], Entry::Derived(_));
         if chosen[index] || (needed[index] && is_computed) {
             for need in entries[index].about().needs {
@@ -315,7 +279,6 @@ fn with_needs(entries: &[Entry], chosen: &[bool]) -> Vec<bool> {
     needed
 }
 
-/// The names most like this one, as `a` or `b`; empty where none is.
 fn nearest(name: &str, entries: &[Entry]) -> String {
     let mut names: Vec<&str> =
         entries.iter().flat_map(|entry| beginnings(entry.about().id)).collect();
@@ -324,12 +287,12 @@ fn nearest(name: &str, entries: &[Entry]) -> String {
     nearest_of(name, names)
 }
 
-/// The groups that a metric is of, and its own id.
+/// The groups of a metric, and its id.
 pub fn beginnings(id: &str) -> impl Iterator<Item = &str> {
     id.match_indices('.').map(|(dot, _)| &id[..dot]).chain([id])
 }
 
-/// Those of some names that are most like this one, as `a` or `b`; empty where none is.
+/// The names most similar to this one, as `a` or `b`. Empty if there are none.
 pub fn nearest_of(name: &str, names: Vec<&str>) -> String {
     let name = &name.to_lowercase();
     let last = |id: &str| id.rsplit('.').next().unwrap_or(id).to_owned();
@@ -364,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_asked_for_is_everything() {
+    fn empty_selection_is_everything() {
         let plan = plan(&[]).expect("a plan");
         assert_eq!(plan.metrics(false).len(), REGISTRY.entries().len());
         assert!(plan.metrics(true).is_empty());
     }
 
     #[test]
-    fn what_a_metric_needs_is_measured_before_it_and_marked() {
+    fn needed_metrics_come_first_and_are_marked() {
         let plan = plan(&["cpu.call.per_argument"]).expect("a plan");
         let expected =
             vec![("cpu.frequency", true), ("cpu.call", true), ("cpu.call.per_argument", false)];
@@ -379,15 +342,15 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_disturb_each_other_are_visited_apart() {
+    fn disturbing_cases_are_visited_separately() {
         let plan = plan(&["os.syscall"]).expect("a plan");
-        let of_call = |unit: &&Unit| unit.entry.about().id == "os.syscall";
+        let of_call = |unit: &&VisitGroup| unit.entry.about().id == "os.syscall";
         assert!(plan.units.iter().filter(of_call).all(|unit| unit.cases.len() == 1));
         assert!(plan.units.iter().any(|unit| unit.cases.len() == 8), "cpu.call shares its visits");
     }
 
     #[test]
-    fn a_group_is_a_dotted_beginning_and_not_any_beginning() {
+    fn group_is_a_dotted_prefix() {
         assert!(matches("os.process.fork", "os"));
         assert!(matches("os.process.fork", "os.process"));
         assert!(matches("os.process.fork", "os.process.fork"));
@@ -397,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_nearest_ones() {
+    fn unknown_name_suggests_the_nearest() {
         let message = |name: &str| match plan(&[name]) {
             Err(PlanError::Unknown { nearest, .. }) => nearest,
             _ => String::new(),
@@ -411,12 +374,11 @@ mod tests {
     }
 
     #[test]
-    fn some_cases_of_a_metric_can_be_asked_for() {
+    fn some_cases_of_a_metric_can_be_selected() {
         let cases = |asked: &[&str]| -> Vec<String> {
             let plan = plan(asked).expect("a plan");
-            let asked_for = plan.units.iter().filter(|unit| !unit.needed);
-            let cases = asked_for.flat_map(|unit| &unit.cases);
-            cases.map(|case| case.params.to_string()).collect()
+            let units = plan.units.iter().filter(|unit| !unit.needed);
+            units.flat_map(|unit| &unit.cases).map(|case| case.params.to_string()).collect()
         };
         assert_eq!(cases(&["os.syscall{call=stat}"]), ["{call=stat}"]);
         assert_eq!(cases(&["os.process.fork{rss_bytes=1MiB}"]).len(), 2);
@@ -427,13 +389,13 @@ mod tests {
     }
 
     #[test]
-    fn what_others_need_is_taken_whole() {
+    fn needed_metrics_have_all_their_cases() {
         let plan = plan(&["cpu.call{args=0}", "cpu.call.per_argument"]).expect("a plan");
         assert!(plan.units.iter().any(|unit| unit.cases.len() == 8), "a slope needs all arguments");
     }
 
     #[test]
-    fn alone_a_metric_comes_without_what_its_prediction_needs() {
+    fn alone_drops_inputs_of_predictions() {
         let alone = |asked: &[&str]| ids(&plan(asked).expect("a plan").alone());
         assert_eq!(alone(&["os.process.fork"]), [("os.process.fork", false)]);
         let derived = alone(&["cpu.call.per_argument"]);
@@ -442,18 +404,18 @@ mod tests {
     }
 
     #[test]
-    fn cases_that_there_are_not_are_refused_with_those_that_there_are() {
+    fn unknown_case_error_lists_the_known() {
         let message =
             |name: &str| plan(&[name]).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message("os.syscall{cal=stat}").contains("no parameter `cal`; it has: call"));
         assert!(message("os.syscall{call=stta}").contains("there are: call = "));
         assert!(message("os{call=stat}").contains("`os` is a group"));
-        assert!(message("os.syscall{stat}").contains("chosen as"));
+        assert!(message("os.syscall{stat}").contains("select cases as in"));
         assert!(message("os.sycall{call=stat}").contains("os.sycall{call=stat}"));
     }
 
     #[test]
-    fn the_trimmed_protocol_takes_all_its_trials() {
+    fn trimmed_protocol_runs_all_trials() {
         for effort in [Effort::Quick, Effort::Standard, Effort::Thorough] {
             let plan =
                 Plan::new(&REGISTRY, Vec::new(), effort, Protocol::Trimmed, 1, &Host::default())

@@ -1,4 +1,4 @@
-//! From what visits gave to records.
+//! From the results of visits to records.
 
 use fathom_analysis::clean::Loop;
 use fathom_analysis::judge::{self, Expectation, judge};
@@ -13,15 +13,14 @@ use fathom_record::{
 };
 
 use crate::plan::Plan;
-use crate::visits::Visited;
+use crate::visits::ProbeVisits;
 
 /// The records of a run so far.
 #[derive(Default)]
 pub(crate) struct Results {
-    /// As they are.
     pub(crate) records: Vec<Record>,
-    /// With the estimates as found for their headlines, and without samples: what models use where
-    /// one of their inputs has no estimate at full speed.
+    /// The same with headlines as found and without samples, for models of which an input has no
+    /// estimate at full speed.
     found: Vec<Record>,
 }
 
@@ -32,19 +31,19 @@ impl Results {
     }
 }
 
-/// Appends the records of a measured metric to what is known.
+/// Appends the records of a measured metric.
 pub(crate) fn measured(
-    visited: &Visited<'_>,
+    visited: &ProbeVisits<'_>,
     plan: &Plan,
     document: &Document,
     reference: Option<&Loop>,
     results: &mut Results,
 ) {
-    let Visited { unit, probe, faults, failure, processes, .. } = visited;
+    let ProbeVisits { unit, probe, faults, failure, processes, .. } = visited;
     let about = probe.about();
     for (at, (case, samples)) in unit.cases.iter().zip(&visited.samples).enumerate() {
         if samples.is_empty() && faults[at].is_none() && failure.is_none() {
-            // The run was stopped before this metric's first visit: there is nothing to keep.
+            // The run was interrupted before the first visit of this metric.
             continue;
         }
         let mut record = empty(about, case);
@@ -56,18 +55,17 @@ pub(crate) fn measured(
         let may = visited.selection[at];
         let wanted = (*processes, plan.visits().processes_min);
         let strata = Strata::of(samples, may, wanted, visited.tried[at], reference);
-        match obstacle(failure, &faults[at]) {
+        match failure_verdict(failure, &faults[at]) {
             Some(verdict) => record.verdict = verdict,
-            None => fill(
-                &mut record,
-                about,
-                samples,
-                Taken { summary: strata.summarise(), samples: strata.headline(), reference },
-                (probe.is_difference(), document.run.clock.read_ns),
-            ),
+            None => {
+                let (summary, chosen) = (strata.summarise(), strata.headline());
+                let headline = HeadlineSamples { summary, samples: chosen, reference };
+                let read_ns = document.run.clock.read_ns;
+                fill(&mut record, about, samples, headline, (probe.is_difference(), read_ns));
+            }
         }
         note_interruption(&mut record, samples.len() as u32, *processes);
-        record.notes.push(why_it_ended(*processes, plan));
+        record.notes.push(process_count_note(*processes, plan));
         let predict = |records: &[Record]| {
             let known = Known::new(records).under(&document.run.clock);
             probe.predict(case, &document.host, &known)
@@ -79,7 +77,7 @@ pub(crate) fn measured(
     }
 }
 
-/// Appends the records of a derived metric to what is known.
+/// Appends the records of a derived metric.
 pub(crate) fn derived(
     derived: &dyn Derived,
     cases: &[Case],
@@ -92,7 +90,7 @@ pub(crate) fn derived(
         let mut record = empty(about, case);
         record.derived_from = derived.inputs().iter().map(|need| MetricId::new(*need)).collect();
         let of = |records| derive(derived, case, document, records);
-        // Of clean visits where all that it rests on is, and else as found.
+        // At full speed if all sources are, else as found.
         let selected = of(&results.records);
         let stratum = selected.as_ref().map_or(Stratum::AsFound, |it| it.stratum);
         let chosen = match stratum {
@@ -107,17 +105,15 @@ pub(crate) fn derived(
             }
             Ok(result) => {
                 let found = of(&results.found).ok().and_then(|found| found.estimate());
-                let inputs: Vec<&Record> = result.inputs.clone();
                 record.notes.clone_from(&result.notes);
                 record.verdict = match &result.summary {
                     Some(summary) => {
-                        of_estimate(about, summary, result.doubts.clone(), inputs.into_iter())
+                        derived_verdict(about, summary, result.doubts.clone(), &result.inputs)
                     }
-                    None => Verdict::because(
-                        State::Unavailable,
-                        Cause::MissingInput,
-                        "no process gave a value",
-                    ),
+                    None => {
+                        let (state, cause) = (State::Unavailable, Cause::MissingInput);
+                        Verdict::because(state, cause, "no process has a value")
+                    }
                 };
                 let full_speed = result.estimate().filter(|_| stratum != Stratum::AsFound);
                 let not_selected = (stratum == Stratum::AsFound).then_some(NotSelected::Input);
@@ -140,15 +136,15 @@ pub(crate) fn derived(
     }
 }
 
-/// A derived result, with the records it rests on.
+/// A derived result with its source records.
 struct Derivation<'r> {
     summary: Option<Summary>,
     stratum: Stratum,
     notes: Vec<String>,
     doubts: Vec<Reason>,
-    /// Those whose doubts are its own.
+    /// Records whose doubts the result inherits.
     inputs: Vec<&'r Record>,
-    /// Those that it is computed from.
+    /// Records that the result is computed from.
     sources: Vec<&'r Record>,
 }
 
@@ -169,35 +165,34 @@ fn derive<'r>(
     if let Some(summary) = summary.as_mut().filter(|_| estimate.difference) {
         summary.bound = statistics::difference_bound(summary);
     }
-    // Whose doubts it does not take over it is computed from all the same.
+    // A result that inherits no doubts still has sources.
     let of_inputs = |one: &&Record| derived.inputs().contains(&one.metric.as_str());
     let sources = match inputs.as_slice() {
         [] => records.iter().filter(of_inputs).collect(),
         _ => inputs.clone(),
     };
-    let strata = || sources.iter().filter_map(|input| Some(input.summary.as_ref()?.stratum));
-    let has = |stratum| strata().any(|one| one == stratum);
-    let stratum = match strata().next() {
-        None => Stratum::AsFound,
-        Some(_) if has(Stratum::AsFound) => Stratum::AsFound,
-        Some(_) if has(Stratum::CoreAtFullSpeed) => Stratum::CoreAtFullSpeed,
-        Some(_) => Stratum::FullSpeed,
+    let strata = sources.iter().filter_map(|input| Some(input.summary.as_ref()?.stratum));
+    let strata: Vec<Stratum> = strata.collect();
+    let stratum = match strata.as_slice() {
+        strata if strata.is_empty() || strata.contains(&Stratum::AsFound) => Stratum::AsFound,
+        strata if strata.contains(&Stratum::CoreAtFullSpeed) => Stratum::CoreAtFullSpeed,
+        _ => Stratum::FullSpeed,
     };
     let (notes, doubts) = (estimate.notes, estimate.doubts);
     Ok(Derivation { summary, stratum, notes, doubts, inputs, sources })
 }
 
 impl Derivation<'_> {
-    /// Its estimate, with the reference loops of the processes it rests on: of each process the
-    /// median over its sources that have as many.
+    /// The estimate, with the reference loop of each process: the median over the sources that have
+    /// as many processes.
     fn estimate(&self) -> Option<Estimate> {
         let summary = self.summary.as_ref()?;
         let processes = summary.process_medians.len();
         let estimates = self.sources.iter().filter_map(|input| input.summary.as_ref()?.estimate());
         let estimates: Vec<&Estimate> = estimates.collect();
-        // Those of which the speed of the core is no part have no loops.
-        let loops: Vec<&[f64]> = estimates.iter().map(|one| one.process_loops.as_slice()).collect();
-        let loops: Vec<&[f64]> = loops.into_iter().filter(|one| one.len() == processes).collect();
+        // Sources that do not depend on the core's speed have no loops.
+        let loops = estimates.iter().map(|one| one.process_loops.as_slice());
+        let loops: Vec<&[f64]> = loops.filter(|one| one.len() == processes).collect();
         let of_process = |process: usize| {
             statistics::median(&loops.iter().map(|one| one[process]).collect::<Vec<f64>>())
         };
@@ -213,8 +208,8 @@ impl Derivation<'_> {
     }
 }
 
-/// The prediction of a case in one stratum with its own estimate: over selected visits where the
-/// case and all results that the model uses have one, else as found (METHOD 23b).
+/// The prediction of a case, in the stratum of its headline: at full speed if the case and all
+/// inputs of the model have that estimate, else as found (METHOD 23b).
 fn predicted(
     record: &Record,
     results: &mut Results,
@@ -236,8 +231,8 @@ fn predicted(
     Ok(with_uncertainty(prediction, Stratum::AsFound, &mut results.found, predict))
 }
 
-/// The prediction with what the intervals of the results behind it do to its limits: each of them
-/// in turn at either end of its interval, and the changes added as independent ones are.
+/// Sets the uncertainty of a prediction from the intervals of its inputs: each input is moved to
+/// both ends of its interval, and the changes of the limit are added in quadrature.
 pub(crate) fn with_uncertainty(
     mut prediction: Prediction,
     stratum: Stratum,
@@ -261,39 +256,32 @@ pub(crate) fn with_uncertainty(
         records[at].summary = Some(summary);
         squares += ((ends[1] - ends[0]) / 2.0 / middle).powi(2);
     }
-    // Beyond all of it a limit says nothing.
+    // More than 100 % makes any measurement inconclusive.
     prediction.uncertainty = squares.sqrt().min(1.0);
     prediction.stratum = stratum;
     prediction
 }
 
-/// The verdict on a derived result: what its computation itself found against it stands first.
-fn of_estimate<'r>(
+/// The verdict on a derived result: doubts of the computation first, then those of its inputs.
+fn derived_verdict(
     about: &About,
     summary: &Summary,
     doubts: Vec<Reason>,
-    inputs: impl Iterator<Item = &'r Record>,
+    inputs: &[&Record],
 ) -> Verdict {
     let mut own = judge(&[], summary, expectation(about), None);
     if !doubts.is_empty() && own.shows_number() {
         own.state = State::Noisy;
         own.reasons.splice(0..0, doubts);
     }
-    with_doubts_of(inputs, own)
-}
-
-/// A result is no better than what it was computed from: it takes over a doubt of each kind, and
-/// its own wide interval is then theirs.
-fn with_doubts_of<'r>(inputs: impl Iterator<Item = &'r Record>, mut own: Verdict) -> Verdict {
-    for record in inputs {
-        if record.verdict.state == State::Noisy {
-            own.state = State::Noisy;
-            own.reasons.retain(|reason| reason.cause != Cause::Spread);
-            for reason in &record.verdict.reasons {
-                if !own.reasons.iter().any(|known| known.cause == reason.cause) {
-                    let text = format!("{}: {}", record.name(), reason.text);
-                    own.reasons.push(Reason { text, ..reason.clone() });
-                }
+    for record in inputs.iter().filter(|record| record.verdict.state == State::Noisy) {
+        own.state = State::Noisy;
+        // Noisy inputs explain a wide interval.
+        own.reasons.retain(|reason| reason.cause != Cause::Spread);
+        for reason in &record.verdict.reasons {
+            if !own.reasons.iter().any(|known| known.cause == reason.cause) {
+                let text = format!("{}: {}", record.name(), reason.text);
+                own.reasons.push(Reason { text, ..reason.clone() });
             }
         }
     }
@@ -309,8 +297,8 @@ fn expectation(about: &About) -> Expectation {
     Expectation { expects: about.expects, noise_limit: about.noise_limit, better: about.better }
 }
 
-/// What stands in the way of a result: a visit that gave nothing, or a fault of the case.
-fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> {
+/// The verdict on a case without a result: a failed visit or a fault of the case.
+fn failure_verdict(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> {
     if let Some(reason) = failure {
         return Some(Verdict { state: State::Failed, reasons: vec![reason.clone()] });
     }
@@ -324,49 +312,53 @@ fn obstacle(failure: &Option<Reason>, fault: &Option<Fault>) -> Option<Verdict> 
     })
 }
 
-/// Before the name of what a far end verified.
+/// Prefix of checks by a far end.
 const FAR: &str = "far end: ";
 
-/// The samples behind a headline, what they amount to, and the reference loop at full speed.
-pub(crate) struct Taken<'t> {
+/// The samples behind a headline, their summary, and the reference loop at full speed.
+pub(crate) struct HeadlineSamples<'s> {
     pub(crate) summary: Option<Summary>,
-    pub(crate) samples: &'t [Sample],
-    pub(crate) reference: Option<&'t Loop>,
+    pub(crate) samples: &'s [Sample],
+    pub(crate) reference: Option<&'s Loop>,
 }
 
-/// What the samples of a case amount to, with the verdict on them.
+/// Sets summary, verdict, checks and notes of a record.
 pub(crate) fn fill(
     record: &mut Record,
     about: &About,
     samples: &[Sample],
-    taken: Taken<'_>,
+    headline: HeadlineSamples<'_>,
     (is_difference, read_ns): (bool, f64),
 ) {
-    let Some(mut summary) = taken.summary else {
-        record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process gave a value");
+    let Some(mut summary) = headline.summary else {
+        record.verdict = Verdict::because(State::Failed, Cause::Crashed, "no process has a value");
         return;
     };
-    // The speed of the core is what is measured, or has no part in it; or the loop is slowed by our
-    // own threads, which may share its core.
+    // No loops if the core's speed is the result or does not affect it, or if threads of the probe
+    // may slow the loop.
     let is_own = summary.not_selected == Some(NotSelected::SecondCpu);
     if is_own || about.unit == Unit::Hertz || about.expects.has(Counter::CoreSpeed) {
         let estimates = summary.full_speed.iter_mut().chain(&mut summary.as_found);
         estimates.for_each(|estimate| estimate.process_loops.clear());
     }
-    // The tail of a rate is at its other end.
+    // The tail of a rate is at its lower end.
     if about.unit != Unit::Nanoseconds {
         summary.quantiles.clear();
     }
     if is_difference {
         summary.bound = statistics::difference_bound(&summary);
     }
-    set_clock_floor(&mut summary, taken.samples, read_ns);
-    // Visits that waited for a core at full speed show what those as found would be without it.
-    // Wrong work spoils the case in whichever visit it was found.
+    // METHOD 5: single operations shorter than 100 clock reads are shown with the clock's cost.
+    let is_single = headline.samples.iter().all(|sample| sample.batch == 1);
+    if is_single && summary.median < 100.0 * read_ns {
+        summary.clock_floor = Some(read_ns);
+    }
+    // As found, visits that waited for full speed show the headline without disturbances. A failed
+    // check in any visit makes the case invalid.
     let is_wrong = samples.iter().flat_map(Sample::checks_of_both).any(|check| !check.passed);
     let is_found = summary.stratum == Stratum::AsFound;
-    let judged = if is_found || is_wrong { samples } else { taken.samples };
-    record.verdict = judge(judged, &summary, expectation(about), taken.reference);
+    let judged = if is_found || is_wrong { samples } else { headline.samples };
+    record.verdict = judge(judged, &summary, expectation(about), headline.reference);
     let far = samples.iter().filter_map(|sample| sample.far.as_ref());
     let far = far.flat_map(|far| &far.checks).map(|check| (FAR, check));
     let near = samples.iter().flat_map(|sample| &sample.checks).map(|check| ("", check));
@@ -377,55 +369,46 @@ pub(crate) fn fill(
             *known = format!("FAILED: {}", check.detail);
         }
     }
-    let disturbances = taken.samples.iter().map(|sample| sample.disturbance.clone());
+    let disturbances = headline.samples.iter().map(|sample| sample.disturbance.clone());
     record.disturbance = disturbances.reduce(|sum, one| sum.plus(&one)).unwrap_or_default();
     let overheads: Vec<f64> = samples.iter().map(|sample| sample.overhead_ns).collect();
     if samples.iter().any(|sample| sample.batch > 1) {
-        // Below half a nanosecond it was not found, as for what is timed singly.
+        // Less than 0.5 ns is not significant.
+        let overhead = statistics::median(&overheads).filter(|ns| *ns >= 0.5);
         record.notes.extend(
-            statistics::median(&overheads).filter(|ns| *ns >= 0.5).map(|ns| {
-                format!("subtracted from each batch: {ns:.0} ns of clock and kernel entry")
-            }),
+            overhead.map(|ns| format!("overhead of {ns:.0} ns per batch subtracted (clock, call)")),
         );
     }
     let twins: Vec<f64> = samples.iter().filter_map(|sample| sample.twin_ns).collect();
-    record.notes.extend(statistics::median(&twins).map(|ns| {
-        format!("subtracted from each operation: {ns:.1} ns of the same loop without it")
-    }));
+    record.notes.extend(
+        statistics::median(&twins)
+            .map(|ns| format!("twin loop of {ns:.1} ns per operation subtracted")),
+    );
     record.summary = Some(summary);
 }
 
-/// An operation that was timed singly and lasts less than 100 clock reads is shown with the
-/// clock's floor (METHOD 5).
-fn set_clock_floor(summary: &mut Summary, samples: &[Sample], read_ns: f64) {
-    let single = samples.iter().all(|sample| sample.batch == 1);
-    if single && summary.median < 100.0 * read_ns {
-        summary.clock_floor = Some(read_ns);
-    }
-}
-
-/// How many processes each estimate has, and why (METHOD 13).
-fn why_it_ended(processes: u32, plan: &Plan) -> String {
+/// The number of processes of each estimate, and the reason for it (METHOD 13).
+fn process_count_note(processes: u32, plan: &Plan) -> String {
     let visits = plan.visits();
     let why = match processes > visits.processes_min {
-        _ if visits.processes_max == visits.processes_min => "a fixed share",
-        false => "the interval was narrow enough",
-        true => "extended once, since an interval was wide",
+        _ if visits.processes_max == visits.processes_min => "fixed",
+        false => "interval narrow enough",
+        true => "extended once, wide interval",
     };
-    format!("{processes} processes: {why}")
+    format!("{processes} processes ({why})")
 }
 
-/// A case that was stopped part of the way keeps what it has, and says how much that is.
+/// Marks an interrupted case as noisy.
 fn note_interruption(record: &mut Record, processes: u32, wanted: u32) {
     if record.verdict.shows_number() && processes < wanted {
-        let text = format!("the run was stopped after {processes} of {wanted} processes");
+        let text = format!("run stopped after {processes} of {wanted} processes");
         let reason = Reason::new(Cause::Interrupted, text).with_remedy(Remedy::RunToEnd);
         record.verdict.state = State::Noisy;
         record.verdict.reasons.insert(0, reason);
     }
 }
 
-/// What a case should give, and how what it gave stands to that.
+/// Sets the prediction of a record and its agreement with the measurement.
 pub(crate) fn set_prediction(
     record: &mut Record,
     prediction: Result<Prediction, NoModel>,
@@ -440,9 +423,9 @@ pub(crate) fn set_prediction(
                 Stratum::AsFound => {
                     let summary = summary.as_found();
                     let agreement = agreement(&prediction, &summary);
-                    let may_be = judge::may_have_worsened(record, expects, reference);
+                    let slowdown = judge::worst_case_slowdown(record, expects, reference);
                     let is_explained = agreement.fails()
-                        && is_explained(&summary, &prediction, record.better, may_be);
+                        && is_explained(&summary, &prediction, record.better, slowdown);
                     if is_explained { Agreement::Inconclusive } else { agreement }
                 }
                 _ => agreement(&prediction, summary),
@@ -452,12 +435,12 @@ pub(crate) fn set_prediction(
     }
 }
 
-/// Whether a number on the worse side of its prediction is off by no more than a disturbance may
-/// have worsened it: none makes anything better.
-fn is_explained(summary: &Summary, prediction: &Prediction, better: Better, may_be: f64) -> bool {
+/// Whether disturbances explain that a number is outside its prediction: it is on the worse side,
+/// and off by at most this slowdown.
+fn is_explained(summary: &Summary, prediction: &Prediction, better: Better, slowdown: f64) -> bool {
     let Some([low, high]) = summary.limits() else { return false };
-    let above = prediction.high.is_some_and(|limit| low > limit && low <= limit * may_be);
-    let below = prediction.low.is_some_and(|limit| high < limit && high * may_be >= limit);
+    let above = prediction.high.is_some_and(|limit| low > limit && low <= limit * slowdown);
+    let below = prediction.low.is_some_and(|limit| high < limit && high * slowdown >= limit);
     match better {
         Better::Lower => above,
         Better::Higher => below,
@@ -465,7 +448,7 @@ fn is_explained(summary: &Summary, prediction: &Prediction, better: Better, may_
     }
 }
 
-/// Compares the interval; of a value that is only known as a bound, from nothing to the bound.
+/// Compares the interval with the prediction. For a bound, the interval from 0 to the bound.
 fn agreement(prediction: &Prediction, summary: &Summary) -> Agreement {
     prediction.agreement(match summary.bound {
         Some(bound) => Some([summary.limits().map_or(0.0, |[low, _]| low.min(bound)), bound]),
@@ -496,7 +479,7 @@ mod tests {
         record
     }
 
-    /// Ten times what both take.
+    /// The model 10 (a + b).
     fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
         let known = Known::new(records);
         let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap());
@@ -511,10 +494,10 @@ mod tests {
         let mut records = [measured("a", 30.0, 3.0), measured("b", 10.0, 4.0)];
         let prediction = sum(&records).unwrap();
         let prediction = with_uncertainty(prediction, Stratum::FullSpeed, &mut records, &sum);
-        // ±30 and ±40 of 400, as independent ones add.
+        // ± 30 and ± 40 of 400, in quadrature.
         assert!((prediction.uncertainty - 0.125).abs() < 1e-9, "{prediction:?}");
-        assert_eq!(records[0].summary.as_ref().unwrap().median, 30.0, "left as it was");
-        // Limits of 360 and 440, no sharper than an eighth of themselves.
+        assert_eq!(records[0].summary.as_ref().unwrap().median, 30.0, "restored");
+        // Limits of 360 and 440 ± 12.5 %.
         let agreement = |low, high| prediction.agreement(Some([low, high]));
         assert_eq!(agreement(500.0, 510.0), Agreement::Outside);
         assert_eq!(agreement(450.0, 460.0), Agreement::Inconclusive);
@@ -534,7 +517,7 @@ mod tests {
         assert_eq!(of(&record, &mut results), (Stratum::FullSpeed, Some(400.0)));
         assert_eq!(of(&record.clone().as_found(), &mut results), (Stratum::AsFound, Some(800.0)));
         results.records[1] = results.records[1].clone().as_found();
-        assert_eq!(of(&record, &mut results), (Stratum::AsFound, Some(800.0)), "by its input");
+        assert_eq!(of(&record, &mut results), (Stratum::AsFound, Some(800.0)), "an input is");
     }
 
     #[test]
@@ -543,14 +526,14 @@ mod tests {
         let (summary, clean) = (record.summary.take(), [Sample::default()]);
         let wrong = Check { name: "bytes".to_owned(), passed: false, detail: "9 of 10".to_owned() };
         let samples = [Sample::default(), Sample { checks: vec![wrong], ..Sample::default() }];
-        let taken = Taken { summary, samples: &clean, reference: None };
+        let headline = HeadlineSamples { summary, samples: &clean, reference: None };
         let about = fathom_probes::REGISTRY.entries()[0].about();
-        fill(&mut record, about, &samples, taken, (false, 0.0));
+        fill(&mut record, about, &samples, headline, (false, 0.0));
         assert_eq!(record.verdict.state, State::Invalid);
     }
 
     #[test]
-    fn only_what_explains_a_gap_makes_it_inconclusive() {
+    fn slow_core_makes_an_outside_inconclusive() {
         let prediction = Prediction::sum(100.0, 0.0, 0.1, "", "");
         let mut record = measured("a", 220.0, 1.0).as_found();
         let mut agreement = |loops: f64| {
@@ -569,11 +552,10 @@ mod tests {
     }
 
     #[test]
-    fn what_a_computation_says_against_its_number_makes_it_noisy() {
+    fn doubts_of_a_computation_make_it_noisy() {
         let about = fathom_probes::REGISTRY.entries()[0].about();
         let summary = statistics::summarise_estimates(&[14.0; 10]).unwrap();
-        let verdict =
-            |doubts: &[Reason]| of_estimate(about, &summary, doubts.to_vec(), [].into_iter());
+        let verdict = |doubts: &[Reason]| derived_verdict(about, &summary, doubts.to_vec(), &[]);
         assert_eq!(verdict(&[]), Verdict::default());
         let doubts = [Reason::new(Cause::MissingInput, "only 3 of 5 processes")];
         assert_eq!(verdict(&doubts), Verdict { state: State::Noisy, reasons: doubts.into() });

@@ -1,5 +1,5 @@
-//! A procedure's run: no plan, no workers, no pinning. Its passes are the values of one process,
-//! and from there on summary, model, verdict and record are the same as for a visited metric.
+//! The run of a procedure: no plan, no workers, no pinning. Its passes are the values of one
+//! process; summary, prediction, verdict and record are as for metrics with visits.
 
 use fathom_analysis::statistics;
 use fathom_measure::clock::{Clock, Watch};
@@ -16,35 +16,29 @@ use fathom_record::{
 use crate::Audience;
 use crate::reduce;
 
-/// What is known before a procedure begins.
+/// Facts known before a procedure begins.
 pub struct SessionSetup {
-    /// The program.
     pub tool: Tool,
-    /// The machine's facts.
     pub host: Host,
-    /// The run's identifier.
     pub id: String,
-    /// Its name, where one was given.
     pub label: Option<String>,
-    /// When it began, RFC 3339 in UTC.
+    /// RFC 3339 in UTC.
     pub started: String,
     /// The same by CLOCK_MONOTONIC_RAW.
     pub begun_ns: u64,
     /// The command, such as `file read`.
     pub path: &'static str,
-    /// Its arguments, in words.
+    /// The arguments of the command.
     pub asked: String,
-    /// The clock, watched since it began.
+    /// The clock, checked since the start.
     pub watch: Watch,
-    /// Who is to stop it.
     pub stop: Stop,
-    /// The newest believable results on this host that its models use, the oldest first.
+    /// The newest valid or noisy results on this host that the models use, oldest first.
     pub earlier: Vec<Record>,
-    /// What the environment imposes on it.
+    /// Test settings of the environment that change the measurement.
     pub imposed: Vec<String>,
 }
 
-/// A procedure that runs.
 pub struct Session<'a> {
     registry: &'static Registry,
     document: Document,
@@ -54,14 +48,13 @@ pub struct Session<'a> {
     /// Earlier results, then the run's own.
     known: Vec<Record>,
     earlier: usize,
-    /// So many records were shown.
+    /// The number of records shown.
     shown: usize,
     audience: &'a mut dyn Audience,
     begun: bool,
 }
 
 impl<'a> Session<'a> {
-    /// A session that has recorded nothing yet.
     pub fn new(
         registry: &'static Registry,
         setup: SessionSetup,
@@ -81,7 +74,7 @@ impl<'a> Session<'a> {
             planned: 0,
             state: RunState::Running,
             cpu: affinity::allowed().first().copied().unwrap_or_default(),
-            cpu_reason: "by hand: not pinned, as any program runs".to_owned(),
+            cpu_reason: "not pinned".to_owned(),
             reference: None,
             clock: setup.watch.facts(),
             tuned: Vec::new(),
@@ -111,10 +104,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs it to its end. The audience is given the document, unless there is nothing in it.
+    /// Runs the procedure. The audience gets the document, unless it is empty.
     ///
     /// # Errors
-    /// Where the procedure cannot go on; what was recorded before has been shown and kept.
+    /// If the procedure fails; earlier records are shown and stored.
     pub fn run(
         mut self,
         procedure: &dyn Procedure,
@@ -132,7 +125,7 @@ impl<'a> Session<'a> {
         run.clock.monotonic_ppm = Some(whole.monotonic_ppm);
         if let Some(failure) = whole.failure() {
             run.verdict = Verdict::because(State::Invalid, Cause::Clock, failure.clone());
-            let text = format!("no number of this command can be believed: {failure}");
+            let text = format!("clock check failed, all results are invalid: {failure}");
             self.audience.event(Event::Warning(&text));
         }
         let by_person = self.stop.is_by_person();
@@ -152,22 +145,22 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn made(&self, entry: &Entry, measured: Measured) -> Record {
+    fn new_record(&self, entry: &Entry, measured: Measured) -> Record {
         let about: &About = entry.about();
         let metric = MetricId::new(about.id);
         let samples = samples(&measured, self.cpu());
         let mut record =
             Record::new(metric, measured.params, about.title, about.unit, about.better);
-        // Records that are shown together were taken together.
+        // Records that are shown together were measured together.
         record.visit = format!("{}/{}", self.document.run.id, self.shown - self.earlier);
-        // Also where there is no value: what was counted then tells why.
+        // Without a value, too: the checks then show why.
         for check in samples.iter().flat_map(|sample| &sample.checks) {
             record.checks.insert(check.name.clone(), check.detail.clone());
         }
         let read_ns = self.document.run.clock.read_ns;
         let summary = statistics::summarise(&samples);
-        let taken = reduce::Taken { summary, samples: &samples, reference: None };
-        reduce::fill(&mut record, about, &samples, taken, (measured.is_difference, read_ns));
+        let headline = reduce::HeadlineSamples { summary, samples: &samples, reference: None };
+        reduce::fill(&mut record, about, &samples, headline, (measured.is_difference, read_ns));
         let is_stopped = self.stop.is_by_person() && measured.values.is_empty();
         if let Some(verdict) = measured.verdict {
             record.verdict = verdict;
@@ -175,7 +168,7 @@ impl<'a> Session<'a> {
             let text = "stopped before its first value";
             record.verdict = Verdict::because(State::Unavailable, Cause::Interrupted, text);
         }
-        self.doubt(&mut record, measured.doubts);
+        self.add_doubts(&mut record, measured.doubts);
         if record.verdict.shows_number() {
             record.verdict.reasons.extend(measured.remarks);
         }
@@ -184,13 +177,13 @@ impl<'a> Session<'a> {
         let predicted = || self.predicted(about.id, &record.params);
         let prediction = measured.prediction.map_or_else(predicted, Ok);
         reduce::set_prediction(&mut record, prediction, about.expects, None);
-        self.name_origins(&mut record);
+        self.set_origins(&mut record);
         record.samples = Some(samples);
         record.sealed()
     }
 
-    /// What speaks against a number that stands makes it noisy.
-    fn doubt(&self, record: &mut Record, mut doubts: Vec<Reason>) {
+    /// Marks a number with doubts as noisy.
+    fn add_doubts(&self, record: &mut Record, mut doubts: Vec<Reason>) {
         if self.stop.is_by_person() {
             doubts.insert(0, Reason::new(Cause::Interrupted, "stopped before its end"));
         }
@@ -198,14 +191,14 @@ impl<'a> Session<'a> {
             record.verdict.state = State::Noisy;
             record.verdict.reasons.splice(0..0, doubts);
         }
-        // By hand no CPU can be chosen.
+        // A manual command has no choice of CPU.
         for reason in &mut record.verdict.reasons {
             reason.remedy = reason.remedy.take().map(Remedy::without_choice_of_cpu);
         }
     }
 
-    /// Says of what a model rests on, or lacks, where it comes from: mostly from runs before.
-    fn name_origins(&self, record: &mut Record) {
+    /// Marks inputs of a model that are from earlier runs.
+    fn set_origins(&self, record: &mut Record) {
         let own = &self.known[self.earlier..];
         let is_own = |name: &str| own.iter().any(|record| record.name() == name);
         for input in record.prediction.iter_mut().flat_map(|one| &mut one.inputs) {
@@ -255,7 +248,7 @@ impl Recorder for Session<'_> {
 
     fn record(&mut self, measured: Measured) -> Record {
         let entry = self.registry.find(measured.metric).expect("a registered metric");
-        let record = self.made(entry, measured);
+        let record = self.new_record(entry, measured);
         self.known.push(record.clone());
         record
     }
@@ -279,7 +272,7 @@ impl Recorder for Session<'_> {
     }
 }
 
-/// The values as those of one process, or of as many as there are.
+/// All values as one process, or each value as a process.
 fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
     let whole = measured.values.len().max(1);
     let share = if measured.in_fresh_processes { 1 } else { whole };
@@ -292,7 +285,7 @@ fn samples(measured: &Measured, cpu: u32) -> Vec<Sample> {
         ..Sample::default()
     };
     let mut samples: Vec<Sample> = (0..whole.div_ceil(share)).map(sample).collect();
-    // Counted over all of them.
+    // Counters and checks are totals: attributed to the first process.
     samples[0].disturbance = measured.disturbance.clone();
     samples[0].checks = measured.checks.clone();
     samples

@@ -1,4 +1,4 @@
-//! The visits of a block: in seeded random order, and as many as its cases need.
+//! The visits of a block, in seeded random order.
 
 use fathom_analysis::clean::{Conditions, Loop, clean_visits};
 use fathom_analysis::strata::Strata;
@@ -11,39 +11,39 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::InjectedSpin;
 use crate::machine::{Machine, Outcome, VisitRequest};
-use crate::plan::{Plan, Unit, Visits};
+use crate::plan::{Plan, VisitGroup, Visits};
 
-/// Waiting in vain for a core at full speed.
+/// Duration of a visit that does not reach full speed.
 const UNMET_NS: f64 = 35e6;
-/// Starting a worker, pinning it and ending it.
-pub(crate) const WORKER_NS: f64 = 10e6;
+/// Start, pinning and exit of a worker.
+const WORKER_NS: f64 = 10e6;
 
-/// A probe of the block, and what its visits gave so far.
-pub(crate) struct Visited<'p> {
-    pub(crate) unit: &'p Unit,
+/// A probe of a block and the results of its visits so far.
+pub(crate) struct ProbeVisits<'p> {
+    pub(crate) unit: &'p VisitGroup,
     pub(crate) probe: &'static dyn Probe,
-    /// Of each case, the samples in the order of the processes.
+    /// For each case, the samples in the order of the processes.
     pub(crate) samples: Vec<Vec<Sample>>,
-    /// Of each case, the first fault that a process met.
+    /// For each case, the first fault.
     pub(crate) faults: Vec<Option<Fault>>,
-    /// Of each case, the stratum of selected visits.
+    /// For each case, the stratum of selected visits.
     pub(crate) selection: Vec<Result<Stratum, NotSelected>>,
-    /// Why a visit gave nothing at all.
+    /// The failure of a whole visit.
     pub(crate) failure: Option<Reason>,
-    /// Visits as found.
-    pub(crate) found: u32,
-    /// Of each case, all visits, with those that met no core at full speed.
+    /// The number of visits as found.
+    found: u32,
+    /// For each case, the number of all visits, including those that did not reach full speed.
     pub(crate) tried: Vec<u32>,
-    pub(crate) spent_ns: u64,
-    /// Processes of each estimate.
+    spent_ns: u64,
+    /// The number of processes of each estimate.
     pub(crate) processes: u32,
 }
 
-/// At most so many visits are taken for each process of an estimate, until enough are clean.
+/// Limit on visits for each process of an estimate while there are too few clean ones.
 const VISITS_PER_PROCESS: u32 = 4;
 
-impl<'p> Visited<'p> {
-    /// The measured units of a block; derived ones need no visit.
+impl<'p> ProbeVisits<'p> {
+    /// The probes of a block. Derived metrics have no visits.
     pub(crate) fn of_block(plan: &'p Plan, block: &[usize], host: &Host) -> Vec<Self> {
         let measured = |index: &usize| match plan.units[*index].entry {
             Entry::Probe(probe) => {
@@ -54,7 +54,7 @@ impl<'p> Visited<'p> {
         block.iter().filter_map(measured).collect()
     }
 
-    fn new(unit: &'p Unit, probe: &'static dyn Probe, visits: Visits, host: &Host) -> Self {
+    fn new(unit: &'p VisitGroup, probe: &'static dyn Probe, visits: Visits, host: &Host) -> Self {
         let cases = unit.cases.len();
         let selection = |case| match visits.trials {
             true => Err(NotSelected::EveryTrial),
@@ -78,7 +78,7 @@ impl<'p> Visited<'p> {
         self.probe.about().id
     }
 
-    /// What one visit is expected to take, from the visits so far, or else by its estimate.
+    /// The duration of a visit, measured so far or else estimated.
     pub(crate) fn visit_ns(&self, rounds: u32) -> f64 {
         match self.tried.iter().max() {
             None | Some(0) => estimated_visit_ns(self.unit, rounds),
@@ -86,7 +86,7 @@ impl<'p> Visited<'p> {
         }
     }
 
-    /// Visits that are still expected: those as found, then as many as clean ones are missing.
+    /// The number of remaining visits: those as found, then one for each missing clean visit.
     pub(crate) fn visits_left(&self, reference: Option<&Loop>) -> u32 {
         if self.failure.is_some() || self.all_faulty() {
             return 0;
@@ -95,7 +95,7 @@ impl<'p> Visited<'p> {
         self.processes.saturating_sub(self.found).max(extra.max().unwrap_or(0))
     }
 
-    /// Clean visits that a case lacks, as far as more may be tried.
+    /// The number of missing clean visits of a case, up to the limit.
     fn missing(&self, case: usize, reference: Option<&Loop>) -> u32 {
         let may = self.selection[case].is_ok() && self.faults[case].is_none();
         let Some(reference) = reference.filter(|_| may) else { return 0 };
@@ -105,21 +105,21 @@ impl<'p> Visited<'p> {
         self.processes.saturating_sub(clean).min(most)
     }
 
-    /// What its visits are expected to take, where this share of them is clean.
+    /// The estimated duration of all visits with this share of clean ones.
     pub(crate) fn estimate_ns(&self, rounds: u32, clean_share: f64) -> f64 {
         let (processes, cost_ns) =
             (f64::from(self.processes), estimated_visit_ns(self.unit, rounds));
         if self.selection.iter().all(Result::is_err) {
             return processes * cost_ns;
         }
-        // Missing clean visits are taken where one is met, at most as often as is tried.
+        // Each missing clean visit is retried at full speed only, up to the limit.
         let tries = f64::from(VISITS_PER_PROCESS - 1) * processes;
         let missing = (processes * (1.0 - clean_share)).min(tries * clean_share);
         let failed = (missing / clean_share.max(0.01) - missing).min(tries);
         (processes + missing) * cost_ns + failed * (WORKER_NS + UNMET_NS)
     }
 
-    /// The clean ones among the visits as found, and those.
+    /// The number of clean visits as found, and of all visits as found.
     pub(crate) fn clean_as_found(&self, reference: &Loop) -> (u32, u32) {
         let of_case = |samples: &&Vec<Sample>| !samples.is_empty();
         let Some(samples) = self.samples.iter().find(of_case) else { return (0, 0) };
@@ -132,19 +132,19 @@ impl<'p> Visited<'p> {
         self.faults.iter().all(Option::is_some)
     }
 
-    /// Takes one visit. An interrupted one leaves no trace.
+    /// Makes one visit and returns its reference loops. An interrupted visit is not counted.
     pub(crate) fn visit(
         &mut self,
         machine: &mut dyn Machine,
         visits: Visits,
-        request: RequestFacts<'_>,
+        request: VisitContext<'_>,
     ) -> Vec<LoopTime> {
         let begun = machine.elapsed_ns();
         let is_extra = self.found >= self.processes;
         let only_at = request.reference.copied().filter(|_| is_extra);
         let is_wanted = |case: &usize| !is_extra || self.missing(*case, request.reference) > 0;
         let wanted: Vec<usize> = (0..self.samples.len()).filter(is_wanted).collect();
-        // A process has its own number, also where it took no rounds.
+        // A process without rounds has a number, too.
         let process = self.tried.iter().copied().max().unwrap_or(0);
         let cost_ns = estimated_visit_ns(self.unit, visits.rounds);
         let outcome = machine.visit(&VisitRequest {
@@ -157,7 +157,7 @@ impl<'p> Visited<'p> {
                 cpu: request.cpu,
                 other_cpu: request.other_cpu,
                 batch_floor_ns: BATCH_FLOOR_NS,
-                // Three times the estimate and a second: a slow machine still gives its rounds.
+                // A slow machine may take three times the estimate and a second.
                 time_limit_ns: 3.0 * cost_ns + 1e9,
                 trials: visits.trials,
                 only_at,
@@ -191,7 +191,7 @@ impl<'p> Visited<'p> {
         Vec::new()
     }
 
-    /// Doubles the processes, once, where all visits are done and a case's interval is wide.
+    /// Doubles the processes once if all visits are done and the interval of a case is wide.
     fn extend(&mut self, visits: Visits, reference: Option<&Loop>) {
         if self.processes >= visits.processes_max || self.visits_left(reference) > 0 {
             return;
@@ -212,15 +212,15 @@ impl<'p> Visited<'p> {
     }
 }
 
-/// What a visit takes by its estimate, the worker's start included.
-pub(crate) fn estimated_visit_ns(unit: &Unit, rounds: u32) -> f64 {
+/// The estimated duration of a visit, including the start of its worker.
+fn estimated_visit_ns(unit: &VisitGroup, rounds: u32) -> f64 {
     let rounds = f64::from(rounds) / 12.0;
     WORKER_NS + rounds * unit.cases.iter().map(|case| case.cost_ns).sum::<f64>()
 }
 
-/// What all visits of a block have in common.
+/// Settings of a visit that do not depend on the probe.
 #[derive(Clone, Copy)]
-pub(crate) struct RequestFacts<'s> {
+pub(crate) struct VisitContext<'s> {
     pub(crate) seed: u64,
     pub(crate) reference: Option<&'s Loop>,
     pub(crate) cpu: u32,
@@ -230,15 +230,15 @@ pub(crate) struct RequestFacts<'s> {
     pub(crate) resources: &'s Resources,
 }
 
-/// The next probe to visit: one of those that want it, by chance; none when all are done.
+/// The next probe to visit, at random. `None` if all visits are done.
 pub(crate) fn next(
-    visited: &mut [Visited<'_>],
+    visited: &mut [ProbeVisits<'_>],
     visits: Visits,
     reference: Option<&Loop>,
     random: &mut Xoshiro256PlusPlus,
 ) -> Option<usize> {
     visited.iter_mut().for_each(|unit| unit.extend(visits, reference));
-    // Each outstanding visit is a ticket, so that the order is that of a shuffled deck.
+    // Each remaining visit is equally likely, as in a shuffled list.
     let left: Vec<u64> =
         visited.iter().map(|unit| u64::from(unit.visits_left(reference))).collect();
     let tickets: u64 = left.iter().sum();

@@ -1,5 +1,4 @@
-//! Both ends of a worker process: the coordinator's, which gives it a visit and takes its answer;
-//! and the worker's own, which takes the visit and answers.
+//! Worker processes: how the coordinator starts one and reads its answer, and what the worker does.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -16,42 +15,36 @@ use rustix::process::Pid;
 
 use crate::machine::{Outcome, VisitAnswer, VisitRequest};
 
-/// A worker that has not answered this long after its last possible round hangs.
+/// A worker hangs if it has not answered this long after its last possible round.
 const GRACE_NS: f64 = 10e9;
-/// No case has a longer answer, however many operations it timed: values are those of rounds, and
-/// a histogram grows with the range of the times and not with their number. A bound on what a
-/// broken worker can make the coordinator keep.
+/// Upper bound on the answer of a case, which protects the coordinator from a broken worker. Values
+/// are per round, and the size of a histogram depends on the range of times, not on their number.
 const CASE_MAX_BYTES: usize = 4 << 20;
 
-/// Starts workers.
 pub struct Workers {
-    /// The program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
-    /// How long after its time limit a worker is given up.
+    /// Time from the time limit of a visit until the worker is killed.
     pub grace_ns: f64,
 }
 
 impl Workers {
-    /// This very program as worker.
-    ///
     /// # Errors
-    /// When the path of the running program is not known.
+    /// If the path of the running program is unknown.
     pub fn of_this_program() -> std::io::Result<Self> {
         let program = process::this_program()?;
         Ok(Self { program, arguments: vec!["worker".to_owned()], grace_ns: GRACE_NS })
     }
 
-    /// Takes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
-    /// readable when the person wants the run to end.
+    /// Makes one visit in a fresh process and waits for it. `stop` is a descriptor that becomes
+    /// readable when the user stops the run.
     pub fn visit(&self, request: &VisitRequest, stop: &impl AsFd) -> Outcome {
         let crashed = |text| Outcome::Failed(Reason::new(Cause::Crashed, text));
         let mut worker = match self.start(request) {
             Ok(worker) => worker,
             Err(error) => return crashed(format!("start a worker: {error}")),
         };
-        // Rounds end after the limit by at most one round, and the set-up comes on top.
+        // The last round may exceed the limit, and the set-up is not included in it.
         let bound_ns = 2.0 * request.settings.time_limit_ns + self.grace_ns;
         let output_bytes = CASE_MAX_BYTES * request.params.len().max(1);
         let limits = Limits { time_ns: bound_ns as u64, output_bytes };
@@ -60,19 +53,18 @@ impl Workers {
             return Outcome::Interrupted;
         }
         let [answer, errors] = &worker.output;
-        // First: an answer is one however the worker ended afterwards.
+        // Before the exit status: an answer counts however the worker ended.
         if let Ok(answer) = serde_json::from_slice::<VisitAnswer>(answer) {
             return Outcome::Answered(answer);
         }
-        let last_words = process::last_words(errors).map_or(String::new(), |it| format!(": {it}"));
+        let stderr = process::last_words(errors).map_or(String::new(), |it| format!(": {it}"));
         match ended {
             Ok(status) if status.success() => {
-                crashed(format!("the worker ended without an answer{last_words}"))
+                crashed(format!("the worker exited without an answer{stderr}"))
             }
-            Ok(status) => crashed(format!("the worker {}{last_words}", exit_text(status))),
+            Ok(status) => crashed(format!("the worker {}{stderr}", exit_text(status))),
             Err(CollectError::TimedOut(seconds)) => {
-                let text =
-                    format!("the worker gave no answer within {seconds:.0} s and was killed");
+                let text = format!("the worker timed out after {seconds:.0} s and was killed");
                 Outcome::Failed(Reason::new(Cause::TimedOut, text))
             }
             Err(error) => crashed(format!("the worker {error}")),
@@ -92,19 +84,19 @@ impl Workers {
     }
 }
 
-/// The worker's own side: reads a request, takes the visit, writes the answer.
+/// The worker: reads a request, makes the visit, writes the answer.
 ///
 /// # Errors
-/// When the request cannot be read or the answer cannot be written.
+/// If the request cannot be read or the answer cannot be written.
 pub fn serve(registry: &Registry) -> anyhow::Result<()> {
     let mut text = String::new();
     std::io::stdin().lock().read_to_string(&mut text)?;
     anyhow::ensure!(
         !text.is_empty(),
-        "a worker is started by a run, with its request on standard input"
+        "workers are started by a run, with a request on standard input"
     );
     let request: VisitRequest = serde_json::from_str(&text)?;
-    // Once more: at exec the kernel forgets it where the program's file gives capabilities.
+    // Again: exec of a file with capabilities clears the parent-death signal.
     let coordinator = Pid::from_raw(request.coordinator as i32);
     let ended = || anyhow::anyhow!("the coordinator has ended");
     process::end_with(coordinator.ok_or_else(ended)?).map_err(|_| ended())?;
@@ -133,7 +125,7 @@ fn take(request: &VisitRequest, registry: &Registry) -> VisitAnswer {
         });
     }
     if request.priority {
-        // Best effort: what `--tune` could not do is said by the coordinator.
+        // Best effort: the coordinator reports what tuning could not do.
         let _ = rustix::process::setpriority_process(None, -20);
     }
     let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();

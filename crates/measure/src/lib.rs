@@ -1,8 +1,5 @@
-//! The measuring kernel: the clock, the sampler, the counters of what disturbs a sample, and the
-//! facts of the host, the lasting ones and the momentary.
-//!
-//! Deliberately absent: statistics (they are `record`'s), anything that prints, and anything that
-//! knows a particular metric.
+//! Measurement: the clock, the sampler, disturbance counters, and facts of the host and its current
+//! condition. It knows no particular metric and prints nothing.
 
 pub mod affinity;
 pub mod clock;

@@ -1,5 +1,5 @@
-//! A known answer: a process under a CPU quota that lies on the group above its own must find the
-//! quota, and see its own throttling. Needs root and the CPU controller of cgroup version 1.
+//! A process in a child of a cgroup with a CPU quota finds the quota and its own throttling. Needs
+//! root and the CPU controller of cgroup version 1.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use fathom_measure::disturbance::VisitCounters;
 use fathom_measure::host;
 use fathom_record::Disturbance;
 
-/// Where the process under the quota leaves what it saw.
+/// The file for the results of the process under the quota.
 const REPORT: &str = "FATHOM_TEST_QUOTA_REPORT";
 
-/// A group of the CPU controller, removed with what is below it on every way out.
+/// A group of the CPU controller, removed with its child on drop.
 struct Group {
     outer: PathBuf,
     inner: PathBuf,
 }
 
 impl Group {
-    /// A group with half a CPU, and one without a limit below it. Its weight is the largest there
-    /// is, so that it uses up its quota on a busy machine too.
+    /// A group with half a CPU, and a child without a limit. It has the maximum weight, so that it
+    /// exhausts its quota on a busy machine, too.
     fn new() -> Result<Self, String> {
         let parent = cpu_controller().ok_or("no cgroup version 1 CPU controller is mounted")?;
         let outer = parent.join(format!("fathom-test-{}", std::process::id()));
@@ -70,7 +70,7 @@ fn cpu_controller() -> Option<PathBuf> {
     Some(point.join(path.trim_start_matches('/'))).filter(|folder| folder.is_dir())
 }
 
-/// Runs the test below within a group, and gives what it saw.
+/// Runs the test below within a group, and returns its results.
 fn run_within(group: &Path, report: &Path) -> (Option<f64>, Disturbance) {
     let enter = r#"echo $$ > "$1/cgroup.procs" && shift && exec "$@""#;
     let output = Command::new("sh")
@@ -87,7 +87,7 @@ fn run_within(group: &Path, report: &Path) -> (Option<f64>, Disturbance) {
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
-fn a_quota_on_the_group_above_is_found_and_its_throttling_seen() {
+fn quota_of_a_parent_group_is_found() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: making a cgroup needs root");
         return;
@@ -100,15 +100,11 @@ fn a_quota_on_the_group_above_is_found_and_its_throttling_seen() {
         }
     };
     let dir = tempfile::tempdir().unwrap();
-    let (quota, told) = run_within(&group.inner, &dir.path().join("report.json"));
+    let (quota, delta) = run_within(&group.inner, &dir.path().join("report.json"));
     assert_eq!(quota, Some(0.5));
-    assert!(told.throttled_ns > Some(0), "{told:?}");
-    assert!(told.throttled_periods > Some(0), "{told:?}");
-    assert!(told.quota_periods >= told.throttled_periods, "{told:?}");
-    assert!(told.cpu_ns < told.wall_ns, "half a CPU cannot be a whole one: {told:?}");
-    let outer = group.outer.clone();
-    drop(group);
-    assert!(!outer.exists(), "the group must be gone: {}", outer.display());
+    assert!(delta.throttled_ns > Some(0) && delta.throttled_periods > Some(0), "{delta:?}");
+    assert!(delta.quota_periods >= delta.throttled_periods, "{delta:?}");
+    assert!(delta.cpu_ns < delta.wall_ns, "{delta:?}");
 }
 
 #[test]
@@ -119,14 +115,14 @@ fn spins_until_it_is_throttled() {
     };
     let mut counters = VisitCounters::open(0);
     let start = Instant::now();
-    let mut told = counters.since_mark();
-    while told.throttled_ns.is_none_or(|ns| ns == 0) && start.elapsed() < Duration::from_secs(5) {
+    let mut delta = counters.since_mark();
+    while delta.throttled_ns.is_none_or(|ns| ns == 0) && start.elapsed() < Duration::from_secs(5) {
         let slice = Instant::now();
         while slice.elapsed() < Duration::from_millis(30) {
             std::hint::spin_loop();
         }
-        told = counters.since_mark();
+        delta = counters.since_mark();
     }
-    let seen = (host::read().cgroup.cpu_quota, told);
-    std::fs::write(report, serde_json::to_vec(&seen).unwrap()).unwrap();
+    let results = (host::read().cgroup.cpu_quota, delta);
+    std::fs::write(report, serde_json::to_vec(&results).unwrap()).unwrap();
 }

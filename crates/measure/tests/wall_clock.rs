@@ -1,4 +1,4 @@
-//! A wall clock that somebody set while a run lasted.
+//! A step of the wall clock during a run.
 
 use fathom_measure::clock::{Watch, wall_ns};
 use fathom_measure::host;
@@ -6,10 +6,10 @@ use rustix::time::{ClockId, Timespec, clock_settime};
 
 #[test]
 #[expect(clippy::print_stderr, reason = "a test that is skipped must say so")]
-fn a_clock_that_was_set_is_noticed_and_not_forgotten() {
+fn step_of_the_wall_clock_is_detected() {
     let watch = Watch::begin(&host::read()).expect("a clock");
-    assert!(!watch.end().wall_was_set, "nobody set it yet");
-    // To what it is: a step too small to be seen is one too.
+    assert!(!watch.end().wall_was_set);
+    // A step of 0 is a step, too.
     let ns = wall_ns();
     let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as i64);
     if let Err(error) = clock_settime(ClockId::Realtime, Timespec { tv_sec, tv_nsec }) {
@@ -17,5 +17,5 @@ fn a_clock_that_was_set_is_noticed_and_not_forgotten() {
     }
     let run = watch.end();
     assert!(run.wall_was_set && run.wall_step_ns == 0, "{run:?}");
-    assert!(watch.end().wall_was_set, "the kernel tells of it once only");
+    assert!(watch.end().wall_was_set, "although the kernel reports it once only");
 }

@@ -1,7 +1,7 @@
-//! The cells of one row. Values come only from [`Shown::of`].
+//! The cells of one row. Values come only from [`DisplayValue::of`].
 
 use anstyle::Style;
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, at_most, percent, quantity_within, range_within, terms};
 use fathom_record::{Basis, Protocol, Record, State, Summary, Unit};
 
@@ -125,7 +125,7 @@ fn fill_numbers(row: &mut Row, record: &Record, protocol: Protocol, columns: &Co
         let (hardware, software) = (prediction.hardware, prediction.software);
         let width = columns.width(column::TERMS);
         row[column::TERMS].0 = terms(hardware, software, record.unit, width);
-        let measured = Shown::of(record, protocol).number().zip(prediction.value);
+        let measured = DisplayValue::of(record, protocol).number().zip(prediction.value);
         row[column::DEVIATION].0 =
             measured.map_or(NOTHING.to_owned(), |(measured, value)| deviation(measured, value));
     }
@@ -159,14 +159,14 @@ pub(crate) fn mark(records: &[&Record]) -> &'static str {
 fn measured(record: &Record, protocol: Protocol, width: usize) -> (String, Style) {
     let noisy = record.verdict.state == State::Noisy;
     let mark = mark(&[record]);
-    let text = match Shown::of(record, protocol) {
-        Shown::Number(value) => {
+    let text = match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(value) => {
             mark.to_owned() + &quantity_within(value, record.unit, width - width_of(mark))
         }
-        Shown::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
-        Shown::Text(text) if width_of(text) < width => mark.to_owned() + text,
-        Shown::Text(_) => "see below".to_owned(),
-        Shown::Nothing => NOTHING.to_owned(),
+        DisplayValue::Bound(bound) => mark.to_owned() + &at_most(bound, record.unit),
+        DisplayValue::Text(text) if width_of(text) < width => mark.to_owned() + text,
+        DisplayValue::Text(_) => "see below".to_owned(),
+        DisplayValue::Withheld => NOTHING.to_owned(),
     };
     (text, if noisy { CARE } else { PLAIN })
 }
@@ -178,9 +178,9 @@ pub(crate) fn cycles(record: &Record, protocol: Protocol, hz: f64) -> Option<Str
     }
     let mark = if record.verdict.state == State::Noisy { "~" } else { "" };
     let count = |ns: f64| ns * hz / 1e9;
-    match Shown::of(record, protocol) {
-        Shown::Number(ns) => Some(format!("{mark}{}", cycle_count(count(ns)))),
-        Shown::Bound(ns) => {
+    match DisplayValue::of(record, protocol) {
+        DisplayValue::Number(ns) => Some(format!("{mark}{}", cycle_count(count(ns)))),
+        DisplayValue::Bound(ns) => {
             let bound = at_most(count(ns), Unit::Ratio);
             Some(format!("{mark}{bound}"))
         }

@@ -1,6 +1,6 @@
 //! The most remarkable facts about a run, at most three, as sentences with numbers.
 
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{bare, percent, quantity, range};
 use fathom_record::{Agreement, Prediction, Protocol, Record, State, Unit};
 
@@ -44,7 +44,7 @@ fn distance(record: &Record) -> Option<f64> {
         return None;
     }
     let half_width = record.summary.as_ref()?.relative_half_width()?;
-    let measured = Shown::of(record, Protocol::Median).number()?;
+    let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let ratio = measured / aim(record.prediction.as_ref()?)?;
     (half_width <= HALF_WIDTH_MAX && ratio > 0.0).then(|| ratio.ln().abs())
 }
@@ -56,7 +56,7 @@ fn aim(prediction: &Prediction) -> Option<f64> {
 
 fn far_sentence(record: &Record) -> Option<String> {
     let prediction = record.prediction.as_ref()?;
-    let measured = Shown::of(record, Protocol::Median).number()?;
+    let measured = DisplayValue::of(record, Protocol::Median).number()?;
     let half_width = record.summary.as_ref()?.relative_half_width()?;
     let limits = glued(&range(prediction.low, prediction.high, record.unit));
     let start = format!(

@@ -1,6 +1,6 @@
 //! The lines beneath a row: why a number is noisy or missing, and its distribution.
 
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::summary::Mode;
 use fathom_record::{Agreement, Estimate, Protocol, Record, State, Summary, Verdict};
@@ -26,12 +26,12 @@ pub(crate) fn remarks(record: &Record, above: Option<&Record>, setting: &Setting
     }
     let mut lines = String::new();
     let mut add = |text: String| lines += &wrapped(&text, width, INDENT, FURTHER);
-    let shown = Shown::of(record, setting.protocol);
+    let shown = DisplayValue::of(record, setting.protocol);
     match shown {
-        Shown::Text(text) if width_of(text) >= setting.columns.width(column::MEASURED) => {
+        DisplayValue::Text(text) if width_of(text) >= setting.columns.width(column::MEASURED) => {
             add(format!("value: {text}"));
         }
-        Shown::Nothing => add("no valid value recorded".to_owned()),
+        DisplayValue::Withheld => add("no valid value recorded".to_owned()),
         _ => {}
     }
     if !setting.columns.has(column::CYCLES)

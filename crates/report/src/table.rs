@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::quantity;
 use fathom_record::{
     Basis, Host, Interval, MetricId, Params, Protocol, Record, State, Stratum, Unit, Value,
@@ -244,10 +244,10 @@ impl Table {
         if !record.verdict.shows_number() {
             return;
         }
-        let shown = Shown::of(record, self.layout.protocol);
+        let shown = DisplayValue::of(record, self.layout.protocol);
         let noisy = record.verdict.state == State::Noisy;
         seen.noisy |= noisy;
-        seen.bound |= matches!(shown, Shown::Bound(_));
+        seen.bound |= matches!(shown, DisplayValue::Bound(_));
         seen.no_model |= record.no_model.is_some() && record.prediction.is_none();
         seen.histogram |= record.samples.is_some();
         if record.metric.as_str() == FREQUENCY && record.unit == Unit::Hertz && seen.hz.is_none() {

@@ -1,46 +1,42 @@
-//! Shares that were counted, and whether chance alone explains that they are not what was promised.
+//! Counted rates, and binomial tests of them against a guaranteed rate.
 
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// How often something happened of how often it could have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rate {
-    /// Times it happened.
     pub hits: u64,
-    /// Times it could have.
     pub of: u64,
 }
 
-/// A count is no chance where one as far off, or farther, would come about once in so many times:
-/// with some three hundred figures on a page, one page in a thousand has one by chance.
-const CHANCE: f64 = 1.0 / 300_000.0;
+/// Significance level of a violation. With some three hundred figures, one page in a thousand has a
+/// violation by chance.
+const SIGNIFICANCE: f64 = 1.0 / 300_000.0;
 
 impl Rate {
-    /// Counts one more trial.
-    pub fn note(&mut self, happened: bool) {
-        self.hits += u64::from(happened);
+    pub fn count(&mut self, hit: bool) {
+        self.hits += u64::from(hit);
         self.of += 1;
     }
 
-    /// The share, 0 to 1; 0 of nothing.
+    /// From 0 to 1; 0 without trials.
     pub fn share(self) -> f64 {
         if self.of == 0 { 0.0 } else { self.hits as f64 / self.of as f64 }
     }
 
-    /// Whether it is below `promised` by more than chance.
-    pub fn is_below(self, promised: f64) -> bool {
-        self.share() < promised && cumulated(self.hits, self.of, promised) < CHANCE
+    /// Whether it is significantly below `guaranteed`.
+    pub fn is_below(self, guaranteed: f64) -> bool {
+        self.share() < guaranteed && binomial_cdf(self.hits, self.of, guaranteed) < SIGNIFICANCE
     }
 
-    /// Whether it is above `promised` by more than chance.
-    pub fn is_above(self, promised: f64) -> bool {
+    /// Whether it is significantly above `guaranteed`.
+    pub fn is_above(self, guaranteed: f64) -> bool {
         let missed = self.of - self.hits;
-        self.share() > promised && cumulated(missed, self.of, 1.0 - promised) < CHANCE
+        self.share() > guaranteed && binomial_cdf(missed, self.of, 1.0 - guaranteed) < SIGNIFICANCE
     }
 }
 
-/// P(X ≤ k) of a binomial X of n trials with the chance p.
-fn cumulated(k: u64, n: u64, p: f64) -> f64 {
+/// P(X ≤ k) of a binomial X with n trials and probability p.
+fn binomial_cdf(k: u64, n: u64, p: f64) -> f64 {
     Binomial::new(p, n).map_or(1.0, |trials| trials.cdf(k))
 }
 
@@ -49,22 +45,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cumulated_chances_are_those_of_a_coin_and_a_die() {
-        assert!((cumulated(3, 10, 0.5) - 176.0 / 1024.0).abs() < 1e-14);
-        assert!((cumulated(0, 4, 1.0 / 6.0) - 625.0 / 1296.0).abs() < 1e-14);
-        assert!((cumulated(10_000, 10_000, 0.95) - 1.0).abs() < 1e-9);
+    fn binomial_cdf_matches_known_values() {
+        assert!((binomial_cdf(3, 10, 0.5) - 176.0 / 1024.0).abs() < 1e-14);
+        assert!((binomial_cdf(0, 4, 1.0 / 6.0) - 625.0 / 1296.0).abs() < 1e-14);
+        assert!((binomial_cdf(10_000, 10_000, 0.95) - 1.0).abs() < 1e-9);
         // scipy.stats.binom.cdf(9400, 10000, 0.95)
         let expected = 4.509_387_117_818_625e-6;
-        assert!((cumulated(9_400, 10_000, 0.95) / expected - 1.0).abs() < 1e-6);
+        assert!((binomial_cdf(9_400, 10_000, 0.95) / expected - 1.0).abs() < 1e-6);
     }
 
     #[test]
-    fn chance_breaks_no_promise() {
-        let kept = |hits| Rate { hits, of: 10_000 };
-        assert!(!kept(9_420).is_below(0.95) && kept(9_390).is_below(0.95));
-        assert!(!kept(9_580).is_above(0.95) && kept(9_610).is_above(0.95));
-        assert!(!kept(10_000).is_above(1.0) && !kept(0).is_below(0.0));
-        // Ten trials decide little.
+    fn chance_is_no_violation() {
+        let rate = |hits| Rate { hits, of: 10_000 };
+        assert!(!rate(9_420).is_below(0.95) && rate(9_390).is_below(0.95));
+        assert!(!rate(9_580).is_above(0.95) && rate(9_610).is_above(0.95));
+        assert!(!rate(10_000).is_above(1.0) && !rate(0).is_below(0.0));
+        // Too few trials.
         assert!(!Rate { hits: 7, of: 10 }.is_below(0.95));
     }
 }

@@ -1,5 +1,5 @@
-//! What a comparison of two runs of the same thing alarms at (rule 27): the interval of the ratio
-//! that does not hold it, and the rank test.
+//! False alarms of a comparison of two runs of the same thing (rule 27): by the interval of the
+//! ratio, and by the rank test.
 
 use fathom_analysis::statistics::{mann_whitney, ratio_of_medians};
 
@@ -10,10 +10,10 @@ use crate::section::{Section, alarms, cells};
 use crate::worlds::{TRUTH, WORLDS, World, world};
 use crate::{Source, Trials};
 
-/// The level of the rank test, and what the ratio's interval leaves.
+/// Nominal rate of false alarms.
 const NOMINAL: f64 = 0.05;
-/// What both are promised to stay below.
-const PROMISED: f64 = 0.06;
+/// Guaranteed upper limit of the rate.
+const GUARANTEED: f64 = 0.06;
 
 #[derive(Default)]
 struct Figure {
@@ -29,8 +29,8 @@ impl Figure {
             let (a, b) = sides(&mut source);
             let seed = source.bits();
             let ratio = ratio_of_medians(&a, &b, seed);
-            figure.ratio.note(ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0));
-            figure.test.note(mann_whitney(&a, &b).is_some_and(|test| test.p < NOMINAL));
+            figure.ratio.count(ratio.is_some_and(|ratio| ratio.low > 1.0 || ratio.high < 1.0));
+            figure.test.count(mann_whitney(&a, &b).is_some_and(|test| test.p < NOMINAL));
         }
         figure
     }
@@ -39,43 +39,42 @@ impl Figure {
 /// The process medians of two runs.
 type Sides = (Vec<f64>, Vec<f64>);
 
-/// Two runs of which neither changed, and which are unlike all the same.
-struct Unlike {
+/// Two runs without a change, with different distributions or numbers of processes.
+struct UnequalSides {
     name: &'static str,
-    /// Whether the promise holds for it.
-    promised: bool,
+    guaranteed: bool,
     sides: fn(&mut Source, usize) -> Sides,
 }
 
-const UNLIKE: [Unlike; 6] = [
-    Unlike {
+const UNEQUAL_SIDES: [UnequalSides; 6] = [
+    UnequalSides {
         name: "normal, four times as many processes in B",
-        promised: true,
+        guaranteed: true,
         sides: |source, n| (normal(source, n), normal(source, 4 * n)),
     },
-    Unlike {
+    UnequalSides {
         name: "normal, B three times as wide",
-        promised: true,
+        guaranteed: true,
         sides: |source, n| (normal(source, n), widened(normal(source, n), 3.0)),
     },
-    Unlike {
+    UnequalSides {
         name: "normal, four times as many in B, three times as wide",
-        promised: false,
+        guaranteed: false,
         sides: |source, n| (normal(source, n), widened(normal(source, 4 * n), 3.0)),
     },
-    Unlike {
+    UnequalSides {
         name: "normal, four times as many in A, B three times as wide",
-        promised: false,
+        guaranteed: false,
         sides: |source, n| (normal(source, 4 * n), widened(normal(source, n), 3.0)),
     },
-    Unlike {
+    UnequalSides {
         name: "normal against log-normal",
-        promised: true,
+        guaranteed: true,
         sides: |source, n| (normal(source, n), world("log-normal").medians(source, n)),
     },
-    Unlike {
+    UnequalSides {
         name: "normal, each run slower or faster as a whole, by half of what processes differ",
-        promised: false,
+        guaranteed: false,
         sides: |source, n| {
             let run = |source: &mut Source| {
                 let off = 0.5 * source.normal();
@@ -95,25 +94,25 @@ fn widened(medians: Vec<f64>, by: f64) -> Vec<f64> {
 }
 
 const WORDS: &str = "\
-Two runs of the same thing, with as many processes each: how often the bootstrap interval of the
-ratio excludes 1, and how often the rank test of Mann and Whitney has p < 0.05, in per cent. Neither
-threshold of the effect is applied. Both are a matter of scale: a true ratio of 1.1 is missed as
-often as one of 1. **Bold** is above 5 % by more than chance.";
+Two runs of the same thing, with the same number of processes: how often the bootstrap interval of
+the ratio excludes 1, and how often the Mann-Whitney rank test has p < 0.05, in per cent. No
+threshold of effect size is applied. Neither depends on scale: the results for a true ratio of 1.1
+are the same. **Bold**: above 5 % by more than chance.";
 
 const BOOTSTRAP: &str = "\
-The bootstrap of a *median* does not alarm too often with five processes; that of a mean does, at
-12 %. Its limits are, nearly, order statistics: with 5 against 5 it excludes 1 in almost the same
-orders as the exact rank test, 8 of 252, which is 3.2 %. Where a clock's steps tie values, it alarms
-less.";
+The bootstrap of a *median* does not have too many false alarms with five processes; the bootstrap
+of a mean has 12 %. Its limits are nearly order statistics: with 5 against 5 it excludes 1 in almost
+the same orders as the exact rank test, 8 of 252, or 3.2 %. Ties, from the steps of a clock, make
+alarms rarer.";
 
 const SIDES: &str = "\
-The same where the two sides are unlike. The rank test then alarms where no median changed, which is
-why the word of a change rests on the interval of the ratio. What differs from run to run and not
-from process to process is in no interval: two runs cannot tell it from a change. `make
-repeatability` shows how much of it a machine has.";
+The same for two sides with different distributions. The rank test then alarms although no median
+changed, so the verdict of a comparison uses the interval of the ratio. Variation from run to run
+that is not between processes is in no interval: two runs cannot separate it from a change. `make
+repeatability` measures it for a machine.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let mut section = Section::titled("Two runs of the same thing", WORDS);
+    let mut section = Section::new("Two runs of the same thing", WORDS);
     let items: Vec<(&World, usize)> =
         WORLDS.iter().flat_map(|world| PROCESSES.map(|processes| (world, processes))).collect();
     let figures = each(&items, |(world, processes)| {
@@ -124,9 +123,9 @@ pub(crate) fn section(trials: Trials) -> Section {
     });
     for ((world, processes), figure) in items.iter().zip(&figures) {
         let what = format!("{}, {processes} processes", world.name);
-        section.at_most(figure.ratio, PROMISED, &format!("ratio, {what}"));
-        section.at_most(figure.test, PROMISED, &format!("rank test, {what}"));
-        // Nor is it kept by alarming at nothing: ties and a drift that both share are the reasons.
+        section.at_most(figure.ratio, GUARANTEED, &format!("ratio, {what}"));
+        section.at_most(figure.test, GUARANTEED, &format!("rank test, {what}"));
+        // A test that never alarms is wrong too, except with ties or a drift in both runs.
         if world.kind.is_independent() && world.name != "quantised" {
             section.at_least(figure.ratio, 0.02, &format!("ratio, {what}"));
             section.at_least(figure.test, 0.03, &format!("rank test, {what}"));
@@ -134,26 +133,28 @@ pub(crate) fn section(trials: Trials) -> Section {
     }
     let names: Vec<&str> = WORLDS.iter().map(|world| world.name).collect();
     table(&mut section, "shape", &names, &figures);
-    section.say(BOOTSTRAP);
-    section.say(SIDES);
-    unlike(&mut section, trials);
+    section.paragraph(BOOTSTRAP);
+    section.paragraph(SIDES);
+    unequal_sides(&mut section, trials);
     section
 }
 
-fn unlike(section: &mut Section, trials: Trials) {
-    let items: Vec<(&Unlike, usize)> =
-        UNLIKE.iter().flat_map(|unlike| PROCESSES.map(|processes| (unlike, processes))).collect();
-    let figures = each(&items, |(unlike, processes)| {
-        let name = format!("{} {processes}", unlike.name);
-        Figure::of(&name, trials, |source| (unlike.sides)(source, *processes))
+fn unequal_sides(section: &mut Section, trials: Trials) {
+    let items: Vec<(&UnequalSides, usize)> = UNEQUAL_SIDES
+        .iter()
+        .flat_map(|case| PROCESSES.map(|processes| (case, processes)))
+        .collect();
+    let figures = each(&items, |(case, processes)| {
+        let name = format!("{} {processes}", case.name);
+        Figure::of(&name, trials, |source| (case.sides)(source, *processes))
     });
-    for ((unlike, processes), figure) in items.iter().zip(&figures) {
-        if unlike.promised {
-            let what = format!("ratio, {}, {processes} processes", unlike.name);
-            section.at_most(figure.ratio, PROMISED, &what);
+    for ((case, processes), figure) in items.iter().zip(&figures) {
+        if case.guaranteed {
+            let what = format!("ratio, {}, {processes} processes", case.name);
+            section.at_most(figure.ratio, GUARANTEED, &what);
         }
     }
-    let names: Vec<&str> = UNLIKE.iter().map(|unlike| unlike.name).collect();
+    let names: Vec<&str> = UNEQUAL_SIDES.iter().map(|case| case.name).collect();
     table(section, "A and B", &names, &figures);
 }
 

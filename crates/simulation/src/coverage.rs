@@ -1,4 +1,4 @@
-//! The interval over process medians, and what is said of the shape beside it.
+//! The interval over process medians, and the findings about the shape.
 
 use fathom_analysis::judge::{Expectation, judge};
 use fathom_analysis::statistics::{order_interval, summarise};
@@ -10,14 +10,12 @@ use crate::section::{Section, cells, kept, percent};
 use crate::worlds::{Kind, ROUNDS, TRUTH, WORLDS, World};
 use crate::{Source, Trials};
 
-/// Processes at quick, standard and thorough effort, where each begins.
+/// Initial number of processes at quick, standard and thorough effort.
 pub(crate) const PROCESSES: [usize; 3] = [5, 10, 20];
 
-/// What a metric of this noise expects.
 const EXPECTED: Expectation =
     Expectation { expects: Counters::NONE, noise_limit: 0.05, better: Better::Lower };
 
-/// What became of one world with so many processes.
 #[derive(Default)]
 struct Figure {
     kept: Rate,
@@ -42,51 +40,48 @@ impl Figure {
     fn note(&mut self, world: &World, processes: usize, source: &mut Source) {
         let samples = world.samples(source, processes, ROUNDS);
         let Some(summary) = summarise(&samples) else { return };
-        let kept = holds(&summary, TRUTH);
-        // What is shown of a case: its verdict, and the modes beneath its row. A wide interval
-        // alone is no mark here: it would hide an interval that is too narrow.
+        let kept = interval_contains(&summary, TRUTH);
+        // A mark is any reason in the verdict or a list of modes. The cause `Spread` is excluded:
+        // it would count each interval that is too narrow as marked.
         let reasons = judge(&samples, &summary, EXPECTED, None).reasons;
         let has_shape = reasons.iter().any(|reason| reason.cause != Cause::Spread);
         let marked = has_shape || !summary.modes.is_empty();
-        self.kept.note(kept);
-        self.marked.note(marked);
-        self.kept_or_marked.note(kept || marked);
-        self.clusters.note(!summary.clusters.is_empty());
-        self.modes.note(!summary.modes.is_empty());
-        self.drift.note(summary.drift.is_some_and(|drift| drift != 0.0));
+        self.kept.count(kept);
+        self.marked.count(marked);
+        self.kept_or_marked.count(kept || marked);
+        self.clusters.count(!summary.clusters.is_empty());
+        self.modes.count(!summary.modes.is_empty());
+        self.drift.count(summary.drift.is_some_and(|drift| drift != 0.0));
     }
 }
 
-/// Whether a summary's interval holds a value.
-pub(crate) fn holds(summary: &Summary, truth: f64) -> bool {
+pub(crate) fn interval_contains(summary: &Summary, truth: f64) -> bool {
     summary.limits().is_some_and(|[low, high]| low <= truth && truth <= high)
 }
 
-/// The level that the interval over so many processes states.
+/// The stated level of the interval over this many processes.
 pub(crate) fn level(processes: usize) -> f64 {
     order_interval(processes).map_or(0.0, |interval| interval.level)
 }
 
 const WORDS: &str = "\
-Of each shape, how often the interval over process medians holds the truth, in per cent of the runs;
-*marked* is how often the program said beside it that one median is not enough (two groups of
-processes, several modes, drift). **Bold** is below the level stated,
-by more than chance.";
+How often the interval over process medians contains the truth, in per cent of the runs. *Marked* is
+how often the result has a mark that one median is not enough (two groups of processes, several
+modes, drift). **Bold**: below the stated level by more than chance.";
 
 const SHAPES: &str = "\
-What was said of the shape, in per cent of the runs with 5, 10 and 20 processes. *Groups* of
-processes are looked for from 8 on, *modes* from 100 values on; *drift* is counted before its
-threshold of 5 %, where chance alone makes up to 6.3, 2.1 and 4.1 %.";
+Findings about the shape, in per cent of the runs with 5, 10 and 20 processes. *Groups* need 8
+processes, *modes* 100 values. *Drift* is counted without its threshold of 5 %; by chance alone it
+is found in up to 6.3, 2.1 and 4.1 %.";
 
-/// Both tables.
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&World, usize)> =
         WORLDS.iter().flat_map(|world| PROCESSES.map(|processes| (world, processes))).collect();
     let figures = each(&items, |(world, processes)| Figure::of(world, *processes, trials));
-    let mut section = Section::titled("The interval of a headline", WORDS);
+    let mut section = Section::new("The interval of a headline", WORDS);
     for ((world, processes), figure) in items.iter().zip(&figures) {
         let what = format!("interval, {}, {processes} processes", world.name);
-        promises(&mut section, world, figure, *processes, &what);
+        check_guarantees(&mut section, world, figure, *processes, &what);
     }
     let mut header = cells(["shape"]);
     for processes in PROCESSES {
@@ -106,19 +101,19 @@ pub(crate) fn section(trials: Trials) -> Section {
         })
         .collect();
     section.table(&header, &rows);
-    section.say(SHAPES);
+    section.paragraph(SHAPES);
     let rows: Vec<Vec<String>> = of_worlds()
         .map(|(world, figures)| {
-            let said = |rate: fn(&Figure) -> Rate| {
-                let shares: Vec<String> =
+            let shares = |rate: fn(&Figure) -> Rate| {
+                let texts: Vec<String> =
                     figures.iter().map(|figure| percent(rate(figure).share())).collect();
-                shares.join(" / ")
+                texts.join(" / ")
             };
             vec![
                 world.name.to_owned(),
-                said(|figure| figure.clusters),
-                said(|figure| figure.modes),
-                said(|figure| figure.drift),
+                shares(|figure| figure.clusters),
+                shares(|figure| figure.modes),
+                shares(|figure| figure.drift),
             ]
         })
         .collect();
@@ -126,8 +121,13 @@ pub(crate) fn section(trials: Trials) -> Section {
     section
 }
 
-/// What is promised of a figure by its world.
-fn promises(section: &mut Section, world: &World, figure: &Figure, processes: usize, what: &str) {
+fn check_guarantees(
+    section: &mut Section,
+    world: &World,
+    figure: &Figure,
+    processes: usize,
+    what: &str,
+) {
     match world.kind {
         Kind::Exact => {
             section.at_least(figure.kept, level(processes), what);

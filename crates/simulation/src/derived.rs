@@ -1,5 +1,5 @@
-//! The intervals of derived metrics: slopes through the cases of a process, quotients of two
-//! metrics, and differences that are printed as a bound.
+//! The intervals of derived metrics: slopes over the cases of a process, quotients of two metrics,
+//! and differences that are printed as a bound.
 
 use fathom_analysis::statistics::{
     difference_bound, line, ratio_of_medians, summarise_estimates, summarise_quotients,
@@ -7,28 +7,27 @@ use fathom_analysis::statistics::{
 use fathom_record::Summary;
 
 use crate::chance::Rate;
-use crate::coverage::{PROCESSES, holds, level};
+use crate::coverage::{PROCESSES, interval_contains, level};
 use crate::parallel::each;
 use crate::section::{Section, cells, kept, percent};
 use crate::worlds::{TRUTH, World, world};
 use crate::{Source, Trials};
 
-/// What one more argument of a call adds, in the slopes.
+/// Time per argument of a call.
 const SLOPE: f64 = 0.5;
-/// Cases that a line goes through.
+/// Cases per line.
 const POINTS: usize = 7;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Metric {
-    /// The slope of a line through cases that were measured in the same processes.
+    /// The slope of a line through cases measured in the same processes.
     Slope,
-    /// One metric divided by another, each from processes of its own.
+    /// One metric divided by another, measured in different processes.
     Quotient,
-    /// A difference that is so many deviations of its processes large.
+    /// A difference, in deviations of its processes.
     Difference(f64),
 }
 
-/// The summary of one run.
 fn summary(
     metric: Metric,
     world: &World,
@@ -80,11 +79,11 @@ impl Figure {
         let mut figure = Self::default();
         for _ in 0..trials.runs {
             let Some(summary) = summary(metric, world, processes, &mut source) else { continue };
-            figure.kept.note(holds(&summary, truth));
+            figure.kept.count(interval_contains(&summary, truth));
             let bound = difference_bound(&summary);
-            figure.bounds.note(bound.is_some());
+            figure.bounds.count(bound.is_some());
             if let Some(bound) = bound {
-                figure.kept_bounds.note(truth <= bound);
+                figure.kept_bounds.count(truth <= bound);
             }
         }
         figure
@@ -92,20 +91,19 @@ impl Figure {
 }
 
 const WORDS: &str = "\
-The *slope* of a line through seven cases is computed for each process first, and has the interval
-of those figures. A *quotient* of two metrics has the interval of a bootstrap over the processes of
-both: here the shape divided by normal processes, 95 % stated.";
+The *slope* of a line through seven cases is computed per process, and its interval is over these
+slopes. A *quotient* of two metrics has a bootstrap interval over the processes of both: here the
+shape divided by normal processes, stated level 95 %.";
 
 const BOUNDS: &str = "\
-A difference that is not known to a quarter is printed as \"≤ bound\" (rule 6). Here it is so many
-times as large as what the processes differ by: how often it was printed so, and how often the truth
-was then within the bound.";
+A difference with an uncertainty above a quarter is printed as \"≤ bound\" (rule 6). For differences
+in units of the spread of processes: how often a bound was printed, and how often the truth was then
+within the bound.";
 
-/// Differences, in deviations of the processes.
 const SIZES: [f64; 4] = [0.0, 0.5, 1.0, 3.0];
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let mut section = Section::titled("Derived metrics", WORDS);
+    let mut section = Section::new("Derived metrics", WORDS);
     let names = ["normal", "log-normal", "heavy tail", "outliers", "quantised"];
     let rows: Vec<(Metric, &World)> = [Metric::Slope, Metric::Quotient]
         .into_iter()
@@ -148,7 +146,7 @@ pub(crate) fn section(trials: Trials) -> Section {
 }
 
 fn bounds(section: &mut Section, trials: Trials) {
-    section.say(BOUNDS);
+    section.paragraph(BOUNDS);
     let items: Vec<(f64, usize)> =
         SIZES.into_iter().flat_map(|size| PROCESSES.map(|processes| (size, processes))).collect();
     let figures = each(&items, |(size, processes)| {

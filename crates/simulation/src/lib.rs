@@ -1,11 +1,9 @@
-//! How often intervals keep their level and alarms are false, in worlds whose truth is known,
-//! counted over seeded runs.
+//! Monte Carlo simulation of the statistics: coverage of intervals and rates of false alarms, for
+//! samples of known distribution ("worlds").
 //!
-//! The same code makes docs/SIMULATION.md in minutes (`make simulate`) and a test in seconds: only
-//! the number of runs differs, and with it how far chance alone may move a count.
-//!
-//! It stands in for the machine, not for the program: worlds give samples, and everything from
-//! there on is `analysis`'s own.
+//! The same code writes docs/SIMULATION.md in minutes (`make simulate`) and is a test of seconds;
+//! only the number of runs differs. Samples are simulated; their analysis is the code of
+//! fathom-analysis.
 #![forbid(unsafe_code)]
 
 mod chance;
@@ -29,17 +27,14 @@ pub use page::{Findings, simulate};
 pub use shapes::{OUTLIERS, SHAPES, Shape};
 pub use source::Source;
 
-/// How much is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trials {
-    /// Runs behind each figure.
     pub runs: u32,
-    /// The seed of them all.
     pub seed: u64,
 }
 
 impl Trials {
-    /// The same with a part of the runs, for figures that are made of many cases each.
+    /// Fewer runs, for figures with many cases per run.
     fn divided(self, by: u32) -> Self {
         Self { runs: (self.runs / by).max(1), ..self }
     }

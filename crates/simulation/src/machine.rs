@@ -1,42 +1,40 @@
-//! Whether the machine is said to have changed over a run when it did not (rule 23).
+//! False alarms of the drift of the machine over a run (rule 23).
 
 use fathom_analysis::judge::{machine_drift, machine_wander};
 
 use crate::chance::Rate;
 use crate::parallel::each;
 use crate::section::{Section, alarms, cells, percent};
-use crate::shapes::{Draw, alike, heavy, log_normal, normal, slightly_alike};
+use crate::shapes::{Draw, ar_03, ar_08, heavy, log_normal, normal};
 use crate::{Source, Trials};
 
-/// Visits of a run: of one metric alone, of some, of all.
+/// Visits of a run of one metric, of some, and of all.
 const VISITS: [usize; 3] = [10, 50, 200];
 
 struct Loops {
     name: &'static str,
     draw: Draw,
-    /// What one deviation is, in shares of the loop.
+    /// One deviation, as a share of the loop.
     deviation: f64,
-    /// What is promised of alarms.
-    promised: Option<f64>,
+    /// Upper limit of the rate of alarms.
+    guaranteed: Option<f64>,
 }
 
 const LOOPS: [Loops; 7] = [
-    Loops { name: "normal, ± 30 %", draw: normal, deviation: 0.3, promised: Some(0.04) },
-    Loops { name: "log-normal, ± 30 %", draw: log_normal, deviation: 0.3, promised: Some(0.04) },
-    Loops { name: "heavy tail, ± 30 %", draw: heavy, deviation: 0.3, promised: Some(0.04) },
-    Loops { name: "normal, ± 1 %", draw: normal, deviation: 0.01, promised: Some(0.04) },
-    Loops {
-        name: "AR(1), ρ = 0.3, ± 1 %", draw: slightly_alike, deviation: 0.01, promised: None
-    },
-    Loops { name: "AR(1), ρ = 0.8, ± 1 %", draw: alike, deviation: 0.01, promised: None },
-    Loops { name: "AR(1), ρ = 0.8, ± 3 %", draw: alike, deviation: 0.03, promised: None },
+    Loops { name: "normal, ± 30 %", draw: normal, deviation: 0.3, guaranteed: Some(0.04) },
+    Loops { name: "log-normal, ± 30 %", draw: log_normal, deviation: 0.3, guaranteed: Some(0.04) },
+    Loops { name: "heavy tail, ± 30 %", draw: heavy, deviation: 0.3, guaranteed: Some(0.04) },
+    Loops { name: "normal, ± 1 %", draw: normal, deviation: 0.01, guaranteed: Some(0.04) },
+    Loops { name: "AR(1), ρ = 0.3, ± 1 %", draw: ar_03, deviation: 0.01, guaranteed: None },
+    Loops { name: "AR(1), ρ = 0.8, ± 1 %", draw: ar_08, deviation: 0.01, guaranteed: None },
+    Loops { name: "AR(1), ρ = 0.8, ± 3 %", draw: ar_08, deviation: 0.03, guaranteed: None },
 ];
 
-/// What the reference loop takes, in nanoseconds, and how long a visit with it.
+/// Duration of the reference loop and of a visit.
 const LOOP_NS: f64 = 10_000.0;
 const VISIT_NS: u64 = 100_000_000;
 
-/// When each visit was, and what the loop takes where the machine is so many deviations slow.
+/// Start and duration of the loop of each visit, for its deviation of speed.
 fn times(visits: &[f64], deviation: f64) -> Vec<(u64, f64)> {
     let times = visits.iter().map(|state| (LOOP_NS * (1.0 + deviation * state)).max(1.0));
     (0..).zip(times).map(|(at, ns)| (at * VISIT_NS, ns)).collect()
@@ -54,30 +52,30 @@ impl Figure {
         let mut source = Source::named(trials.seed, &name);
         let mut figure = Self::default();
         for _ in 0..trials.runs {
-            let seen = times(&(loops.draw)(&mut source, visits), loops.deviation);
-            figure.drift.note(machine_drift(&seen).is_some());
-            figure.wander.note(machine_wander(&seen).is_some());
+            let loop_times = times(&(loops.draw)(&mut source, visits), loops.deviation);
+            figure.drift.count(machine_drift(&loop_times).is_some());
+            figure.wander.count(machine_wander(&loop_times).is_some());
         }
         figure
     }
 }
 
 const WORDS: &str = "\
-The reference loop in a machine that does not drift: how often it is said to have become slower or
-faster (*drift*: the slope is significant, and above 2 % over the run), and how often to be
-autocorrelated from visit to visit (*wander*: by more than 0.5 %), in per cent of the runs. With
-± 30 % the thresholds play no part. Where it is autocorrelated, wandering is the truth, and a drift
-is one that happened by chance and went on for the length of the run.";
+The reference loop on a machine without drift: how often a change of speed is reported (*drift*: a
+significant slope, above 2 % over the run), and how often autocorrelation from visit to visit
+(*wander*: above 0.5 %), in per cent of the runs. With ± 30 % the thresholds have no effect. With
+autocorrelation, *wander* is correct, and a *drift* is one that occurred by chance over the length
+of the run.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&Loops, usize)> =
         LOOPS.iter().flat_map(|loops| VISITS.map(|visits| (loops, visits))).collect();
     let figures = each(&items, |(loops, visits)| Figure::of(loops, *visits, trials));
-    let mut section = Section::titled("Drift of the machine", WORDS);
+    let mut section = Section::new("Drift of the machine", WORDS);
     for ((loops, visits), figure) in items.iter().zip(&figures) {
         let what = format!("{}, {visits} visits", loops.name);
-        if let Some(promised) = loops.promised {
-            section.at_most(figure.drift, promised, &format!("drift of the machine, {what}"));
+        if let Some(guaranteed) = loops.guaranteed {
+            section.at_most(figure.drift, guaranteed, &format!("drift of the machine, {what}"));
             section.at_most(figure.wander, 0.005, &format!("wandering of the machine, {what}"));
         } else if *visits >= 50 && loops.name.contains("0.8") {
             section.at_least(figure.wander, 0.95, &format!("wandering of the machine, {what}"));

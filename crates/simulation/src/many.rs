@@ -1,5 +1,5 @@
-//! `fathom compare` over many cases at once (rule 28): the words that it gives where nothing
-//! changed, and the share of false ones among them where something did.
+//! `fathom compare` over many cases at once (rule 28): its verdicts for unchanged cases, and the
+//! share of false alarms among the reported changes.
 
 use fathom_analysis::compare::{Noise, Word, compare};
 use fathom_analysis::statistics;
@@ -16,26 +16,26 @@ use crate::section::{Section, alarms, cells, percent};
 use crate::worlds::{ROUNDS, World, world};
 use crate::{Source, Trials};
 
-/// Cases of a run, as many as a quick run of everything has.
+/// Cases of a run, as in a quick run of all metrics.
 const CASES: i64 = 40;
-/// How many of them change where some do, and by how much: twice what processes differ by, and
-/// above the threshold of 1 %.
+/// Number of changed cases, and their factor: twice the spread of processes, and above the
+/// threshold of 1 %.
 const CHANGED: i64 = 8;
 const CHANGE: f64 = 1.02;
 
 #[derive(Default)]
 struct Figure {
-    /// Intervals that exclude 1, of cases that did not change.
+    /// Unchanged cases whose interval excludes 1.
     excluding: Rate,
-    /// Cases that did not change and have a word of change, whichever.
+    /// Unchanged cases with any verdict of change.
     words: Rate,
-    /// Comparisons in which a case that did not change is called worse, better or changed.
+    /// Comparisons in which an unchanged case is called worse, better or changed.
     runs: Rate,
-    /// Of what is called so in a comparison, the false share: its mean.
+    /// Mean share of false alarms among these verdicts.
     false_share: f64,
-    /// Cases that changed and were called so.
+    /// Changed cases with such a verdict.
     found: Rate,
-    /// Cases that did not change and were called unchanged, and those that did and were.
+    /// Unchanged cases called unchanged, and changed ones.
     unchanged: Rate,
     missed: Rate,
 }
@@ -57,25 +57,25 @@ impl Figure {
     fn note(&mut self, a: &Document, b: &Document, changed: i64, seed: u64) {
         let (mut false_ones, mut all) = (0, 0);
         for row in compare(a, b, &Noise::default(), seed).rows {
-            let really = row.params.integer("case").is_some_and(|case| case < changed);
-            let called = row.word <= Word::Changed;
-            all += u32::from(called);
-            if really {
-                self.found.note(called);
-                self.missed.note(row.word == Word::Unchanged);
+            let is_changed = row.params.integer("case").is_some_and(|case| case < changed);
+            let is_reported = row.word <= Word::Changed;
+            all += u32::from(is_reported);
+            if is_changed {
+                self.found.count(is_reported);
+                self.missed.count(row.word == Word::Unchanged);
                 continue;
             }
-            false_ones += u32::from(called);
-            self.unchanged.note(row.word == Word::Unchanged);
-            self.excluding.note(row.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0));
-            self.words.note(row.word < Word::Unchanged);
+            false_ones += u32::from(is_reported);
+            self.unchanged.count(row.word == Word::Unchanged);
+            self.excluding.count(row.interval.is_some_and(|[low, high]| low > 1.0 || high < 1.0));
+            self.words.count(row.word < Word::Unchanged);
         }
-        self.runs.note(false_ones > 0);
+        self.runs.count(false_ones > 0);
         self.false_share += f64::from(false_ones) / f64::from(all.max(1));
     }
 }
 
-/// A run of all cases, the first `changed` of them slower.
+/// A run of all cases, with the first `changed` of them slower.
 fn document(world: &World, processes: usize, changed: i64, source: &mut Source) -> Document {
     let mut record = |case: i64| {
         let mut samples = world.samples(source, processes, ROUNDS);
@@ -117,20 +117,20 @@ fn document(world: &World, processes: usize, changed: i64, source: &mut Source) 
 }
 
 const WORDS: &str = "\
-*Excludes 1*: of cases that did not change, how many have a ratio whose interval excludes 1; *any
-word*: how many have a word of change, \"looks slower\" among them; *false alarm*: in how many
-comparisons a case is called worse or better that did not change, by the procedure of Benjamini and
-Hochberg. Then eight of the cases are 2 % slower, which is about two deviations of their processes:
-the *false share* of those called worse or better, and how many of the eight were *found*. Below 8
-processes nothing is called so, only \"looks\". *Unchanged* is what is called unchanged within 2 %:
-of cases that did not change, and (*wrongly*) of the eight. All in per cent.";
+*Excludes 1*: unchanged cases whose interval of the ratio excludes 1. *Any word*: unchanged cases
+with a verdict of change, including \"looks slower\". *False alarm*: comparisons in which an
+unchanged case is called worse or better, after the Benjamini-Hochberg procedure. Then eight of the
+cases are 2 % slower, about two deviations of their processes: the *false share* of the cases
+called worse or better, and the share of the eight that was *found*. Below 8 processes the verdict
+is only \"looks\". *Unchanged* are the cases called unchanged within 2 %: of the unchanged ones,
+and (*wrongly*) of the eight. All in per cent.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let words = format!(
         "`fathom compare` of two runs of {CASES} cases each, {} times.\n{WORDS}",
         trials.runs
     );
-    let mut section = Section::titled("Many cases at once", &words);
+    let mut section = Section::new("Many cases at once", &words);
     let worlds = ["normal", "log-normal", "heavy tail", "two kinds of processes"].map(world);
     let items: Vec<(&World, usize)> = worlds
         .into_iter()
@@ -147,12 +147,12 @@ pub(crate) fn section(trials: Trials) -> Section {
             section.at_most(same.excluding, 0.06, &format!("ratios, {what}"));
             section.at_most(same.words, 0.06, &format!("words, {what}"));
             section.at_most(same.runs, 0.05, &format!("false alarms of runs, {what}"));
-            // At the very limit: one end of the interval is beyond it by chance in 2.5 %.
+            // The change is at the limit: one end of the interval is beyond it by chance in 2.5 %.
             section.at_most(some.missed, 0.05, &format!("unchanged, {what}"));
             let share = some.false_share;
-            section.hold(
+            section.require(
                 share < 0.05 + 1.0 / f64::from(trials.runs).sqrt(),
-                &format!("{what}: {} % of what is called changed is false", percent(share)),
+                &format!("{what}: {} % of the reported changes are false", percent(share)),
             );
             vec![
                 world.name.to_owned(),

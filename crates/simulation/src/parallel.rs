@@ -1,10 +1,10 @@
-//! Figures that do not depend on each other, on all CPUs. Each has a source of its own, so that the
-//! order in which they are done shows in nothing.
+//! Independent figures, computed on all CPUs. Each has its own random source, so that the order of
+//! execution has no effect.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The figures of all items, in their order.
+/// Results are in the order of the items.
 pub(crate) fn each<I: Sync, F: Send>(items: &[I], figure: impl Fn(&I) -> F + Sync) -> Vec<F> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, F)>> = Mutex::new(Vec::new());
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_stand_in_the_order_of_their_items() {
+    fn results_are_in_order_of_items() {
         let items: Vec<u32> = (0..100).collect();
         assert_eq!(each(&items, |item| item * 2), (0..200).step_by(2).collect::<Vec<u32>>());
         assert!(each(&[] as &[u32], |item| *item).is_empty());

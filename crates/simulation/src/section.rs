@@ -1,28 +1,24 @@
-//! A part of the page: its words, its tables, and the promises that its figures broke.
+//! A section of the page: texts, tables, and violated guarantees.
 
 use crate::chance::Rate;
 
-/// A part of the page.
 #[derive(Debug, Default)]
 pub(crate) struct Section {
-    /// Markdown.
     pub(crate) text: String,
-    /// Each promise that was broken by more than chance.
-    pub(crate) broken: Vec<String>,
+    pub(crate) violations: Vec<String>,
 }
 
 impl Section {
-    pub(crate) fn titled(title: &str, words: &str) -> Self {
-        Self { text: format!("## {title}\n\n{words}\n\n"), broken: Vec::new() }
+    pub(crate) fn new(title: &str, text: &str) -> Self {
+        Self { text: format!("## {title}\n\n{text}\n\n"), violations: Vec::new() }
     }
 
-    /// Words beneath what there is.
-    pub(crate) fn say(&mut self, words: &str) {
-        self.text += words;
+    pub(crate) fn paragraph(&mut self, text: &str) {
+        self.text += text;
         self.text += "\n\n";
     }
 
-    /// A table; the first column is to the left, the others to the right.
+    /// Adds a table: the first column is left-aligned, the others right-aligned.
     pub(crate) fn table(&mut self, header: &[String], rows: &[Vec<String>]) {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         self.text += &line(header);
@@ -31,31 +27,30 @@ impl Section {
         self.text.push('\n');
     }
 
-    /// Holds a rate to a promise.
-    pub(crate) fn at_least(&mut self, rate: Rate, promised: f64, what: &str) {
-        if rate.is_below(promised) {
-            self.note(rate, &format!("at least {}", percent(promised)), what);
+    pub(crate) fn at_least(&mut self, rate: Rate, guaranteed: f64, what: &str) {
+        if rate.is_below(guaranteed) {
+            self.violation(rate, &format!("at least {}", percent(guaranteed)), what);
         }
     }
 
-    /// Holds a rate to a promise.
-    pub(crate) fn at_most(&mut self, rate: Rate, promised: f64, what: &str) {
-        if rate.is_above(promised) {
-            self.note(rate, &format!("at most {}", percent(promised)), what);
+    pub(crate) fn at_most(&mut self, rate: Rate, guaranteed: f64, what: &str) {
+        if rate.is_above(guaranteed) {
+            self.violation(rate, &format!("at most {}", percent(guaranteed)), what);
         }
     }
 
-    /// Holds a figure that is no rate to a promise.
-    pub(crate) fn hold(&mut self, good: bool, what: &str) {
+    /// For guarantees that are not about a rate.
+    pub(crate) fn require(&mut self, good: bool, what: &str) {
         if !good {
-            self.broken.push(what.to_owned());
+            self.violations.push(what.to_owned());
         }
     }
 
-    fn note(&mut self, rate: Rate, promised: &str, what: &str) {
+    fn violation(&mut self, rate: Rate, guaranteed: &str, what: &str) {
         let Rate { hits, of } = rate;
         let share = percent(rate.share());
-        self.broken.push(format!("{what}: {share} % ({hits} of {of}) instead of {promised} %"));
+        self.violations
+            .push(format!("{what}: {share} % ({hits} of {of}) instead of {guaranteed} %"));
     }
 }
 
@@ -64,19 +59,18 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1}", 100.0 * share)
 }
 
-/// The same, bold where it is below what was stated by more than chance.
+/// The same, bold if it is significantly below the stated level.
 pub(crate) fn kept(rate: Rate, stated: f64) -> String {
     let text = percent(rate.share());
     if rate.is_below(stated) { format!("**{text}**") } else { text }
 }
 
-/// The same, bold where it is above.
+/// The same, bold if it is significantly above.
 pub(crate) fn alarms(rate: Rate, stated: f64) -> String {
     let text = percent(rate.share());
     if rate.is_above(stated) { format!("**{text}**") } else { text }
 }
 
-/// A row or a header from its cells.
 pub(crate) fn cells<'c>(texts: impl IntoIterator<Item = &'c str>) -> Vec<String> {
     texts.into_iter().map(str::to_owned).collect()
 }
@@ -86,27 +80,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn promise_missed_beyond_chance_is_bold() {
+    fn significant_violation_is_listed_and_bold() {
         let rate = Rate { hits: 880, of: 1_000 };
-        let mut section = Section::titled("A", "b");
+        let mut section = Section::new("A", "b");
         section.at_least(rate, 0.87, "one");
         section.at_most(rate, 0.87, "two");
-        assert!(section.broken.is_empty());
+        assert!(section.violations.is_empty());
         section.at_least(rate, 0.95, "three");
         section.at_most(rate, 0.5, "four");
-        section.hold(false, "five");
-        let broken = [
+        section.require(false, "five");
+        let violations = [
             "three: 88.0 % (880 of 1000) instead of at least 95.0 %",
             "four: 88.0 % (880 of 1000) instead of at most 50.0 %",
             "five",
         ];
-        assert_eq!(section.broken, broken);
+        assert_eq!(section.violations, violations);
         assert_eq!((kept(rate, 0.95).as_str(), kept(rate, 0.87).as_str()), ("**88.0**", "88.0"));
         assert_eq!(alarms(rate, 0.5), "**88.0**");
     }
 
     #[test]
-    fn a_table_has_its_numbers_to_the_right() {
+    fn numbers_of_tables_are_right_aligned() {
         let mut section = Section::default();
         section.table(&cells(["a", "b", "c"]), &[cells(["1", "2", "3"])]);
         assert_eq!(section.text, "| a | b | c |\n|---|---:|---:|\n| 1 | 2 | 3 |\n\n");

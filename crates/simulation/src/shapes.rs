@@ -1,22 +1,18 @@
-//! The shapes that timings have, each around a median of 0, in units of a usual deviation.
+//! Distributions of timings, with a median of 0 and a scale of one deviation.
 
 use crate::Source;
 
-/// So many values in a row.
+/// Draws a series of values.
 pub type Draw = fn(&mut Source, usize) -> Vec<f64>;
 
-/// A shape of independent values with one mode, by name.
+/// A distribution of independent values with one mode.
 pub struct Shape {
-    /// Its name.
     pub name: &'static str,
-    /// One value of it.
     pub one: fn(&mut Source) -> f64,
 }
 
-/// The name of the shape with outliers on both sides.
 pub const OUTLIERS: &str = "normal with one in ten far out on either side";
 
-/// Shapes with one mode.
 pub const SHAPES: [Shape; 6] = [
     Shape { name: "normal", one: Source::normal },
     Shape { name: "log-normal", one: |s| s.normal().exp() - 1.0 },
@@ -34,22 +30,21 @@ pub const SHAPES: [Shape; 6] = [
     },
 ];
 
-/// Normal values.
 pub(crate) fn normal(source: &mut Source, count: usize) -> Vec<f64> {
     (0..count).map(|_| source.normal()).collect()
 }
 
-/// Log-normal values, σ = 1: a sharp left edge and a long right tail.
+/// σ = 1: a sharp left edge and a long right tail.
 pub(crate) fn log_normal(source: &mut Source, count: usize) -> Vec<f64> {
     (0..count).map(|_| source.normal().exp() - 1.0).collect()
 }
 
-/// Student's t with two degrees of freedom: it has no variance.
+/// Student's t with two degrees of freedom, which has no finite variance.
 pub(crate) fn heavy(source: &mut Source, count: usize) -> Vec<f64> {
     (0..count).map(|_| source.student(2)).collect()
 }
 
-/// Six in ten about one level, the others fifteen deviations higher.
+/// 60 % at one level, 40 % fifteen deviations higher.
 pub(crate) fn two_levels(source: &mut Source, count: usize) -> Vec<f64> {
     // The median is the five sixths quantile of the lower level.
     let median = 0.967_421_566_101_701;
@@ -60,7 +55,7 @@ pub(crate) fn two_levels(source: &mut Source, count: usize) -> Vec<f64> {
     (0..count).map(|_| one(source)).collect()
 }
 
-/// One in ten slower by five deviations and more, in the mean by twenty-five.
+/// One in ten is slower by at least 5 deviations, on average by 25.
 pub(crate) fn slow_outliers(source: &mut Source, count: usize) -> Vec<f64> {
     // The median is the five ninths quantile of the others.
     let median = 0.139_710_298_881_862_12;
@@ -72,34 +67,32 @@ pub(crate) fn slow_outliers(source: &mut Source, count: usize) -> Vec<f64> {
     (0..count).map(|_| one(source)).collect()
 }
 
-/// Normal values of which each keeps `rho` of what the one before lay off: AR(1).
+/// AR(1) with normal innovations and correlation `rho`.
 pub(crate) fn autoregressive(source: &mut Source, count: usize, rho: f64) -> Vec<f64> {
-    let fresh = (1.0 - rho * rho).sqrt();
+    let innovation = (1.0 - rho * rho).sqrt();
     let mut state = source.normal();
     let mut next = || {
         let value = state;
-        state = rho * value + fresh * source.normal();
+        state = rho * value + innovation * source.normal();
         value
     };
     (0..count).map(|_| next()).collect()
 }
 
-/// AR(1) with 0.8.
-pub(crate) fn alike(source: &mut Source, count: usize) -> Vec<f64> {
+pub(crate) fn ar_08(source: &mut Source, count: usize) -> Vec<f64> {
     autoregressive(source, count, 0.8)
 }
 
-/// AR(1) with 0.3.
-pub(crate) fn slightly_alike(source: &mut Source, count: usize) -> Vec<f64> {
+pub(crate) fn ar_03(source: &mut Source, count: usize) -> Vec<f64> {
     autoregressive(source, count, 0.3)
 }
 
-/// AR(1) with 0.8 in the logarithms of log-normal values.
-pub(crate) fn skewed_alike(source: &mut Source, count: usize) -> Vec<f64> {
-    alike(source, count).into_iter().map(|value| value.exp() - 1.0).collect()
+/// Log-normal values whose logarithms are AR(1) with 0.8.
+pub(crate) fn log_normal_ar_08(source: &mut Source, count: usize) -> Vec<f64> {
+    ar_08(source, count).into_iter().map(|value| value.exp() - 1.0).collect()
 }
 
-/// Normal values on a slope that rises by ten deviations.
+/// Normal values on a linear trend of ten deviations.
 pub(crate) fn drifting(source: &mut Source, count: usize) -> Vec<f64> {
     let last = (count - 1).max(1) as f64;
     (0..count).map(|i| source.normal() + 10.0 * (i as f64 / last - 0.5)).collect()
@@ -110,22 +103,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shape_has_a_median_of_zero() {
+    fn all_shapes_have_a_median_of_zero() {
         let draws: [(&str, Draw); 8] = [
             ("normal", normal),
             ("log-normal", log_normal),
             ("heavy", heavy),
             ("two levels", two_levels),
             ("outliers", slow_outliers),
-            ("alike", alike),
-            ("skewed alike", skewed_alike),
+            ("alike", ar_08),
+            ("skewed alike", log_normal_ar_08),
             ("drifting", drifting),
         ];
         for (name, draw) in draws {
             let mut source = Source::named(1, name);
             let below = |_| draw(&mut source, 40).iter().filter(|v| **v < 0.0).count();
             let below = (0..5_000).map(below).sum::<usize>() as f64 / 200_000.0;
-            // Alike values are worth a ninth of so many: three deviations are 0.01.
+            // The effective number of autocorrelated values is a ninth: 3 deviations are 0.01.
             assert!((below - 0.5).abs() < 0.01, "{name}: {below}");
         }
         for shape in &SHAPES {
@@ -141,7 +134,7 @@ mod tests {
         let correlation = |values: &[f64]| {
             fathom_analysis::statistics::autocorrelation(values, 1).expect("a long series")
         };
-        assert!((correlation(&alike(&mut source, 100_000)) - 0.8).abs() < 0.01);
-        assert!((correlation(&slightly_alike(&mut source, 100_000)) - 0.3).abs() < 0.02);
+        assert!((correlation(&ar_08(&mut source, 100_000)) - 0.8).abs() < 0.01);
+        assert!((correlation(&ar_03(&mut source, 100_000)) - 0.3).abs() < 0.02);
     }
 }

@@ -1,38 +1,35 @@
-//! Chance that is the same on every machine.
+//! Reproducible random numbers.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// A seeded source of values.
 pub struct Source(Xoshiro256PlusPlus);
 
 impl Source {
-    /// A source by its number.
     pub fn new(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// The source of one figure of a page: by the page's seed and the figure's name, so that a
-    /// figure stays what it is when another is added beside it.
+    /// The source of one figure, from the seed of the page and the name of the figure: a figure
+    /// does not change if another is added.
     pub fn named(seed: u64, name: &str) -> Self {
-        // FNV-1a: any hash does that is fixed for good.
+        // FNV-1a, because the hash of std may change.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         Self::new(seed ^ hash)
     }
 
-    /// A whole number of 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform between 0 and 1, never either.
+    /// Uniform in the open interval from 0 to 1.
     pub fn uniform(&mut self) -> f64 {
         ((self.0.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
     }
 
-    /// Standard normal (Box & Muller).
+    /// Standard normal (Box-Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.uniform().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()

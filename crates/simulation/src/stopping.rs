@@ -1,4 +1,4 @@
-//! The interval of a case that is extended once, to twice as many processes, where it is wide
+//! Coverage with optional stopping: a case gets twice as many processes if its interval is wide
 //! (rule 13).
 
 use fathom_analysis::judge::is_precise;
@@ -11,14 +11,12 @@ use crate::shapes::{Draw, heavy, log_normal, normal};
 use crate::worlds::TRUTH;
 use crate::{Source, Trials};
 
-/// Processes at standard and thorough effort; twice as many where that is not enough.
+/// Initial processes at standard and thorough effort.
 const EFFORTS: [usize; 2] = [10, 20];
-/// How far processes differ, in per cent: one process more or less decides at 2.
+/// Spread of processes in per cent. At 2 % either number of processes is likely.
 const SPREADS: [f64; 3] = [1.0, 2.0, 3.0];
-/// A name, and how to draw.
 type Shape = (&'static str, Draw);
-/// What process medians are like: here they are drawn themselves, so that nothing but the stopping
-/// is at work.
+/// Distributions of process medians, which are drawn directly: only the stopping affects coverage.
 const SHAPES: [Shape; 3] = [("normal", normal), ("log-normal", log_normal), ("heavy tail", heavy)];
 
 #[derive(Default)]
@@ -37,20 +35,20 @@ impl Figure {
             let drawn = (shape.1)(&mut source, 2 * effort).into_iter();
             let all: Vec<f64> =
                 drawn.map(|off| (TRUTH + spread * off).max(TRUTH / 100.0)).collect();
-            let taken = if is_precise(&all[..effort]) { &all[..effort] } else { &all };
-            let Some(([low, high], level)) = median_interval(taken) else { continue };
-            figure.kept.note(low <= TRUTH && TRUTH <= high);
+            let used = if is_precise(&all[..effort]) { &all[..effort] } else { &all };
+            let Some(([low, high], level)) = median_interval(used) else { continue };
+            figure.kept.count(low <= TRUTH && TRUTH <= high);
             figure.stated += level / f64::from(trials.runs);
-            figure.processes += taken.len() as f64 / f64::from(trials.runs);
+            figure.processes += used.len() as f64 / f64::from(trials.runs);
         }
         figure
     }
 }
 
-/// The chance that the intervals of so many and of twice as many processes both hold the median: a
-/// walk of a fair coin, which must stay between the ranks of each (Darling & Robbins, PNAS 58,
-/// 1967).
-fn at_both_looks(effort: usize) -> f64 {
+/// The probability that the intervals of `effort` and of twice as many processes both contain the
+/// median: a random walk of a fair coin that stays within the ranks of both (Darling & Robbins,
+/// PNAS 58, 1967).
+fn coverage_of_both(effort: usize) -> f64 {
     let mut below = vec![1.0];
     for size in 1..=2 * effort {
         let mut next = vec![0.0; size + 1];
@@ -71,9 +69,9 @@ fn at_both_looks(effort: usize) -> f64 {
 }
 
 const WORDS: &str = "\
-At standard effort 10 processes are taken, at thorough effort 20, and twice as many where half the
-interval of those is above 1 %. That is most tempting where processes differ by as much as decides:
-the *spread* is what they differ by, in per cent.";
+Standard effort measures 10 processes, thorough effort 20, and twice as many if half the width of
+their interval is above 1 %. The effect on the level is largest for a *spread* of processes (in per
+cent) at which either number is likely.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let rows: Vec<(Shape, f64)> =
@@ -84,7 +82,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         .collect();
     let figures =
         each(&items, |(shape, spread, effort)| Figure::of(*shape, *spread, *effort, trials));
-    let mut section = Section::titled("Measured until it is narrow enough", WORDS);
+    let mut section = Section::new("Measured until it is narrow enough", WORDS);
     for (((name, _), spread, effort), figure) in items.iter().zip(&figures) {
         let what = format!("stopping, {name}, spread {spread}, {effort} or twice");
         section.at_least(figure.kept, 0.93, &what);
@@ -109,11 +107,11 @@ pub(crate) fn section(trials: Trials) -> Section {
         })
         .collect();
     section.table(&header, &rows);
-    let [standard, thorough] = EFFORTS.map(|effort| percent(at_both_looks(effort)));
-    section.say(&format!(
-        "A second look costs up to a point of the level. Whatever the shape and whatever decides, \
-         at least\n{standard} % (10 or 20) and {thorough} % (20 or 40) are kept: that is the \
-         chance that a fair coin keeps\nwithin the ranks of both intervals."
+    let [standard, thorough] = EFFORTS.map(|effort| percent(coverage_of_both(effort)));
+    section.paragraph(&format!(
+        "The second look lowers the level by up to one point. For all shapes and all stopping \
+         rules, the level\nis at least {standard} % (10 or 20) and {thorough} % (20 or 40): the \
+         probability that a fair coin stays within\nthe ranks of both intervals."
     ));
     section
 }
@@ -123,10 +121,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn second_look_costs_some_of_the_level() {
-        // By hand: 5 of 5 or 0 of 5 miss, and of the others those that end in 0, 1, 9 or 10 of 10.
-        assert!((at_both_looks(5) - (1.0 - 2.0 * (32.0 + 5.0 * 1.0) / 1024.0)).abs() < 1e-15);
-        let (one, both) = (order_interval(10).map_or(0.0, |it| it.level), at_both_looks(10));
+    fn second_look_lowers_the_level() {
+        // By hand: 0 or 5 of 5 miss, and of the others those with 0, 1, 9 or 10 of 10.
+        assert!((coverage_of_both(5) - (1.0 - 2.0 * (32.0 + 5.0 * 1.0) / 1024.0)).abs() < 1e-15);
+        let (one, both) = (order_interval(10).map_or(0.0, |it| it.level), coverage_of_both(10));
         assert!(both < one && both > 0.93, "{both}");
     }
 }

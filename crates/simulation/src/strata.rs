@@ -1,5 +1,5 @@
-//! The two estimates of a case on a core that is slow in some of its visits (METHOD 23a to 23c):
-//! visits taken by the program's rule, and by rules that it forbids.
+//! The two estimates of a case on a core that is slow in some of its visits (METHOD 23a to 23c),
+//! with the visits selected by the rule of the program, and by rules that it does not use.
 
 use fathom_analysis::clean::{Conditions, Loop, clean_visits, reference};
 use fathom_analysis::judge::machine_wander;
@@ -14,29 +14,29 @@ use crate::section::{Section, cells, kept, percent};
 use crate::worlds::{ROUNDS, TRUTH};
 use crate::{Source, Trials};
 
-/// The share of visits that meet a core at full speed.
+/// Shares of visits at full speed.
 const CLEAN: [f64; 5] = [0.2, 0.35, 0.46, 0.6, 0.9];
-/// The correlation of the core's state from one visit to the next.
+/// Correlations of the state of the core from visit to visit.
 const CORRELATIONS: [f64; 4] = [0.0, 0.3, 0.6, 0.8];
-/// Visits of each estimate, and at most so many times as many in all.
+/// Visits per estimate, and the limit of all visits as a multiple of it.
 const WANTED: [usize; 2] = [5, 10];
 const VISITS_PER_PROCESS: usize = 4;
-/// Both parts of the reference loop at full speed.
+/// The reference loop at full speed.
 const FULL: Loop = Loop { sibling_ns: 9_000.0, frequency_ns: 8_000.0 };
-/// One deviation of the frequency, of processes, of rounds and of loops.
+/// Relative deviations of the frequency, of processes, of rounds and of loops.
 const FREQUENCY: f64 = 0.01;
 const PROCESS: f64 = 0.03;
 const ROUND: f64 = 0.01;
 const LOOP: f64 = 0.002;
-/// The share of visits during which the core's state changes.
-const TURNS: f64 = 0.1;
-/// Loops that the reference is calibrated from, visits of a whole run, and visits from which the
-/// truth of what is found is taken.
+/// Share of visits in which the state of the core changes.
+const STATE_CHANGES: f64 = 0.1;
+/// Loops per calibration of the reference, visits of a run, and visits for the true value of the
+/// estimate as found.
 const CALIBRATION: usize = 300;
 const RUN_VISITS: usize = 200;
 const TRUTH_VISITS: usize = 100_000;
 
-/// A core that is clean or slow, in a chain of two states over visits.
+/// A Markov chain over visits with two states, clean and slow.
 struct Core {
     clean: f64,
     correlation: f64,
@@ -48,7 +48,6 @@ impl Core {
         Self { clean, correlation, is_clean: source.uniform() < clean }
     }
 
-    /// The state of the next visit.
     fn next(&mut self, source: &mut Source) -> bool {
         if source.uniform() >= self.correlation {
             self.is_clean = source.uniform() < self.clean;
@@ -65,33 +64,33 @@ impl Core {
         (0..count).map(|process| self.visit(source, process)).collect()
     }
 
-    /// The reference of a CPU whose loops are as often clean.
+    /// The calibrated reference of a CPU with the same share of clean loops.
     fn reference(&self, source: &mut Source) -> Option<Loop> {
         let mut one = || {
             let slow = if source.uniform() < self.clean { 1.0 } else { slowness(source) };
             let frequency = 1.0 + FREQUENCY * source.normal();
-            looped(source, slow, frequency)
+            loop_times(source, slow, frequency)
         };
         reference(&(0..CALIBRATION).map(|_| one()).collect::<Vec<Loop>>())
     }
 
-    /// Whether a run on it is flagged as autocorrelated.
+    /// Whether a run is flagged as autocorrelated.
     fn is_flagged(&mut self, source: &mut Source) -> bool {
         let mut one = |at: usize| {
             let slow = if self.next(source) { 1.0 } else { slowness(source) };
             let frequency = 1.0 + FREQUENCY * source.normal();
-            (at as u64 * 100_000_000, looped(source, slow, frequency).sibling_ns)
+            (at as u64 * 100_000_000, loop_times(source, slow, frequency).sibling_ns)
         };
         machine_wander(&(0..RUN_VISITS).map(&mut one).collect::<Vec<(u64, f64)>>()).is_some()
     }
 }
 
-/// How many times slower a core beside a busy sibling is.
+/// The slowdown beside a busy sibling.
 fn slowness(source: &mut Source) -> f64 {
     1.15 + 0.75 * source.uniform()
 }
 
-fn looped(source: &mut Source, slow: f64, frequency: f64) -> Loop {
+fn loop_times(source: &mut Source, slow: f64, frequency: f64) -> Loop {
     let noise = 1.0 + LOOP * source.normal();
     Loop {
         sibling_ns: FULL.sibling_ns * frequency * slow * noise,
@@ -99,16 +98,17 @@ fn looped(source: &mut Source, slow: f64, frequency: f64) -> Loop {
     }
 }
 
-/// One visit to a core that is clean or slow at its start.
+/// A visit to a core that is clean or slow at the start of the visit.
 fn visit(source: &mut Source, process: usize, is_clean: bool) -> Sample {
     let slow = slowness(source);
-    let turn = if source.uniform() < TURNS { ROUNDS as f64 * source.uniform() } else { f64::MAX };
-    let times = |round: usize| if is_clean == ((round as f64) < turn) { 1.0 } else { slow };
+    let change =
+        if source.uniform() < STATE_CHANGES { ROUNDS as f64 * source.uniform() } else { f64::MAX };
+    let slowdown = |round: usize| if is_clean == ((round as f64) < change) { 1.0 } else { slow };
     let frequency = 1.0 + FREQUENCY * source.normal();
     let level = TRUTH * (PROCESS * source.normal()).exp() * frequency;
-    let values = (0..ROUNDS).map(|round| level * times(round) * (ROUND * source.normal()).exp());
+    let values = (0..ROUNDS).map(|round| level * slowdown(round) * (ROUND * source.normal()).exp());
     let values = values.collect();
-    let at = |round: usize| looped(source, times(round.min(ROUNDS - 1)), frequency);
+    let at = |round: usize| loop_times(source, slowdown(round.min(ROUNDS - 1)), frequency);
     with_loops(process, values, &(0..=ROUNDS).map(at).collect::<Vec<Loop>>())
 }
 
@@ -123,18 +123,18 @@ fn with_loops(process: usize, values: Vec<f64>, loops: &[Loop]) -> Sample {
     }
 }
 
-/// The samples of a case, and its visits with those that took no rounds.
-type Taken = (Vec<Sample>, usize);
+/// The samples of a case, and the number of visits, including those without rounds.
+type Visits = (Vec<Sample>, usize);
 
-/// The program's rule: the first visits whatever they are, then more, which take rounds only where
-/// they begin at full speed, until enough are clean.
+/// The rule of the program: the first `wanted` visits, then more until enough are clean. The later
+/// visits measure only if they start at full speed.
 fn by_rule(
     source: &mut Source,
     core: &mut Core,
     wanted: usize,
     reference: &Loop,
-    take: impl Fn(&mut Source, usize, bool) -> Sample,
-) -> Taken {
+    measure: impl Fn(&mut Source, usize, bool) -> Sample,
+) -> Visits {
     let is_clean = |it: &Sample| !clean_visits(&[Conditions::of(it)], reference).is_empty();
     let mut samples: Vec<Sample> = Vec::new();
     let mut tried = 0;
@@ -144,14 +144,14 @@ fn by_rule(
     {
         let state = core.next(source);
         if state || tried < wanted {
-            samples.push(take(source, tried, state));
+            samples.push(measure(source, tried, state));
         }
         tried += 1;
     }
     (samples, tried)
 }
 
-fn summary((samples, tried): &Taken, wanted: usize, reference: &Loop) -> Option<Summary> {
+fn summary((samples, tried): &Visits, wanted: usize, reference: &Loop) -> Option<Summary> {
     let (wanted, tried, stratum) = (wanted as u32, *tried as u32, Ok(Stratum::FullSpeed));
     Strata::of(samples, stratum, (wanted, wanted), tried, Some(reference)).summarise()
 }
@@ -160,7 +160,7 @@ fn median_of(sample: &Sample) -> f64 {
     median(&sample.values).unwrap_or(f64::NAN)
 }
 
-/// What a typical visit finds, whatever the core is like.
+/// The median over visits in all states of the core.
 fn truth_as_found(clean: f64, trials: Trials) -> f64 {
     let mut source = Source::named(trials.seed, &format!("strata truth {clean}"));
     let mut core = Core::new(clean, 0.0, &mut source);
@@ -168,7 +168,6 @@ fn truth_as_found(clean: f64, trials: Trials) -> f64 {
     median(&medians.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
 
-/// What intervals did.
 #[derive(Default)]
 struct Intervals {
     kept: Rate,
@@ -178,7 +177,7 @@ struct Intervals {
 impl Intervals {
     fn note(&mut self, limits: Option<[f64; 2]>, truth: f64) {
         let Some([low, high]) = limits else { return };
-        self.kept.note(low <= truth && truth <= high);
+        self.kept.count(low <= truth && truth <= high);
         self.half_widths.push((high - low) / (high + low));
     }
 
@@ -193,7 +192,7 @@ impl Intervals {
 
 #[derive(Default)]
 struct Figure {
-    claimed: Rate,
+    reported: Rate,
     full_speed: Intervals,
     as_found: Intervals,
     flagged: Rate,
@@ -208,33 +207,33 @@ impl Figure {
             let source = &mut source;
             let mut core = Core::new(clean, correlation, source);
             let Some(reference) = core.reference(source) else { continue };
-            let taken = by_rule(source, &mut core, wanted, &reference, visit);
-            let Some(summary) = summary(&taken, wanted, &reference) else { continue };
-            figure.claimed.note(summary.full_speed.is_some());
+            let visits = by_rule(source, &mut core, wanted, &reference, visit);
+            let Some(summary) = summary(&visits, wanted, &reference) else { continue };
+            figure.reported.count(summary.full_speed.is_some());
             figure.full_speed.note_estimate(summary.full_speed.as_ref(), TRUTH);
             figure.as_found.note_estimate(summary.as_found.as_ref(), truth);
-            figure.flagged.note(core.is_flagged(source));
+            figure.flagged.count(core.is_flagged(source));
         }
         figure
     }
 }
 
 const WORDS: &str = "\
-A core is at full speed in some share of the visits, and else beside a busy sibling, 1.15 to 1.9
-times slower; the state of the next visit is that of the last one with a *correlation*. Visits are
-taken by the program's rule (METHOD 23b): 5 or 10 as found, then more until as many are clean, at
-most four times as many. *Claimed* is how often there is an estimate at full speed, *kept* how often
-the interval holds its truth, *±* half of its width; *flagged* how often a run of 200 such visits is
-marked as autocorrelated. In one visit in ten the state changes halfway. All in per cent.";
+A core is at full speed in some share of the visits, else beside a busy sibling and 1.15 to 1.9
+times slower. The state of the core has a *correlation* from visit to visit. Visits follow the rule
+of the program (METHOD 23b): 5 or 10 as found, then more until as many are clean, at most four times
+as many. *Reported* is how often there is an estimate at full speed, *kept* how often its interval
+contains the truth, *±* half the width; *flagged* is how often a run of 200 such visits is marked as
+autocorrelated. In one visit in ten the state changes within the visit. All in per cent.";
 
 const STRATA: &str = "\
-Full speed keeps its level wherever it is claimed, however autocorrelated the visits are. As found
-keeps it where they are independent; where they are not, five or ten visits in a row show too little
-of the core's states, and the run is flagged, if it has visits enough: a run of fewer than 30, as of
-one metric, never is.";
+Full speed keeps its level wherever it is reported, also with autocorrelated visits. As found keeps
+it with independent visits. With autocorrelation, five or ten visits in a row show too few states of
+the core, and the run is flagged. A run of fewer than 30 visits, such as of one metric, is never
+flagged.";
 
 pub(crate) fn section(trials: Trials) -> Section {
-    let mut section = Section::titled("Full speed and as found", WORDS);
+    let mut section = Section::new("Full speed and as found", WORDS);
     let truths = each(&CLEAN, |clean| truth_as_found(*clean, trials));
     let rows: Vec<(f64, f64, f64)> = CLEAN
         .into_iter()
@@ -247,12 +246,12 @@ pub(crate) fn section(trials: Trials) -> Section {
     });
     for (((clean, correlation, _), wanted), figure) in items.iter().zip(&figures) {
         let what = format!("{wanted} visits, {} % clean, r = {correlation}", percent(*clean));
-        promises(&mut section, figure, (*clean, *correlation, *wanted), &what);
+        check_guarantees(&mut section, figure, (*clean, *correlation, *wanted), &what);
     }
     let mut header = cells(["clean", "r"]);
     for wanted in WANTED {
         let stated = percent(level(wanted));
-        header.push(format!("{wanted} visits: claimed"));
+        header.push(format!("{wanted} visits: reported"));
         header.extend([format!("full speed, {stated} stated: kept"), "±".to_owned()]);
         header.extend(["as found: kept", "±"].map(str::to_owned));
     }
@@ -263,7 +262,7 @@ pub(crate) fn section(trials: Trials) -> Section {
         .map(|((clean, correlation, _), figures)| {
             let mut row = vec![format!("{:.0}", 100.0 * clean), format!("{correlation}")];
             for (figure, wanted) in figures.iter().zip(WANTED) {
-                row.push(percent(figure.claimed.share()));
+                row.push(percent(figure.reported.share()));
                 for of in [&figure.full_speed, &figure.as_found] {
                     row.extend([kept(of.kept, level(wanted)), of.half_width()]);
                 }
@@ -273,13 +272,13 @@ pub(crate) fn section(trials: Trials) -> Section {
         })
         .collect();
     section.table(&header, &rows);
-    section.say(STRATA);
-    forbidden(&mut section, trials);
-    others(&mut section, trials);
+    section.paragraph(STRATA);
+    unused_rules(&mut section, trials);
+    never_selected(&mut section, trials);
     section
 }
 
-fn promises(
+fn check_guarantees(
     section: &mut Section,
     figure: &Figure,
     (clean, correlation, wanted): (f64, f64, usize),
@@ -293,22 +292,21 @@ fn promises(
         section.at_most(figure.flagged, 0.01, &format!("flag, {what}"));
     }
     if correlation >= 0.6 && (0.35..0.65).contains(&clean) {
-        // The page says that it is not kept: that must be true.
+        // The page states that the level is not kept.
         section.at_most(found, stated - 0.1, &format!("as found, {what}"));
         section.at_least(figure.flagged, 0.95, &format!("flag, {what}"));
     }
 }
 
-/// A rule that the program does not follow.
 struct Rule {
     name: &'static str,
-    /// What it is said to estimate.
+    /// The estimate for which the rule is used.
     stratum: Stratum,
     visits: fn(&mut Source, &mut Core, &Loop) -> Vec<Sample>,
 }
 
-/// The last two favour clean visits.
-const FORBIDDEN: [Rule; 5] = [
+/// Rules that the program does not use. The last two favour clean visits.
+const UNUSED_RULES: [Rule; 5] = [
     Rule {
         name: "five as they come",
         stratum: Stratum::FullSpeed,
@@ -372,16 +370,17 @@ fn until_five_agree(source: &mut Source, core: &mut Core, _: &Loop) -> Vec<Sampl
 }
 
 const RULES: &str = "\
-Rules that are forbidden, where 46 % of the visits begin clean, without correlation and with 0.6:
-how often the interval of their visits holds the truth of what they are said to estimate, half its
-width, and how many of their visits are *clean* in two thirds of their rounds. Rules that stop at
-values, or choose by them, miss full speed; rules that stop at clean visits favour them.";
+Rules that the program does not use, with 46 % of the visits clean at their start, without
+correlation and with 0.6: how often the interval of their visits contains the truth of the
+estimate, half its width, and the share of their visits that is *clean* in two thirds of the
+rounds. Rules that stop at values, or select by them, miss full speed. Rules that stop at clean
+visits favour them.";
 
-fn forbidden(section: &mut Section, trials: Trials) {
+fn unused_rules(section: &mut Section, trials: Trials) {
     const SHARE: f64 = 0.46;
-    section.say(RULES);
+    section.paragraph(RULES);
     let truth = truth_as_found(SHARE, trials);
-    let items: Vec<(&Rule, f64)> = FORBIDDEN
+    let items: Vec<(&Rule, f64)> = UNUSED_RULES
         .iter()
         .flat_map(|rule| [0.0, 0.6].map(|correlation| (rule, correlation)))
         .collect();
@@ -402,16 +401,16 @@ fn forbidden(section: &mut Section, trials: Trials) {
         }
         (intervals, clean / f64::from(trials.runs))
     });
-    // Five as they come are clean as often as all visits are.
+    // Without selection, the share of clean visits is unbiased.
     let unbiased = figures[0].1;
     let mut rows = Vec::new();
-    for (of_rule, rule) in figures.chunks(2).zip(&FORBIDDEN) {
+    for (of_rule, rule) in figures.chunks(2).zip(&UNUSED_RULES) {
         let mut row = cells([rule.name, rule.stratum.words()]);
         for (intervals, clean) in of_rule {
             row.extend([percent(intervals.kept.share()), intervals.half_width(), percent(*clean)]);
         }
         match rule.stratum {
-            Stratum::AsFound => section.hold(of_rule[0].1 > unbiased + 0.02, rule.name),
+            Stratum::AsFound => section.require(of_rule[0].1 > unbiased + 0.02, rule.name),
             _ => section.at_most(of_rule[1].0.kept, level(5) - 0.05, rule.name),
         }
         rows.push(row);
@@ -420,13 +419,14 @@ fn forbidden(section: &mut Section, trials: Trials) {
     section.table(&cells(header), &rows);
 }
 
-const OTHERS: &str = "\
-Why some work is never selected (METHOD 23c). One long operation varies in length, and is
-interrupted the more often the longer it is: keeping those without an interruption favours the short
-ones. And work that slows the loop itself leaves no clean visit: the program says so.";
+const NEVER_SELECTED: &str = "\
+Why visits of some operations are never selected (METHOD 23c). A long operation varies in length,
+and is interrupted more often the longer it is: selecting those without an interruption favours the
+short ones. An operation that slows the reference loop leaves no clean visit, which the program
+reports.";
 
-fn others(section: &mut Section, trials: Trials) {
-    section.say(OTHERS);
+fn never_selected(section: &mut Section, trials: Trials) {
+    section.paragraph(NEVER_SELECTED);
     let mut rows = Vec::new();
     for (name, stratum) in [
         ("long operation, the undisturbed ones kept", Ok(Stratum::FullSpeed)),
@@ -441,20 +441,19 @@ fn others(section: &mut Section, trials: Trials) {
         rows.push(vec![name.to_owned(), format!("{typical:.2}"), percent(rate.share())]);
     }
     section.table(&cells(["estimate", "median, for a truth of 1.00", "kept"]), &rows);
-    let (claimed, named) = own_sibling(trials);
-    section.hold(claimed.hits == 0, "work that slows the loop is never at full speed");
-    section.at_least(named, 0.95, "work that slows the loop is recognised");
-    section.say(&format!(
-        "Of work that slows the loop itself, on a core of which 46 % of the visits are clean: full \
-         speed is claimed\nin {} % of the runs, and *the work itself slows the reference loop* is \
-         said in {} %.",
-        percent(claimed.share()),
-        percent(named.share())
+    let (reported, recognised) = own_sibling(trials);
+    section.require(reported.hits == 0, "work that slows the loop is never at full speed");
+    section.at_least(recognised, 0.95, "work that slows the loop is recognised");
+    section.paragraph(&format!(
+        "Of an operation that slows the reference loop, with 46 % of the visits clean: full speed \
+         is reported\nin {} % of the runs, and *the work itself slows the reference loop* in \
+         {} %.",
+        percent(reported.share()),
+        percent(recognised.share())
     ));
 }
 
-/// The headlines of an operation whose length varies, and how often their intervals hold its
-/// median.
+/// The medians of a long operation of varying length, and the coverage of their intervals.
 fn long_operations(stratum: Result<Stratum, NotSelected>, trials: Trials) -> (Vec<f64>, Rate) {
     let mut source = Source::named(trials.seed, &format!("long {}", stratum.is_ok()));
     let (mut medians, mut rate) = (Vec::new(), Rate::default());
@@ -472,18 +471,19 @@ fn long_operations(stratum: Result<Stratum, NotSelected>, trials: Trials) -> (Ve
             continue;
         }
         medians.push(summary.median);
-        rate.note(summary.limits().is_some_and(|[low, high]| low <= TRUTH && TRUTH <= high));
+        rate.count(summary.limits().is_some_and(|[low, high]| low <= TRUTH && TRUTH <= high));
     }
     (medians, rate)
 }
 
-/// How often full speed is claimed of work that slows the loop, and how often it is said to do so.
+/// An operation that slows the reference loop: how often full speed is reported, and how often the
+/// cause is recognised.
 fn own_sibling(trials: Trials) -> (Rate, Rate) {
     let mut source = Source::named(trials.seed, "own sibling");
-    let (mut claimed, mut named) = (Rate::default(), Rate::default());
+    let (mut reported, mut recognised) = (Rate::default(), Rate::default());
     let own = |source: &mut Source, process: usize, is_clean: bool| {
         let slow = slowness(source);
-        let mut loops = [looped(source, slow, 1.0); ROUNDS + 1];
+        let mut loops = [loop_times(source, slow, 1.0); ROUNDS + 1];
         if is_clean {
             loops[0] = FULL;
         }
@@ -492,10 +492,10 @@ fn own_sibling(trials: Trials) -> (Rate, Rate) {
     for _ in 0..trials.runs {
         let mut core = Core::new(0.46, 0.3, &mut source);
         let Some(reference) = core.reference(&mut source) else { continue };
-        let taken = by_rule(&mut source, &mut core, 5, &reference, own);
-        let Some(summary) = summary(&taken, 5, &reference) else { continue };
-        claimed.note(summary.full_speed.is_some());
-        named.note(summary.not_selected == Some(NotSelected::SlowsItself));
+        let visits = by_rule(&mut source, &mut core, 5, &reference, own);
+        let Some(summary) = summary(&visits, 5, &reference) else { continue };
+        reported.count(summary.full_speed.is_some());
+        recognised.count(summary.not_selected == Some(NotSelected::SlowsItself));
     }
-    (claimed, named)
+    (reported, recognised)
 }

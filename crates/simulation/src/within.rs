@@ -4,41 +4,40 @@ use fathom_analysis::statistics::summarise;
 use fathom_record::Sample;
 
 use crate::chance::Rate;
-use crate::coverage::holds;
+use crate::coverage::interval_contains;
 use crate::parallel::each;
 use crate::section::{Section, cells, kept, percent};
 use crate::shapes::{
-    Draw, alike, drifting, heavy, log_normal, normal, skewed_alike, slightly_alike, slow_outliers,
+    Draw, ar_03, ar_08, drifting, heavy, log_normal, log_normal_ar_08, normal, slow_outliers,
     two_levels,
 };
 use crate::worlds::TRUTH;
 use crate::{Source, Trials};
 
-/// Rounds of the one process.
+/// Numbers of rounds.
 const LENGTHS: [usize; 5] = [12, 24, 50, 100, 500];
 
-/// A shape of rounds, and whether neighbours depend on each other.
 struct Rounds {
     name: &'static str,
     draw: Draw,
-    dependent: bool,
+    autocorrelated: bool,
 }
 
 const ROUNDS: [Rounds; 10] = [
-    Rounds { name: "normal", draw: normal, dependent: false },
-    Rounds { name: "log-normal", draw: log_normal, dependent: false },
-    Rounds { name: "heavy tail", draw: heavy, dependent: false },
-    Rounds { name: "outliers", draw: slow_outliers, dependent: false },
-    Rounds { name: "quantised", draw: quantised, dependent: false },
-    Rounds { name: "two paths", draw: two_levels, dependent: false },
-    Rounds { name: "AR(1), ρ = 0.3", draw: slightly_alike, dependent: true },
-    Rounds { name: "AR(1), ρ = 0.8", draw: alike, dependent: true },
-    Rounds { name: "log-normal AR(1), ρ = 0.8", draw: skewed_alike, dependent: true },
-    Rounds { name: "drift", draw: drifting, dependent: true },
+    Rounds { name: "normal", draw: normal, autocorrelated: false },
+    Rounds { name: "log-normal", draw: log_normal, autocorrelated: false },
+    Rounds { name: "heavy tail", draw: heavy, autocorrelated: false },
+    Rounds { name: "outliers", draw: slow_outliers, autocorrelated: false },
+    Rounds { name: "quantised", draw: quantised, autocorrelated: false },
+    Rounds { name: "two paths", draw: two_levels, autocorrelated: false },
+    Rounds { name: "AR(1), ρ = 0.3", draw: ar_03, autocorrelated: true },
+    Rounds { name: "AR(1), ρ = 0.8", draw: ar_08, autocorrelated: true },
+    Rounds { name: "log-normal AR(1), ρ = 0.8", draw: log_normal_ar_08, autocorrelated: true },
+    Rounds { name: "drift", draw: drifting, autocorrelated: true },
 ];
 
-/// Normal values in steps of a deviation. Their median is the step nearest to 0: within one run
-/// nothing tells where between two steps the truth lies.
+/// Normal values, rounded to steps of one deviation. Their median is a step: one run contains no
+/// information about a truth between two steps.
 fn quantised(source: &mut Source, count: usize) -> Vec<f64> {
     normal(source, count).into_iter().map(|v| (v + 0.2).round()).collect()
 }
@@ -61,11 +60,11 @@ impl Figure {
             let Some(summary) = summarise(&[Sample { values, ..Sample::default() }]) else {
                 continue;
             };
-            let (none, kept) = (summary.interval.is_none(), holds(&summary, TRUTH));
-            figure.none.note(none);
-            figure.kept_or_none.note(none || kept);
+            let (none, kept) = (summary.interval.is_none(), interval_contains(&summary, TRUTH));
+            figure.none.count(none);
+            figure.kept_or_none.count(none || kept);
             if !none {
-                figure.kept.note(kept);
+                figure.kept.count(kept);
             }
         }
         figure
@@ -73,26 +72,27 @@ impl Figure {
 }
 
 const WORDS: &str = "\
-Where one process alone can measure, its rounds have the interval (rules 15 and 18). Of those that
-have one, how often it holds the truth; in brackets, how often there is none, because
-autocorrelated rounds are worth fewer than six. Stated are 95 % to 98 %, by the number of blocks.";
+If only one process can measure, the interval is over its rounds (rules 15 and 18). How often the
+interval contains the truth, and in brackets, how often there is no interval, because the
+autocorrelated rounds have an effective number below six. The stated level is 95 % to 98 %, by the
+number of blocks.";
 
 const AFTERWARDS: &str = "\
-A short visit shows too little of its autocorrelation: of twelve rounds with ρ = 0.8, five in six
-have no interval, and what the others have is too narrow. From a hundred rounds on it is valid.
-*Quantised* rounds in one process know the step of the clock on which they fall, not the truth
-between two steps: rule 5 makes a step less than a thousandth of a batch.";
+A short visit shows too little of its autocorrelation: with twelve rounds and ρ = 0.8, five visits
+in six have no interval, and the intervals of the others are too narrow. They are valid from 100
+rounds on. *Quantised* rounds of one process contain no information about the truth between two
+steps of the clock: rule 5 makes a step less than a thousandth of a batch.";
 
 pub(crate) fn section(trials: Trials) -> Section {
     let items: Vec<(&Rounds, usize)> =
         ROUNDS.iter().flat_map(|rounds| LENGTHS.map(|length| (rounds, length))).collect();
     let figures = each(&items, |(rounds, length)| Figure::of(rounds, *length, trials));
-    let mut section = Section::titled("The interval within one run", WORDS);
+    let mut section = Section::new("The interval within one run", WORDS);
     for ((rounds, length), figure) in items.iter().zip(&figures) {
         let what = format!("within one run, {}, {length} rounds", rounds.name);
-        let promised = if rounds.dependent { 0.90 } else { 0.93 };
-        section.at_least(figure.kept_or_none, promised, &what);
-        if !rounds.dependent || *length >= 100 {
+        let guaranteed = if rounds.autocorrelated { 0.90 } else { 0.93 };
+        section.at_least(figure.kept_or_none, guaranteed, &what);
+        if !rounds.autocorrelated || *length >= 100 {
             section.at_least(figure.kept, 0.93, &what);
         }
     }
@@ -114,6 +114,6 @@ pub(crate) fn section(trials: Trials) -> Section {
         })
         .collect();
     section.table(&header, &rows);
-    section.say(AFTERWARDS);
+    section.paragraph(AFTERWARDS);
     section
 }

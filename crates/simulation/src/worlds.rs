@@ -1,43 +1,42 @@
-//! Worlds whose truth is known: processes that differ, and rounds that differ within each.
+//! Models of a measurement ("worlds") with a known true value: variation between processes, and
+//! between the rounds of each.
 //!
-//! A value is `TRUTH` with one per cent of it for each deviation of its process and of its round.
-//! Both have a median of 0, so that `TRUTH` is what the typical process takes in its typical round.
+//! A value is `TRUTH` plus one per cent per deviation of its process and of its round. Both have a
+//! median of 0, so that `TRUTH` is the typical round of the typical process.
 
 use fathom_analysis::statistics;
 use fathom_record::Sample;
 
 use crate::Source;
-use crate::shapes::{Draw, alike, drifting, heavy, log_normal, normal, slow_outliers, two_levels};
+use crate::shapes::{Draw, ar_08, drifting, heavy, log_normal, normal, slow_outliers, two_levels};
 
-/// What a case really takes in every world.
 pub(crate) const TRUTH: f64 = 100.0;
-/// Rounds in a visit, as the program takes them.
+/// Rounds per visit, as in the program.
 pub(crate) const ROUNDS: usize = 12;
-/// A deviation of a process or a round.
+/// One deviation of a process or a round.
 const DEVIATION: f64 = TRUTH / 100.0;
 
-/// What an interval is promised to do in a world.
+/// The guarantee for intervals in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Processes are independent draws, and as likely above the truth as below it: intervals keep
-    /// the level that they state.
+    /// Processes are independent, and above the truth as often as below it: intervals have their
+    /// stated level.
     Exact,
-    /// Processes are independent draws, but the median of a few rounds does not lie around the
-    /// truth evenly: intervals keep 93 % to 99 %.
+    /// Processes are independent, but the median of a few rounds is biased: 93 % to 99 %.
     Independent,
-    /// Values depend on each other or have two levels: 90 % are kept, or the case is marked.
+    /// Values are autocorrelated or have two levels: 90 % of the intervals contain the truth, or
+    /// the case is marked.
     Marked,
 }
 
-/// A world.
 pub(crate) struct World {
     pub(crate) name: &'static str,
-    /// What it stands for in timings.
-    pub(crate) stands_for: &'static str,
+    /// The cause of such timings on a machine.
+    pub(crate) models: &'static str,
     pub(crate) kind: Kind,
     processes: Draw,
     rounds: Draw,
-    /// The clock's step; 0 where it does not matter.
+    /// Step of the clock; 0 for none.
     step: f64,
 }
 
@@ -47,12 +46,12 @@ impl World {
         kind: Kind,
         processes: Draw,
         rounds: Draw,
-        stands_for: &'static str,
+        models: &'static str,
     ) -> Self {
-        Self { name, stands_for, kind, processes, rounds, step: 0.0 }
+        Self { name, models, kind, processes, rounds, step: 0.0 }
     }
 
-    /// One run of a case.
+    /// The samples of a case in one run.
     pub(crate) fn samples(
         &self,
         source: &mut Source,
@@ -67,13 +66,13 @@ impl World {
         (0..).zip(levels).map(sample).collect()
     }
 
-    /// The process medians of one run of a case.
+    /// The process medians of a case in one run.
     pub(crate) fn medians(&self, source: &mut Source, processes: usize) -> Vec<f64> {
         self.medians_of_cases(source, processes, 1).concat()
     }
 
-    /// The process medians of some cases that are taken in the same visits: what a process is dealt
-    /// falls on all of them alike, and their rounds are their own.
+    /// The process medians of cases measured in the same visits: they share the deviation of the
+    /// process, not those of the rounds.
     pub(crate) fn medians_of_cases(
         &self,
         source: &mut Source,
@@ -93,11 +92,11 @@ impl World {
         rounds.into_iter().map(|round| self.value(level, round)).collect()
     }
 
-    /// How often the program marks a case of this world, at least, where it says that it does.
+    /// Guaranteed minimum share of cases that the program marks.
     pub(crate) fn marked_from(&self, processes: usize) -> f64 {
         match (self.name, processes) {
             ("drift in a visit", _) => 0.99,
-            // Below 8 processes groups are not looked for, below 100 values modes are not.
+            // Groups need 8 processes, modes 100 values.
             ("two paths", 10..) => 0.99,
             ("two kinds of processes", 20..) => 0.95,
             ("two kinds of processes", 10..) => 0.75,
@@ -106,22 +105,21 @@ impl World {
     }
 
     fn value(&self, process: f64, round: f64) -> f64 {
-        // Nothing takes less than a hundredth of what it usually does.
+        // Durations are positive.
         let value = (TRUTH + DEVIATION * (process + round)).max(TRUTH / 100.0);
-        // The steps of a clock do not fall on the truth.
+        // The truth is not on a step of the clock.
         let off = 0.3 * self.step;
         if self.step > 0.0 { ((value - off) / self.step).round() * self.step + off } else { value }
     }
 }
 
 impl Kind {
-    /// Whether processes are independent draws of one level.
     pub(crate) fn is_independent(self) -> bool {
         matches!(self, Self::Exact | Self::Independent)
     }
 }
 
-/// All worlds, in the order of the page.
+/// In the order of the page.
 pub(crate) const WORLDS: [World; 10] = [
     World::new(
         "normal",
@@ -135,7 +133,7 @@ pub(crate) const WORLDS: [World; 10] = [
         Kind::Independent,
         log_normal,
         log_normal,
-        "a floor that nothing undercuts, and delays that add up above it",
+        "a lower bound, and delays that add up above it",
     ),
     World::new(
         "heavy tail",
@@ -149,7 +147,7 @@ pub(crate) const WORLDS: [World; 10] = [
         Kind::Independent,
         slow_outliers,
         slow_outliers,
-        "one round and one process in ten disturbed, a quarter slower in the mean",
+        "one round and one process in ten disturbed, 25 % slower on average",
     ),
     World {
         step: DEVIATION,
@@ -158,7 +156,7 @@ pub(crate) const WORLDS: [World; 10] = [
             Kind::Independent,
             normal,
             normal,
-            "a clock that steps as far as the processes differ; the truth lies between two steps",
+            "clock steps as large as the spread of processes; the truth is between two steps",
         )
     },
     World::new(
@@ -166,7 +164,7 @@ pub(crate) const WORLDS: [World; 10] = [
         Kind::Marked,
         two_levels,
         normal,
-        "a layout drawn at the start: four processes in ten are 15 % slower",
+        "random memory layout per process: four processes in ten are 15 % slower",
     ),
     World::new(
         "two paths",
@@ -179,7 +177,7 @@ pub(crate) const WORLDS: [World; 10] = [
         "AR(1) rounds",
         Kind::Marked,
         normal,
-        alike,
+        ar_08,
         "autocorrelated rounds of a visit, ρ = 0.8: frequency, cache contents",
     ),
     World::new(
@@ -187,7 +185,7 @@ pub(crate) const WORLDS: [World; 10] = [
         Kind::Marked,
         normal,
         drifting,
-        "what is measured fills or settles: 10 % over each visit",
+        "a cache or queue that fills: 10 % over each visit",
     ),
     World::new(
         "drift of the machine",
@@ -198,7 +196,6 @@ pub(crate) const WORLDS: [World; 10] = [
     ),
 ];
 
-/// The world of a name; the first where there is none.
 pub(crate) fn world(name: &str) -> &'static World {
     WORLDS.iter().find(|world| world.name == name).unwrap_or(&WORLDS[0])
 }

@@ -1,30 +1,27 @@
-//! How often modes and clusters are seen where there are none, and found where they are, by seeded
-//! simulation of single samples.
+//! Rates of false and of detected modes and clusters, in seeded simulations of single samples.
 
 use fathom_analysis::statistics::{clusters, modes};
 use fathom_simulation::{OUTLIERS, SHAPES, Source};
 
-/// `count` values of a shape.
-fn drawn(one: fn(&mut Source) -> f64, count: usize, source: &mut Source) -> Vec<f64> {
+fn draw(one: fn(&mut Source) -> f64, count: usize, source: &mut Source) -> Vec<f64> {
     (0..count).map(|_| one(source)).collect()
 }
 
-/// The share of `runs` in which something happens.
-fn share(runs: u32, mut happens: impl FnMut() -> bool) -> f64 {
-    f64::from((0..runs).map(|_| u32::from(happens())).sum::<u32>()) / f64::from(runs)
+fn share(runs: u32, mut trial: impl FnMut() -> bool) -> f64 {
+    f64::from((0..runs).map(|_| u32::from(trial())).sum::<u32>()) / f64::from(runs)
 }
 
 #[test]
-fn processes_of_one_kind_seldom_cluster() {
+fn processes_of_one_kind_rarely_form_clusters() {
     for (number, shape) in SHAPES.iter().enumerate() {
         for processes in [8, 10, 12, 20, 40] {
             let mut source = Source::new(77 * processes as u64 + number as u64);
             let seen =
-                share(4_000, || !clusters(&drawn(shape.one, processes, &mut source)).is_empty());
-            // Where one in ten is far out, two of ten often are on the same side; ten processes
-            // cannot tell that from two clusters, nor can anybody.
-            let most = if shape.name == OUTLIERS { 0.035 } else { 0.02 };
-            assert!(seen < most, "{processes} processes, {}: {seen}", shape.name);
+                share(4_000, || !clusters(&draw(shape.one, processes, &mut source)).is_empty());
+            // With one outlier in ten, two of ten are often on the same side, which is the same
+            // as two clusters.
+            let limit = if shape.name == OUTLIERS { 0.035 } else { 0.02 };
+            assert!(seen < limit, "{processes} processes, {}: {seen}", shape.name);
         }
     }
 }
@@ -46,21 +43,21 @@ fn clusters_far_apart_are_found_with_their_shares() {
 }
 
 #[test]
-fn modes_are_seldom_seen_where_there_is_one() {
+fn unimodal_samples_rarely_have_modes() {
     for (number, shape) in SHAPES.iter().enumerate() {
         for (count, runs) in [(100, 400), (1_000, 40)] {
             let mut source = Source::new(9_000 + count as u64 + number as u64);
-            let seen = share(runs, || !modes(&drawn(shape.one, count, &mut source)).is_empty());
+            let seen = share(runs, || !modes(&draw(shape.one, count, &mut source)).is_empty());
             assert!(seen <= 0.005, "{count} values, {}: {seen}", shape.name);
         }
     }
     let mut source = Source::new(3);
-    let seen = share(400, || !modes(&drawn(Source::uniform, 100, &mut source)).is_empty());
+    let seen = share(400, || !modes(&draw(Source::uniform, 100, &mut source)).is_empty());
     assert!(seen <= 0.005, "uniform, the hardest case: {seen}");
 }
 
 #[test]
-fn a_long_right_tail_is_not_a_mode() {
+fn long_right_tail_is_no_mode() {
     let mut source = Source::new(31);
     for sigma in [0.1, 1.0, 2.0, 4.0] {
         let seen = share(40, || {
@@ -70,7 +67,7 @@ fn a_long_right_tail_is_not_a_mode() {
         });
         assert_eq!(seen, 0.0, "tail of {sigma}");
     }
-    // Five per cent of interrupts, all about as long: outliers, and too few to be a mode.
+    // 5 % interrupts of similar length: outliers, too few for a mode.
     let seen = share(40, || {
         let values: Vec<f64> =
             (0..500).map(|i| if i % 20 == 0 { 5_000.0 } else { 40.0 } + source.normal()).collect();
@@ -80,7 +77,7 @@ fn a_long_right_tail_is_not_a_mode() {
 }
 
 #[test]
-fn the_steps_of_a_clock_are_not_modes() {
+fn clock_steps_are_no_modes() {
     let mut source = Source::new(13);
     for step in [0.5, 1.0, 2.0, 3.0] {
         for count in [100, 300, 2_000] {
@@ -93,7 +90,7 @@ fn the_steps_of_a_clock_are_not_modes() {
             assert_eq!(seen, 0.0, "{count} values in steps of {step} deviations");
         }
     }
-    // A clock that advances by 22 and 23 ticks in turn, and reads between two of them.
+    // A clock with alternating steps of 22 and 23 ticks, and reads between two steps.
     let seen = share(30, || {
         let values: Vec<f64> = (0..500)
             .map(|_| {

@@ -1,8 +1,7 @@
-//! `xtask bench-store PROGRAM [RUNS] [METRICS]`: how long the store makes a person wait.
+//! `xtask bench-store PROGRAM [RUNS] [METRICS]`: latency of commands on a large store.
 //!
-//! It makes a store of that many runs, all of this host, with process medians, samples and some
-//! changes in them, and times what reads it: the history of a metric, and a comparison, which
-//! learns from earlier runs.
+//! It creates a store of synthetic runs of this host, with samples and some changes, and times
+//! commands that read it: the history of a metric, and a comparison, which uses earlier runs.
 
 mod synthetic;
 
@@ -13,11 +12,11 @@ use anyhow::{Context, Result, ensure};
 use fathom_analysis::statistics::median;
 use fathom_measure::clock::monotonic_raw_ns;
 
-/// How often each is timed.
-const TURNS: usize = 9;
+/// Repetitions of each command.
+const REPETITIONS: usize = 9;
 
-/// What is timed, each with the seconds in which it is to answer, where that is promised.
-const TIMED: [(&[&str], Option<f64>); 7] = [
+/// Commands, with the limit of their median in seconds.
+const COMMANDS: [(&[&str], Option<f64>); 7] = [
     (&["history", "cpu.clock.read"], Some(0.3)),
     (&["history", "memory.latency"], Some(0.3)),
     (&["compare", "latest~1", "latest"], Some(0.3)),
@@ -27,62 +26,62 @@ const TIMED: [(&[&str], Option<f64>); 7] = [
     (&["explain", "os.syscall"], None),
 ];
 
-/// Makes the store, times the commands, and prints a table.
+/// Creates the store, times the commands, and prints a table.
 pub(crate) fn run(program: &str, runs: usize, records: usize) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix("fathom-bench-store-")
         .tempdir_in("/var/tmp")
-        .context("make a folder in /var/tmp")?;
+        .context("create a folder in /var/tmp")?;
     let store = folder.path().join("runs.db");
-    let begun = monotonic_raw_ns();
-    synthetic::make(&store, runs, records)?;
-    let bytes = std::fs::metadata(&store).context("look at the store")?.len();
+    let started = monotonic_raw_ns();
+    synthetic::create(&store, runs, records)?;
+    let bytes = std::fs::metadata(&store).context("read the size of the store")?.len();
     println!(
-        "{runs} runs x {records} records: {} MiB, made in {:.0} s",
+        "{runs} runs x {records} records: {} MiB, created in {:.0} s",
         bytes >> 20,
-        seconds_since(begun)
+        seconds_since(started)
     );
-    println!("{:<28} {:>8} {:>19}  promised", "command", "median s", "from … to");
+    println!("{:<28} {:>8} {:>19}  limit", "command", "median s", "min … max");
     let mut slow = Vec::new();
-    for (words, promised) in TIMED {
+    for (words, limit) in COMMANDS {
         let mut seconds = Vec::new();
-        for _ in 0..TURNS {
-            seconds.push(timed(program, &store, words)?);
+        for _ in 0..REPETITIONS {
+            seconds.push(time(program, &store, words)?);
         }
         seconds.sort_by(f64::total_cmp);
         let middle = median(&seconds).unwrap_or_default();
-        let range = format!("{:.3} … {:.3}", seconds[0], seconds[TURNS - 1]);
-        let limit = promised.map_or_else(String::new, |limit| format!("<= {limit}"));
-        println!("{:<28} {middle:>8.3} {range:>19}  {limit}", shown(words));
-        if promised.is_some_and(|limit| middle > limit) {
+        let range = format!("{:.3} … {:.3}", seconds[0], seconds[REPETITIONS - 1]);
+        let limit_text = limit.map_or_else(String::new, |limit| format!("<= {limit}"));
+        println!("{:<28} {middle:>8.3} {range:>19}  {limit_text}", command_column(words));
+        if limit.is_some_and(|limit| middle > limit) {
             slow.push(words.join(" "));
         }
     }
-    ensure!(slow.is_empty(), "slower than promised: {}", slow.join("; "));
+    ensure!(slow.is_empty(), "above the limit: {}", slow.join("; "));
     Ok(())
 }
 
-/// The command in one column.
-fn shown(words: &[&str]) -> String {
+/// The command, shortened to one column.
+fn command_column(words: &[&str]) -> String {
     match words {
         [command, first, .., last] if words.len() > 3 => format!("{command} {first} … {last}"),
         _ => words.join(" "),
     }
 }
 
-fn seconds_since(begun: u64) -> f64 {
-    (monotonic_raw_ns() - begun) as f64 / 1e9
+fn seconds_since(started: u64) -> f64 {
+    (monotonic_raw_ns() - started) as f64 / 1e9
 }
 
-/// Seconds from the start of the program to its end.
-fn timed(program: &str, store: &Path, words: &[&str]) -> Result<f64> {
+/// Seconds from start to exit of the program.
+fn time(program: &str, store: &Path, words: &[&str]) -> Result<f64> {
     let mut command = Command::new(program);
     command.args(words).env("FATHOM_STORE", store).stdin(Stdio::null());
-    let begun = monotonic_raw_ns();
+    let started = monotonic_raw_ns();
     let output = command.output().with_context(|| format!("start {program}"))?;
-    let seconds = seconds_since(begun);
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{} ended with {}: {said}", words.join(" "), output.status);
+    let seconds = seconds_since(started);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{}: {}: {errors}", words.join(" "), output.status);
     Ok(seconds)
 }
 
@@ -93,15 +92,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_store_made_up_holds_the_runs_asked_for_with_samples_and_a_change() {
+    fn synthetic_store_holds_the_requested_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("runs.db");
-        synthetic::make(&path, 12, 110).unwrap();
+        synthetic::create(&path, 12, 110).unwrap();
         let store = Store::open_existing(&path).unwrap();
         let runs = store.runs().unwrap();
         assert_eq!((runs.len(), runs[0].counts.total()), (12, 110));
-        let of = |at: usize| store.document(&runs[at].id, true).unwrap();
-        let (newest, oldest) = (of(0), of(11));
+        let document = |at: usize| store.document(&runs[at].id, true).unwrap();
+        let (newest, oldest) = (document(0), document(11));
         let samples = newest.records[0].samples.as_ref().unwrap();
         assert_eq!(samples.len(), newest.records[0].summary.as_ref().unwrap().processes as usize);
         assert_eq!(newest.host.name, oldest.host.name);
@@ -109,7 +108,7 @@ mod tests {
             document.records.iter().map(|one| one.summary.as_ref().unwrap().median).collect()
         };
         let (newest, oldest) = (medians(&newest), medians(&oldest));
-        let apart = newest.iter().zip(&oldest).filter(|(b, a)| *b / *a > 1.05);
-        assert!(apart.count() > 3, "no metric has changed");
+        let changed = newest.iter().zip(&oldest).filter(|(b, a)| *b / *a > 1.05);
+        assert!(changed.count() > 3, "no metric has changed");
     }
 }

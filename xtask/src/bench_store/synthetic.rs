@@ -1,4 +1,4 @@
-//! A store of runs that nobody measured: as large as years of real ones, the same each time.
+//! A reproducible store of synthetic runs, as large as years of real ones.
 
 use std::path::Path;
 
@@ -15,20 +15,19 @@ use fathom_record::{
 use fathom_simulation::Source;
 use fathom_store::Store;
 
-/// Fresh processes of a case, as at standard effort.
+/// Processes per case, as at standard effort.
 const PROCESSES: u32 = 10;
-/// Rounds of a visit.
 const ROUNDS: usize = 12;
-/// The reference loop at full speed.
 const LOOP: Loop = Loop { sibling_ns: 8_900.0, frequency_ns: 8_910.0 };
-/// Milliseconds from one run to the next, and since 1970 to the first.
+/// Milliseconds between runs, and from 1970 to the first run.
 const HOUR_MS: u64 = 3_600_000;
 const FIRST_MS: u64 = 1_767_225_600_000;
-/// Every so many runs the kernel is another, and every so many-th case takes a tenth longer.
-const KERNEL_LASTS: usize = 250;
-const CHANGING: usize = 7;
-/// The curve: sets of memory, every other of base pages and of huge ones.
-const CURVE: [i64; 36] = {
+/// Runs until the next kernel version. With it, each case whose number is divisible by
+/// `CHANGED_CASES` becomes 10 % slower.
+const RUNS_PER_KERNEL: usize = 250;
+const CHANGED_CASES: usize = 7;
+/// Set sizes of the latency curve in bytes, each once with base pages and once with huge pages.
+const SET_BYTES: [i64; 36] = {
     let mut sets = [0; 36];
     let mut at = 0;
     while at < sets.len() {
@@ -39,9 +38,8 @@ const CURVE: [i64; 36] = {
 };
 const PAGES: [&str; 2] = ["4K", "huge"];
 
-/// Makes a store at `path`.
-pub(super) fn make(path: &Path, runs: usize, records: usize) -> Result<()> {
-    let mut store = Store::open(path).context("make a store")?;
+pub(super) fn create(path: &Path, runs: usize, records: usize) -> Result<()> {
+    let mut store = Store::open(path).context("create a store")?;
     let host = fathom_measure::host::read();
     let mut source = Source::new(1);
     for number in 0..runs {
@@ -58,8 +56,8 @@ fn document(
     host: &Host,
     source: &mut Source,
 ) -> Document {
-    // A short store has a change as well.
-    let kernel = number / KERNEL_LASTS.min(runs / 2).max(1);
+    // At least two kernels, so that a short store has a change.
+    let kernel = number / RUNS_PER_KERNEL.min(runs / 2).max(1);
     let mut host = host.clone();
     host.kernel = format!("6.{}.0", 12 + kernel);
     let run = run(number);
@@ -91,7 +89,7 @@ fn run(number: usize) -> Run {
         planned: 0,
         state: RunState::Complete,
         cpu: 1,
-        cpu_reason: "the quieter of two".to_owned(),
+        cpu_reason: "0 % busy".to_owned(),
         reference: Some(Reference {
             loop_ns: LOOP.sibling_ns,
             frequency_ns: LOOP.frequency_ns,
@@ -107,32 +105,33 @@ fn run(number: usize) -> Run {
     }
 }
 
-/// Case `at`: a part of them the points of a curve, the others of the registry's metrics in turn.
+/// Case `at`: first each metric of the registry, then the points of the curve, then again.
 fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
     let entries = REGISTRY.entries();
-    let turns = entries.len() + CURVE.len();
-    let (entry, params) = match at % turns {
-        turn if turn < entries.len() => (entries[turn], Params::none()),
-        turn => {
-            let (page, set) = (PAGES[turn % 2], CURVE[turn - entries.len()]);
+    let cases = entries.len() + SET_BYTES.len();
+    let (entry, params) = match at % cases {
+        index if index < entries.len() => (entries[index], Params::none()),
+        index => {
+            let (page, set) = (PAGES[index % 2], SET_BYTES[index - entries.len()]);
             let params = Params::one("page", page).and("pattern", "random");
             let curve = REGISTRY.find("memory.latency").unwrap_or(&entries[0]);
             (*curve, params.and("set_bytes", set))
         }
     };
-    let params = match at / turns {
+    let params = match at / cases {
         0 => params,
         case => params.and("case", case as i64),
     };
     let about = entry.about();
-    let longer = if at.is_multiple_of(CHANGING) { 1.1_f64.powi(kernel as i32) } else { 1.0 };
-    let level = 100.0 * (at + 1) as f64 * longer * (1.0 + 0.004 * source.normal());
+    let factor = if at.is_multiple_of(CHANGED_CASES) { 1.1_f64.powi(kernel as i32) } else { 1.0 };
+    let level = 100.0 * (at + 1) as f64 * factor * (1.0 + 0.004 * source.normal());
     let samples: Vec<Sample> =
         (0..PROCESSES).map(|process| sample(process, level, source)).collect();
     let id = MetricId::new(about.id);
     let mut record = Record::new(id, params, about.title, about.unit, about.better);
-    let (wanted, may) = (PROCESSES, Ok(Stratum::FullSpeed));
-    record.summary = Strata::of(&samples, may, (wanted, wanted), wanted, Some(&LOOP)).summarise();
+    let (wanted, selection) = (PROCESSES, Ok(Stratum::FullSpeed));
+    record.summary =
+        Strata::of(&samples, selection, (wanted, wanted), wanted, Some(&LOOP)).summarise();
     record.visit = format!("{run}/{}", about.id);
     let input = Input {
         name: "nominal".to_owned(),
@@ -145,7 +144,7 @@ fn record(at: usize, kernel: usize, run: &str, source: &mut Source) -> Record {
     record.agreement = record.prediction.as_ref().map(|prediction| {
         prediction.agreement(record.summary.as_ref().and_then(|one| one.limits()))
     });
-    record.notes = vec!["subtracted from each batch: 20 ns of clock and kernel entry".to_owned()];
+    record.notes = vec!["overhead of 20 ns per batch subtracted (clock, call)".to_owned()];
     record.samples = Some(samples);
     record.sealed()
 }

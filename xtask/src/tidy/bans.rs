@@ -1,4 +1,4 @@
-//! What must not be written at all, or only in one place, each with what to write instead.
+//! Names and paths that are banned, or allowed in certain files only, each with its remedy.
 
 use super::File;
 use super::code::{Code, words};
@@ -6,12 +6,12 @@ use super::code::{Code, words};
 /// A name that only certain files may use.
 struct Ban {
     name: &'static str,
-    /// Beginnings of the paths where it is at home; none: nowhere.
+    /// Prefixes of the paths that may use it.
     home: &'static [&'static str],
     remedy: &'static str,
 }
 
-/// Where the machine's clocks may be read.
+/// Files that may read the clock.
 const CLOCKS: &[&str] = &[
     "crates/measure/src/clock",
     "crates/measure/src/disturbance",
@@ -19,7 +19,7 @@ const CLOCKS: &[&str] = &[
     "crates/measure/tests/",
 ];
 
-/// Where clock_gettime may be called: there, and where it is itself what is measured.
+/// Files that may call clock_gettime: those, and the probe that measures the call.
 const CLOCK_CALLS: &[&str] = &[
     "crates/measure/src/clock",
     "crates/measure/src/disturbance",
@@ -28,16 +28,9 @@ const CLOCK_CALLS: &[&str] = &[
     "crates/probes/src/os/vdso.rs",
 ];
 
-/// What is printed is made by `report` and written by the programs.
-const PRINTERS: &[&str] =
-    &["crates/cli/", "crates/report/", "lab/src/main.rs", "lab/src/sabotage/", "xtask/"];
-
-const READ_THE_CLOCK: &str = "take a `Clock` from fathom-measure, so that a test can script time";
-const RETURN_IT: &str = "return it, and let crates/report or crates/cli print";
+const READ_THE_CLOCK: &str = "use a `Clock` from fathom-measure, so that a test can script time";
 
 const BANS: &[Ban] = &[
-    Ban { name: "todo!", home: &[], remedy: "write it, or return an error that says so" },
-    Ban { name: "dbg!", home: &[], remedy: "remove it" },
     Ban { name: "Instant::now", home: CLOCKS, remedy: READ_THE_CLOCK },
     Ban { name: "clock_gettime", home: CLOCK_CALLS, remedy: READ_THE_CLOCK },
     Ban { name: "_rdtsc", home: CLOCKS, remedy: READ_THE_CLOCK },
@@ -45,24 +38,17 @@ const BANS: &[Ban] = &[
     Ban {
         name: "SystemTime::now",
         home: &["crates/measure/src/clock"],
-        remedy: "ask measure's clock for the wall time",
+        remedy: "use the wall time of the clock in fathom-measure",
     },
-    Ban { name: "print!", home: PRINTERS, remedy: RETURN_IT },
-    Ban { name: "println!", home: PRINTERS, remedy: RETURN_IT },
-    Ban { name: "eprint!", home: PRINTERS, remedy: RETURN_IT },
-    Ban { name: "eprintln!", home: PRINTERS, remedy: RETURN_IT },
 ];
 
-/// Beginnings of paths that exist on one machine only. In two parts, or this file would break the
-/// rule that it states.
+/// Absolute paths that exist on one machine only. In two parts, so that this file passes its own
+/// check.
 const MACHINE_PATHS: &[(&str, &str)] = &[("/home", "/"), ("/root", "/"), ("/work", "/")];
 
-/// Crates below `report` and `cli`, which alone name the program's commands and options.
+/// Crates that must not name commands or options of the program: only `report` and `cli` do.
 const BELOW_REPORT: &[&str] =
     &["record", "analysis", "store", "measure", "metric", "fileio", "engine", "probes"];
-
-/// Lines above an `unsafe` in which its reason may stand.
-const SAFETY_LINES: usize = 8;
 
 /// Rules for every text file.
 pub(super) fn of_any(file: &File) -> Vec<String> {
@@ -70,44 +56,41 @@ pub(super) fn of_any(file: &File) -> Vec<String> {
     for (index, line) in file.text.lines().enumerate() {
         for (folder, slash) in MACHINE_PATHS {
             let path = format!("{folder}{slash}");
-            // Within a longer path or an address it is a name like another.
+            // Not within a longer path or an address.
             let begins = |at: usize| {
                 let before = line[..at].chars().next_back();
                 !before.is_some_and(|c| c.is_alphanumeric() || "_-.~}*".contains(c))
             };
             if line.match_indices(&path).any(|(at, _)| begins(at)) {
                 let what = format!("`{path}` is a path of one machine");
-                found.push(file.says(index + 1, &what, "use a relative path or `/path/to`"));
+                found.push(file.message(index + 1, &what, "use a relative path or `/path/to`"));
             }
         }
     }
     found
 }
 
-/// Rules for Rust files.
 pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
     let mut found = Vec::new();
     for (index, line) in code.lines.iter().enumerate() {
         for ban in BANS {
             let at_home = ban.home.iter().any(|home| file.path.starts_with(home));
-            if !at_home && !speaks(file, ban) && uses(line, ban.name) {
-                let what = format!("`{}` has no place here", ban.name);
-                found.push(file.says(index + 1, &what, ban.remedy));
+            if !at_home && words(line, ban.name).next().is_some() {
+                let what = format!("`{}` is not allowed here", ban.name);
+                found.push(file.message(index + 1, &what, ban.remedy));
             }
         }
     }
     found.extend(flags(file, code));
-    found.extend(attributes(file, code));
     found.extend(untyped_errors(file, code));
-    found.extend(unsafe_without_reason(file, code));
     found
 }
 
-/// Texts that name a command or an option of the program, where a remedy is data.
+/// String literals that name a command or an option of the program in a library.
 fn flags(file: &File, code: &Code) -> Vec<String> {
     let is_below =
         BELOW_REPORT.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
-    // A procedure declares its own options, and names them where it refuses them.
+    // A procedure declares its own options, and names them in its errors.
     let text = code.text();
     let is_procedure = file.path.starts_with("crates/probes/src/file/")
         && ["clap::", "ProcedureError"].iter().any(|name| text.contains(name));
@@ -118,13 +101,17 @@ fn flags(file: &File, code: &Code) -> Vec<String> {
     let lines = code.literals.iter().take(tests.unwrap_or(usize::MAX)).enumerate();
     let named = lines.filter(|(_, text)| begins(text, "--") || begins(text, "fathom "));
     let says = |(index, _)| {
-        let what = "a text names a command or an option of the program";
-        file.says(index + 1, what, "return a `Remedy`, and word it in crates/report or crates/cli")
+        let what = "a library names a command or an option of the program";
+        file.message(
+            index + 1,
+            what,
+            "return a `Remedy`, and format it in crates/report or crates/cli",
+        )
     };
     named.map(says).collect()
 }
 
-/// Whether a word of a text begins with `start` and goes on with a letter.
+/// Whether `start` and a letter after it begin a word of the text.
 fn begins(text: &str, start: &str) -> bool {
     text.match_indices(start).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -134,46 +121,7 @@ fn begins(text: &str, start: &str) -> bool {
     })
 }
 
-/// Whether the file speaks to somebody else than the user: a build script to cargo, a test that
-/// cannot run here to whoever runs it.
-fn speaks(file: &File, ban: &Ban) -> bool {
-    let to_cargo = file.name() == "build.rs" && ban.name == "println!";
-    to_cargo || (ban.home == PRINTERS && file.path.contains("/tests/"))
-}
-
-/// Whether a line uses a name: a call, a macro or an import, not a longer name.
-fn uses(line: &str, name: &str) -> bool {
-    line.match_indices(name).any(|(at, _)| {
-        let part = |c: char| c.is_alphanumeric() || c == '_';
-        let before = line[..at].chars().next_back().is_some_and(part);
-        let after = line[at + name.len()..].chars().next().is_some_and(part);
-        !before && (name.ends_with('!') || !after)
-    })
-}
-
-/// `#[allow]`, which outlives its cause, and `#[expect]` without a reason.
-fn attributes(file: &File, code: &Code) -> Vec<String> {
-    let text = code.text();
-    let mut found = Vec::new();
-    for (at, _) in text.match_indices('#') {
-        let rest = text[at + 1..].trim_start_matches('!');
-        let Some(inside) = rest.strip_prefix('[') else { continue };
-        let line = text[..at].matches('\n').count() + 1;
-        let inside = &inside[..inside.find(']').unwrap_or(inside.len())];
-        let names = |name: &str| words(inside, name).any(|at| inside[at..].contains('('));
-        if names("allow") {
-            let what = "`#[allow]` stays when its cause has gone";
-            found.push(file.says(line, what, "write `#[expect(lint, reason = \"…\")]`"));
-        }
-        if names("expect") && words(inside, "reason").next().is_none() {
-            let what = "`#[expect]` without a reason";
-            found.push(file.says(line, what, "add `reason = \"…\"`"));
-        }
-    }
-    found
-}
-
-/// Errors of libraries that are a text: a caller can print one, and tell it from no other.
+/// Functions of libraries that return `String` as their error: a caller cannot match on it.
 fn untyped_errors(file: &File, code: &Code) -> Vec<String> {
     let is_program = file.path.starts_with("crates/cli/") || file.path.starts_with("xtask/");
     if is_program || file.path.contains("/tests/") {
@@ -184,12 +132,12 @@ fn untyped_errors(file: &File, code: &Code) -> Vec<String> {
         |at: &usize| matches!(arguments(&text[at + "Result".len()..])[..], [_, "String"]);
     let found = words(&text, "Result").filter(is_untyped).map(|at| {
         let line = text[..at].matches('\n').count() + 1;
-        file.says(line, "an error of a library is a `String`", "make it a type (thiserror)")
+        file.message(line, "an error of a library is a `String`", "make it a type (thiserror)")
     });
     found.collect()
 }
 
-/// The types between the angle brackets that a text begins with.
+/// The generic arguments at the start of a text.
 fn arguments(text: &str) -> Vec<&str> {
     let (mut all, mut begin, mut depth) = (Vec::new(), 1, 0);
     for (at, character) in text.char_indices() {
@@ -212,48 +160,6 @@ fn arguments(text: &str) -> Vec<&str> {
     all
 }
 
-/// `unsafe` without `// SAFETY:` above it, or `# Safety` in the documentation of a function.
-fn unsafe_without_reason(file: &File, code: &Code) -> Vec<String> {
-    let text = code.text();
-    let mut found = Vec::new();
-    for at in words(&text, "unsafe") {
-        let rest = text[at + "unsafe".len()..].trim_start();
-        let line = text[..at].matches('\n').count();
-        let function = rest.find("fn").filter(|end| !rest[..*end].contains(['{', ';', '(']));
-        let reach = match function {
-            // A type such as `unsafe fn(u64)` asserts nothing.
-            Some(end) if rest[end + 2..].trim_start().starts_with('(') => continue,
-            Some(_) => usize::MAX,
-            // An attribute: `#[unsafe(naked)]`.
-            None if rest.starts_with('(') => continue,
-            None => SAFETY_LINES,
-        };
-        if !reason_above(code, line, reach) {
-            let what = "`unsafe` without a reason";
-            let remedy = "say above it why it holds: `// SAFETY: …` (`# Safety` for a function)";
-            found.push(file.says(line + 1, what, remedy));
-        }
-    }
-    found
-}
-
-/// Whether a reason stands on line `line` or on the lines above it: `reach` of them, or with
-/// `usize::MAX` as far as comments and attributes go.
-fn reason_above(code: &Code, line: usize, reach: usize) -> bool {
-    for above in 0..=line {
-        let comments = &code.comments[line - above];
-        if comments.contains("SAFETY:") || comments.contains("# Safety") {
-            return true;
-        }
-        let text = code.lines[line - above].trim();
-        let plain = !text.is_empty() && !text.starts_with("#[");
-        if above >= reach || (reach == usize::MAX && above > 0 && plain) {
-            return false;
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,14 +171,7 @@ mod tests {
     const PROBE: &str = "crates/probes/src/cpu/a.rs";
 
     #[test]
-    fn macros_of_the_desk_are_banned_in_code_but_not_in_texts() {
-        assert!(rust(PROBE, "fn f() { todo!() }")[0].contains("`todo!`"));
-        assert!(rust(PROBE, "let x = dbg!(y);")[0].contains("remove it"));
-        assert!(rust(PROBE, "// todo!\nlet x = \"dbg!\"; my_todo!();").is_empty());
-    }
-
-    #[test]
-    fn libraries_name_no_option_and_no_command() {
+    fn options_named_by_libraries_are_reported() {
         for text in ["choose --cpu N", "`fathom run` of it", "(--force)", "fathom show"] {
             let code = format!("let next = \"{text}\";");
             assert!(rust(PROBE, &code)[0].contains("return a `Remedy`"), "{text}");
@@ -293,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_read_in_its_own_files_only() {
+    fn clock_is_read_in_its_own_files_only() {
         for call in ["Instant::now()", "libc::clock_gettime(x)", "_rdtsc()", "__rdtscp(p)"] {
             assert_eq!(rust(PROBE, call).len(), 1, "{call}");
             assert!(rust("crates/measure/src/clock/tsc.rs", call).is_empty(), "{call}");
@@ -308,35 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_and_the_report_print() {
-        for call in ["println!(\"x\")", "eprintln!()", "print!(\"x\")", "eprint!(\"x\")"] {
-            assert_eq!(rust(PROBE, call).len(), 1, "{call}");
-            assert!(rust("crates/cli/src/main.rs", call).is_empty());
-            assert!(rust("crates/report/src/terminal.rs", call).is_empty());
-            assert!(rust("xtask/src/main.rs", call).is_empty());
-            assert!(rust("lab/src/sabotage/mod.rs", call).is_empty());
-            assert_eq!(rust("lab/src/mounts.rs", call).len(), 1, "{call}");
-        }
-        assert!(rust("crates/store/build.rs", "println!(\"cargo:x\")").is_empty());
-        assert_eq!(rust("crates/store/build.rs", "eprintln!()").len(), 1);
-        assert!(
-            rust("crates/measure/tests/quota.rs", "eprintln!(\"no cgroup: skipped\")").is_empty()
-        );
-        assert_eq!(rust("crates/measure/tests/quota.rs", "dbg!(x)").len(), 1);
-    }
-
-    #[test]
-    fn a_lint_is_expected_with_a_reason_never_allowed() {
-        assert!(rust(PROBE, "#[allow(dead_code)]")[0].contains("expect(lint"));
-        assert!(rust(PROBE, "#![allow(\n    dead_code\n)]")[0].contains(":1:"));
-        assert!(rust(PROBE, "#[cfg_attr(x, allow(y))]").len() == 1);
-        assert!(rust(PROBE, "#[expect(dead_code)]")[0].contains("reason"));
-        assert!(rust(PROBE, "#[expect(dead_code, reason = \"later\")]").is_empty());
-        assert!(rust(PROBE, "#[derive(Debug)] struct Allowed(u8);").is_empty());
-    }
-
-    #[test]
-    fn errors_of_libraries_are_types() {
+    fn string_errors_of_libraries_are_reported() {
         for text in [
             "fn f() -> Result<(), String> {}",
             "type T = Option<Result<Result<u8, String>, E>>;",
@@ -356,29 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_says_why_it_holds() {
-        let found = rust(PROBE, "fn f() {\n    unsafe { g() }\n}");
-        assert!(found[0].contains(":2: `unsafe` without a reason"), "{found:?}");
-        assert!(rust(PROBE, "// SAFETY: g needs nothing.\nlet x = unsafe { g() };").is_empty());
-        assert!(rust(PROBE, "unsafe { g() } // SAFETY: g needs nothing.").is_empty());
-        assert_eq!(rust(PROBE, "unsafe impl Send for X {}").len(), 1);
-        assert_eq!(rust(PROBE, "pub unsafe fn f() {}").len(), 1);
-        let documented = "/// # Safety\n/// The page is mapped.\n#[inline]\npub unsafe fn f() {}";
-        assert!(rust(PROBE, documented).is_empty());
-        assert!(rust(PROBE, "type F = unsafe fn(u64);\n#![forbid(unsafe_code)]").is_empty());
-        assert!(rust(PROBE, "type F = unsafe extern \"C\" fn(u64);").is_empty());
-    }
-
-    #[test]
-    fn a_reason_belongs_to_the_nearest_unsafe_only() {
-        let far = format!("// SAFETY: the first.\n{}unsafe {{ g() }}", "x();\n".repeat(9));
-        assert_eq!(rust(PROBE, &far).len(), 1);
-        let other = "// SAFETY: the first.\nfn a() {}\npub unsafe fn f() {}";
-        assert_eq!(rust(PROBE, other).len(), 1);
-    }
-
-    #[test]
-    fn paths_of_one_machine_are_refused_in_every_text() {
+    fn absolute_paths_of_a_machine_are_reported() {
         let text = |path: &str| of_any(&File::new("README.md", path));
         for folder in ["home", "root", "work"] {
             assert_eq!(text(&format!("cd /{folder}/me")).len(), 1, "{folder}");

@@ -1,16 +1,14 @@
-//! A Rust file taken apart as far as the rules need it: code without the text of its comments and
-//! literals, and the comments. No syntax tree: lines and columns stay where they were.
+//! A scanner of Rust text: separates code from comments and string literals. It is no parser, and
+//! keeps lines and columns.
 
-/// The lines of a Rust file.
+/// The lines of a Rust file, by kind of text.
 #[derive(Debug, Default)]
 pub(super) struct Code {
-    /// The code; comments and the insides of literals are spaces.
+    /// The code; comments and the contents of literals are replaced by spaces.
     pub(super) lines: Vec<String>,
-    /// The comments of each line.
-    pub(super) comments: Vec<String>,
-    /// The insides of the string literals of each line, each ended by its quote.
+    /// The contents of the string literals of each line, each with its closing quote.
     pub(super) literals: Vec<String>,
-    /// Whether the line lies, at least in part, in a raw string: a table or a fixture.
+    /// Whether part of the line is in a raw string (a table or a fixture).
     pub(super) raw: Vec<bool>,
 }
 
@@ -20,13 +18,12 @@ enum State {
     LineComment,
     BlockComment(u32),
     Text,
-    /// With the number of `#` that close it.
+    /// With the number of `#` before and after it.
     RawText(usize),
     Character,
 }
 
 impl Code {
-    /// Takes a file apart.
     pub(super) fn of(text: &str) -> Self {
         let characters: Vec<char> = text.chars().collect();
         let mut code = Self::default();
@@ -41,9 +38,9 @@ impl Code {
                 code.begin_line();
                 at += 1;
             } else {
-                let (taken, next) = step(&characters, at, state);
-                code.push(&characters[at..at + taken], state, next);
-                at += taken;
+                let (length, next) = step(&characters, at, state);
+                code.push(&characters[at..at + length], state, next);
+                at += length;
                 state = next;
             }
             if let (State::RawText(_), Some(raw)) = (state, code.raw.last_mut()) {
@@ -55,36 +52,30 @@ impl Code {
 
     fn begin_line(&mut self) {
         self.lines.push(String::new());
-        self.comments.push(String::new());
         self.literals.push(String::new());
         self.raw.push(false);
     }
 
     /// Adds characters that were read in `state` and led to `next`.
     fn push(&mut self, characters: &[char], state: State, next: State) {
-        let comment = |state| matches!(state, State::LineComment | State::BlockComment(_));
-        let (Some(line), Some(comments)) = (self.lines.last_mut(), self.comments.last_mut()) else {
-            return;
-        };
+        let line = self.lines.last_mut().expect("a line has begun");
         if matches!(state, State::Text | State::RawText(_)) {
             self.literals.last_mut().expect("a line has begun").extend(characters);
         }
+        let is_comment = matches!(next, State::LineComment | State::BlockComment(_));
+        let is_code = state == State::Code && !is_comment;
         for &character in characters {
-            let is_code = state == State::Code && !comment(next);
             line.push(if is_code { character } else { ' ' });
-            if comment(state) || comment(next) {
-                comments.push(character);
-            }
         }
     }
 
-    /// The code as one text, for what spans lines.
+    /// The code as one text, for rules about more than one line.
     pub(super) fn text(&self) -> String {
         self.lines.join("\n")
     }
 }
 
-/// How many characters belong together at `at`, and the state behind them.
+/// The length of the token at `at`, and the state after it.
 fn step(characters: &[char], at: usize, state: State) -> (usize, State) {
     let here = characters[at];
     let next = characters.get(at + 1).copied();
@@ -104,7 +95,7 @@ fn step(characters: &[char], at: usize, state: State) -> (usize, State) {
             ('*', Some('/')) => (2, State::BlockComment(depth - 1)),
             _ => (1, state),
         },
-        // A backslash takes the next character with it, unless that ends the line.
+        // A backslash escapes the next character; a line break is handled by the caller.
         State::Text | State::Character if here == '\\' && next.is_some_and(|c| c != '\n') => {
             (2, state)
         }
@@ -118,7 +109,7 @@ fn step(characters: &[char], at: usize, state: State) -> (usize, State) {
     }
 }
 
-/// `r"` or `r#"`, unless the `r` ends a word (`br"` and `cr"` are words that end in one).
+/// `r"`, `r#"`, `br"` or `cr"`; not the last `r` of another word.
 fn raw_text(characters: &[char], at: usize) -> (usize, State) {
     let before = &characters[..at];
     let word: String =
@@ -132,7 +123,7 @@ fn raw_text(characters: &[char], at: usize) -> (usize, State) {
     }
 }
 
-/// Places of `word` in `text` that are whole words, as byte offsets.
+/// Byte offsets of `word` in `text`, whole words only.
 pub(super) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
@@ -147,10 +138,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_literals_are_not_code_and_keep_their_place() {
+    fn comments_and_literals_are_not_code() {
         let code = Code::of("a(\"dbg!\"); // dbg!\nb /* x /* y */ z */ c\n");
         assert_eq!(code.lines[0].trim_end(), "a(\"     );");
-        assert_eq!(code.comments[0], "// dbg!");
         assert_eq!(code.lines[1].split_whitespace().collect::<Vec<_>>(), ["b", "c"]);
         assert_eq!(code.lines[1].len(), "b /* x /* y */ z */ c".len());
     }
@@ -164,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_string_ends_at_its_own_hashes() {
+    fn raw_string_ends_at_its_own_hashes() {
         let code = Code::of("let t = r#\"a \" {\nb\"#; x(br\"{\"); var\"}\";");
         assert_eq!(code.raw, [true, true]);
         assert!(!code.text().contains('{'), "{}", code.text());
@@ -172,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_quote_does_not_end_a_string() {
+    fn escaped_quote_does_not_end_a_string() {
         let code = Code::of("s(\"a\\\"b { \\\n  c\"); d");
         assert!(!code.text().contains('{'));
         assert!(code.lines[1].ends_with("d"));
     }
 
     #[test]
-    fn a_word_is_found_whole() {
+    fn whole_words_only_are_matched() {
         assert_eq!(words("unsafe unsafe_code", "unsafe").collect::<Vec<_>>(), [0]);
     }
 }

@@ -1,4 +1,4 @@
-//! Size and shape of files: length, width, names, the opening sentence, indentation.
+//! Length and width of files and functions, meaningless names, and the first `//!` line.
 
 use super::File;
 use super::code::{Code, words};
@@ -7,18 +7,17 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 const COLUMNS_MAX: usize = 100;
 
-/// Names that say nothing of what is inside.
+/// File and module names that do not describe their contents.
 const EMPTY_NAMES: &[&str] =
     &["common", "helper", "helpers", "misc", "types", "util", "utilities", "utils"];
 
-/// Rules for every file.
 pub(super) fn of_any(file: &File) -> Vec<String> {
     let mut found = Vec::new();
     for part in file.path.split('/') {
         let stem = part.split('.').next().unwrap_or(part);
         if EMPTY_NAMES.contains(&stem) {
-            let what = format!("`{part}` names no thing");
-            found.push(file.says(1, &what, "name the noun that it holds"));
+            let what = format!("`{part}` does not describe its contents");
+            found.push(file.message(1, &what, "name it after what it contains"));
         }
     }
     if file.is("toml") {
@@ -28,39 +27,32 @@ pub(super) fn of_any(file: &File) -> Vec<String> {
     found
 }
 
-/// Rules for Rust files.
 pub(super) fn of_rust(file: &File, code: &Code) -> Vec<String> {
     let mut found = Vec::new();
     let lines = file.text.lines().count();
     if lines > FILE_LINES_MAX {
         let what = format!("{lines} lines, above {FILE_LINES_MAX}");
-        found.push(file.says(FILE_LINES_MAX + 1, &what, "split it by what its parts are"));
+        found.push(file.message(FILE_LINES_MAX + 1, &what, "split it into modules"));
     }
     let first = file.text.lines().find(|line| !line.trim().is_empty());
     if !first.is_some_and(|line| line.starts_with("//!")) {
-        let what = "the file opens with no `//!` line";
-        found.push(file.says(1, what, "say in a sentence what it is for, and what it is not"));
+        let what = "the first line is not `//!`";
+        found.push(file.message(1, what, "describe the purpose of the file in one sentence"));
     }
     found.extend(too_wide(file, file.text.lines().zip(code.raw.iter().copied())));
     found.extend(too_long(file, code));
-    for (index, line) in file.text.lines().enumerate() {
-        let indent = line.len() - line.trim_start().len();
-        if line[..indent].contains('\t') {
-            found.push(file.says(index + 1, "indented by a tab", "run `cargo fmt`"));
-        }
-    }
     for (index, line) in code.lines.iter().enumerate() {
         for name in EMPTY_NAMES {
             if words(line, name).any(|at| line[..at].trim_end().ends_with("mod")) {
-                let what = format!("module `{name}` names no thing");
-                found.push(file.says(index + 1, &what, "name the noun that it holds"));
+                let what = format!("module `{name}` does not describe its contents");
+                found.push(file.message(index + 1, &what, "name it after what it contains"));
             }
         }
     }
     found
 }
 
-/// Lines that are too wide, each with whether it may be. A line with an address cannot be broken.
+/// Lines above the limit. Exempt are raw strings and lines with a URL, which cannot be broken.
 fn too_wide<'f>(
     file: &File,
     lines: impl Iterator<Item = (&'f str, bool)>,
@@ -71,11 +63,11 @@ fn too_wide<'f>(
             return None;
         }
         let what = format!("{columns} columns, above {COLUMNS_MAX}");
-        Some(file.says(index + 1, &what, "run `cargo fmt`, and break by hand what it leaves"))
+        Some(file.message(index + 1, &what, "run `cargo fmt`, or break the line by hand"))
     })
 }
 
-/// Functions that are too long, from `fn` to the brace that closes the body.
+/// Functions above the limit, counted from `fn` to the closing brace.
 fn too_long(file: &File, code: &Code) -> Vec<String> {
     let text = code.text();
     let mut found = Vec::new();
@@ -90,13 +82,13 @@ fn too_long(file: &File, code: &Code) -> Vec<String> {
         if lines > FUNCTION_LINES_MAX {
             let line = text[..at].matches('\n').count() + 1;
             let what = format!("function `{name}` has {lines} lines, above {FUNCTION_LINES_MAX}");
-            found.push(file.says(line, &what, "give its parts names of their own"));
+            found.push(file.message(line, &what, "split it into functions"));
         }
     }
     found
 }
 
-/// Where the body of the function that `text` begins with ends; nothing if it has none.
+/// The end of the function at the start of `text`; `None` for a declaration without a body.
 fn end_of_body(text: &str) -> Option<usize> {
     let (mut round, mut curly) = (0i32, 0i32);
     for (at, character) in text.char_indices() {
@@ -126,12 +118,12 @@ mod tests {
         of_rust(&file, &Code::of(text))
     }
 
-    fn lines(count: usize) -> String {
+    fn calls(count: usize) -> String {
         "    x();\n".repeat(count)
     }
 
     #[test]
-    fn a_file_has_600_lines_at_most() {
+    fn file_above_600_lines_is_reported() {
         assert!(rust(&format!("//! A.\n{}", "\n".repeat(599))).is_empty());
         let found = rust(&format!("//! A.\n{}", "\n".repeat(600)));
         assert_eq!(found.len(), 1);
@@ -139,30 +131,30 @@ mod tests {
     }
 
     #[test]
-    fn a_function_has_70_lines_at_most() {
-        let of = |body: usize| rust(&format!("//! A.\nfn long(\n) {{\n{}}}\n", lines(body)));
+    fn function_above_70_lines_is_reported() {
+        let of = |body: usize| rust(&format!("//! A.\nfn long(\n) {{\n{}}}\n", calls(body)));
         assert!(of(67).is_empty(), "{:?}", of(67));
         assert!(of(68)[0].contains(":2: function `long` has 71 lines"), "{:?}", of(68));
     }
 
     #[test]
-    fn braces_in_texts_do_not_lengthen_a_function() {
-        let text = format!("//! A.\nfn f() {{\n    s(\"{{\");\n}}\nfn g() {{\n{}}}\n", lines(66));
+    fn braces_in_strings_are_not_counted() {
+        let text = format!("//! A.\nfn f() {{\n    s(\"{{\");\n}}\nfn g() {{\n{}}}\n", calls(66));
         assert!(rust(&text).is_empty());
     }
 
     #[test]
-    fn a_function_in_a_test_module_or_without_a_body_is_no_exception() {
+    fn long_function_in_tests_is_reported() {
         let text = format!(
             "//! A.\nmod tests {{\n    fn t() {{\n{}    }}\n}}\n\
              trait T {{\n    fn n(x: [u8; 2]);\n}}\n",
-            lines(80)
+            calls(80)
         );
         assert_eq!(rust(&text).len(), 1);
     }
 
     #[test]
-    fn a_line_has_100_columns_unless_it_holds_an_address_or_a_raw_table() {
+    fn line_length_exempts_urls_and_raw_strings() {
         let wide = "é".repeat(101);
         assert!(rust(&format!("//! A.\n// {}\n", "é".repeat(97))).is_empty());
         assert!(rust(&format!("//! A.\n// {wide}\n"))[0].contains(":2: 104 columns"));
@@ -173,25 +165,19 @@ mod tests {
     }
 
     #[test]
-    fn a_file_opens_with_its_purpose() {
-        assert!(rust("use x;\n")[0].contains("opens with no `//!`"));
-        assert!(rust("")[0].contains("opens with no `//!`"));
+    fn missing_module_doc_is_reported() {
+        assert!(rust("use x;\n")[0].contains("first line is not `//!`"));
+        assert!(rust("")[0].contains("first line is not `//!`"));
         assert!(rust("\n//! A.\n").is_empty());
     }
 
     #[test]
-    fn names_that_say_nothing_are_refused_for_files_folders_and_modules() {
+    fn meaningless_names_are_reported() {
         for path in ["crates/a/src/util.rs", "crates/common/src/lib.rs", "web/src/helpers.ts"] {
-            assert!(of_any(&File::new(path, ""))[0].contains("name the noun"), "{path}");
+            assert!(of_any(&File::new(path, ""))[0].contains("does not describe"), "{path}");
         }
         assert!(of_any(&File::new("crates/a/src/utility_meter.rs", "")).is_empty());
         assert!(rust("//! A.\nmod misc {}\n")[0].contains("module `misc`"));
         assert!(rust("//! A.\nlet types = 1;\n").is_empty());
-    }
-
-    #[test]
-    fn rust_is_not_indented_by_tabs() {
-        assert!(rust("//! A.\n \tx\n")[0].contains(":2: indented by a tab"));
-        assert!(rust("//! A.\nx\t// y\n").is_empty());
     }
 }

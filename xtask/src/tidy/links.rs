@@ -1,10 +1,9 @@
-//! Links of the Markdown files to files of the project. What lies on other machines is not asked.
+//! Links from Markdown files to files of the project. URLs are not checked.
 
 use std::path::Path;
 
 use super::File;
 
-/// Checks that every local link leads to a file or folder.
 pub(super) fn of_markdown(root: &Path, file: &File) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
@@ -17,16 +16,16 @@ pub(super) fn of_markdown(root: &Path, file: &File) -> Vec<String> {
             continue;
         }
         for target in targets(&without_code(line)) {
-            if !leads_somewhere(root, file, &target) {
-                let what = format!("`{target}` leads nowhere");
-                found.push(file.says(index + 1, &what, "correct the link or remove it"));
+            if !is_resolved(root, file, &target) {
+                let what = format!("`{target}` does not exist");
+                found.push(file.message(index + 1, &what, "correct the link or remove it"));
             }
         }
     }
     found
 }
 
-/// The line without what stands between backticks.
+/// The line without code in backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
@@ -50,7 +49,7 @@ fn targets(line: &str) -> Vec<String> {
     found
 }
 
-fn leads_somewhere(root: &Path, file: &File, target: &str) -> bool {
+fn is_resolved(root: &Path, file: &File, target: &str) -> bool {
     let elsewhere = target.contains("://") || target.starts_with("mailto:");
     let path = target.split(['#', '?']).next().unwrap_or(target);
     if elsewhere || (path.is_empty() && target.starts_with('#')) {
@@ -67,14 +66,13 @@ fn leads_somewhere(root: &Path, file: &File, target: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Checks a text as if it lay in this crate's source folder.
     fn check(text: &str) -> Vec<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         of_markdown(root, &File::new("src/page.md", text))
     }
 
     #[test]
-    fn a_link_to_a_file_that_is_not_there_is_found() {
+    fn link_to_missing_file_is_reported() {
         assert!(check("see [x](nowhere.md)")[0].contains("page.md:1: `nowhere.md`"));
         assert_eq!(check("[x](nowhere.md#part) ![y](no.png \"title\")").len(), 2);
         assert_eq!(check("[x][y]\n\n[y]: nowhere.md").len(), 1);
@@ -82,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_somewhere_are_left_alone() {
+    fn links_to_files_urls_and_anchors_pass() {
         assert!(
             check("[a](tidy.rs) [b](../Cargo.toml#x) [c](/src/tidy) [d](<tidy.rs>)").is_empty()
         );
@@ -90,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn code_is_no_link() {
+    fn links_in_code_are_ignored() {
         assert!(check("`[x](nowhere)`\n```\n[x](nowhere)\n```\n").is_empty());
         assert_eq!(check("```\n```\n[x](nowhere)").len(), 1);
     }

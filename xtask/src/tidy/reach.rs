@@ -1,11 +1,10 @@
-//! Dead files: a source file that no `mod` leads to is compiled by nobody and tested by nobody.
+//! Dead files: source files that no `mod` declares are never compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::File;
 use super::code::{Code, words};
 
-/// Checks the `src` folder of every crate.
 pub(super) fn of_sources(files: &[File]) -> Vec<String> {
     let by_path: BTreeMap<&str, &File> =
         files.iter().map(|file| (file.path.as_str(), file)).collect();
@@ -22,7 +21,7 @@ pub(super) fn of_sources(files: &[File]) -> Vec<String> {
         .iter()
         .filter(|file| file.is("rs") && in_source(file).is_some() && !reached.contains(&file.path));
     dead.map(|file| {
-        file.says(1, "no module declares this file", "add `mod` where it belongs, or delete it")
+        file.message(1, "no module declares this file", "declare it with `mod`, or delete it")
     })
     .collect()
 }
@@ -34,7 +33,7 @@ fn in_source(file: &File) -> Option<&str> {
     ours.then_some(below)
 }
 
-/// Whether cargo itself finds the file.
+/// Whether the file is the root of a library or a program.
 fn is_root(file: &File) -> bool {
     let Some(below) = in_source(file) else { return false };
     let program = below.strip_prefix("bin/").is_some_and(|name| {
@@ -43,7 +42,7 @@ fn is_root(file: &File) -> bool {
     below == "lib.rs" || below == "main.rs" || program
 }
 
-/// For each `mod name;` of a file, the two places where its file may lie.
+/// For each `mod name;` of a file, the two possible paths of its file.
 fn modules(file: &File) -> Vec<[String; 2]> {
     let code = Code::of(&file.text);
     let text = code.text();
@@ -72,7 +71,7 @@ fn modules(file: &File) -> Vec<[String; 2]> {
     found
 }
 
-/// Names of the inline modules that are open at the end of `text`, outermost first.
+/// Names of the inline modules around the end of `text`, outermost first.
 fn inline_modules(text: &str) -> Vec<&str> {
     let mut open: Vec<Option<&str>> = Vec::new();
     for (at, character) in text.char_indices() {
@@ -95,7 +94,7 @@ fn inline_modules(text: &str) -> Vec<&str> {
     open.into_iter().flatten().collect()
 }
 
-/// The file of `#[path = "…"]` on the line of a declaration or the one above it.
+/// The path in `#[path = "…"]` on the line of the declaration or the line above.
 fn path_attribute(file: &File, line: usize) -> Option<&str> {
     let lines = file.text.lines().skip(line.saturating_sub(1)).take(2);
     let attribute = lines.filter_map(|line| line.trim().strip_prefix("#[path = \"")).next()?;
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_no_module_declares_is_found() {
+    fn undeclared_file_is_reported() {
         let found = check(&[("crates/a/src/lib.rs", "// mod b;"), ("crates/a/src/b.rs", "")]);
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("crates/a/src/b.rs:1: no module"), "{found:?}");
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_reached_through_both_layouts_of_modules() {
+    fn both_layouts_of_modules_are_followed() {
         let files = [
             ("crates/a/src/main.rs", "pub mod b;\nmod d;\n"),
             ("crates/a/src/b.rs", "#[cfg(test)]\nmod c;"),
@@ -138,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_file_does_not_keep_another_alive() {
+    fn modules_of_dead_files_are_reported() {
         let files = [
             ("crates/a/src/lib.rs", ""),
             ("crates/a/src/b.rs", "mod c;"),
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_attribute_is_followed() {
+    fn path_attribute_is_followed() {
         let files = [
             ("crates/a/src/lib.rs", "#[path = \"other.rs\"]\nmod b;"),
             ("crates/a/src/other.rs", ""),

@@ -1,10 +1,9 @@
-//! Who may see whom: the dependencies between our own crates, from their manifests.
+//! Allowed dependencies between the crates of the workspace, checked in their manifests.
 
 use super::File;
 
-/// A crate and those of ours that it may depend on, as ARCHITECTURE.md has it. A crate exists only
-/// to enforce this.
-const MAY_SEE: &[(&str, &[&str])] = &[
+/// Each crate with the crates of the workspace that it may depend on (see ARCHITECTURE.md).
+const ALLOWED: &[(&str, &[&str])] = &[
     ("record", &[]),
     ("analysis", &["record"]),
     ("store", &["record"]),
@@ -21,10 +20,8 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("lab", &["analysis", "measure", "record"]),
 ];
 
-/// Programs: they see all.
 const PROGRAMS: &[&str] = &["cli", "fleet", "xtask"];
 
-/// Checks the manifests of `crates/*`, `lab` and `xtask`.
 pub(super) fn of_crates(files: &[File]) -> Vec<String> {
     let mut found = Vec::new();
     for file in files {
@@ -33,25 +30,29 @@ pub(super) fn of_crates(files: &[File]) -> Vec<String> {
         let Some(name) = name.filter(|name| !name.contains('/') && !PROGRAMS.contains(name)) else {
             continue;
         };
-        let Some((_, seen)) = MAY_SEE.iter().find(|(of, _)| of == &name) else {
-            let what = format!("crate `{name}` has no rule of visibility");
-            found.push(file.says(1, &what, "add it to MAY_SEE in xtask/src/tidy/visibility.rs"));
+        let Some((_, allowed_crates)) = ALLOWED.iter().find(|(of, _)| of == &name) else {
+            let what = format!("crate `{name}` has no list of allowed dependencies");
+            found.push(file.message(1, &what, "add it to ALLOWED in xtask/src/tidy/visibility.rs"));
             continue;
         };
         for (line, dependency) in dependencies(&file.text) {
-            if !seen.contains(&dependency.as_str()) {
-                let what = format!("`{name}` may not depend on `{dependency}`");
-                let allowed = if seen.is_empty() { "none".to_owned() } else { seen.join(", ") };
-                let remedy = format!("pass a value of a crate that it sees ({allowed})");
-                found.push(file.says(line, &what, &remedy));
+            if !allowed_crates.contains(&dependency.as_str()) {
+                let what = format!("`{name}` must not depend on `{dependency}`");
+                let allowed = if allowed_crates.is_empty() {
+                    "none".to_owned()
+                } else {
+                    allowed_crates.join(", ")
+                };
+                let remedy = format!("use only its allowed dependencies ({allowed})");
+                found.push(file.message(line, &what, &remedy));
             }
         }
     }
     found
 }
 
-/// Our crates among the dependencies of a manifest, with their lines. Those of tests do not count:
-/// they are in no program.
+/// Workspace crates among the dependencies of a manifest, with their lines. Dev-dependencies are
+/// not checked.
 fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     let mut section = String::new();
     let mut found = Vec::new();
@@ -84,12 +85,12 @@ mod tests {
     }
 
     #[test]
-    fn record_sees_nobody_and_a_view_cannot_measure() {
+    fn disallowed_dependencies_are_reported() {
         let on =
             |name: &str| format!("[dependencies]\nserde = \"1\"\nfathom-{name}.workspace = true");
-        assert!(check("record", &on("measure"))[0].contains("Cargo.toml:3: `record` may not"));
+        assert!(check("record", &on("measure"))[0].contains("Cargo.toml:3: `record` must not"));
         assert_eq!(check("analysis", &on("measure")).len(), 1);
-        assert_eq!(check("engine", &on("probes")).len(), 1, "it has no favourite metric");
+        assert_eq!(check("engine", &on("probes")).len(), 1);
         assert_eq!(check("simulation", &on("report")).len(), 1);
         for view in ["store", "report"] {
             assert!(check(view, &on("record")).is_empty());
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_writing_a_dependency_is_read() {
+    fn every_form_of_dependency_is_read() {
         let found = |manifest: &str| check("record", manifest).len();
         assert_eq!(found("[dependencies]\nfathom-store = { path = \"../store\" }"), 1);
         assert_eq!(found("[dependencies.fathom-store]\npath = \"../store\""), 1);
@@ -115,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn a_new_crate_needs_a_rule() {
-        assert!(check("new", "[dependencies]\n")[0].contains("no rule of visibility"));
+    fn crate_without_rule_is_reported() {
+        assert!(check("new", "[dependencies]\n")[0].contains("no list of allowed"));
         let outside = |name: &str, manifest| of_crates(&[File::new(name, manifest)]);
         assert!(outside("xtask/Cargo.toml", "[dependencies]\nfathom-store = 1").is_empty());
         assert_eq!(outside("lab/Cargo.toml", "[dependencies]\nfathom-store = 1").len(), 1);

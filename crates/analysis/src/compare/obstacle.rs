@@ -7,7 +7,7 @@ use fathom_record::{MetricId, Params, Protocol, Record};
 
 use super::Key;
 use super::comparison::NotComparable;
-use crate::shown::Shown;
+use crate::display_value::DisplayValue;
 
 /// Why two records of one case cannot be compared; nothing where they can.
 pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
@@ -20,11 +20,11 @@ pub(super) fn obstacle(a: &Record, b: &Record) -> Option<String> {
         (a.unit != b.unit).then(|| format!("{of_a} in A, {of_b} in B"))
     };
     let no_quantity = || {
-        both_sides(a, b, |record| match Shown::of(record, Protocol::Median) {
-            Shown::Number(_) => None,
-            Shown::Bound(bound) => Some(format!("only {}", at_most(bound, record.unit))),
-            Shown::Text(text) => Some(format!("no quantity, {text},")),
-            Shown::Nothing => Some("no value".to_owned()),
+        both_sides(a, b, |record| match DisplayValue::of(record, Protocol::Median) {
+            DisplayValue::Number(_) => None,
+            DisplayValue::Bound(bound) => Some(format!("only {}", at_most(bound, record.unit))),
+            DisplayValue::Text(text) => Some(format!("no quantity, {text},")),
+            DisplayValue::Withheld => Some("no value".to_owned()),
         })
     };
     no_number.or_else(units).or_else(no_quantity)

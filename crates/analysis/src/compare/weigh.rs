@@ -6,7 +6,7 @@ use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, 
 use super::core_speed::{Taken, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
 use crate::statistics::{
-    Ratio, benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
+    Ratio, benjamini_hochberg, mann_whitney, median, prediction_half_width, ratio_to_runs,
 };
 
 /// A smaller change is not worth a word.
@@ -103,7 +103,7 @@ fn is_equal(ratio: &Ratio, margin: f64) -> bool {
 fn between(runs: &[Vec<f64>]) -> Option<f64> {
     let headlines = runs.iter().filter_map(|run| median(run)).filter(|headline| *headline > 0.0);
     let logarithms: Vec<f64> = headlines.map(f64::ln).collect();
-    next_within(&logarithms).map(f64::exp_m1)
+    prediction_half_width(&logarithms).map(f64::exp_m1)
 }
 
 fn changed_word(grew: bool, few: bool, record: &Record) -> Word {

@@ -1,4 +1,4 @@
-//! What the kernel does on its own meanwhile: to memory, to scheduling, to TCP.
+//! Background activity of the kernel: memory management, scheduling, TCP.
 
 use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
@@ -8,48 +8,49 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "damon",
         touches: &["memory.*", "file.*", "os.process.*"],
-        effect: "pages of a measured process are reclaimed or moved: accesses fault again",
-        look: damon,
+        effect: "pages of the worker are reclaimed or moved: accesses fault again",
+        check: damon,
     },
     Rule {
         id: "zswap",
         touches: &["memory.*", "file.*"],
-        effect: "reclaimed pages are compressed in memory: CPU time, and less memory is free",
-        look: zswap,
+        effect: "reclaimed pages are compressed in memory: CPU time, and less free memory",
+        check: zswap,
     },
     Rule {
         id: "ksm",
         touches: &["memory.*", "os.process.fork"],
         effect: "ksmd scans memory on a CPU, and a write to a merged page faults",
-        look: ksm,
+        check: ksm,
     },
     Rule {
         id: "autogroup",
         touches: &["os.*", "memory.bandwidth", "memory.latency.loaded"],
-        effect: "CPU time is shared by session, so that nice counts within one session only",
-        look: autogroup,
+        effect: "CPU time is divided between sessions: nice works within a session only",
+        check: autogroup,
     },
     Rule {
         id: "tcp-congestion",
         touches: &["network.*"],
-        effect: "bbr paces TCP on loopback too, which bounds its throughput",
-        look: congestion,
+        effect: "bbr paces TCP on loopback, too, which limits throughput",
+        check: congestion,
     },
 ];
 
-/// Actions that watch pages or sort them, and leave them where they are.
+/// DAMON actions that do not move or reclaim pages.
 const HARMLESS: [&str; 5] = ["stat", "lru_prio", "lru_deprio", "willneed", "damon_lru_sort"];
 
 fn damon(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.memory.damon.as_deref() {
-        None => Outcome::unknown("what DAMON does", "only root reads its state"),
+        None => Outcome::unknown("DAMON schemes", "readable by root only"),
         Some("none") => Outcome::good("no DAMON scheme is active"),
         Some("unknown actions") => {
-            Outcome::note("DAMON runs; only root reads its schemes").fix(Fix::ReadDamonAsRoot)
+            Outcome::note("DAMON is running; schemes are readable by root only")
+                .fix(Fix::ReadDamonAsRoot)
         }
         Some(actions) if actions.split(", ").all(|action| HARMLESS.contains(&action)) => {
             Outcome::note(format!("DAMON schemes: {actions}"))
-                .effect("DAMON samples accesses, which takes some CPU time")
+                .effect("DAMON samples accesses: some CPU time")
                 .nothing_to_do(Acceptable::NoPageMoved)
         }
         Some(actions) => Outcome::warning(format!("DAMON schemes: {actions}")).fix(Fix::StopDamon),
@@ -60,9 +61,9 @@ fn damon(subject: &Subject<'_>) -> Outcome {
 fn zswap(subject: &Subject<'_>) -> Outcome {
     let memory = &subject.host.memory;
     let outcome = match (memory.zswap.enabled, memory.swap_bytes) {
-        (None, _) => Outcome::unknown("zswap", "/sys/module/zswap does not have it"),
+        (None, _) => Outcome::unknown("zswap", "not in /sys/module/zswap"),
         (Some(false), _) => Outcome::good("off"),
-        (Some(true), Some(0)) => Outcome::good("on, without swap: nothing is compressed"),
+        (Some(true), Some(0)) => Outcome::good("on, but no swap"),
         (Some(true), _) => Outcome::note("on").fix(Fix::DisableZswap),
     };
     outcome.from(subject, &["memory.zswap.enabled", "memory.swap_bytes"])
@@ -83,7 +84,7 @@ fn ksm(subject: &Subject<'_>) -> Outcome {
 
 fn autogroup(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.autogroup {
-        None => Outcome::unknown("autogroup", "this kernel has no switch for it"),
+        None => Outcome::unknown("autogroup", "no kernel.sched_autogroup_enabled"),
         Some(false) => Outcome::good("off"),
         Some(true) => Outcome::note("on").fix(Fix::DisableAutogroup),
     };
@@ -94,7 +95,7 @@ fn congestion(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.tcp.congestion.as_deref() {
         None => Outcome::unknown("TCP congestion control", "/proc/sys/net cannot be read"),
         Some(bbr) if bbr.starts_with("bbr") => {
-            Outcome::note(format!("{bbr}, which paces")).fix(Fix::ChooseCubic)
+            Outcome::note(format!("{bbr}, with pacing")).fix(Fix::ChooseCubic)
         }
         Some(other) => Outcome::good(other),
     };

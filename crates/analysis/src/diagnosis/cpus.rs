@@ -1,4 +1,4 @@
-//! What the CPUs are to each other: SMT siblings, kinds of core, NUMA nodes, mitigations in force.
+//! CPU topology: SMT siblings, kinds of core, NUMA nodes; mitigations.
 
 use super::rule::{Outcome, Rule, Subject, list, percent};
 use fathom_record::Fix;
@@ -8,44 +8,44 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "cpu-smt",
         touches: &["cpu.*", "os.*", "memory.*"],
-        effect: "what runs on the sibling takes execution units and caches from the worker",
-        look: smt,
+        effect: "the sibling shares execution units and caches with the worker",
+        check: smt,
     },
     Rule {
         id: "cpu-kinds",
         touches: &["*"],
-        effect: "numbers are of one kind of core only",
-        look: kinds,
+        effect: "numbers are for one kind of core only",
+        check: kinds,
     },
     Rule {
         id: "cpu-numa",
         touches: &["memory.*", "file.*", "network.*"],
-        effect: "memory of another node is further away, and its share may change between runs",
-        look: numa,
+        effect: "remote memory is slower, and its share may differ between runs",
+        check: numa,
     },
     Rule {
         id: "cpu-mitigations",
         touches: &["os.*", "file.*", "network.*"],
-        effect: "they are part of the cost of entering the kernel and of switching processes",
-        look: mitigations,
+        effect: "mitigations add to the cost of system calls and context switches",
+        check: mitigations,
     },
 ];
 
-/// A sibling that is busier than this takes from the worker: as [`super::load`] has it.
+/// As `BUSY_WARNING` of [`super::load`].
 const SIBLING_BUSY: f64 = 0.2;
 
 fn smt(subject: &Subject<'_>) -> Outcome {
     let (cpu, paths) = (&subject.host.cpu, ["cpu.smt", "cpu.siblings"]);
     let Some(on) = cpu.smt else {
-        return Outcome::unknown("whether SMT is on", "/sys tells of no topology");
+        return Outcome::unknown("SMT", "no topology in /sys");
     };
     let Some(measured) = subject.condition.cpu else {
-        return Outcome::unknown("the siblings of the measured CPU", "no CPU could be chosen");
+        return Outcome::unknown("SMT sibling of the measured CPU", "no CPU could be chosen");
     };
     let set = cpu.siblings.iter().find(|set| set.contains(&measured)).filter(|_| on);
     let Some(set) = set else {
         let guest = subject.host.virtualization.as_deref().is_some_and(|kind| kind != "none");
-        let caveat = if guest { ", as far as a guest is told" } else { "" };
+        let caveat = if guest { " visible to this guest" } else { "" };
         return Outcome::good(format!("CPU {measured} has no SMT sibling{caveat}"))
             .from(subject, &paths);
     };
@@ -55,13 +55,13 @@ fn smt(subject: &Subject<'_>) -> Outcome {
         .iter()
         .filter_map(|other| Some((look?.of(*other)?.busy, *other)))
         .max_by(|a, b| a.0.total_cmp(&b.0));
-    let named = format!("CPU {measured} shares its core with CPU {}", list(&others));
+    let siblings = format!("CPU {measured} shares its core with CPU {}", list(&others));
     let outcome = match busiest {
         Some((share, other)) if share > SIBLING_BUSY => {
-            Outcome::warning(format!("{named}; CPU {other} is {} busy", percent(share)))
+            Outcome::warning(format!("{siblings}; CPU {other} is {} busy", percent(share)))
         }
-        Some((share, _)) => Outcome::note(format!("{named}, {} busy", percent(share))),
-        None => Outcome::note(named),
+        Some((share, _)) => Outcome::note(format!("{siblings}, {} busy", percent(share))),
+        None => Outcome::note(siblings),
     };
     outcome.from(subject, &paths).fix(Fix::TakeSiblingOffline)
 }
@@ -70,9 +70,8 @@ fn kinds(subject: &Subject<'_>) -> Outcome {
     let cpu = &subject.host.cpu;
     if cpu.kinds.is_empty() {
         return match cpu.logical {
-            0 => Outcome::unknown("whether all cores are of one kind", "/sys tells of none"),
-            _ => Outcome::good("all cores are of one kind, as far as the kernel tells")
-                .from(subject, &["cpu.logical"]),
+            0 => Outcome::unknown("kinds of core", "no CPU in /sys"),
+            _ => Outcome::good("all cores are of one kind").from(subject, &["cpu.logical"]),
         };
     }
     let all: Vec<String> =
@@ -80,7 +79,7 @@ fn kinds(subject: &Subject<'_>) -> Outcome {
     let measured = subject.condition.cpu;
     let own = cpu.kinds.iter().find(|(_, cpus)| measured.is_some_and(|one| cpus.contains(&one)));
     let which = match (measured, own) {
-        (Some(one), Some((kind, _))) => format!("; a run measures CPU {one}, of {kind}"),
+        (Some(one), Some((kind, _))) => format!("; a run would use CPU {one} ({kind})"),
         _ => String::new(),
     };
     Outcome::note(format!("several kinds of core ({}){which}", all.join("; ")))
@@ -91,14 +90,13 @@ fn kinds(subject: &Subject<'_>) -> Outcome {
 fn numa(subject: &Subject<'_>) -> Outcome {
     let nodes = &subject.host.cpu.numa;
     match nodes.len() {
-        0 => Outcome::unknown("the NUMA nodes", "/sys does not list them"),
+        0 => Outcome::unknown("NUMA nodes", "not in /sys"),
         1 => Outcome::good("one node").from(subject, &["cpu.numa"]),
         several => {
             let measured = subject.condition.cpu;
             let of = |cpus: &Vec<u32>| measured.is_some_and(|one| cpus.contains(&one));
             let own = nodes.iter().find(|(_, cpus)| of(cpus)).map(|(node, _)| *node);
-            let which =
-                own.map_or(String::new(), |node| format!("; a run measures on node {node}"));
+            let which = own.map_or(String::new(), |node| format!("; a run would use node {node}"));
             Outcome::note(format!("{several} nodes{which}"))
                 .from(subject, &["cpu.numa"])
                 .fix(Fix::BindMemory { node: own })
@@ -107,26 +105,20 @@ fn numa(subject: &Subject<'_>) -> Outcome {
 }
 
 fn mitigations(subject: &Subject<'_>) -> Outcome {
-    let told = &subject.host.mitigations;
-    if told.is_empty() {
-        return Outcome::unknown("the mitigations in force", "/sys does not list them");
+    let mitigations = &subject.host.mitigations;
+    if mitigations.is_empty() {
+        return Outcome::unknown("mitigations", "not in /sys");
     }
-    let named = |start: &str| -> Vec<&str> {
-        let chosen = told.iter().filter(|(_, state)| state.starts_with(start));
-        chosen.map(|(name, _)| name.as_str()).collect()
+    let part = |start: &str, label: &str| {
+        let chosen = mitigations.iter().filter(|(_, state)| state.starts_with(start));
+        let names: Vec<&str> = chosen.map(|(name, _)| name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{label}: {}", names.join(", ")))
     };
-    let (against, open) = (named("Mitigation"), named("Vulnerable"));
-    let mut parts = Vec::new();
-    if !against.is_empty() {
-        parts.push(format!("against {}", against.join(", ")));
-    }
-    if !open.is_empty() {
-        parts.push(format!("vulnerable to {}", open.join(", ")));
-    }
-    match parts.is_empty() {
-        true => Outcome::good("none, and none needed").from(subject, &["mitigations"]),
-        false => Outcome::note(parts.join("; "))
-            .from(subject, &["mitigations"])
-            .nothing_to_do(Acceptable::CompareWithSame),
-    }
+    let parts = [part("Mitigation", "mitigated"), part("Vulnerable", "vulnerable")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let outcome = match parts.is_empty() {
+        true => Outcome::good("none needed"),
+        false => Outcome::note(parts.join("; ")),
+    };
+    outcome.from(subject, &["mitigations"]).nothing_to_do(Acceptable::CompareWithSame)
 }

@@ -1,6 +1,6 @@
 //! Limits of this process (`ulimit`).
 
-use super::quota::{ROOM_SEVERE, ROOM_WARNING};
+use super::quota::{ROOM_WARNING, by_room};
 use super::rule::{Outcome, Rule, Subject, count, size};
 use fathom_record::{Fix, Severity};
 
@@ -9,49 +9,55 @@ pub(super) const RULES: &[Rule] = &[
         id: "limit-processes",
         touches: &["os.process.*", "os.thread.*", "network.*"],
         effect: "workers, children and threads beyond the limit cannot be started",
-        look: processes,
+        check: processes,
     },
     Rule {
         id: "limit-files",
         touches: &["os.select", "os.poll", "os.epoll", "file.*", "network.*"],
         effect: "files and connections beyond the limit cannot be opened",
-        look: files,
+        check: files,
     },
     Rule {
         id: "limit-address-space",
         touches: &["memory.*", "os.process.fork", "os.thread.*"],
-        effect: "what cannot be mapped is unavailable",
-        look: address_space,
+        effect: "cases that cannot map their memory are unavailable",
+        check: address_space,
     },
     Rule {
         id: "limit-locked-memory",
         touches: &["memory.*", "file.*"],
-        effect: "buffers that must stay in memory cannot be registered",
-        look: locked,
+        effect: "io_uring buffers cannot be registered",
+        check: locked,
     },
 ];
 
-/// A run opens pipes, the store and some counter files.
+/// A run opens pipes, the store and counter files.
 const FILES_SEVERE: u64 = 64;
-/// The soft limit that every distribution gives.
+/// The default soft limit of distributions.
 const FILES_GOOD: u64 = 1024;
-/// A worker does not start in less.
+/// A worker does not start with less.
 const SPACE_SEVERE_BYTES: u64 = 128 << 20;
-/// Below it, sizes of memory are lost.
+/// Below this, large working sets are unavailable.
 const SPACE_GOOD_BYTES: u64 = 4 << 30;
-/// What kernels have given since 5.16.
+/// The kernel's default since 5.16.
 const LOCKED_GOOD_BYTES: u64 = 8 << 20;
 
-/// Whether a limit was read; without, it is unknown, which is not unlimited.
-fn is_read(subject: &Subject<'_>, name: &str) -> bool {
-    subject.condition.origins.contains_key(name)
+/// The outcome of a limit: unknown if it was not read, good if there is none.
+fn limit(
+    subject: &Subject<'_>,
+    name: &str,
+    path: &str,
+    max: Option<u64>,
+    rate: impl Fn(u64) -> Outcome,
+) -> Outcome {
+    // An absent limit is unlimited only if it was read.
+    if !subject.condition.origins.contains_key(path) {
+        return Outcome::unknown(name, "/proc/self/limits cannot be read");
+    }
+    max.map_or_else(|| Outcome::good("unlimited"), rate).from(subject, &[path])
 }
 
-fn unknown(what: &str) -> Outcome {
-    Outcome::unknown(what, "/proc/self/limits cannot be read")
-}
-
-/// Whether a capability lifts a limit.
+/// The capability that lifts a limit, if the process has one of these.
 fn exempt(subject: &Subject<'_>, capabilities: &[&str]) -> Option<String> {
     let permissions = &subject.condition.permissions;
     let held = capabilities.iter().find(|capability| permissions.can(capability))?;
@@ -59,109 +65,58 @@ fn exempt(subject: &Subject<'_>, capabilities: &[&str]) -> Option<String> {
 }
 
 fn processes(subject: &Subject<'_>) -> Outcome {
-    let (limits, path) = (&subject.condition.limits, "limits.processes");
-    if !is_read(subject, path) {
-        return unknown("the limit on processes");
-    }
-    let Some(max) = limits.processes else {
-        return Outcome::good("unlimited").from(subject, &[path]);
-    };
+    let limits = &subject.condition.limits;
     let root = subject.condition.permissions.root == Some(true);
-    let lifted = exempt(subject, &["sys_resource", "sys_admin"]);
-    if let Some(by) = lifted.or_else(|| root.then(|| "root".to_owned())) {
-        return Outcome::good(format!("{max}, which does not bind {by}")).from(subject, &[path]);
-    }
-    let Some(now) = limits.processes_now else {
-        return Outcome::unknown(
-            "the room below the limit on processes",
-            &format!("of {max} it is not told how many this user has"),
-        )
-        .from(subject, &[path]);
-    };
-    let room = max.saturating_sub(now);
-    let found = format!(
-        "{}, and this user has {now}: room for {room}",
-        count(max, "process or thread", "processes and threads")
-    );
-    let outcome = match room {
-        room if room < ROOM_SEVERE => Outcome::severe(found),
-        room if room < ROOM_WARNING => Outcome::warning(found),
-        _ => return Outcome::good(found).from(subject, &[path, "limits.processes_now"]),
-    };
-    outcome
-        .from(subject, &[path, "limits.processes_now"])
-        .fix(Fix::RaiseProcessLimit { to: now + 4 * ROOM_WARNING })
-}
-
-/// A limit of which more is better, and what is said of it.
-struct Limit {
-    path: &'static str,
-    what: &'static str,
-    told: Option<(Severity, String)>,
-    remedy: Fix,
-}
-
-impl Limit {
-    /// Unknown where it was not read, good where there is none, else as told.
-    fn outcome(self, subject: &Subject<'_>) -> Outcome {
-        if !is_read(subject, self.path) {
-            return unknown(self.what);
+    let exempt = exempt(subject, &["sys_resource", "sys_admin"]);
+    let exempt = exempt.or_else(|| root.then(|| "root".to_owned()));
+    limit(subject, "process limit", "limits.processes", limits.processes, |max| {
+        if let Some(by) = &exempt {
+            return Outcome::good(format!("{max}, but {by} is exempt"));
         }
-        let outcome = match self.told {
-            None => Outcome::good("unlimited"),
-            Some((Severity::Good, found)) => Outcome::good(found),
-            Some((severity, found)) => Outcome::of(severity, found).fix(self.remedy),
+        let Some(now) = limits.processes_now else {
+            let because = format!("limit {max}, number of processes of this user not readable");
+            return Outcome::unknown("free processes below the limit", &because);
         };
-        outcome.from(subject, &[self.path])
-    }
+        let found = format!(
+            "{}, {now} in use by this user",
+            count(max, "process or thread", "processes and threads")
+        );
+        by_room(max, now, found)
+            .from(subject, &["limits.processes_now"])
+            .fix(Fix::RaiseProcessLimit { to: now + 4 * ROOM_WARNING })
+    })
 }
 
 fn files(subject: &Subject<'_>) -> Outcome {
-    let severity = |max| match max {
-        max if max < FILES_SEVERE => Severity::Severe,
-        max if max < FILES_GOOD => Severity::Warning,
-        _ => Severity::Good,
-    };
     let max = subject.condition.limits.files;
-    let found = |max| format!("{} may be open", count(max, "file", "files"));
-    Limit {
-        path: "limits.files",
-        what: "the limit on open files",
-        told: max.map(|max| (severity(max), found(max))),
-        remedy: Fix::RaiseFileLimit,
-    }
-    .outcome(subject)
+    limit(subject, "open file limit", "limits.files", max, |max| {
+        let severity = match max {
+            max if max < FILES_SEVERE => Severity::Severe,
+            max if max < FILES_GOOD => Severity::Warning,
+            _ => Severity::Good,
+        };
+        Outcome::of(severity, count(max, "file", "files")).fix(Fix::RaiseFileLimit)
+    })
 }
 
 fn address_space(subject: &Subject<'_>) -> Outcome {
-    let severity = |max| match max {
-        max if max < SPACE_SEVERE_BYTES => Severity::Severe,
-        max if max < SPACE_GOOD_BYTES => Severity::Warning,
-        _ => Severity::Good,
-    };
     let max = subject.condition.limits.address_space_bytes;
-    Limit {
-        path: "limits.address_space_bytes",
-        what: "the limit on address space",
-        told: max.map(|max| (severity(max), format!("{} may be mapped", size(max)))),
-        remedy: Fix::RaiseAddressSpace,
-    }
-    .outcome(subject)
+    limit(subject, "address space limit", "limits.address_space_bytes", max, |max| {
+        let severity = match max {
+            max if max < SPACE_SEVERE_BYTES => Severity::Severe,
+            max if max < SPACE_GOOD_BYTES => Severity::Warning,
+            _ => Severity::Good,
+        };
+        Outcome::of(severity, size(max)).fix(Fix::RaiseAddressSpace)
+    })
 }
 
 fn locked(subject: &Subject<'_>) -> Outcome {
-    let path = "limits.locked_bytes";
     let max = subject.condition.limits.locked_bytes;
-    if let (Some(by), Some(max)) = (exempt(subject, &["ipc_lock"]), max) {
-        let found = format!("{} may be locked, which does not bind {by}", size(max));
-        return Outcome::good(found).from(subject, &[path]);
-    }
-    let severity = |max| if max < LOCKED_GOOD_BYTES { Severity::Note } else { Severity::Good };
-    Limit {
-        path,
-        what: "the limit on locked memory",
-        told: max.map(|max| (severity(max), format!("{} may be locked", size(max)))),
-        remedy: Fix::RaiseLockedMemory,
-    }
-    .outcome(subject)
+    let exempt = exempt(subject, &["ipc_lock"]);
+    limit(subject, "locked memory limit", "limits.locked_bytes", max, |max| match &exempt {
+        Some(by) => Outcome::good(format!("{}, but {by} is exempt", size(max))),
+        None if max < LOCKED_GOOD_BYTES => Outcome::note(size(max)).fix(Fix::RaiseLockedMemory),
+        None => Outcome::good(size(max)),
+    })
 }

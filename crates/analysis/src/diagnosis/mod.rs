@@ -1,10 +1,9 @@
-//! Whether a machine can be measured well: from its lasting facts, its momentary ones and its
-//! clock to findings, each with its effect on the numbers and its remedy.
+//! The doctor: from facts of the host, its current condition and its clock to findings, each with
+//! its effect on measurements and its remedy.
 //!
-//! Every [`Rule`] looks at one topic and gives exactly one finding, so that what was looked at and
-//! found in order is said too, and what could not be read is never taken for good. A severity is
-//! chosen by what it does to the numbers: an ordinary quiet machine, a virtual one included, has
-//! nothing above a note.
+//! Every [`Rule`] gives exactly one finding, so that good results are listed, too, and an unread
+//! fact is never reported as good. The severity depends on the effect on measurements: a quiet
+//! machine, even a virtual one, has no finding above a note.
 
 mod background;
 mod clock;
@@ -22,7 +21,7 @@ use fathom_record::{Finding, Severity};
 
 pub use rule::{Rule, Subject};
 
-/// Every rule, in the order in which findings of one severity are told.
+/// All rules, in the order in which findings of one severity are listed.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     [
         load::RULES,
@@ -40,14 +39,14 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     .flatten()
 }
 
-/// All findings, the weightiest first, within a severity in the order of the rules.
+/// All findings, most severe first, within a severity in the order of the rules.
 pub fn diagnose(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = rules().map(|rule| rule.apply(subject)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 
-/// The weightiest severity; good where there is nothing.
+/// The worst severity; good without findings.
 pub fn worst(findings: &[Finding]) -> Severity {
     findings.iter().map(|finding| finding.severity).max().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What this process may do. Nothing here needs to be allowed for a run: what is not is a note.
+//! Permissions of this process. A run needs none of them: what is missing is a note.
 
 use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
@@ -8,30 +8,30 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "privileges",
         touches: &["file.*"],
-        effect: "the machine cannot be set for a run, and page caches cannot be dropped",
-        look: privileges,
+        effect: "the machine cannot be tuned, and the page cache cannot be dropped",
+        check: privileges,
     },
     Rule {
         id: "drop-caches",
         touches: &["file.*"],
-        effect: "reads from a cold page cache can be had file by file only",
-        look: drop_caches,
+        effect: "the page cache can be evicted file by file only",
+        check: drop_caches,
     },
     Rule {
         id: "io-uring",
         touches: &["file.*", "network.*"],
-        effect: "cases that go through io_uring are unavailable",
-        look: io_uring,
+        effect: "cases with io_uring are unavailable",
+        check: io_uring,
     },
     Rule {
         id: "perf-events",
         touches: &["cpu.*", "memory.*"],
-        effect: "cache misses and bytes on the bus are computed where they could be counted",
-        look: perf_events,
+        effect: "cache misses and memory traffic are computed instead of counted",
+        check: perf_events,
     },
 ];
 
-/// Above it, a process without a capability may count nothing of its own in the kernel.
+/// Above this level an unprivileged process cannot count events in the kernel.
 const PARANOID_GOOD: i32 = 1;
 
 fn privileges(subject: &Subject<'_>) -> Outcome {
@@ -40,23 +40,23 @@ fn privileges(subject: &Subject<'_>) -> Outcome {
         Some(true) => Outcome::good("root"),
         Some(false) => {
             let held = match permissions.capabilities.is_empty() {
-                true => "no capability that matters".to_owned(),
+                true => "no relevant capability".to_owned(),
                 false => format!("cap_{}", permissions.capabilities.join(", cap_")),
             };
             Outcome::note(format!("not root; {held}")).fix(Fix::BecomeRootToTune)
         }
-        None => Outcome::unknown("whether this is root", "/proc/self/status cannot be read"),
+        None => Outcome::unknown("privileges", "/proc/self/status cannot be read"),
     };
     outcome.from(subject, &["permissions.root", "permissions.capabilities"])
 }
 
 fn drop_caches(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.condition.permissions.drop_caches {
-        Some(true) => Outcome::good("vm.drop_caches may be written"),
+        Some(true) => Outcome::good("vm.drop_caches is writable"),
         Some(false) => {
-            Outcome::note("vm.drop_caches may not be written").fix(Fix::BecomeRootToDropCaches)
+            Outcome::note("vm.drop_caches is not writable").fix(Fix::BecomeRootToDropCaches)
         }
-        None => Outcome::unknown("whether page caches may be dropped", "there is no such file"),
+        None => Outcome::unknown("permission to drop the page cache", "no vm.drop_caches"),
     };
     outcome.from(subject, &["permissions.drop_caches"])
 }
@@ -70,13 +70,13 @@ fn io_uring(subject: &Subject<'_>) -> Outcome {
     let outcome = match permissions.io_uring.as_deref() {
         Some("allowed") => Outcome::good(format!("allowed{switch}")),
         Some(refused) => {
-            let outcome = Outcome::note(format!("io_uring_setup says: {refused}{switch}"));
+            let outcome = Outcome::note(format!("io_uring_setup(2): {refused}{switch}"));
             match permissions.io_uring_disabled {
                 Some(1 | 2) => outcome.fix(Fix::AllowIoUring),
                 _ => outcome.nothing_to_do(Acceptable::Forbidden),
             }
         }
-        None => Outcome::unknown("whether io_uring is allowed", "it was not asked"),
+        None => Outcome::unknown("io_uring", "not tried"),
     };
     outcome.from(subject, &paths)
 }
@@ -91,16 +91,15 @@ fn perf_events(subject: &Subject<'_>) -> Outcome {
     let outcome = match permissions.pmu {
         Some(false) => Outcome::note(format!("no hardware counters{level}"))
             .nothing_to_do(Acceptable::NoHardware),
-        None => Outcome::unknown("whether there are hardware counters", "/sys does not tell"),
+        None => Outcome::unknown("hardware counters", "no PMU in /sys"),
         Some(true) => match paranoid {
-            _ if able => Outcome::good(format!("hardware counters may be read{level}")),
-            Some(value) if value <= PARANOID_GOOD => {
-                Outcome::good(format!("hardware counters may be read{level}"))
+            Some(value) if !able && value > PARANOID_GOOD => {
+                Outcome::note(format!("hardware counters are restricted{level}"))
+                    .fix(Fix::AllowPerfEvents)
             }
-            Some(_) => Outcome::note(format!("hardware counters may not all be read{level}"))
-                .fix(Fix::AllowPerfEvents),
-            None => Outcome::note("this kernel has no perf events")
+            None if !able => Outcome::note("this kernel has no perf events")
                 .nothing_to_do(Acceptable::KernelBuild),
+            _ => Outcome::good(format!("hardware counters are readable{level}")),
         },
     };
     outcome.from(subject, &paths)

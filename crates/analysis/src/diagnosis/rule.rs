@@ -1,37 +1,31 @@
-//! A rule of the doctor, and how one says what it found.
+//! Rules of the doctor and their outcomes.
 
 use fathom_record::condition::Condition;
 use fathom_record::diagnosis::{Acceptable, ClockState};
 use fathom_record::{Finding, Fix, Host, Severity};
 
-/// What is examined.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
-    /// What lasts.
     pub host: &'a Host,
-    /// What is so just now.
     pub condition: &'a Condition,
-    /// The clock.
     pub clock: &'a ClockState,
 }
 
-/// One topic that is looked at.
+/// One check of the machine.
 #[derive(Debug)]
 pub struct Rule {
-    /// Stable name, kebab-case.
+    /// Stable, in kebab-case.
     pub id: &'static str,
-    /// Metrics it touches: ids, or beginnings followed by `*`.
+    /// Affected metrics: ids, or prefixes followed by `*`.
     pub touches: &'static [&'static str],
-    /// What it does to them where it is not in order, in one line.
+    /// The effect on these metrics if the finding is not good, in one line.
     pub effect: &'static str,
-    /// Looks.
-    pub(super) look: fn(&Subject<'_>) -> Outcome,
+    pub(super) check: fn(&Subject<'_>) -> Outcome,
 }
 
 impl Rule {
-    /// What the rule finds.
     pub fn apply(&self, subject: &Subject<'_>) -> Finding {
-        let outcome = (self.look)(subject);
+        let outcome = (self.check)(subject);
         Finding {
             id: self.id.to_owned(),
             severity: outcome.severity,
@@ -45,7 +39,7 @@ impl Rule {
     }
 }
 
-/// What a rule found, as it is being written.
+/// A finding under construction.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     severity: Severity,
@@ -77,13 +71,11 @@ impl Outcome {
         Self::of(Severity::Severe, found)
     }
 
-    /// A fact that could not be read: a note, since what is not known accuses nobody.
+    /// A fact that could not be read: a note, because an unknown fact is no defect.
     pub(super) fn unknown(what: &str, because: &str) -> Self {
-        let found = format!("unknown: {what}, because {because}");
-        Self { unknown: true, ..Self::note(found) }
+        Self { unknown: true, ..Self::note(format!("unknown: {what} ({because})")) }
     }
 
-    /// Where it was read.
     pub(super) fn read(mut self, place: impl Into<String>) -> Self {
         let place = place.into();
         if !place.is_empty() && !self.read_at.contains(&place) {
@@ -92,7 +84,7 @@ impl Outcome {
         self
     }
 
-    /// Where facts were read, by their paths in the host or the condition.
+    /// Adds the origins of facts, by their paths in the host or the condition.
     pub(super) fn from(mut self, subject: &Subject<'_>, paths: &[&str]) -> Self {
         for path in paths {
             let origins = [&subject.host.origins, &subject.condition.origins];
@@ -103,24 +95,24 @@ impl Outcome {
         self
     }
 
-    /// What it does to the metrics in this case.
+    /// Replaces the effect of the rule.
     pub(super) fn effect(mut self, effect: impl Into<String>) -> Self {
         self.effect = Some(effect.into());
         self
     }
 
-    /// What mends it.
+    /// Adds a remedy, unless the finding is good or unknown.
     pub(super) fn fix(self, remedy: Fix) -> Self {
-        Self { remedy: Some(remedy), ..self }
+        let is_wanted = self.severity > Severity::Good && !self.unknown;
+        Self { remedy: is_wanted.then_some(remedy).or(self.remedy), ..self }
     }
 
-    /// Why there is nothing to do here.
     pub(super) fn nothing_to_do(self, why: Acceptable) -> Self {
         self.fix(Fix::Nothing { why })
     }
 }
 
-/// A share in per cent, with the figures a tick allows.
+/// A share in per cent: below 1 % with a decimal, as ticks are that fine.
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent > 0.0 && percent < 0.95 {
@@ -129,7 +121,7 @@ pub(super) fn percent(share: f64) -> String {
     format!("{percent:.0} %")
 }
 
-/// A size in MiB or GiB, as a person reads it.
+/// A size in KiB, MiB or GiB.
 pub(super) fn size(bytes: u64) -> String {
     let bytes = bytes as f64;
     let (kib, mib, gib) = (1024.0, 1_048_576.0, 1_073_741_824.0);
@@ -168,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_written_as_a_person_reads_them() {
+    fn shares_sizes_and_cpu_lists_are_formatted() {
         assert_eq!([0.0, 0.004, 0.05, 1.0].map(percent), ["0 %", "0.4 %", "5 %", "100 %"]);
         assert_eq!([64 << 10, 300 << 20, 6 << 30].map(size), ["64 KiB", "300 MiB", "6.0 GiB"]);
         assert_eq!(list(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");

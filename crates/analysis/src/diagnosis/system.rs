@@ -1,4 +1,4 @@
-//! The surroundings: virtual machine, container, what the kernel tells at all, the store's place.
+//! The environment: virtual machine, container, /proc and /sys, counters, the store.
 
 use super::rule::{Outcome, Rule, Subject};
 use fathom_record::Fix;
@@ -8,41 +8,41 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "store",
         touches: &["*"],
-        effect: "a run is measured and not kept; where the store was named, the run fails",
-        look: store,
+        effect: "runs are not stored; a run with a named store fails",
+        check: store,
     },
     Rule {
         id: "kernel-files",
         touches: &["*"],
-        effect: "without them no CPU can be chosen and no disturbance is seen",
-        look: kernel_files,
+        effect: "no CPU can be chosen and no disturbance is detected",
+        check: kernel_files,
     },
     Rule {
         id: "counters",
         touches: &["*"],
-        effect: "what they would count stays unknown: some noise has no named cause",
-        look: counters,
+        effect: "some noise has an unknown cause",
+        check: counters,
     },
     Rule {
         id: "virtual-machine",
         touches: &["*"],
-        effect: "exits to the hypervisor are in the numbers, and its other guests may be",
-        look: virtual_machine,
+        effect: "times include exits to the hypervisor, and possibly its other guests",
+        check: virtual_machine,
     },
     Rule {
         id: "container",
         touches: &["os.*", "file.*", "network.*"],
-        effect: "system call filters, overlay file systems and virtual networks are in the numbers",
-        look: container,
+        effect: "times include seccomp filters, overlay file systems and virtual networks",
+        check: container,
     },
 ];
 
 fn store(subject: &Subject<'_>) -> Outcome {
     let Some(place) = &subject.condition.store else {
-        return Outcome::unknown("where a run would be kept", "it was not asked");
+        return Outcome::unknown("store", "not checked");
     };
     let outcome = match &place.refused {
-        None => Outcome::good(format!("{} can be written", place.path)),
+        None => Outcome::good(format!("{} is writable", place.path)),
         Some(refused) => Outcome::warning(refused.clone()).fix(Fix::KeepElsewhere),
     };
     outcome.from(subject, &["store"])
@@ -51,14 +51,14 @@ fn store(subject: &Subject<'_>) -> Outcome {
 fn kernel_files(subject: &Subject<'_>) -> Outcome {
     let (proc, sys) = (subject.condition.proc_readable, subject.condition.sys_readable);
     let outcome = match (proc, sys) {
-        (true, true) => return Outcome::good("/proc and /sys can be read").read("/proc, /sys"),
+        (true, true) => Outcome::good("/proc and /sys are readable"),
         (false, true) => {
             Outcome::severe("/proc cannot be read").fix(Fix::MountProc { and_sys: false })
         }
         (false, false) => Outcome::severe("neither /proc nor /sys can be read")
             .fix(Fix::MountProc { and_sys: true }),
         (true, false) => Outcome::warning("/sys cannot be read")
-            .effect("topology, caches, clock source and governor stay unknown")
+            .effect("topology, caches, clock source and governor are unknown")
             .fix(Fix::MountSys),
     };
     outcome.read("/proc, /sys")
@@ -67,11 +67,11 @@ fn kernel_files(subject: &Subject<'_>) -> Outcome {
 fn counters(subject: &Subject<'_>) -> Outcome {
     let missing = &subject.condition.counters_missing;
     if !subject.condition.proc_readable {
-        return Outcome::unknown("which counters there are", "/proc cannot be read");
+        return Outcome::unknown("disturbance counters", "/proc cannot be read");
     }
     let outcome = match missing.as_slice() {
-        [] => Outcome::good("all counters of disturbance are there"),
-        missing => Outcome::note(format!("this kernel does not count {}", missing.join(", ")))
+        [] => Outcome::good("all disturbance counters are available"),
+        missing => Outcome::note(format!("not available: {}", missing.join(", ")))
             .nothing_to_do(Acceptable::KernelBuild),
     };
     outcome.from(subject, &["counters_missing"])
@@ -80,20 +80,16 @@ fn counters(subject: &Subject<'_>) -> Outcome {
 fn virtual_machine(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.virtualization.as_deref() {
         Some("none") => Outcome::good("no virtual machine"),
-        Some(kind) => {
-            Outcome::note(format!("a virtual machine ({kind})")).nothing_to_do(Acceptable::Nature)
-        }
-        None => Outcome::unknown("whether this is a virtual machine", "nothing tells"),
+        Some(kind) => Outcome::note(format!("virtual machine ({kind})")),
+        None => Outcome::unknown("virtualization", "no CPUID or DMI data"),
     };
-    outcome.from(subject, &["virtualization"])
+    outcome.from(subject, &["virtualization"]).nothing_to_do(Acceptable::Nature)
 }
 
 fn container(subject: &Subject<'_>) -> Outcome {
     let outcome = match subject.host.container.as_deref() {
-        Some(kind) => {
-            Outcome::note(format!("in a container ({kind})")).nothing_to_do(Acceptable::Nature)
-        }
-        None => Outcome::good("no sign of a container"),
+        Some(kind) => Outcome::note(format!("container ({kind})")),
+        None => Outcome::good("no container detected"),
     };
-    outcome.from(subject, &["container"])
+    outcome.from(subject, &["container"]).nothing_to_do(Acceptable::Nature)
 }

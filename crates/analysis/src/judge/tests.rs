@@ -1,4 +1,4 @@
-//! When a number is noisy, and which cause is named.
+//! Verdicts and their causes.
 
 use super::*;
 use crate::statistics::summarise;
@@ -10,7 +10,7 @@ const QUIET: Expectation =
 const FULL_SPEED: Loop = Loop { sibling_ns: 9_000.0, frequency_ns: 8_000.0 };
 const HALF: Option<u64> = Some(500_000_000);
 
-/// Two of seven are a fifth worse, so that the interval is wide; the other five are narrow.
+/// Two of seven are 20 % worse: a wide interval, and a narrow one without them.
 const WIDE: [f64; 7] = [100.0, 100.0, 100.0, 100.0, 101.0, 120.0, 121.0];
 
 fn expecting(expects: Counters) -> Expectation {
@@ -34,7 +34,7 @@ fn stolen() -> Disturbance {
     Disturbance { steal_ns: HALF, ..quiet() }
 }
 
-/// A process of each median; those at the indices met this, and the others nothing.
+/// One process for each median; those at the indices `affected` have the disturbance.
 fn processes(medians: &[f64], affected: &[usize], by: &Disturbance) -> Vec<Sample> {
     let of = |(at, median): (usize, &f64)| Sample {
         process: at as u32,
@@ -45,7 +45,7 @@ fn processes(medians: &[f64], affected: &[usize], by: &Disturbance) -> Vec<Sampl
     medians.iter().enumerate().map(of).collect()
 }
 
-/// Five narrow processes that all met this.
+/// Five processes with a narrow interval, all with this disturbance.
 fn narrow(disturbance: &Disturbance) -> Vec<Sample> {
     processes(&[99.0, 100.0, 100.0, 100.0, 101.0], &[0, 1, 2, 3, 4], disturbance)
 }
@@ -58,7 +58,6 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
     verdict.reasons.iter().map(|reason| reason.cause).collect()
 }
 
-/// The only cause, with its text.
 #[track_caller]
 fn cause(verdict: &Verdict) -> (Cause, &str) {
     let [only] = verdict.reasons.as_slice() else { panic!("{verdict:?}") };
@@ -86,20 +85,14 @@ fn quiet_case_is_valid_with_unknown_counters() {
 fn lost_time_in_all_visits_is_named() {
     let throttled = Disturbance { throttled_ns: HALF, throttled_periods: Some(5), ..quiet() };
     let doses = [
-        (throttled, (Cause::Throttled, "throttled by the CPU quota 50 %")),
-        (stolen(), (Cause::Steal, "CPU steal 50 %")),
-        (
-            Disturbance { run_queue_ns: HALF, ..quiet() },
-            (Cause::Contention, "other processes had the CPU 50 %"),
-        ),
-        (
-            Disturbance { interrupt_ns: HALF, ..quiet() },
-            (Cause::Interrupts, "interrupts had the CPU 50 %"),
-        ),
-        (Disturbance { cpu_ns: 400_000_000, ..quiet() }, (Cause::NotRunning, "descheduled 60 %")),
+        (throttled, Cause::Throttled, "throttled by CPU quota 50 %"),
+        (stolen(), Cause::Steal, "CPU steal 50 %"),
+        (Disturbance { run_queue_ns: HALF, ..quiet() }, Cause::Contention, "CPU contention 50 %"),
+        (Disturbance { interrupt_ns: HALF, ..quiet() }, Cause::Interrupts, "interrupt time 50 %"),
+        (Disturbance { cpu_ns: 400_000_000, ..quiet() }, Cause::NotRunning, "descheduled 60 %"),
     ];
-    for (disturbance, expected) in doses {
-        assert_eq!(cause(&verdict(&narrow(&disturbance), QUIET)), expected);
+    for (disturbance, expected, text) in doses {
+        assert_eq!(cause(&verdict(&narrow(&disturbance), QUIET)), (expected, text));
     }
 }
 
@@ -116,7 +109,7 @@ fn disturbance_below_the_noise_limit_is_valid() {
 }
 
 #[test]
-fn cause_is_named_where_the_others_are_narrow() {
+fn cause_is_named_if_other_processes_are_narrow() {
     let named = verdict(&processes(&WIDE, &[5, 6], &stolen()), QUIET);
     assert_eq!(cause(&named), (Cause::Steal, "CPU steal 50 % in 2 of 7 processes"));
     let wide_without = verdict(&processes(&WIDE, &[6], &stolen()), QUIET);
@@ -141,11 +134,11 @@ fn lost_time_in_all_visits_counts_at_full_speed() {
     let summary = Summary { stratum: Stratum::FullSpeed, ..summary };
     assert_eq!(causes(&judge(&samples, &summary, QUIET, None)), [Cause::Steal]);
     let one = processes(&[100.0; 5], &[0], &stolen());
-    assert_eq!(judge(&one, &summary, QUIET, None), Verdict::default(), "the others are as good");
+    assert_eq!(judge(&one, &summary, QUIET, None), Verdict::default(), "no shift without it");
 }
 
 #[test]
-fn waiting_for_a_quota_is_no_contention() {
+fn throttled_time_is_not_contention() {
     let disturbance = Disturbance {
         throttled_ns: Some(400_000_000),
         throttled_periods: Some(4),
@@ -156,27 +149,27 @@ fn waiting_for_a_quota_is_no_contention() {
 }
 
 #[test]
-fn queueing_is_the_work_of_turns() {
+fn run_queue_wait_is_expected_of_turns() {
     let waits = Disturbance { run_queue_ns: HALF, ..quiet() };
     assert_eq!(verdict(&narrow(&waits), expecting(Counters::TURNS)), Verdict::default());
 }
 
 #[test]
-fn sleep_explains_absence_but_no_queueing() {
-    let absent = Disturbance { cpu_ns: 400_000_000, ..quiet() };
-    let turns = verdict(&narrow(&absent), expecting(Counters::TURNS));
+fn sleep_explains_descheduling_but_not_contention() {
+    let descheduled = Disturbance { cpu_ns: 400_000_000, ..quiet() };
+    let turns = verdict(&narrow(&descheduled), expecting(Counters::TURNS));
     assert_eq!(cause(&turns), (Cause::NotRunning, "descheduled 60 %"));
     let asleep = expecting(Counters::SLEEP);
-    assert_eq!(verdict(&narrow(&absent), asleep), Verdict::default());
+    assert_eq!(verdict(&narrow(&descheduled), asleep), Verdict::default());
     let waits = Disturbance { run_queue_ns: HALF, ..quiet() };
     assert_eq!(causes(&verdict(&narrow(&waits), asleep)), [Cause::Contention]);
-    let queued = Disturbance { run_queue_ns: Some(590_000_000), ..absent };
+    let queued = Disturbance { run_queue_ns: Some(590_000_000), ..descheduled };
     let once = verdict(&narrow(&queued), QUIET);
-    assert_eq!(causes(&once), [Cause::Contention], "what is explained is named once");
+    assert_eq!(causes(&once), [Cause::Contention], "the wait is counted once");
 }
 
 #[test]
-fn waiting_for_a_device_is_its_work() {
+fn device_wait_is_expected_of_a_device_probe() {
     let waited = Disturbance { cpu_ns: 100_000_000, major_faults: 500, ..quiet() };
     let moved = |expects| {
         let samples = narrow(&waited);
@@ -189,20 +182,20 @@ fn waiting_for_a_device_is_its_work() {
 }
 
 #[test]
-fn most_waits_being_for_pages_names_page_faults() {
-    let away = Disturbance { cpu_ns: 400_000_000, voluntary_switches: 100, ..quiet() };
+fn major_faults_are_named_if_half_of_the_waits() {
+    let descheduled = Disturbance { cpu_ns: 400_000_000, voluntary_switches: 100, ..quiet() };
     let of = |major_faults| {
-        let faulted = Disturbance { major_faults, ..away.clone() };
+        let faulted = Disturbance { major_faults, ..descheduled.clone() };
         verdict(&narrow(&faulted), QUIET)
     };
     let named = of(50);
-    assert_eq!(cause(&named), (Cause::MajorFaults, "250 major page faults, waited 60 %"));
-    assert_eq!(causes(&of(49)), [Cause::NotRunning], "most waits were for something else");
+    assert_eq!(cause(&named), (Cause::MajorFaults, "250 major faults, I/O wait 60 %"));
+    assert_eq!(causes(&of(49)), [Cause::NotRunning], "most waits were not for pages");
     assert_eq!(causes(&of(0)), [Cause::NotRunning]);
 }
 
-/// [`WIDE`] with these loops in the two worst processes, and those of full speed elsewhere.
-fn beside(slow: Loop, expectation: Expectation) -> Verdict {
+/// [`WIDE`] with these reference loops in the two worst processes, the others at full speed.
+fn with_loops(slow: Loop, expectation: Expectation) -> Verdict {
     let mut samples = processes(&WIDE, &[], &quiet());
     for (at, sample) in samples.iter_mut().enumerate() {
         let met = if at < 5 { FULL_SPEED } else { slow };
@@ -213,27 +206,27 @@ fn beside(slow: Loop, expectation: Expectation) -> Verdict {
 }
 
 #[test]
-fn smt_contention_is_no_lower_frequency() {
+fn smt_contention_and_frequency_are_distinguished() {
     let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
     let text = "SMT contention: core up to 1.90× slower in 2 of 7 processes";
-    assert_eq!(cause(&beside(contended, QUIET)), (Cause::SlowCore, text));
+    assert_eq!(cause(&with_loops(contended, QUIET)), (Cause::SlowCore, text));
     let low = Loop { sibling_ns: 10_800.0, frequency_ns: 9_600.0 };
     let text = "lower frequency: core up to 1.20× slower in 2 of 7 processes";
-    assert_eq!(cause(&beside(low, QUIET)), (Cause::SlowCore, text));
+    assert_eq!(cause(&with_loops(low, QUIET)), (Cause::SlowCore, text));
     let device = expecting(Counters::DEVICE);
-    assert_eq!(causes(&beside(contended, device)), [Cause::Spread], "has no part in it");
-    assert_eq!(causes(&beside(FULL_SPEED, QUIET)), [Cause::Spread], "no core was slow");
+    assert_eq!(causes(&with_loops(contended, device)), [Cause::Spread]);
+    assert_eq!(causes(&with_loops(FULL_SPEED, QUIET)), [Cause::Spread], "no core was slow");
 }
 
 #[test]
-fn slow_core_is_no_cause_of_better_processes() {
+fn slow_core_does_not_explain_better_processes() {
     let contended = Loop { sibling_ns: 17_100.0, ..FULL_SPEED };
     let rate = Expectation { better: Better::Higher, ..QUIET };
-    assert_eq!(causes(&beside(contended, rate)), [Cause::Spread]);
+    assert_eq!(causes(&with_loops(contended, rate)), [Cause::Spread]);
 }
 
 #[test]
-fn mostly_slow_cores_are_compared_by_halves() {
+fn mostly_slow_cores_are_compared_in_halves() {
     let judged = |medians: [f64; 5]| {
         let mut samples = processes(&medians, &[], &quiet());
         for (sample, times) in samples.iter_mut().zip([1.0, 1.3, 1.5, 1.8, 1.9]) {
@@ -258,7 +251,7 @@ fn two_ticks_of_steal_may_be_chance() {
 }
 
 #[test]
-fn disturbed_rounds_count_where_they_move_it() {
+fn disturbed_rounds_count_if_they_shift_the_median() {
     let samples = narrow(&Disturbance { involuntary_switches: 3, ..quiet() });
     let without = |median| {
         let summary = summarise(&samples).expect("values");
@@ -270,7 +263,7 @@ fn disturbed_rounds_count_where_they_move_it() {
 }
 
 #[test]
-fn rounds_that_make_it_wide_are_named() {
+fn rounds_that_widen_the_interval_are_named() {
     let preempted = Disturbance { involuntary_switches: 1, ..quiet() };
     let of = |values: Vec<f64>| {
         let mut samples = processes(&WIDE, &[5, 6], &preempted);
@@ -284,7 +277,7 @@ fn rounds_that_make_it_wide_are_named() {
 }
 
 #[test]
-fn bound_is_never_too_wide() {
+fn bound_may_have_a_wide_interval() {
     let samples = processes(&WIDE, &[], &quiet());
     let wide = summarise(&samples).expect("values");
     assert_eq!(judge(&samples, &wide, QUIET, None).state, State::Noisy);
@@ -293,7 +286,7 @@ fn bound_is_never_too_wide() {
 }
 
 #[test]
-fn wrong_count_is_invalid_whatever_else_happened() {
+fn failed_check_is_invalid_despite_other_causes() {
     let mut samples = narrow(&stolen());
     let detail = "9 of 10".to_owned();
     samples[4].checks = vec![Check { name: "switches".to_owned(), passed: false, detail }];
@@ -320,7 +313,7 @@ fn drift_and_clusters_beyond_the_limit_are_noisy() {
 }
 
 #[test]
-fn slow_core_and_lost_time_may_worsen_as_found() {
+fn worst_case_slowdown_combines_core_and_lost_time() {
     let estimate = Estimate { process_loops: vec![10_800.0], ..Estimate::default() };
     let (metric, title) = (MetricId::new("cpu.call"), "");
     let mut record = Record::new(metric, Params::none(), title, Unit::Nanoseconds, Better::Lower);
@@ -330,7 +323,7 @@ fn slow_core_and_lost_time_may_worsen_as_found() {
         Some(Summary { interval, as_found: found, full_speed: fast, ..Summary::default() });
     record.disturbance = stolen();
     let of = |record: &Record, expects, reference| {
-        (100.0 * may_have_worsened(record, expects, reference)).round() / 100.0
+        (100.0 * worst_case_slowdown(record, expects, reference)).round() / 100.0
     };
     assert_eq!(of(&record, Counters::NONE, Some(&FULL_SPEED)), 2.4);
     assert_eq!(of(&record, Counters::NONE, None), 2.0);

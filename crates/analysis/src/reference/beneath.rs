@@ -1,11 +1,10 @@
-//! Published figures as a page lays them under its runs.
+//! Published figures for the charts of the HTML report.
 
 use fathom_record::{Document, MetricId, Params, Unit};
 use serde::Serialize;
 
 use super::study::{Figure, Published, Reference};
 
-/// A study under runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beneath<'a> {
     name: &'a str,
@@ -13,11 +12,10 @@ pub struct Beneath<'a> {
     machine: &'a str,
     protocol: &'a str,
     note: Option<&'a str>,
-    /// Those that are work of ours: of a metric we have, and not said to be other work.
+    /// Figures of metrics of this version with the same work.
     figures: Vec<Laid<'a>>,
 }
 
-/// One figure of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Laid<'a> {
     metric: &'a MetricId,
@@ -27,12 +25,12 @@ struct Laid<'a> {
     predicted: Option<&'a Figure>,
     sd_percent: Option<f64>,
     protocol: Option<&'a str>,
-    /// For each run, which of its records are the same work: their places in the document.
+    /// For each run, the indices of its records with the same work.
     like: Vec<Vec<usize>>,
 }
 
 impl<'a> Beneath<'a> {
-    /// Lays a study under runs, each figure under the cases beside which `beside` puts it.
+    /// Assigns the figures of a study to the cases of runs, as `beside` does.
     pub fn of(reference: &'a Reference, documents: &[Document]) -> Self {
         let ours = |published: &&Published| {
             published.unlike.is_none() && !reference.not_measured.contains(&published.metric)
@@ -48,7 +46,7 @@ impl<'a> Beneath<'a> {
         }
     }
 
-    /// Whether a figure is of a metric that a run has.
+    /// Whether a run has a metric of the study.
     pub fn touches(&self, documents: &[Document]) -> bool {
         let mut records = documents.iter().flat_map(|document| &document.records);
         records.any(|record| self.figures.iter().any(|figure| *figure.metric == record.metric))

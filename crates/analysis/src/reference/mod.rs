@@ -1,8 +1,8 @@
-//! A run beside figures that somebody published.
+//! Comparison of a run with published reference figures.
 //!
-//! A published figure has no processes, and so no interval: at most a deviation stands beside it.
-//! What is given is both predictions, both measurements, and the ratio of ours to theirs; never a
-//! word of significance, since another machine, another time and another protocol lie between.
+//! A published figure has no processes, and so no interval, at most a standard deviation. The
+//! comparison gives both predictions, both measurements and their ratio, but no significance,
+//! because machine and protocol differ.
 
 mod beneath;
 mod study;
@@ -13,78 +13,62 @@ pub use study::{Figure, Published, Reference, all, find};
 use fathom_record::{Document, Params, Record, State};
 use serde::Serialize;
 
-use crate::shown::Shown;
+use crate::display_value::DisplayValue;
 
-/// A run beside a study.
+/// A run compared with a study.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Beside {
-    /// The study's name.
     pub reference: String,
-    /// What it is.
     pub title: String,
-    /// On what it measured.
     pub machine: String,
-    /// How it measured.
     pub protocol: String,
-    /// What else a reader should know.
     pub note: Option<String>,
-    /// The run's id.
     pub run: String,
-    /// When it began.
     pub started: String,
-    /// The name of its host.
     pub host: String,
-    /// The host's processor.
     pub cpu: String,
-    /// The figures of the study in their order, each once for each case of ours that it is like.
+    /// The figures in the order of the study, once for each case of the run with the same work.
     pub rows: Vec<Row>,
 }
 
-/// A published figure, and ours where there is one.
+/// A published figure, and that of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// As it was published.
     pub published: Published,
-    /// As it is in the run.
     pub here: Option<Here>,
-    /// Why it is not there.
+    /// Why `here` is absent.
     pub missing: Option<Missing>,
-    /// Ours ÷ the published one.
+    /// Run ÷ published.
     pub ratio: Option<f64>,
 }
 
 /// A figure of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Here {
-    /// All parameters of the case.
     pub params: Params,
-    /// What it should be: from, to.
+    /// Lower and upper limit.
     pub predicted: [Option<f64>; 2],
-    /// The headline.
     pub measured: f64,
-    /// Its interval.
     pub interval: Option<[f64; 2]>,
-    /// Its verdict.
     pub state: State,
 }
 
-/// Why a published figure has none of ours beside it.
+/// Why there is no figure of the run for a published one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
     /// This version has no such metric.
     NotMeasured,
-    /// What was published is other work.
+    /// The published work differs.
     Unlike(String),
     /// The run has no such case.
     NotInRun,
-    /// It has, and its number must not be shown: invalid, failed …
+    /// The record of the case is invalid, unavailable or failed.
     NoNumber(String),
-    /// The units differ.
     OtherUnit(String),
 }
 
-/// Lays a run beside a study.
+/// Compares a run with a study.
 pub fn beside(reference: &Reference, document: &Document) -> Beside {
     let row = |published: &Published| rows(published, reference, document);
     let Reference { name, title, machine, protocol, note, .. } = reference.clone();
@@ -102,7 +86,7 @@ pub fn beside(reference: &Reference, document: &Document) -> Beside {
     }
 }
 
-/// The rows of one figure: one at least.
+/// The rows of one figure, at least one.
 fn rows(published: &Published, reference: &Reference, document: &Document) -> Vec<Row> {
     let row = |here: Result<Here, Missing>| {
         let (here, missing) = match here {
@@ -130,7 +114,7 @@ fn here(published: &Published, record: &Record, document: &Document) -> Result<H
         let (theirs, ours) = (published.unit.symbol(), record.unit.symbol());
         return Err(Missing::OtherUnit(format!("{theirs} published, {ours} here")));
     }
-    let measured = Shown::of(record, document.run.protocol).number();
+    let measured = DisplayValue::of(record, document.run.protocol).number();
     let measured = measured.ok_or_else(|| {
         let why = if record.verdict.shows_number() { "no number" } else { state.word() };
         Missing::NoNumber(why.to_owned())

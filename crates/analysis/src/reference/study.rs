@@ -1,9 +1,9 @@
-//! The published figures that this program knows, as data: `data/reference/*.toml`.
+//! Published figures from `data/reference/*.toml`.
 
 use fathom_record::{MetricId, Params, Unit};
 use serde::{Deserialize, Serialize};
 
-/// Every file, in the order of their years.
+/// All files, oldest first.
 const FILES: [&str; 5] = [
     include_str!("../../../../data/reference/2015-load-lab.toml"),
     include_str!("../../../../data/reference/2016-i5-5257u.toml"),
@@ -16,20 +16,16 @@ const FILES: [&str; 5] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// By which it is asked for.
+    /// The name on the command line.
     pub name: String,
-    /// What it is.
     pub title: String,
-    /// On what was measured.
     pub machine: String,
-    /// How was measured, where a record does not say it.
+    /// The protocol, unless a record has its own.
     pub protocol: String,
-    /// What else a reader should know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Metrics in it that this version of the program does not have.
+    /// Metrics that this version does not have.
     pub not_measured: Vec<MetricId>,
-    /// The figures.
     pub record: Vec<Published>,
 }
 
@@ -37,35 +33,31 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// The metric.
     pub metric: MetricId,
-    /// The parameters that the study states: a case of ours that has them is the same work.
+    /// The parameters that the study states. A case with them is the same work.
     #[serde(default)]
     pub params: Params,
     /// The unit of all numbers.
     #[serde(default = "nanoseconds")]
     pub unit: Unit,
-    /// The base performance of the hardware, as published.
+    /// The published base performance of the hardware.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware: Option<Figure>,
-    /// What the software adds, as published.
+    /// The published software overhead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Figure>,
-    /// What was expected before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted: Option<Figure>,
-    /// What was measured.
     pub measured: Figure,
-    /// Standard deviation, in per cent of what was measured.
+    /// Standard deviation in per cent of `measured`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd_percent: Option<f64>,
-    /// What this figure includes, where it is not what ours does.
+    /// What the figure includes, if that differs from the metric here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
-    /// What else was published of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// Why no case of ours is the same work, although one has the name.
+    /// Why the work differs from that of the metric of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlike: Option<String>,
 }
@@ -74,21 +66,19 @@ fn nanoseconds() -> Unit {
     Unit::Nanoseconds
 }
 
-/// A figure as it was published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Figure {
-    /// A number.
     Number(f64),
     /// From, to.
     Range([f64; 2]),
-    /// Words, where the study gives no number.
+    /// Text instead of a number.
     Words(String),
 }
 
 impl Published {
-    /// Whether a case is the work that was published: it has all the parameters of the figure. A
-    /// study cannot know the names of our hosts, so its `remote` is any far host.
+    /// Whether a case is the published work: it has all parameters of the figure. `to = remote` of
+    /// a study matches any far host.
     pub(super) fn is_like(&self, metric: &MetricId, params: &Params) -> bool {
         let remote = self.params.text("to") == Some("remote");
         let far = params.text("to").is_some_and(|to| to != "loopback");
@@ -101,7 +91,6 @@ impl Published {
 }
 
 impl Figure {
-    /// The number, where it is one.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),
@@ -128,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_read_and_no_name_is_given_twice() {
+    fn studies_parse_and_have_unique_names() {
         let all = all();
         let mut names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
         names.dedup();
@@ -139,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nobody_knows_is_a_mistake_in_the_file() {
+    fn unknown_field_in_a_study_is_an_error() {
         let text = FILES[1].replacen("sd_percent =", "sd_per_cent =", 1);
         assert!(toml::from_str::<Reference>(&text).is_err());
         let text = FILES[1].replacen("note =", "notes =", 1);
@@ -163,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_finite_and_positive_and_a_deviation_is_of_a_number() {
+    fn published_numbers_are_positive_and_finite() {
         for record in all().iter().flat_map(|reference| &reference.record) {
             let number = record.measured.number();
             assert!(number.is_none_or(|number| number.is_finite() && number > 0.0), "{record:?}");

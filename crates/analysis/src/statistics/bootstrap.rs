@@ -1,27 +1,23 @@
-//! The size of a change: the ratio of two medians, with the interval of a seeded bootstrap over
-//! processes (rule 27).
+//! The ratio of two medians with a seeded bootstrap interval over processes (rule 27).
 //!
-//! Processes are drawn, never rounds: rounds of one process are not independent of each other.
+//! Processes are resampled, never rounds: rounds of one process are not independent.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::quantile::{median_of_sorted, quantile, sorted_finite};
 
-/// A ratio and its interval; no unit.
+/// A ratio and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The median of the second sample ÷ that of the first.
     pub ratio: f64,
-    /// Lower limit of its 95 % interval.
     pub low: f64,
-    /// Upper limit of its 95 % interval.
     pub high: f64,
     /// Its 90 % interval, for two one-sided tests of equivalence at 5 % each.
     pub equivalence: [f64; 2],
 }
 
-/// The level of its interval.
 pub(super) const RATIO_LEVEL: f64 = 0.95;
 /// The level at which both ends within a margin are two one-sided tests at 5 % (Schuirmann, Journal
 /// of Pharmacokinetics and Biopharmaceutics 15, 1987).
@@ -34,17 +30,16 @@ const RESAMPLES: usize = 4_000;
 /// percentile intervals of a bootstrap (Efron, The Annals of Statistics 7, 1979) drawn by
 /// Xoshiro256++ from `seed`. The order of the values does not matter.
 ///
-/// `None` when either has fewer than 2 finite values, the median of `a` is 0, or most samples
-/// drawn from it have that median: a ratio to nothing has no size.
+/// `None` if either has fewer than 2 finite values, or if the median of `a` or of most of its
+/// resamples is 0.
 #[must_use]
 pub fn ratio_of_medians(a: &[f64], b: &[f64], seed: u64) -> Option<Ratio> {
     ratio_to_runs(&[a.to_vec()], b, seed)
 }
 
-/// The same with several runs together as the first: the median of `b` ÷ the median of all
-/// processes of the runs. Runs are drawn first, and processes from each run drawn, so that the
-/// interval holds how the runs themselves lie apart, which processes of one run cannot tell
-/// (Davison & Hinkley, Bootstrap Methods and their Application, § 3.8).
+/// The same against several runs: the median of `b` ÷ the median of all processes of the runs. Runs
+/// are resampled first, then processes within each, so that the interval includes the variation
+/// between runs (Davison & Hinkley, Bootstrap Methods and their Application, § 3.8).
 #[must_use]
 pub fn ratio_to_runs(runs: &[Vec<f64>], b: &[f64], seed: u64) -> Option<Ratio> {
     let (a, b) = (Runs::of(runs), Runs::of(&[b.to_vec()]));
@@ -78,9 +73,8 @@ fn limits(drawn: &[f64], level: f64) -> Option<[f64; 2]> {
 
 /// The process medians of some runs.
 struct Runs {
-    /// All of them, in order.
     sorted: Vec<f64>,
-    /// Of each run that has any, the places of its own in that order.
+    /// For each run with values, their indices in `sorted`.
     places: Vec<Vec<usize>>,
 }
 
@@ -99,9 +93,9 @@ impl Runs {
         Self { sorted: all.into_iter().map(|(value, _)| value).collect(), places }
     }
 
-    /// The median of as many runs as there are, each drawn from all of them, with as many values
-    /// of each as it has, drawn likewise. How often each value was drawn is counted in `times`:
-    /// they are in order already, and need no sorting.
+    /// The median of one resample: runs with replacement, then values of each with replacement.
+    /// `times` counts how often each value was drawn; the values are sorted already, so that the
+    /// median needs no sorting.
     fn resampled_median(&self, times: &mut [u32], random: &mut Xoshiro256PlusPlus) -> f64 {
         times[..self.sorted.len()].fill(0);
         let mut drawn = 0;
@@ -126,8 +120,8 @@ impl Runs {
     }
 }
 
-/// A random index below `n`: the high half of a product (Lemire, arXiv 1805.10941). Its bias, n in
-/// 2⁶⁴, is far below what any number of resamples could show.
+/// A random index below `n`: the high half of a product (Lemire, arXiv 1805.10941). Its bias of
+/// n ÷ 2⁶⁴ is negligible.
 fn index(random: &mut Xoshiro256PlusPlus, n: usize) -> usize {
     ((u128::from(random.next_u64()) * n as u128) >> 64) as usize
 }
@@ -139,7 +133,7 @@ mod tests {
     const A: [f64; 10] = [9.8, 10.1, 10.0, 9.9, 10.2, 10.0, 9.7, 10.3, 10.1, 9.9];
 
     #[test]
-    fn the_same_seed_gives_the_same_interval_and_another_seed_another() {
+    fn bootstrap_interval_depends_on_the_seed() {
         let b = A.map(|v| v * v);
         let first = ratio_of_medians(&A, &b, 7).unwrap();
         assert_eq!(Some(first), ratio_of_medians(&A, &b, 7));
@@ -147,16 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn doubling_is_found_and_a_sample_against_itself_is_no_change() {
-        let doubled = ratio_of_medians(&A, &A.map(|v| 2.0 * v), 1).unwrap();
-        assert_eq!(doubled.ratio, 2.0);
-        assert!(doubled.low > 1.9 && doubled.low < 2.0 && doubled.high > 2.0 && doubled.high < 2.1);
-        let same = ratio_of_medians(&A, &A, 1).unwrap();
-        assert!(same.ratio == 1.0 && same.low < 1.0 && same.high > 1.0);
-    }
-
-    #[test]
-    fn runs_that_lie_apart_make_the_interval_wider_and_runs_that_do_not_narrower() {
+    fn spread_between_runs_widens_the_interval() {
         let width = |runs: &[Vec<f64>]| {
             let ratio = ratio_to_runs(runs, &A, 7).unwrap();
             ratio.high - ratio.low
@@ -169,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_to_nothing_or_from_one_process_is_none() {
+    fn ratio_to_zero_or_of_one_process_is_none() {
         assert_eq!(ratio_of_medians(&[0.0, 0.0, 0.0], &A, 1), None);
         assert_eq!(ratio_of_medians(&[-1.0, 1.0], &A, 1), None);
         assert_eq!(ratio_of_medians(&[1.0], &A, 1), None);

@@ -1,16 +1,15 @@
-//! When a difference is printed as a bound rather than a number (rule 6).
+//! Differences that are printed as a bound instead of a number (rule 6).
 
 use fathom_record::summary::Summary;
 
-/// The widest half-width of an interval, ÷ the headline, with which a difference is a number.
+/// The largest relative half width of the interval of a number.
 const HALF_WIDTH_MAX: f64 = 0.25;
 
-/// The upper limit to print as "≤ bound" for a value that is a difference, in its unit: `Some`
-/// when the half-width of its 95 % interval exceeds 25 % of it, or the interval includes 0.
-/// `None` when the value may be printed as it is, and where there is no interval to tell.
+/// The bound of a difference, printed as "≤ bound": `Some` if the half width of its interval
+/// exceeds 25 % of it, or if the interval includes 0. `None` for a number, and without an interval.
 ///
-/// A bound is never below half the interval's width: by chance the whole interval may lie near or
-/// below 0, and what cannot be told is not smaller for that.
+/// A bound is at least half the interval's width: if by chance the whole interval is near or below
+/// 0, its upper limit would claim too much.
 #[must_use]
 pub fn difference_bound(summary: &Summary) -> Option<f64> {
     let [low, high] = summary.limits()?;
@@ -27,20 +26,18 @@ mod tests {
     use super::*;
 
     fn bound(low: f64, median: f64, high: f64) -> Option<f64> {
-        {
-            let interval = Some(Interval::new([low, high], 0.95, Basis::Processes));
-            difference_bound(&Summary { median, interval, ..Summary::default() })
-        }
+        let interval = Some(Interval::new([low, high], 0.95, Basis::Processes));
+        difference_bound(&Summary { median, interval, ..Summary::default() })
     }
 
     #[test]
-    fn a_difference_known_to_a_quarter_is_a_number() {
+    fn difference_within_25_percent_is_a_number() {
         assert_eq!(bound(0.75, 1.0, 1.25), None);
         assert_eq!(bound(9.0, 10.0, 11.0), None);
     }
 
     #[test]
-    fn a_difference_known_less_well_or_that_may_be_nothing_is_a_bound() {
+    fn uncertain_difference_is_a_bound() {
         assert_eq!(bound(0.5, 1.0, 1.25), Some(1.25));
         assert_eq!(bound(-0.01, 0.1, 0.2), Some(0.2));
         assert_eq!(bound(0.0, 10.0, 10.0), Some(10.0));
@@ -48,14 +45,9 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_never_below_what_can_be_told() {
+    fn bound_is_at_least_half_the_interval() {
         assert_eq!(bound(-3.0, -1.0, -0.5), Some(1.25));
         assert!(bound(-1.1, -1.0, -0.9).is_some_and(|bound| (bound - 0.1).abs() < 1e-12));
         assert_eq!(bound(-2.0, -1.0, 0.1), Some(1.05));
-    }
-
-    #[test]
-    fn without_an_interval_there_is_no_bound() {
-        assert_eq!(difference_bound(&Summary { median: 1.0, ..Summary::default() }), None);
     }
 }

@@ -1,47 +1,42 @@
-//! Where a series of results changed for good (rule 30).
+//! Change points in a series of results (rule 30).
 //!
-//! E-divisive (Matteson & James, Journal of the American Statistical Association 109, 2014) finds
-//! the place that parts two stretches best by the distances between their values; as in Hunter
-//! (Fleming et al., arXiv 2301.03034) Student's test decides instead of a permutation test, which
-//! is faster and the same each time, and what does not hold between its final neighbours is taken
-//! back.
+//! E-divisive (Matteson & James, Journal of the American Statistical Association 109, 2014) splits
+//! the series by energy distance. As in Hunter (Fleming et al., arXiv 2301.03034), Student's t-test
+//! replaces the permutation test, because it is faster and deterministic; candidates that are not
+//! significant between their final neighbours are removed.
 
 use super::moments::mean;
 use super::student::student;
 
-/// One change: from this value on, another level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {
     /// Index of the first value after the change.
     pub index: usize,
-    /// Mean of the stretch before, back to the change before it.
+    /// Mean of the segment before.
     pub before: f64,
-    /// Mean of the stretch after, up to the next change.
+    /// Mean of the segment after.
     pub after: f64,
-    /// Two-sided p value of Student's test between the two stretches, times the number of places
-    /// that the series could have been parted at: the best of many places parts noise well, too.
+    /// Two-sided p value of Student's t-test between both segments, times the number of possible
+    /// positions (Bonferroni): the best of many splits of noise looks significant, too.
     pub p: f64,
 }
 
-/// How sure a change must be, and how large.
+/// Thresholds for a change point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Strictness {
-    /// Largest p value.
     pub p_max: f64,
-    /// Smallest change, as a share of the level before.
+    /// Smallest change, relative to the level before.
     pub effect_min: f64,
-    /// Fewest values on each side.
+    /// Fewest values in a segment.
     pub stretch_min: usize,
 }
 
-/// A place is looked into while its p value is below this; the limit itself is applied at the end,
-/// when a stretch that holds two changes has been parted at both.
+/// Splits are accepted provisionally below this p value. The actual limit is applied at the end,
+/// when a segment with two changes has been split at both.
 const P_TRIED: f64 = 0.2;
 
-/// The changes in a series of finite values in the order of time, each sure and large enough.
-///
-/// Place by place it takes time with the square of the length of the series: a thousand values take
-/// milliseconds.
+/// The change points in a series of finite values, oldest first. Quadratic in the length of the
+/// series: milliseconds for a thousand values.
 #[must_use]
 pub fn change_points(values: &[f64], strictness: &Strictness) -> Vec<ChangePoint> {
     let stretch = strictness.stretch_min.max(2);
@@ -60,7 +55,7 @@ pub fn change_points(values: &[f64], strictness: &Strictness) -> Vec<ChangePoint
         }
     }
     borders.sort_unstable();
-    // The weakest is taken back first: its neighbours then have longer stretches to stand on.
+    // Remove the weakest first: its neighbours then have longer segments.
     loop {
         let changes = between(values, &borders, places);
         let fails = |change: &&ChangePoint| {
@@ -84,15 +79,15 @@ fn between(values: &[f64], borders: &[usize], places: f64) -> Vec<ChangePoint> {
     borders.windows(3).filter_map(change).collect()
 }
 
-/// Where the energy distance between what lies before and after, weighted by how much that is, is
-/// largest; `None` where the series is too short to be parted.
+/// The split with the largest weighted energy distance between both parts. `None` if the series is
+/// too short.
 fn best_split(values: &[f64], stretch: usize) -> Option<usize> {
     let count = values.len();
     if count < 2 * stretch {
         return None;
     }
-    // Distances within the first part, within the second, and across; moving one value from the
-    // second to the first changes them by the distances of that value alone.
+    // Sums of distances within both parts and across. Moving one value from the second part to the
+    // first changes them by the distances of that value only, so that each step is linear.
     let mut within_second: f64 =
         (0..count).map(|index| sum_to(values[index], &values[index + 1..])).sum();
     let (mut within_first, mut across) = (0.0, 0.0);
@@ -118,8 +113,8 @@ fn best_split(values: &[f64], stretch: usize) -> Option<usize> {
     best.map(|(_, split)| split)
 }
 
-/// The sum of the distances of a value to others: by eight sums side by side, for one alone would
-/// wait for itself at each addition.
+/// The sum of the distances of a value to others. Eight accumulators, because a single one is
+/// limited by the latency of dependent additions.
 fn sum_to(value: f64, others: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     let (eights, rest) = others.as_chunks::<8>();
@@ -138,7 +133,7 @@ mod tests {
 
     const USUAL: Strictness = Strictness { p_max: 0.01, effect_min: 0.01, stretch_min: 3 };
 
-    /// A series of levels, each so long, with normal noise of this deviation.
+    /// Levels with their lengths, plus normal noise.
     fn series(seed: u64, levels: &[(f64, usize)], deviation: f64) -> Vec<f64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut uniform = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -158,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_found_where_they_are_with_their_size() {
+    fn steps_are_located_with_their_size() {
         let values = series(1, &[(100.0, 20), (110.0, 15), (95.0, 25)], 1.0);
         let changes = change_points(&values, &USUAL);
         assert_eq!(changes.iter().map(|change| change.index).collect::<Vec<_>>(), [20, 35]);
@@ -167,12 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excursion_and_back_is_two_changes() {
-        assert_eq!(places(&series(2, &[(50.0, 12), (60.0, 6), (50.0, 12)], 0.5)), [12, 18]);
-    }
-
-    #[test]
-    fn noise_alone_has_hardly_ever_a_change() {
+    fn noise_has_a_change_in_at_most_2_percent() {
         let alarms =
             (0..400).filter(|&seed| !places(&series(seed, &[(100.0, 60)], 2.0)).is_empty());
         let alarms = alarms.count();
@@ -180,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_three_deviations_is_nearly_always_found_within_a_run_of_its_place() {
+    fn three_sigma_step_is_located_within_one_run() {
         let found = (0..200).filter(|&seed| {
             let values = series(seed, &[(100.0, 15), (106.0, 15)], 2.0);
             places(&values).iter().any(|place| place.abs_diff(15) <= 1)
@@ -189,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_too_small_to_matter_is_none_however_sure() {
+    fn significant_but_small_change_is_ignored() {
         let values = series(3, &[(100.0, 30), (100.5, 30)], 0.01);
         assert!(places(&values).is_empty());
         let finer = Strictness { effect_min: 0.001, ..USUAL };
@@ -197,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_is_short_or_constant_has_none() {
+    fn short_or_constant_series_has_no_change() {
         assert!(places(&[]).is_empty() && places(&[1.0; 5]).is_empty());
         assert!(places(&[7.0; 100]).is_empty());
         let exact: Vec<f64> = [vec![1.0; 10], vec![2.0; 10]].concat();
@@ -205,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_split_is_that_of_the_definition() {
+    fn split_agrees_with_the_definition() {
         let values = series(5, &[(10.0, 7), (11.0, 9)], 1.0);
         let mean_distance = |a: &[f64], b: &[f64]| {
             let all: f64 = a.iter().flat_map(|x| b.iter().map(move |y| (x - y).abs())).sum();
@@ -223,9 +213,9 @@ mod tests {
         assert_eq!(best_split(&values, 2), by_definition);
     }
 
-    /// No one place parts such a series well: before and after it there are both levels.
+    /// No single split separates the levels of such a series.
     #[test]
-    fn an_excursion_in_the_middle_is_two_changes() {
+    fn excursion_in_the_middle_is_two_changes() {
         let wobble = |at: usize| 1.0 + 0.003 * (at % 3) as f64;
         let levels = [215.0; 5].into_iter().chain([324.0; 3]).chain([216.0; 4]);
         let values: Vec<f64> = levels.enumerate().map(|(at, level)| level * wobble(at)).collect();

@@ -1,31 +1,29 @@
-//! Two clusters of process medians (rule 19): a layout, a page colour or a core type that a process
-//! draws once, when it starts, and then keeps.
+//! Two clusters of process medians (rule 19), such as by memory layout, page colour or core type,
+//! which a process keeps from its start to its end.
 //!
-//! Not a test for modes: with ten medians there is room for nothing finer than one wide gap.
+//! Not a test for modes: ten medians only allow the detection of one wide gap.
 
 use super::moments::standard_deviation;
 use super::quantile::{median_of_sorted, sorted_finite};
 use fathom_record::summary::Mode;
 
-/// The fewest processes in which clusters are looked for.
 const PROCESSES_MIN: usize = 8;
-/// A cluster has at least one process in so many: two far ones of twenty are outliers.
+/// A cluster has at least one process in five: two of twenty are outliers.
 const PROCESSES_PER_MEMBER: usize = 5;
 
-/// How many standard deviations within the clusters the gap between them must exceed. Simulated:
+/// The smallest gap between clusters, in standard deviations within them. Simulated:
 /// one sample in a hundred of log-normal medians (σ = 1, the worst shape tried) reaches 8.9 with 8
 /// processes, 8.1 with 10, 4.6 with 12 and 3.0 with 20; of normal ones 5.0, 3.9, 3.0 and 1.8.
 fn gap_min(processes: usize) -> f64 {
     if processes < 12 { 9.0 } else { 5.0 }
 }
 
-/// The two clusters into which the medians of independent processes fall, ascending: where each
-/// is (the median of its members, in their unit) and its share of the processes, 0 to 1. Empty
-/// when they do not fall into two, and below 8 processes.
+/// The two clusters of process medians, ascending: the median and the share of each. Empty if there
+/// is one cluster, and below 8 processes.
 ///
 /// Conservative: of normal, log-normal and t₃ medians of 8 or more processes, less than 2 % are
-/// split. Clusters 12 deviations apart are mostly missed by ten processes, 20 apart mostly found.
-/// Two exact values alone are not clusters: nothing tells them from the steps of a coarse clock.
+/// split. With ten processes, clusters 12 deviations apart are mostly missed, 20 apart mostly
+/// found. Two exact values are not clusters, because a coarse clock gives them, too.
 #[must_use]
 pub fn clusters(process_medians: &[f64]) -> Vec<Mode> {
     let sorted = sorted_finite(process_medians);
@@ -58,7 +56,7 @@ fn deviation_within(low: &[f64], high: &[f64]) -> f64 {
     ((squares(low) + squares(high)) / (low.len() + high.len() - 2) as f64).sqrt()
 }
 
-/// The smallest distance between two different values: what a coarse clock cannot divide.
+/// The smallest distance between different values: the resolution of a coarse clock.
 fn resolution(sorted: &[f64]) -> f64 {
     let steps = sorted.windows(2).map(|w| w[1] - w[0]).filter(|&step| step > 0.0);
     steps.fold(f64::INFINITY, f64::min)
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_processes_may_fall_into_two_and_seven_may_not() {
+    fn clusters_need_eight_processes() {
         let medians = [9.9, 10.0, 10.1, 10.0, 19.9, 20.0, 20.1, 20.0];
         let expected = [Mode { at: 10.0, share: 0.5 }, Mode { at: 20.0, share: 0.5 }];
         assert_eq!(clusters(&medians), expected);
@@ -77,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn two_steps_of_a_clock_are_not_clusters() {
+    fn clock_steps_are_not_clusters() {
         assert!(clusters(&[25.0, 25.0, 50.0, 50.0, 25.0, 50.0, 25.0, 25.0, 50.0, 25.0]).is_empty());
         assert!(clusters(&[25.0; 10]).is_empty());
     }
 
     #[test]
-    fn one_process_far_out_is_an_outlier_and_not_a_cluster() {
+    fn one_outlier_is_no_cluster() {
         let medians = [10.0, 10.1, 9.9, 10.0, 10.2, 9.8, 10.1, 9.9, 10.0, 90.0];
         assert!(clusters(&medians).is_empty());
     }

@@ -1,29 +1,29 @@
-//! A smooth density over a sample, and the valleys in it.
+//! Valleys in the kernel density estimate of a sample.
 //!
-//! It only says where a valley is deep: whether there are two modes at all is the dip's to say,
-//! since a density drawn from few values always has some bumps.
+//! They locate modes. Whether there is more than one mode is decided by the dip, because a density
+//! estimate of few values always has bumps.
 
 use super::moments::standard_deviation;
 use super::quantile::quantile;
 
-/// Valleys at which the density stays above this part of the lower peak beside it are ripples.
+/// Density in a valley, relative to the lower of its peaks. Above this it is a ripple.
 const VALLEY_MAX: f64 = 0.7;
-/// Beyond so many bandwidths the kernel is nought for our purposes.
+/// The kernel is negligible beyond this many bandwidths.
 const REACH: f64 = 5.0;
 
 /// A peak of the density and the valley on its right.
 #[derive(Clone, Copy, Debug)]
 struct Peak {
     height: f64,
-    /// Where the valley is and how high; none for the last peak.
+    /// Position and density. `None` for the last peak.
     valley: Option<(f64, f64)>,
 }
 
-/// Where to cut values in ascending order so that each part holds one peak of their density, and
-/// at least `share_min` of them as `share` counts it between two cuts. Empty for a single peak.
+/// Where to cut values in ascending order so that each part has one peak of the density and at
+/// least `share_min` of the values, as counted by `share`. Empty for a single peak.
 ///
-/// The density is Gaussian, its bandwidth Silverman's robust rule (Density Estimation, 1986,
-/// eq. 3.31): for two modes it smooths too much rather than too little.
+/// The kernel is Gaussian, the bandwidth is Silverman's robust rule (Density Estimation, 1986,
+/// eq. 3.31), which oversmooths bimodal samples.
 pub(super) fn valleys(sorted: &[f64], share_min: f64, share: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     let Some(bandwidth) = bandwidth(sorted) else {
         return Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn valleys(sorted: &[f64], share_min: f64, share: impl Fn(f64, f64) -
     peaks.iter().filter_map(|peak| peak.valley).map(|(at, _)| at).collect()
 }
 
-/// Silverman's bandwidth; none where the values do not spread.
+/// Silverman's bandwidth. `None` for equal values.
 fn bandwidth(sorted: &[f64]) -> Option<f64> {
     let range = quantile(sorted, 0.75)? - quantile(sorted, 0.25)?;
     let deviation = standard_deviation(sorted)?;
@@ -46,8 +46,8 @@ fn bandwidth(sorted: &[f64]) -> Option<f64> {
     (bandwidth > 0.0).then_some(bandwidth)
 }
 
-/// The density, up to a constant, at every value and half-way between neighbours: a grid of even
-/// steps would step over a narrow peak beside a long tail.
+/// The density, up to a constant, at every value and half-way between neighbours: a regular grid
+/// would miss a narrow peak beside a long tail.
 fn profile(sorted: &[f64], bandwidth: f64) -> Vec<(f64, f64)> {
     let density = |at: f64| -> f64 {
         let from = sorted.partition_point(|&v| v < at - REACH * bandwidth);
@@ -64,7 +64,7 @@ fn profile(sorted: &[f64], bandwidth: f64) -> Vec<(f64, f64)> {
     places.into_iter().map(|at| (at, density(at))).collect()
 }
 
-/// The peaks of a profile from left to right, each with the lowest place before the next.
+/// The peaks of a profile from left to right, each with the lowest point before the next.
 fn peaks(profile: &[(f64, f64)]) -> Vec<Peak> {
     let mut peaks: Vec<Peak> = Vec::new();
     let mut top: f64 = 0.0;
@@ -85,7 +85,7 @@ fn peaks(profile: &[(f64, f64)]) -> Vec<Peak> {
     peaks
 }
 
-/// The peak whose valley is the shallowest of those too shallow to count.
+/// The peak with the shallowest valley, if that is a ripple.
 fn shallowest(peaks: &[Peak]) -> Option<usize> {
     let depth = |w: &[Peak]| Some(w[0].valley?.1 / w[0].height.min(w[1].height));
     let deepest_first = peaks.windows(2).enumerate().filter_map(|(i, w)| Some((i, depth(w)?)));
@@ -95,8 +95,8 @@ fn shallowest(peaks: &[Peak]) -> Option<usize> {
         .map(|(i, _)| i)
 }
 
-/// The left one of the pair to merge, where the smallest part holds less than `share_min`: it
-/// goes to the neighbour behind the higher valley.
+/// If the smallest part has less than `share_min`, the left peak of the pair to merge: the smallest
+/// part joins the neighbour behind the higher valley.
 fn smallest(peaks: &[Peak], share_min: f64, share: &impl Fn(f64, f64) -> f64) -> Option<usize> {
     let mut left = f64::NEG_INFINITY;
     let shares: Vec<f64> = peaks
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn a_deep_valley_is_cut_in_the_middle_and_a_shallow_one_is_not() {
+    fn only_a_deep_valley_separates_modes() {
         let deep = cuts(&two_triangles(2.0), 0.1);
         assert!(deep.len() == 1 && (deep[0] - 1.0).abs() < 0.05, "{deep:?}");
         assert!(cuts(&two_triangles(1.3), 0.1).is_empty());
     }
 
     #[test]
-    fn a_part_too_small_to_count_goes_to_its_neighbour() {
+    fn small_part_joins_its_neighbour() {
         let values = two_triangles(10.0);
         assert_eq!(cuts(&values, 0.5).len(), 1);
         assert!(cuts(&values, 0.51).is_empty());

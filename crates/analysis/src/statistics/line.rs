@@ -1,26 +1,23 @@
-//! A straight line by least squares: per-iteration cost and fixed overhead from timings of N and
-//! 2N iterations (rule 6).
+//! Linear regression by least squares: cost per iteration and fixed overhead (rule 6).
 //!
-//! Not for drift, where one bad round must not tilt the answer: that is Theil–Sen's.
+//! Drift uses the Theil–Sen slope instead, which single outliers do not move.
 
 use super::moments::mean;
 
 /// A line fitted by ordinary least squares.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// Where it meets x = 0, in the unit of y.
     pub intercept: f64,
-    /// Unit of y per unit of x.
     pub slope: f64,
-    /// The share of the variance of y that x explains, 0 to 1; 0 where y does not vary.
+    /// 0 if y is constant.
     pub r_squared: f64,
-    /// Standard error of the slope, in its unit, with n − 2 degrees of freedom.
+    /// With n − 2 degrees of freedom.
     pub slope_standard_error: f64,
 }
 
-/// The least-squares line through the points whose coordinates are both finite. `None` below
-/// three of them, since two have no residual and would claim a standard error of nought; or when
-/// they all share one x, or `x` and `y` differ in length.
+/// The least-squares line through the points with finite coordinates. `None` below three points
+/// (two have no residual and would give a standard error of 0), for equal x, or if `x` and `y`
+/// differ in length.
 #[must_use]
 pub fn line(x: &[f64], y: &[f64]) -> Option<Line> {
     if x.len() != y.len() {
@@ -41,8 +38,7 @@ pub fn line(x: &[f64], y: &[f64]) -> Option<Line> {
         return None;
     }
     let slope = xy / xx;
-    // From the residuals themselves: 1 − r² would cancel for the nearly perfect lines that
-    // timings of N and 2N iterations make.
+    // From the residuals: 1 − r² would cancel for the nearly perfect lines of batch timings.
     let residual = sum(&|dx, dy| (dy - slope * dx).powi(2));
     Some(Line {
         intercept: mean_y - slope * mean_x,
@@ -57,14 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_perfect_line_is_found_without_error() {
-        let fit = line(&[1.0, 2.0, 4.0], &[12.0, 14.0, 18.0]).unwrap();
-        assert!((fit.slope - 2.0).abs() < 1e-14 && (fit.intercept - 10.0).abs() < 1e-13);
-        assert!(fit.r_squared > 1.0 - 1e-14 && fit.slope_standard_error < 1e-13);
-    }
-
-    #[test]
-    fn points_that_fix_no_line_give_none() {
+    fn too_few_or_vertical_points_have_no_line() {
         assert_eq!(line(&[1.0, 2.0], &[1.0, 2.0]), None);
         assert_eq!(line(&[2.0, 2.0, 2.0], &[1.0, 2.0, 3.0]), None);
         assert_eq!(line(&[1.0, 2.0, 3.0], &[1.0, 2.0]), None);
@@ -72,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_line_explains_nothing() {
+    fn constant_y_has_r_squared_of_zero() {
         let fit = line(&[1.0, 2.0, 3.0], &[0.1, 0.1, 0.1]).unwrap();
         assert_eq!((fit.slope, fit.r_squared, fit.slope_standard_error), (0.0, 0.0, 0.0));
     }

@@ -1,16 +1,14 @@
-//! The statistics that turn samples into summaries, and summaries into comparisons.
+//! The statistics behind summaries and comparisons.
 //!
-//! Every function is pure: the same values, and the same seed where chance plays a part, give the
-//! same answer on every machine. What they compute is fixed by the method (its rules are cited as
-//! "rule 15"), and checked against SciPy in `tests/golden.rs`.
+//! Every function is pure: the same values and the same seed give the same result on every machine.
+//! docs/METHOD.md defines what they compute (cited as "rule 15"), and `tests/golden.rs` compares
+//! them with SciPy.
 //!
-//! This is deliberately not a statistics library: no pooled standard error, no removal of outliers,
-//! because the method never uses them; a t-test for the history of a metric only, whose values are
-//! medians of whole runs. It passes no judgement either: thresholds
-//! that turn a number into a word live in [`crate::judge`].
+//! Only what the method uses: no pooled standard error, no removal of outliers, and a t-test only
+//! for the history of a metric, whose values are medians of whole runs. Thresholds for verdicts are
+//! in [`crate::judge`].
 //!
-//! Values that are not finite are left out wherever a sample is taken in, so that no function
-//! here returns NaN or infinity for the sake of one bad value.
+//! Every function ignores values that are not finite, and so never returns NaN or infinity.
 
 mod bootstrap;
 mod bound;
@@ -45,10 +43,10 @@ pub use modes::modes;
 pub use moments::{mean, standard_deviation};
 pub use outliers::tukey_outliers;
 pub(crate) use quantile::sorted_finite;
-pub use quantile::{median, printable_quantile, quantile};
+pub use quantile::{median, quantile};
 pub use rank_test::{MannWhitney, mann_whitney};
 pub use series::{autocorrelation, block_means, rank_autocorrelation};
-pub use student::{Student, next_within, student};
+pub use student::{Student, prediction_half_width, student};
 pub use summarise::{summarise, summarise_estimates, summarise_quotients};
 pub use trend::{Trend, theil_sen};
 pub use trimmed::{trials_for, trimmed, trimmed_over};

@@ -1,48 +1,44 @@
-//! Several modes among the values of a case (rule 19): a fast and a slow path, two cache levels.
+//! Modes among the values of a case (rule 19), such as a fast and a slow path, or two cache levels.
 //!
-//! Two tests have to agree, because each alone is fooled. Hartigan's dip asks whether there is
-//! more than one mode at all, whatever the shape: no tail, however long, makes it say so. A
-//! density then says where they are, and must show a deep valley between parts of at least a tenth
-//! of the values each. Ties are spread over their cell first: a clock's steps are not modes.
+//! Two tests must agree. Hartigan's dip decides whether there is more than one mode: tails do not
+//! affect it. A density estimate locates the modes: there must be a deep valley between parts of at
+//! least 10 % of the values. Ties are spread over their cell first: clock steps are not modes.
 //!
-//! Not for process medians, of which there are too few: see `clusters`.
+//! For process medians, which are too few, see `clusters`.
 
 use super::density::valleys;
 use super::dip::dip;
 use super::quantile::{median_of_sorted, sorted_finite};
 use fathom_record::summary::Mode;
 
-/// The fewest values that are tested.
 const VALUES_MIN: usize = 100;
-/// The smallest part that counts as a mode.
+/// The smallest share of a mode.
 pub(super) const SHARE_MIN: f64 = 0.1;
-/// √n × dip beyond which one mode is given up: 0.999 of uniform samples of 1 000 stay below
-/// (0.7232 in the table of R's `diptest`, 0.6845 for 100), and every other shape with one mode
-/// stays farther below.
+/// √n × dip above which a sample is multimodal: 0.999 of uniform samples of 1 000 are below
+/// (0.7232 in the table of R's `diptest`, 0.6845 for 100), other unimodal shapes even more.
 const DIP_MAX: f64 = 0.73;
-/// The most values looked at, taken at even ranks: they keep the shape, and the density is n².
+/// Larger samples are thinned to regular ranks, because the density estimate is quadratic.
 pub(super) const RANKS_MAX: usize = 1_000;
 
-/// The modes of the values of one process, ascending: where each is (the median of its values, in
-/// their unit) and its share of them, 0 to 1. Empty below 100 finite values and for a single
-/// mode.
+/// The modes of the values of one process, ascending: the median and the share of each. Empty for a
+/// single mode, and below 100 finite values.
 ///
-/// Conservative: less than one sample in a thousand with a single mode is given two. Two values
-/// that alternate exactly are not two modes: nothing tells them from a coarse clock.
+/// Conservative: less than 0.1 % of unimodal samples are split. Two exact values are not two modes,
+/// because a coarse clock gives them, too.
 #[must_use]
 pub fn modes(values: &[f64]) -> Vec<Mode> {
     let sorted = sorted_finite(values);
     modes_at(&sorted, &cuts(&sorted, &spread_ties(&sorted)))
 }
 
-/// Where to cut so that each part is one mode. `spread` is `sorted` with the ties of each process
-/// spread by [`spread_ties`], ascending. Empty for a single mode.
+/// Where to cut so that each part is one mode. `spread` is `sorted` after [`spread_ties`] for each
+/// process. Empty for a single mode.
 pub(super) fn cuts(sorted: &[f64], spread: &[f64]) -> Vec<f64> {
     if sorted.len() < VALUES_MIN {
         return Vec::new();
     }
     let thin = thinned(spread);
-    // Most cases end here: one dip is cheaper than a density.
+    // Most cases end here: the dip is cheaper than the density.
     if !has_dip(&thin) {
         return Vec::new();
     }
@@ -53,13 +49,13 @@ pub(super) fn cuts(sorted: &[f64], spread: &[f64]) -> Vec<f64> {
     confirmed(&thin, cuts)
 }
 
-/// Whether values in ascending order have more than one mode, at one in a thousand.
+/// Whether values in ascending order have more than one mode, with p < 0.001.
 fn has_dip(sorted: &[f64]) -> bool {
     (sorted.len() as f64).sqrt() * dip(sorted) > DIP_MAX
 }
 
-/// The cuts whose two neighbouring parts have a dip between them. A bandwidth that suits a narrow
-/// mode makes ripples on a broad one beside it.
+/// The cuts with a dip between the two adjacent parts. A bandwidth for a narrow mode makes ripples
+/// on a broad one.
 fn confirmed(sorted: &[f64], mut cuts: Vec<f64>) -> Vec<f64> {
     let below = |cut: f64| sorted.partition_point(|&v| v < cut);
     let mut at = 0;
@@ -69,7 +65,7 @@ fn confirmed(sorted: &[f64], mut cuts: Vec<f64>) -> Vec<f64> {
         if has_dip(&sorted[from..to]) {
             at += 1;
         } else {
-            // The part before has grown, so that its own cut may stand no longer.
+            // The previous part has grown: check its cut again.
             cuts.remove(at);
             at = at.saturating_sub(1);
         }
@@ -77,7 +73,7 @@ fn confirmed(sorted: &[f64], mut cuts: Vec<f64>) -> Vec<f64> {
     cuts
 }
 
-/// The parts of `sorted` between the cuts, as modes; none without a cut.
+/// The parts of `sorted` between the cuts, as modes. Empty without cuts.
 pub(super) fn modes_at(sorted: &[f64], cuts: &[f64]) -> Vec<Mode> {
     if cuts.is_empty() {
         return Vec::new();
@@ -94,11 +90,11 @@ pub(super) fn modes_at(sorted: &[f64], cuts: &[f64]) -> Vec<Mode> {
         .collect()
 }
 
-/// Values in ascending order with each group of equal ones spread evenly over the cell around it,
-/// which reaches half-way to the neighbouring groups. A value alone stays where it is.
+/// Values in ascending order with each group of ties spread evenly over its cell, which reaches
+/// half-way to the neighbouring groups. A single value is not moved.
 ///
-/// What the clock rounded to one number may have been anywhere in its cell. The groups' own
-/// distances are the cells, since clocks step unevenly once ticks are turned into time.
+/// The clock rounded all values of a cell to one number. Cells are taken from the distances of the
+/// groups, because clock steps are uneven after the conversion from ticks to nanoseconds.
 pub(super) fn spread_ties(sorted: &[f64]) -> Vec<f64> {
     let groups: Vec<&[f64]> = sorted.chunk_by(|a, b| a == b).collect();
     let mut spread = Vec::with_capacity(sorted.len());
@@ -116,12 +112,12 @@ pub(super) fn spread_ties(sorted: &[f64]) -> Vec<f64> {
         let step = (left + right) / group.len() as f64;
         spread.extend((0..group.len()).map(|k| at - left + step * (k as f64 + 0.5)));
     }
-    // Rounding may swap two that meet at the edge of their cells.
+    // Rounding may swap values at the edge of their cells.
     spread.sort_unstable_by(f64::total_cmp);
     spread
 }
 
-/// At most [`RANKS_MAX`] of the values, at even ranks from the lowest to the highest.
+/// At most [`RANKS_MAX`] of the values, at regular ranks.
 fn thinned(sorted: &[f64]) -> Vec<f64> {
     if sorted.len() <= RANKS_MAX {
         return sorted.to_vec();

@@ -1,14 +1,12 @@
-//! Mean and standard deviation, for the record beside the median.
-//!
-//! Never the headline: one page fault moves a mean as far as it likes.
+//! Mean and standard deviation. Never a headline, because one outlier shifts a mean by any amount.
 
 /// The arithmetic mean of the finite values, in their unit. `None` without any.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     let mut finite = values.iter().copied().filter(|v| v.is_finite());
     let first = finite.next()?;
-    // Summed as distances from the first value: equal values give exactly that value, and large
-    // timestamps do not swallow small differences.
+    // Summed relative to the first value: the mean of equal values is exact, and small differences
+    // of large time stamps keep their precision.
     let (count, sum) = finite.fold((1.0, 0.0), |(n, sum), v| (n + 1.0, sum + (v - first)));
     Some(first + sum / count)
 }
@@ -22,7 +20,7 @@ pub fn standard_deviation(values: &[f64]) -> Option<f64> {
         .filter(|v| v.is_finite())
         .map(|v| v - centre)
         .fold((0.0, 0.0, 0.0), |(n, squares, sum), d| (n + 1.0, squares + d * d, sum + d));
-    // The residue is what rounding left in the mean (Chan, Golub & LeVeque, The American
+    // The residue corrects the rounding of the mean (Chan, Golub & LeVeque, The American
     // Statistician 37, 1983).
     let corrected: f64 = squares - residue * residue / count;
     (count >= 2.0).then(|| (corrected.max(0.0) / (count - 1.0)).sqrt())
@@ -33,20 +31,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_values_spread_by_exactly_nothing() {
-        assert_eq!(mean(&[0.1; 3]), Some(0.1));
-        assert_eq!(standard_deviation(&[0.1; 3]), Some(0.0));
-    }
-
-    #[test]
-    fn one_value_has_a_mean_but_no_deviation() {
-        assert_eq!(mean(&[4.0]), Some(4.0));
-        assert_eq!(standard_deviation(&[4.0]), None);
+    fn equal_and_too_few_values_are_exact() {
+        assert_eq!((mean(&[0.1; 3]), standard_deviation(&[0.1; 3])), (Some(0.1), Some(0.0)));
+        assert_eq!((mean(&[4.0]), standard_deviation(&[4.0])), (Some(4.0), None));
         assert_eq!(mean(&[]), None);
     }
 
     #[test]
-    fn a_value_that_is_no_number_is_left_out() {
+    fn values_that_are_not_finite_are_ignored() {
         assert_eq!(mean(&[1.0, f64::NAN, 3.0]), Some(2.0));
         assert_eq!(standard_deviation(&[1.0, f64::NEG_INFINITY, 3.0]), Some(2.0_f64.sqrt()));
     }

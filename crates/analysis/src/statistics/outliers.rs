@@ -4,11 +4,11 @@ use super::quantile::{quantile, sorted_finite};
 use fathom_record::summary::Outliers;
 
 /// Counts the finite values beyond Tukey's fences: mild beyond 1.5 and severe beyond 3
-/// inter-quartile ranges from the nearer quartile, the quartiles being type 7 (Tukey, Exploratory
-/// Data Analysis, 1977). A value on a fence is inside it.
+/// interquartile ranges from the nearer quartile, with quartiles of type 7 (Tukey, Exploratory Data
+/// Analysis, 1977). A value on a fence is inside.
 ///
-/// Where a coarse clock makes both quartiles the same, every other value is severe: that is
-/// what the fences say, and one more reason why nothing is removed by them.
+/// If a coarse clock makes both quartiles equal, every other value is a severe outlier: one reason
+/// why outliers are not removed.
 #[must_use]
 pub fn tukey_outliers(values: &[f64]) -> Outliers {
     let sorted = sorted_finite(values);
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_side_and_severity_is_counted_apart() {
+    fn outliers_are_counted_by_side_and_severity() {
         // Quartiles 2 and 6: mild beyond -4 and 12, severe beyond -10 and 18.
         let values = [-11.0, -5.0, 2.0, 2.0, 2.0, 3.0, 4.0, 5.0, 6.0, 6.0, 6.0, 13.0, 19.0];
         let counts = tukey_outliers(&values);
@@ -41,8 +41,8 @@ mod tests {
     }
 
     #[test]
-    fn a_value_on_a_fence_is_no_outlier() {
-        // Quartiles 1 and 3: the fences lie at -2 and 6.
+    fn value_on_a_fence_is_no_outlier() {
+        // Quartiles 1 and 3: fences at -2 and 6.
         assert_eq!(tukey_outliers(&[-2.0, 1.0, 2.0, 3.0, 6.0]), Outliers::default());
         assert_eq!(tukey_outliers(&[]), Outliers::default());
     }

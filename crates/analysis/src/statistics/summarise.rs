@@ -1,8 +1,5 @@
-//! What the samples of a case amount to: the one place where the estimating rules (15 to 20) come
-//! together.
-//!
-//! It reduces and does not judge: nothing is removed for its value, and what the numbers are worth
-//! is the verdict's to say.
+//! From samples to the summary of a case (rules 15 to 20). No value is removed, and verdicts are
+//! given elsewhere.
 
 use super::bootstrap::{RATIO_LEVEL, Ratio};
 use super::clusters::clusters;
@@ -10,7 +7,7 @@ use super::interval::median_interval;
 use super::modes::{RANKS_MAX, SHARE_MIN, cuts, modes_at, spread_ties};
 use super::moments::{mean, standard_deviation};
 use super::outliers::tukey_outliers;
-use super::quantile::{TAIL_VALUES, median, printable_quantile, sorted_finite};
+use super::quantile::{median, quantile, sorted_finite};
 use super::series::autocorrelation;
 use super::trend::theil_sen;
 use super::trimmed::trimmed_over;
@@ -18,17 +15,20 @@ use super::within_run::interval_within;
 use fathom_record::summary::{Mode, Quantile};
 use fathom_record::{Basis, Histogram, Interval, Sample, Summary};
 
-/// The fewest values with a trimmed mean: what 10 asked for makes (rule 14).
+/// The fewest values with a trimmed mean, which then keeps 10 (rule 14).
 const TRIMMED_MIN: usize = 16;
-/// The fewest values of a process whose autocorrelation is told (rule 18).
+/// The fewest values of a process with an autocorrelation (rule 18).
 const AUTOCORRELATION_MIN: usize = 100;
-/// The fewest values of a process whose drift is told.
+/// The fewest values of a process with a drift.
 const DRIFT_MIN: usize = 6;
 
-/// The quantiles of single timed operations that a summary has, where they can be printed (rule 8).
+/// The quantiles of single timings in a summary (rule 8).
 const QUANTILES: [f64; 5] = [0.9, 0.99, 0.999, 0.9999, 0.99999];
+/// The fewest values beyond a quantile: 10, less a rounding error, because 1 − 0.9999 is a little
+/// less than 0.0001 in binary.
+const TAIL_VALUES: f64 = 10.0 * (1.0 - 1e-9);
 
-/// The values of one process that can be summarised.
+/// The finite values of one process.
 struct Process<'s> {
     values: Vec<f64>,
     undisturbed: Vec<f64>,
@@ -39,10 +39,10 @@ impl<'s> Process<'s> {
     fn of(sample: &'s Sample) -> Self {
         debug_assert!(
             sample.values.iter().all(|v| v.is_finite()),
-            "process {} let a value through that is no number",
+            "process {} has a value that is not finite",
             sample.process
         );
-        // An index may be named twice, and one beyond the values names none.
+        // Indices may be repeated or out of range.
         let mut disturbed = vec![false; sample.values.len()];
         for &index in &sample.disturbed {
             if let Some(mark) = disturbed.get_mut(index as usize) {
@@ -57,28 +57,28 @@ impl<'s> Process<'s> {
         }
     }
 
-    /// The median of its values, else of its single timings.
+    /// The median of the values, else of single timings.
     fn median(&self) -> Option<f64> {
         median(&self.values).or_else(|| self.histogram?.quantile(0.5))
     }
 }
 
-/// Reduces the samples of a case, one a process, to its summary, in the unit of their values.
-/// `None` if there is no value at all. Processes without a value do not count.
+/// The summary of a case from its samples, one per process, in any order. Processes without values
+/// do not count. `None` without any value.
 ///
 /// The headline is the median of the process medians. Its interval is by order statistics over
-/// them from 5 processes on ([`Basis::Processes`]); with exactly one process, over its
-/// independent blocks ([`Basis::WithinRun`]); else there is none. Minimum, maximum, mean,
-/// deviation, trimmed mean (from 16 values on) and outliers are over all values together, or
-/// over all single timings where there are no values. Quantiles are those of single timings.
+/// at least 5 processes ([`Basis::Processes`]), or over independent blocks of a single process
+/// ([`Basis::WithinRun`]). Minimum, maximum, mean, deviation, trimmed mean (from 16 values on) and
+/// outliers are of all pooled values, or of all single timings if there are no values. Quantiles
+/// are of single timings.
 ///
-/// Relative figures are ÷ the size of the headline; with a headline of 0 the spreads are 0 and the
-/// drift absent. Autocorrelation and drift are medians over the processes long enough for them
-/// (100 and 6 values): the largest of many would exceed any threshold by chance. `bound` and
-/// `clock_floor` depend on what was measured, and are left for the caller.
+/// Relative figures are divided by the headline; if it is 0, the spreads are 0 and there is no
+/// drift. Autocorrelation and drift are medians over processes with at least 100 and 6 values: a
+/// maximum over many processes would exceed any threshold by chance. The caller sets `bound` and
+/// `clock_floor`.
 ///
-/// The samples may come in any order, and a value that is not finite is skipped: the probe should
-/// not have let it through, so a debug build panics.
+/// Values that are not finite are a bug of the probe: a debug build panics, a release build ignores
+/// them.
 #[must_use]
 pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     let mut in_order: Vec<&Sample> = samples.iter().collect();
@@ -97,11 +97,8 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     }
     let sorted = if is_single { sorted_finite(&pooled) } else { Vec::new() };
     summary.quantiles = match &timings {
-        Some(timings) => quantiles(|q| {
-            let is_printable = timings.len() as f64 * (1.0 - q) >= TAIL_VALUES;
-            timings.quantile(q).filter(|_| is_printable)
-        }),
-        None => quantiles(|q| printable_quantile(&sorted, q)),
+        Some(timings) => quantiles(timings.len(), |q| timings.quantile(q)),
+        None => quantiles(sorted.len() as u64, |q| quantile(&sorted, q)),
     };
     if let [only] = processes.as_slice() {
         let interval = interval_within(&only.values, summary.median);
@@ -129,12 +126,11 @@ pub fn summarise(samples: &[Sample]) -> Option<Summary> {
     Some(summary)
 }
 
-/// Reduces the estimates of a derived metric, one a process in the order of their numbers, to its
-/// summary, in their unit. `None` without a finite one.
+/// The summary of a derived metric from its estimates, one per process in order. `None` without a
+/// finite one.
 ///
-/// Each estimate is already reduced from many samples, so nothing is known of the spread within a
-/// process, of modes or of drift. The interval is [`Basis::Derived`] from 5 estimates on.
-/// `bound` is left for the caller.
+/// Estimates have no spread within a process, no modes and no drift. The interval is
+/// [`Basis::Derived`], from 5 estimates on. The caller sets `bound`.
 #[must_use]
 pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
     let estimates: Vec<f64> = per_process.iter().copied().filter(|v| v.is_finite()).collect();
@@ -144,14 +140,13 @@ pub fn summarise_estimates(per_process: &[f64]) -> Option<Summary> {
     Some(summary)
 }
 
-/// Reduces the quotients of two metrics that were measured in processes of their own to their
-/// summary: the headline is the quotient of the two headlines, and its interval that of
-/// [`ratio_of_medians`]. `per_process` are the quotients of a process of the one and one of the
-/// other; what [`summarise_estimates`] tells of them stands beside it. `None` without a finite one.
+/// The summary of the quotient of two metrics that were measured in separate processes. The
+/// headline is the quotient of both headlines, with the interval of [`ratio_of_medians`].
+/// `per_process` are quotients of pairs of processes, for the rest of the summary. `None` without a
+/// finite one.
 ///
-/// The median of those quotients is another number where the processes of one metric are skewed,
-/// and its interval misses the quotient of the two: simulated, log-normal by normal processes, 20
-/// of each, that keeps 89 % instead of 96 %.
+/// The median of `per_process` is biased if one metric is skewed, and its interval too narrow:
+/// simulated with 20 log-normal and 20 normal processes, it covers 89 % instead of 96 %.
 #[must_use]
 pub fn summarise_quotients(per_process: &[f64], quotient: Ratio) -> Option<Summary> {
     let mut summary = summarise_estimates(per_process)?;
@@ -162,7 +157,7 @@ pub fn summarise_quotients(per_process: &[f64], quotient: Ratio) -> Option<Summa
     Some(summary)
 }
 
-/// What the process medians by themselves tell.
+/// The part of a summary that depends on process medians only.
 fn estimate_of(medians: &[f64]) -> Option<Summary> {
     let headline = median(medians)?;
     Some(Summary {
@@ -175,7 +170,7 @@ fn estimate_of(medians: &[f64]) -> Option<Summary> {
     })
 }
 
-/// Adds what all values together tell.
+/// Adds statistics of all pooled values.
 fn describe(summary: &mut Summary, values: &[f64]) -> Option<()> {
     summary.n = values.len() as u64;
     summary.min = values.iter().copied().reduce(f64::min)?;
@@ -186,7 +181,7 @@ fn describe(summary: &mut Summary, values: &[f64]) -> Option<()> {
     Some(())
 }
 
-/// All single timings of the processes, where each of them kept its own.
+/// The single timings of all processes, if each has a histogram.
 fn merged(processes: &[Process<'_>]) -> Option<Histogram> {
     let mut timings = Histogram::new();
     for process in processes {
@@ -195,42 +190,42 @@ fn merged(processes: &[Process<'_>]) -> Option<Histogram> {
     Some(timings)
 }
 
-/// Adds what all single timings together show.
+/// Adds statistics of all single timings.
 fn describe_timings(summary: &mut Summary, timings: &Histogram) {
     summary.n = timings.len();
     (summary.min, summary.max) = (timings.min(), timings.max());
     (summary.mean, summary.sd) = (timings.mean(), timings.standard_deviation());
 }
 
-fn quantiles(value: impl Fn(f64) -> Option<f64>) -> Vec<Quantile> {
-    QUANTILES.iter().filter_map(|&q| Some(Quantile { q, value: value(q)? })).collect()
+/// The quantiles with at least ten values beyond them: p99 needs 1 000 values, p99.9 needs 10 000.
+fn quantiles(count: u64, value: impl Fn(f64) -> Option<f64>) -> Vec<Quantile> {
+    let has_tail = |q: &&f64| count as f64 * (1.0 - **q) >= TAIL_VALUES;
+    let quantile = |&q: &f64| Some(Quantile { q, value: value(q)? });
+    QUANTILES.iter().filter(has_tail).filter_map(quantile).collect()
 }
 
-/// Sets the interval and says what it was computed over.
 fn set_interval(summary: &mut Summary, interval: Option<([f64; 2], f64)>, basis: Basis) {
     summary.interval = interval.map(|(limits, level)| Interval::new(limits, level, basis));
 }
 
-/// The median over the processes of a figure that some of them have.
+/// The median of a figure over the processes that have it.
 fn over(processes: &[Process<'_>], figure: impl Fn(&Process<'_>) -> Option<f64>) -> Option<f64> {
     median(&processes.iter().filter_map(figure).collect::<Vec<f64>>())
 }
 
-/// A figure ÷ the size of the headline, where that is a number.
 fn relative(figure: Option<f64>, headline: f64) -> Option<f64> {
     Some(figure? / headline.abs()).filter(|ratio| ratio.is_finite())
 }
 
-/// The median over processes of their change over a visit, where its interval over processes lies
-/// on one side of 0. With one process, or too few for an interval, none is told.
+/// The median drift over processes, or 0 if its interval includes 0. `None` with too few processes
+/// for an interval.
 fn certain_drift(processes: &[Process<'_>]) -> Option<f64> {
     let drifts: Vec<f64> = processes.iter().filter_map(|p| drift(&p.values)).collect();
     let ([low, high], _) = median_interval(&drifts)?;
     if low > 0.0 || high < 0.0 { median(&drifts) } else { Some(0.0) }
 }
 
-/// The change over a visit, in the unit of the values: the Theil–Sen slope over their index × the
-/// steps between the first and the last.
+/// The change over a visit: the Theil–Sen slope over the index × the number of steps.
 fn drift(values: &[f64]) -> Option<f64> {
     if values.len() < DRIFT_MIN {
         return None;
@@ -239,18 +234,17 @@ fn drift(values: &[f64]) -> Option<f64> {
     Some(theil_sen(&index, values)?.slope * (values.len() - 1) as f64)
 }
 
-/// The modes of all single timings together, else of all values, where they are modes *within*
-/// processes: at least a tenth must be outside the commonest mode of their own process. Processes
-/// that differ from each other would else show as modes, though each has but one; that is what
-/// `spread_between` and the clusters are for.
+/// The modes of all pooled single timings, else of all pooled values, if they are modes *within*
+/// processes: at least 10 % must be outside the largest mode of their process. Otherwise only the
+/// processes differ from each other, which `spread_between` and the clusters show.
 fn modes_within(processes: &[Process<'_>]) -> Vec<Mode> {
-    // A round of many operations mixes their modes.
+    // Single timings first: a round of many operations averages over modes.
     let timings: Option<Vec<Vec<f64>>> =
         processes.iter().map(|p| Some(p.histogram?.ranks(RANKS_MAX as u64))).collect();
     let shapes = timings.unwrap_or_else(|| processes.iter().map(|p| p.values.clone()).collect());
     let pooled = shapes.concat();
-    // Ties are spread process by process: each has its own calibration, so that the steps of the
-    // same clock do not fall on the same numbers in two of them.
+    // Ties are spread for each process separately: overheads differ, so that clock steps fall on
+    // different numbers.
     let spread: Vec<f64> =
         shapes.iter().flat_map(|shape| spread_ties(&sorted_finite(shape))).collect();
     let sorted = sorted_finite(&pooled);

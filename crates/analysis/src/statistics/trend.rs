@@ -1,31 +1,26 @@
-//! Drift by Theil and Sen: the median of the slopes between all pairs of points (rules 9 and 23).
+//! The Theil–Sen slope: the median of the slopes between all pairs of points (rules 9 and 23).
 //!
-//! A third of the points may be wild before it follows them. It finds a steady drift; a step in
-//! the middle of a visit reads as one too, and is not told from it here.
+//! Up to 29 % of the points may be outliers. It does not distinguish a steady drift from a step.
 
-/// A slope and its interval, in the unit of y per unit of x.
+/// A slope and its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trend {
-    /// The median of the slopes between all pairs of points with different x.
     pub slope: f64,
-    /// Lower limit of its 95 % interval.
     pub low: f64,
-    /// Upper limit of its 95 % interval.
     pub high: f64,
 }
 
-/// The most points compared pair by pair: 400 have 79 800 slopes, a millisecond's work.
+/// 400 points have 79 800 slopes, which take a millisecond.
 const POINTS_MAX: usize = 400;
-/// The normal deviate that leaves 2.5 % above it.
+/// The 97.5 % quantile of the normal distribution.
 const DEVIATE_95: f64 = 1.959_963_984_540_054;
 
-/// The Theil–Sen slope of the points whose coordinates are both finite, with its 95 % interval
-/// (Sen, JASA 63, 1968; the numbers of SciPy's `theilslopes`). `None` below two different x, or
-/// when `x` and `y` differ in length.
+/// The Theil–Sen slope of the points with finite coordinates and its 95 % interval (Sen, JASA 63,
+/// 1968; as SciPy's `theilslopes`). `None` below two different x, or if `x` and `y` differ in
+/// length.
 ///
-/// Of more than 400 points, 400 are taken at even distances in the order given, both ends among
-/// them: the cost then stays bounded, and the interval is that of those 400, so a little wide. A
-/// period in the data that divides the distance goes unseen.
+/// More than 400 points are thinned to 400 at regular distances, which bounds the cost and widens
+/// the interval a little.
 #[must_use]
 pub fn theil_sen(x: &[f64], y: &[f64]) -> Option<Trend> {
     if x.len() != y.len() {
@@ -52,7 +47,6 @@ pub fn theil_sen(x: &[f64], y: &[f64]) -> Option<Trend> {
     Some(Trend { slope, low: ranked(&mut slopes, low), high: ranked(&mut slopes, high) })
 }
 
-/// At most 400 of the points, at even distances.
 fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if points.len() <= POINTS_MAX {
         return points;
@@ -61,18 +55,18 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     (0..POINTS_MAX).map(|i| points[i * last / (POINTS_MAX - 1)]).collect()
 }
 
-/// The value that sorting would put at `rank`. Four of these cost a fraction of the sorting.
+/// The value of a rank. Four selections are much cheaper than sorting.
 fn ranked(values: &mut [f64], rank: usize) -> f64 {
     *values.select_nth_unstable_by(rank, f64::total_cmp).1
 }
 
-/// The slopes between all pairs of points with different x, in no order.
+/// The slopes between all pairs of points with different x, unordered.
 fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
     let mut slopes = Vec::with_capacity(points.len() * points.len().saturating_sub(1) / 2);
     for (i, (x0, y0)) in points.iter().enumerate() {
         for (x1, y1) in &points[i + 1..] {
             let slope = (y1 - y0) / (x1 - x0);
-            // Equal x make it infinite or no number.
+            // Infinite or NaN for equal x.
             if slope.is_finite() {
                 slopes.push(slope);
             }
@@ -81,8 +75,8 @@ fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
     slopes
 }
 
-/// The indices among `slopes` sorted slopes that limit the 95 % interval: Sen's equation 2.6, by
-/// the variance of Kendall's S with ties in x and y taken off.
+/// The ranks of the limits of the 95 % interval among `slopes` sorted slopes: Sen's equation 2.6,
+/// with the variance of Kendall's S corrected for ties in x and y.
 fn limits(slopes: usize, points: &[(f64, f64)]) -> (usize, usize) {
     let kendall = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
     let ties = |mut values: Vec<f64>| -> f64 {
@@ -91,11 +85,10 @@ fn limits(slopes: usize, points: &[(f64, f64)]) -> (usize, usize) {
     };
     let x_ties = ties(points.iter().map(|p| p.0).collect());
     let y_ties = ties(points.iter().map(|p| p.1).collect());
-    // With ties in both, the corrections overlap and may pass the whole: then there is no spread
-    // left to speak of.
+    // With ties in both, the corrections overlap and may exceed the total.
     let variance = ((kendall(points.len() as f64) - x_ties - y_ties) / 18.0).max(0.0);
     let reach = DEVIATE_95 * variance.sqrt();
-    // Half to even, as NumPy rounds; a float below nought becomes index nought.
+    // Half to even, as NumPy rounds.
     let low = ((slopes as f64 - reach) / 2.0).round_ties_even() - 1.0;
     let high = ((slopes as f64 + reach) / 2.0).round_ties_even();
     ((low.max(0.0) as usize).min(slopes - 1), (high as usize).min(slopes - 1))
@@ -106,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_wild_round_does_not_tilt_a_drift() {
+    fn outlier_does_not_change_the_slope() {
         let x: Vec<f64> = (0..20).map(f64::from).collect();
         let mut y: Vec<f64> = x.iter().map(|x| 100.0 + 0.5 * x).collect();
         y[19] = 1e6;
@@ -114,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_points_keep_their_drift() {
+    fn thousands_of_points_keep_their_slope() {
         let x: Vec<f64> = (0..5_000).map(f64::from).collect();
         let y: Vec<f64> = x.iter().map(|x| 3.0 - 0.25 * x).collect();
         assert_eq!(theil_sen(&x, &y).unwrap(), Trend { slope: -0.25, low: -0.25, high: -0.25 });
@@ -123,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_fix_no_slope_give_none() {
+    fn too_few_points_have_no_slope() {
         assert_eq!(theil_sen(&[], &[]), None);
         assert_eq!(theil_sen(&[1.0, 1.0], &[1.0, 2.0]), None);
         assert_eq!(theil_sen(&[1.0, 2.0], &[1.0]), None);

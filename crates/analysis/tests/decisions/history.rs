@@ -1,4 +1,4 @@
-//! One metric over time.
+//! Histories of a metric.
 
 use fathom_analysis::history::{History, Series, history};
 use fathom_record::{
@@ -7,7 +7,7 @@ use fathom_record::{
 
 use crate::runs::{bare, record, summary};
 
-/// A run of two cases, on this host and with this kernel.
+/// A run with two cases.
 fn document(number: usize, host: &str, kernel: &str, value: f64) -> Document {
     let mut document = bare(number);
     (document.host.name, document.host.kernel) = (host.to_owned(), kernel.to_owned());
@@ -19,7 +19,7 @@ fn document(number: usize, host: &str, kernel: &str, value: f64) -> Document {
     document
 }
 
-/// Ten runs with one kernel, and ten that are a tenth slower with the next.
+/// Ten runs with one kernel, and ten with another, 10 % slower.
 fn stepped() -> Vec<Document> {
     let wobble = |number: usize| ((number * 7) % 5) as f64 * 0.2;
     let one = |number: usize| match number {
@@ -35,7 +35,7 @@ fn of(host: &str, documents: &[Document]) -> History {
 }
 
 #[test]
-fn change_has_its_run_its_size_and_what_came_with_it() {
+fn change_has_run_size_and_differences() {
     let history = of("here", &stepped());
     assert_eq!(history.series.len(), 2);
     for series in &history.series {
@@ -59,7 +59,7 @@ fn hosts_are_never_pooled_and_the_others_are_named() {
 }
 
 #[test]
-fn two_hosts_of_one_name_are_two_histories() {
+fn hosts_with_one_name_have_two_histories() {
     let mut documents = stepped();
     for (number, document) in documents.iter_mut().enumerate() {
         document.host.id = Some(if number % 2 == 0 { "aaaaaaaa00" } else { "bbbbbbbb00" }.into());
@@ -131,12 +131,12 @@ fn far_ends_of_one_name_are_two_series() {
     }
     let history = of("here", &documents);
     let of_far = |it: &Series| Some((it.far.clone()?, it.points.len(), it.changes.len()));
-    let found: Vec<_> = history.series.iter().filter_map(of_far).collect();
+    let series: Vec<_> = history.series.iter().filter_map(of_far).collect();
     let of_host = |id: &str| (format!("bench-4 ({id})"), 10, 0);
-    assert_eq!(found, [of_host("aaaaaaaa"), of_host("bbbbbbbb")], "another host is no change");
+    assert_eq!(series, [of_host("aaaaaaaa"), of_host("bbbbbbbb")], "another host is no change");
 }
 
-/// A run without enough clean visits is no change of the metric.
+/// Too few clean visits in one run must not look like a change of the metric.
 #[test]
 fn series_never_mixes_strata() {
     let mut documents = stepped();
@@ -153,7 +153,7 @@ fn series_never_mixes_strata() {
     let one = summary(&mut documents[15]);
     (one.stratum, one.median) = (Stratum::AsFound, 220.0);
     assert_eq!(first(&documents), (Stratum::AsFound, Some(200.0), Some(220.0), 1));
-    // A run whose number is not shown has no say.
+    // Invalid runs do not affect the stratum.
     documents[15].records[0].verdict.state = State::Invalid;
     assert_eq!(first(&documents), (Stratum::FullSpeed, Some(100.0), None, 1));
 }

@@ -1,4 +1,4 @@
-//! What comparisons and histories decide, of runs of an imagined machine.
+//! Comparisons and histories of synthetic runs.
 
 mod comparison;
 mod history;

@@ -1,9 +1,9 @@
-//! Runs of an imagined machine.
+//! Synthetic runs.
 
 use fathom_analysis::compare::{Comparison, Noise, compare, compare_to_all};
 use fathom_record::{Better, Document, MetricId, Params, Record, Summary, Unit};
 
-/// A run of this number without records.
+/// A run without records.
 pub(crate) fn bare(number: usize) -> Document {
     let whole = include_str!("../../../store/tests/golden/document.json");
     let mut run: Document = serde_json::from_str(whole).expect("a document");
@@ -29,7 +29,7 @@ pub(crate) fn record(metric: &str, unit: Unit, median: f64, count: usize) -> Rec
     record
 }
 
-/// A run of one time, by `count` processes around `median`.
+/// A run with one record of `count` processes around `median`.
 pub(crate) fn run(number: usize, median: f64, count: usize) -> Document {
     let records = vec![record("x", Unit::Nanoseconds, median, count)];
     Document { records, ..bare(number) }
@@ -44,7 +44,7 @@ pub(crate) fn comparison(a: &[&Document], b: &Document) -> Comparison {
     compare_to_all(a, b, &Noise::default(), 7)
 }
 
-/// The records of A and B in a comparison of one run with one.
+/// A comparison of two runs with these records.
 pub(crate) fn compared(a: Vec<Record>, b: Vec<Record>) -> Comparison {
     let (a, b) = (Document { records: a, ..bare(1) }, Document { records: b, ..bare(2) });
     compare(&a, &b, &Noise::default(), 7)

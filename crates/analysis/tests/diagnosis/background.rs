@@ -1,4 +1,4 @@
-//! What the kernel does on its own: each rule on, off and unread.
+//! Rules on background activity of the kernel: on, off and unread.
 
 use fathom_record::Severity::{Good, Note, Warning};
 
@@ -10,10 +10,10 @@ fn damon(actions: &str) -> impl FnOnce(&mut Machine) {
 }
 
 #[test]
-fn damon_weighs_by_whether_it_moves_pages() {
+fn damon_is_a_warning_if_it_moves_pages() {
     says("damon", Good, "no DAMON scheme", |_| {});
     says("damon", Note, "lru_prio, stat", damon("lru_prio, stat"));
-    says("damon", Note, "only root", damon("unknown actions"));
+    says("damon", Note, "root only", damon("unknown actions"));
     says("damon", Warning, "lru_prio, pageout", damon("lru_prio, pageout"));
     says("damon", Warning, "damon_reclaim", damon("damon_reclaim"));
     assert!(after("damon", damon("pageout")).touches.contains(&"memory.*".to_owned()));
@@ -23,7 +23,7 @@ fn damon_weighs_by_whether_it_moves_pages() {
 #[test]
 fn zswap_counts_only_with_swap() {
     says("zswap", Good, "off", |_| {});
-    says("zswap", Good, "without swap", |m| m.host.memory.zswap.enabled = Some(true));
+    says("zswap", Good, "no swap", |m| m.host.memory.zswap.enabled = Some(true));
     says("zswap", Note, "on", |m| {
         (m.host.memory.zswap.enabled, m.host.memory.swap_bytes) = (Some(true), Some(1 << 30));
     });

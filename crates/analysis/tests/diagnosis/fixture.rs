@@ -1,4 +1,4 @@
-//! A quiet virtual machine in a cloud, and what the doctor says once something about it changes.
+//! A quiet virtual machine in a cloud, and findings after a change to it.
 
 use fathom_analysis::diagnosis::{Subject, diagnose};
 use fathom_record::condition::{CpuShares, Limits, Look, Permissions, QuotaSight, StorePlace};
@@ -6,7 +6,6 @@ use fathom_record::diagnosis::ClockState;
 use fathom_record::run::ClockFacts;
 use fathom_record::{Condition, Finding, Host, Severity};
 
-/// What the doctor examines.
 #[derive(Clone, Default)]
 pub(crate) struct Machine {
     pub(crate) host: Host,
@@ -25,26 +24,30 @@ impl Machine {
     }
 }
 
-/// What the rule `id` says of the quiet machine once it is changed.
+/// The finding of the rule `id` on the quiet machine after a change.
 pub(crate) fn after(id: &str, change: impl FnOnce(&mut Machine)) -> Finding {
     let mut machine = quiet();
     change(&mut machine);
     machine.finding(id)
 }
 
-/// Asserts that the change makes the rule `id` say `words` with that weight.
+/// Asserts severity and text of the rule `id` after a change.
 pub(crate) fn says(id: &str, severity: Severity, words: &str, change: impl FnOnce(&mut Machine)) {
     let finding = after(id, change);
     assert_eq!((finding.severity, finding.unknown), (severity, false), "{finding:?}");
     assert!(finding.found.contains(words), "`{words}` is missing: {finding:?}");
 }
 
-/// Asserts that the change makes the rule `id` say that it does not know.
+/// Asserts that the finding of the rule `id` is unknown after a change.
 pub(crate) fn is_unknown(id: &str, change: impl FnOnce(&mut Machine)) {
     let finding = after(id, change);
     assert_eq!((finding.severity, finding.unknown), (Severity::Note, true), "{finding:?}");
-    let says_why = finding.found.starts_with("unknown: ") && finding.found.contains(", because ");
-    assert!(says_why, "{finding:?}");
+    assert!(has_reason(&finding), "{finding:?}");
+}
+
+/// Whether an unknown finding gives the reason in parentheses.
+pub(crate) fn has_reason(finding: &Finding) -> bool {
+    finding.found.starts_with("unknown: ") && finding.found.ends_with(')')
 }
 
 pub(crate) fn shares(cpu: u32, busy: f64, steal: f64) -> CpuShares {
@@ -55,8 +58,7 @@ pub(crate) fn look(cpus: Vec<CpuShares>) -> Option<Look> {
     Some(Look { length_ns: 200e6, cpus, swapped_pages: Some(0) })
 }
 
-/// A quiet virtual machine with two CPUs, as clouds have them: no governor, no counters, an
-/// ordinary user.
+/// A typical cloud machine: two CPUs, no governor, no hardware counters, an unprivileged user.
 pub(crate) fn quiet() -> Machine {
     Machine { host: host(), condition: condition(), clock: clock() }
 }

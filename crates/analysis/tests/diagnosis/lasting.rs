@@ -1,4 +1,4 @@
-//! What lasts: the clock, frequency, what the CPUs are to each other, memory, surroundings.
+//! Rules on properties of the machine: clock, frequency, topology, memory, environment.
 
 use fathom_record::Fix;
 use fathom_record::Severity::{Good, Note, Severe, Warning};
@@ -9,19 +9,19 @@ fn refused(read_ns: f64, resolution_ns: f64) -> impl FnOnce(&mut Machine) {
     move |m| {
         let clock = m.clock.facts.as_mut().unwrap();
         clock.source = "monotonic_raw".to_owned();
-        clock.refused = Some("the kernel keeps time by hpet, not by it".to_owned());
+        clock.refused = Some("the kernel's clock source is hpet".to_owned());
         (clock.read_ns, clock.resolution_ns, clock.hz) = (read_ns, resolution_ns, 1e9);
     }
 }
 
 #[test]
-fn a_refused_counter_weighs_by_what_stands_in_for_it() {
+fn rejected_counter_is_rated_by_its_substitute() {
     let id = "clock-counter";
-    says(id, Good, "tsc at 2.6000 GHz, smallest step 10 ns", |_| {});
-    says(id, Note, "keeps time by hpet", refused(60.0, 1.0));
-    says(id, Warning, "costs 800 ns", refused(800.0, 70.0));
-    says(id, Severe, "costs 3000 ns", refused(3_000.0, 70.0));
-    says(id, Severe, "step 4.0 ms", refused(60.0, 4e6));
+    says(id, Good, "tsc at 2.6000 GHz, resolution 10 ns", |_| {});
+    says(id, Note, "clock source is hpet", refused(60.0, 1.0));
+    says(id, Warning, "read cost 800 ns", refused(800.0, 70.0));
+    says(id, Severe, "read cost 3000 ns", refused(3_000.0, 70.0));
+    says(id, Severe, "resolution 4.0 ms", refused(60.0, 4e6));
     says(id, Severe, "out of order", |m| {
         refused(60.0, 1.0)(m);
         let clock = m.clock.facts.as_mut().unwrap();
@@ -37,7 +37,7 @@ fn a_refused_counter_weighs_by_what_stands_in_for_it() {
 }
 
 #[test]
-fn a_calibration_is_held_against_its_own_repetition() {
+fn calibration_is_rated_by_its_repeatability() {
     let ppm = |ppm: f64| {
         move |m: &mut Machine| {
             let clock = m.clock.facts.as_mut().unwrap();
@@ -48,12 +48,12 @@ fn a_calibration_is_held_against_its_own_repetition() {
     says("clock-calibration", Note, "5.00 ppm", ppm(5.0));
     says("clock-calibration", Warning, "20.00 ppm", ppm(20.0));
     says("clock-calibration", Severe, "80.00 ppm", ppm(80.0));
-    says("clock-calibration", Good, "needs none", refused(60.0, 1.0));
+    says("clock-calibration", Good, "not needed", refused(60.0, 1.0));
     is_unknown("clock-calibration", |m| m.clock.facts.as_mut().unwrap().details.clear());
 }
 
 #[test]
-fn a_clock_source_that_costs_a_system_call_is_a_warning_with_the_way_back() {
+fn slow_clock_source_is_a_warning() {
     says("clock-source", Good, "kvm-clock", |m| m.host.clocksource = Some("kvm-clock".to_owned()));
     let back = after("clock-source", |m| m.host.clocksource = Some("hpet".to_owned()));
     assert_eq!(back.severity, Warning);
@@ -67,7 +67,7 @@ fn a_clock_source_that_costs_a_system_call_is_a_warning_with_the_way_back() {
 }
 
 #[test]
-fn a_governor_that_follows_the_load_is_a_warning_and_an_unreadable_one_is_not() {
+fn ondemand_governor_is_a_warning() {
     is_unknown("cpu-governor", |_| {});
     let unread = after("cpu-governor", |_| {});
     assert!(unread.found.contains("virtual machine"), "{unread:?}");
@@ -79,19 +79,19 @@ fn a_governor_that_follows_the_load_is_a_warning_and_an_unreadable_one_is_not() 
         }
     };
     for governor in ["powersave", "schedutil", "ondemand", "conservative"] {
-        says("cpu-governor", Warning, "by intel_pstate", governed(governor));
+        says("cpu-governor", Warning, "driver intel_pstate", governed(governor));
     }
     let slow = after("cpu-governor", governed("powersave"));
     assert_eq!(slow.remedy, Some(Fix::SetGovernor));
     says("cpu-governor", Good, "performance", governed("performance"));
     says("cpu-governor", Note, "userspace", governed("userspace"));
-    says("cpu-boost", Note, "allowed", |m| m.host.cpu.boost = Some(true));
-    says("cpu-boost", Good, "not allowed", |m| m.host.cpu.boost = Some(false));
+    says("cpu-boost", Note, "on", |m| m.host.cpu.boost = Some(true));
+    says("cpu-boost", Good, "off", |m| m.host.cpu.boost = Some(false));
     is_unknown("cpu-boost", |_| {});
 }
 
 #[test]
-fn a_sibling_is_a_note_while_it_is_idle() {
+fn busy_sibling_is_a_warning() {
     let pair = |busy: f64| {
         move |m: &mut Machine| {
             m.host.cpu.smt = Some(true);
@@ -111,17 +111,17 @@ fn a_sibling_is_a_note_while_it_is_idle() {
 }
 
 #[test]
-fn kinds_nodes_and_mitigations_are_what_the_machine_is() {
-    says("cpu-kinds", Note, "a run measures CPU 1, of cpu_core", |m| {
+fn hardware_properties_are_notes() {
+    says("cpu-kinds", Note, "a run would use CPU 1 (cpu_core)", |m| {
         m.host.cpu.kinds.insert("cpu_core".to_owned(), vec![0, 1]);
         m.host.cpu.kinds.insert("cpu_atom".to_owned(), vec![2, 3]);
     });
     is_unknown("cpu-kinds", |m| m.host.cpu.logical = 0);
-    says("cpu-numa", Note, "2 nodes; a run measures on node 0", |m| {
+    says("cpu-numa", Note, "2 nodes; a run would use node 0", |m| {
         m.host.cpu.numa.insert(1, vec![2, 3]);
     });
     is_unknown("cpu-numa", |m| m.host.cpu.numa.clear());
-    says("cpu-mitigations", Note, "against spectre_v2; vulnerable to mds", |m| {
+    says("cpu-mitigations", Note, "mitigated: spectre_v2; vulnerable: mds", |m| {
         m.host.mitigations.insert("mds".to_owned(), "Vulnerable; SMT on".to_owned());
     });
     says("cpu-mitigations", Good, "none needed", |m| {
@@ -131,7 +131,7 @@ fn kinds_nodes_and_mitigations_are_what_the_machine_is() {
 }
 
 #[test]
-fn cpus_that_are_taken_away_weigh_more_than_those_that_never_were() {
+fn restricted_cpus_are_reported() {
     let allowed = |allowed: &[u32], logical: u32| {
         let allowed = allowed.to_vec();
         move |m: &mut Machine| (m.host.cpu.allowed, m.host.cpu.logical) = (allowed, logical)
@@ -139,7 +139,7 @@ fn cpus_that_are_taken_away_weigh_more_than_those_that_never_were() {
     says("cpus-allowed", Note, "one CPU", allowed(&[0], 1));
     says("cpus-allowed", Warning, "CPU 3 of 8", allowed(&[3], 8));
     says("cpus-allowed", Note, "CPU 0-1,4 of 8", allowed(&[0, 1, 4], 8));
-    says("cpus-allowed", Severe, "no CPU", allowed(&[], 8));
+    says("cpus-allowed", Severe, "no allowed CPU", allowed(&[], 8));
     says("cpus-allowed", Note, "cpuset", |m| {
         allowed(&[0, 1], 8)(m);
         m.host.cgroup.cpus = vec![0, 1];
@@ -147,7 +147,7 @@ fn cpus_that_are_taken_away_weigh_more_than_those_that_never_were() {
 }
 
 #[test]
-fn memory_weighs_by_what_is_available() {
+fn memory_is_rated_by_available_bytes() {
     let available = |bytes: u64| move |m: &mut Machine| m.host.memory.available_bytes = Some(bytes);
     says("memory-available", Good, "7.0 GiB of 8.0 GiB", |_| {});
     says("memory-available", Note, "1.0 GiB", available(1 << 30));
@@ -161,21 +161,21 @@ fn memory_weighs_by_what_is_available() {
             m.condition.look.as_mut().unwrap().swapped_pages = Some(moved);
         }
     };
-    says("swap", Good, "there is none", |_| {});
+    says("swap", Good, "no swap", |_| {});
     says("swap", Good, "0 KiB of 2.0 GiB", swap(0, 0));
     says("swap", Note, "100 MiB of 2.0 GiB", swap(100 << 20, 0));
-    says("swap", Warning, "7 pages moved", swap(100 << 20, 7));
+    says("swap", Warning, "7 pages are being swapped", swap(100 << 20, 7));
     is_unknown("swap", |m| m.host.memory.swap_bytes = None);
     says("huge-pages", Note, "always", |m| m.host.memory.thp = Some("always".to_owned()));
     says("huge-pages", Note, "never", |m| m.host.memory.thp = Some("never".to_owned()));
     is_unknown("huge-pages", |m| m.host.memory.thp = None);
     says("aslr", Warning, "off", |m| m.host.aslr = Some(0));
-    says("aslr", Note, "in part", |m| m.host.aslr = Some(1));
+    says("aslr", Note, "partial", |m| m.host.aslr = Some(1));
     is_unknown("aslr", |m| m.host.aslr = None);
 }
 
 #[test]
-fn surroundings_are_told_and_a_kernel_that_tells_nothing_is_severe() {
+fn unreadable_kernel_files_are_severe() {
     let files = |proc: bool, sys: bool| {
         move |m: &mut Machine| {
             (m.condition.proc_readable, m.condition.sys_readable) = (proc, sys);

@@ -1,4 +1,4 @@
-//! The doctor's rules on made-up machines: each fires, does not fire, and says what it cannot know.
+//! The doctor's rules on synthetic machines: triggered, not triggered, and unknown.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod background;

@@ -1,4 +1,4 @@
-//! What is so just now: load, steal, pressure, quotas, limits, permissions.
+//! Rules on the current condition: load, steal, pressure, quotas, limits, permissions.
 
 use fathom_record::Fix;
 use fathom_record::Severity::{Good, Note, Severe, Warning};
@@ -7,21 +7,21 @@ use fathom_record::condition::{QuotaSight, StorePlace};
 use crate::fixture::{Machine, after, is_unknown, look, says, shares};
 
 #[test]
-fn a_busy_cpu_is_a_warning_and_no_quiet_one_is_severe() {
+fn busy_cpu_is_a_warning() {
     let busy = |share: f64| look(vec![shares(0, 0.9, 0.0), shares(1, share, 0.0)]);
-    says("cpu-busy", Good, "CPU 1 was 20 % busy", |m| m.condition.look = busy(0.2));
-    says("cpu-busy", Warning, "1, is 30 % busy", |m| m.condition.look = busy(0.3));
+    says("cpu-busy", Good, "would use, is 20 % busy", |m| m.condition.look = busy(0.2));
+    says("cpu-busy", Warning, "would use, is 30 % busy", |m| m.condition.look = busy(0.3));
     says("cpu-busy", Severe, "CPU 0: 90 %, CPU 1: 60 %", |m| m.condition.look = busy(0.6));
     is_unknown("cpu-busy", |m| m.condition.look = None);
     is_unknown("cpu-busy", |m| m.condition.cpu = Some(7));
 }
 
 #[test]
-fn steal_counts_from_three_ticks_on_and_outside_a_guest_there_is_none() {
+fn steal_needs_a_guest_and_three_ticks() {
     let stolen = |share: f64| look(vec![shares(0, 0.5, share), shares(1, 0.5, share)]);
-    says("cpu-steal", Good, "5 % of the time", |m| m.condition.look = stolen(0.05));
-    says("cpu-steal", Warning, "10 % of the time", |m| m.condition.look = stolen(0.1));
-    says("cpu-steal", Severe, "40 % of the time", |m| m.condition.look = stolen(0.4));
+    says("cpu-steal", Good, "5 % of CPU time", |m| m.condition.look = stolen(0.05));
+    says("cpu-steal", Warning, "10 % of CPU time", |m| m.condition.look = stolen(0.1));
+    says("cpu-steal", Severe, "40 % of CPU time", |m| m.condition.look = stolen(0.4));
     says("cpu-steal", Good, "30 %", |m| {
         let mut few = shares(1, 0.5, 0.3);
         few.ticks = 8;
@@ -31,37 +31,35 @@ fn steal_counts_from_three_ticks_on_and_outside_a_guest_there_is_none() {
         m.host.virtualization = Some("none".to_owned());
         m.condition.look = stolen(0.9);
     });
-    says("cpu-steal", Good, "0 % of the time", |m| {
+    says("cpu-steal", Good, "0 % of CPU time", |m| {
         m.condition.look.as_mut().unwrap().cpus.push(shares(9, 1.0, 1.0));
     });
 }
 
 #[test]
-fn steal_since_boot_is_a_share_of_the_time_that_was_wanted() {
+fn steal_since_boot_is_relative_to_busy_time() {
     let boot = |busy: f64, steal: f64| {
         move |m: &mut Machine| {
             let boot = m.condition.since_boot.as_mut().unwrap();
             (boot.busy, boot.steal) = (busy, Some(steal));
         }
     };
-    says("cpu-steal", Warning, "20 % of the time that was wanted", boot(0.05, 0.01));
-    says("cpu-steal", Good, "2 % of the time that was wanted", boot(0.5, 0.01));
+    says("cpu-steal", Warning, "20 % of busy time since boot", boot(0.05, 0.01));
+    says("cpu-steal", Good, "2 % of busy time since boot", boot(0.5, 0.01));
     is_unknown("cpu-steal", |m| m.condition.steal_is_told = Some(false));
     is_unknown("cpu-steal", |m| m.condition.look.as_mut().unwrap().cpus[1].steal = None);
 }
 
 #[test]
-fn load_pressure_a_young_machine_and_another_run_are_told() {
-    says("load-average", Good, "1.00 in the last minute", |m| {
-        m.condition.load_average = Some([1.0; 3]);
-    });
+fn load_pressure_and_uptime_are_reported() {
+    says("load-average", Good, "1.00 1.00 1.00", |m| m.condition.load_average = Some([1.0; 3]));
     says("load-average", Note, "on 2 CPUs", |m| m.condition.load_average = Some([2.0; 3]));
     says("load-average", Warning, "5.00", |m| m.condition.load_average = Some([5.0, 1.0, 1.0]));
     is_unknown("load-average", |m| m.condition.load_average = None);
     for (kind, good, bad, words) in [
         ("cpu", 0.25, 0.3, "CPU 30 %"),
         ("memory", 0.01, 0.02, "memory 2 %"),
-        ("io", 0.25, 0.5, "input/output 50 %"),
+        ("io", 0.25, 0.5, "I/O 50 %"),
     ] {
         let waits = |share: f64| {
             move |m: &mut Machine| *m.condition.pressure.get_mut(kind).unwrap() = share
@@ -79,7 +77,7 @@ fn load_pressure_a_young_machine_and_another_run_are_told() {
 }
 
 #[test]
-fn a_quota_below_one_cpu_is_a_warning_and_half_of_one_severe() {
+fn quota_below_one_cpu_is_a_warning() {
     let id = "cgroup-cpu-quota";
     says(id, Severe, "0.40 CPU", |m| m.host.cgroup.cpu_quota = Some(0.4));
     says(id, Severe, "0.50 CPU", |m| m.host.cgroup.cpu_quota = Some(0.5));
@@ -90,17 +88,17 @@ fn a_quota_below_one_cpu_is_a_warning_and_half_of_one_severe() {
     let throttled = |quota: f64, throttled: u64, periods: u64| {
         after(id, |m| {
             m.host.cgroup.cpu_quota = Some(quota);
-            let told = &mut m.condition.throttling;
-            told.sight = QuotaSight::Limited;
-            (told.throttled_periods, told.periods) = (Some(throttled), Some(periods));
-            told.throttled_ns = Some(1_500_000_000);
+            let throttling = &mut m.condition.throttling;
+            throttling.sight = QuotaSight::Limited;
+            (throttling.throttled_periods, throttling.periods) = (Some(throttled), Some(periods));
+            throttling.throttled_ns = Some(1_500_000_000);
         })
     };
-    let bites = throttled(1.5, 30, 100);
-    assert_eq!(bites.severity, Warning);
-    assert!(bites.found.contains("30 % of 100 periods, for 1.5 s"), "{bites:?}");
+    let often = throttled(1.5, 30, 100);
+    assert_eq!(often.severity, Warning);
+    assert!(often.found.contains("30 % of 100 periods, 1.5 s"), "{often:?}");
     assert_eq!(throttled(1.5, 5, 100).severity, Note);
-    assert_eq!(throttled(1.5, 9, 19).severity, Note, "too few periods tell nothing");
+    assert_eq!(throttled(1.5, 9, 19).severity, Note, "too few periods");
     assert_eq!(throttled(0.4, 0, 0).severity, Severe);
 }
 
@@ -116,7 +114,7 @@ fn remedy_of_quota_names_its_file() {
 }
 
 #[test]
-fn a_quota_that_cannot_be_seen_is_unknown_unless_it_stopped_us() {
+fn hidden_quota_is_unknown_until_throttled() {
     let id = "cgroup-cpu-quota";
     let hidden = |ns: u64| {
         move |m: &mut Machine| {
@@ -125,19 +123,19 @@ fn a_quota_that_cannot_be_seen_is_unknown_unless_it_stopped_us() {
         }
     };
     is_unknown(id, hidden(0));
-    says(id, Warning, "for 2.0 s so far", hidden(2_000_000_000));
+    says(id, Warning, "throttled for 2.0 s", hidden(2_000_000_000));
     is_unknown(id, |m| m.condition.throttling.sight = QuotaSight::Unknown);
 }
 
 #[test]
-fn other_limits_of_the_cgroup_weigh_by_what_is_left() {
+fn cgroup_limits_are_rated_by_what_is_left() {
     let memory = |bytes: u64| {
         move |m: &mut Machine| {
             m.host.cgroup.memory_limit_bytes = Some(bytes);
             m.condition.cgroup_memory_bytes = Some(100 << 20);
         }
     };
-    says("cgroup-memory", Warning, "512 MiB; the group holds 100 MiB", memory(512 << 20));
+    says("cgroup-memory", Warning, "512 MiB, 100 MiB in use", memory(512 << 20));
     says("cgroup-memory", Good, "2.0 GiB", memory(2 << 30));
     is_unknown("cgroup-memory", |m| m.host.cgroup.version = None);
     let pids = |max: u64, now: Option<u64>| {
@@ -147,27 +145,27 @@ fn other_limits_of_the_cgroup_weigh_by_what_is_left() {
         }
     };
     says("cgroup-pids", Severe, "90 of 100", pids(100, Some(90)));
-    says("cgroup-pids", Warning, "room for 100", pids(110, Some(10)));
-    says("cgroup-pids", Good, "room for 990", pids(1000, Some(10)));
+    says("cgroup-pids", Warning, "100 free", pids(110, Some(10)));
+    says("cgroup-pids", Good, "990 free", pids(1000, Some(10)));
     is_unknown("cgroup-pids", pids(100, None));
     is_unknown("cgroup-pids", |m| m.host.cgroup.version = None);
 }
 
 #[test]
-fn limits_of_the_process_bind_by_what_is_left_and_not_those_who_are_exempt() {
+fn process_limit_counts_what_is_left() {
     let processes = |now: u64| {
         move |m: &mut Machine| {
             m.condition.limits.processes = Some(100);
             m.condition.limits.processes_now = Some(now);
         }
     };
-    says("limit-processes", Severe, "room for 5", processes(95));
-    says("limit-processes", Warning, "room for 90", processes(10));
-    says("limit-processes", Good, "does not bind root", |m| {
+    says("limit-processes", Severe, "5 free", processes(95));
+    says("limit-processes", Warning, "90 free", processes(10));
+    says("limit-processes", Good, "root is exempt", |m| {
         processes(95)(m);
         m.condition.permissions.root = Some(true);
     });
-    says("limit-processes", Good, "does not bind cap_sys_resource", |m| {
+    says("limit-processes", Good, "cap_sys_resource is exempt", |m| {
         processes(95)(m);
         m.condition.permissions.capabilities = vec!["sys_resource".to_owned()];
     });
@@ -188,11 +186,11 @@ fn limits_of_the_process_bind_by_what_is_left_and_not_those_who_are_exempt() {
 }
 
 #[test]
-fn what_is_not_permitted_is_a_note_and_never_more() {
+fn missing_permissions_are_notes() {
     says("privileges", Note, "not root", |_| {});
     says("privileges", Good, "root", |m| m.condition.permissions.root = Some(true));
     is_unknown("privileges", |m| m.condition.permissions.root = None);
-    says("drop-caches", Note, "may not", |_| {});
+    says("drop-caches", Note, "not writable", |_| {});
     is_unknown("drop-caches", |m| m.condition.permissions.drop_caches = None);
     says("io-uring", Note, "io_uring_disabled = 2", |m| {
         m.condition.permissions.io_uring = Some("permission denied".to_owned());
@@ -217,7 +215,7 @@ fn what_is_not_permitted_is_a_note_and_never_more() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_keeps_no_run() {
+fn read_only_store_is_a_warning() {
     let refused = Some("create /data: it is read-only here".to_owned());
     says("store", Warning, "read-only", |m| {
         m.condition.store = Some(StorePlace { path: "/data/fathom.db".to_owned(), refused });

@@ -10,13 +10,13 @@ use super::stored;
 use crate::arguments::ExplainArguments;
 use crate::exit::{OrUsage, Status};
 use crate::terminal::{self, Output};
-use fathom_engine::{Asked, Plan};
+use fathom_engine::{CaseSelector, Plan};
 
 /// The newest runs among which the last result is looked for.
 const RUNS_LOOKED_AT: usize = 50;
 
 pub(super) fn explain(arguments: &ExplainArguments) -> anyhow::Result<Status> {
-    let word = Asked::parse(&arguments.metric).or_usage()?;
+    let word = CaseSelector::parse(&arguments.metric).or_usage()?;
     // Which cases there are, the results tell: their sizes depend on the machine.
     let asked = vec![word.name.clone()];
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
@@ -63,14 +63,14 @@ fn what_it_is(entry: &Entry, width: usize) -> String {
 /// get them.
 fn last_results(
     entry: &Entry,
-    word: &Asked,
+    word: &CaseSelector,
     arguments: &ExplainArguments,
     width: usize,
 ) -> anyhow::Result<String> {
     let about = entry.about();
-    let typed = word.typed(about.id);
+    let typed = word.quoted(about.id);
     let without = |text: String| {
-        if word.is_of_some_cases() {
+        if word.has_parameters() {
             super::may_be_asked(word, entry)?;
         }
         Ok(text)

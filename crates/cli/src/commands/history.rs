@@ -16,10 +16,10 @@ use crate::arguments::HistoryArguments;
 use crate::exit::{OrUsage, Status};
 use crate::remedy::in_full;
 use crate::terminal;
-use fathom_engine::{Asked, Plan};
+use fathom_engine::{CaseSelector, Plan};
 
 pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
-    let word = Asked::parse(&arguments.metric).or_usage()?;
+    let word = CaseSelector::parse(&arguments.metric).or_usage()?;
     let asked = vec![word.name.clone()];
     let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 0, &Host::default())
         .or_usage()?;
@@ -32,7 +32,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
         damaged.iter().for_each(|error| terminal::warn(&format!("left out: {}", in_full(error))));
         let selects = |params: &Params| word.selects(params);
         let is_kept = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
-        if word.is_of_some_cases() && !is_kept {
+        if word.has_parameters() && !is_kept {
             super::may_be_asked(&word, entry)?;
         }
         all.extend(hosts.iter().map(|host| history::history(id, host, &runs, &selects)));

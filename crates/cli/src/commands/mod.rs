@@ -24,7 +24,7 @@ mod stored;
 
 use std::process::ExitCode;
 
-use fathom_engine::{Asked, Plan, PlanError};
+use fathom_engine::{CaseSelector, Plan, PlanError};
 use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
@@ -97,7 +97,7 @@ fn printed(output: &terminal::Output) -> anyhow::Result<Status> {
 }
 
 /// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
-fn may_be_asked(word: &Asked, entry: &Entry) -> Result<(), Usage> {
+fn may_be_asked(word: &CaseSelector, entry: &Entry) -> Result<(), Usage> {
     let (effort, protocol) = (Effort::Thorough, Protocol::Median);
     match Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read()) {
         // What has a command of its own has the cases that one asks it for.

@@ -86,7 +86,7 @@ fn rubbish_is_failed_with_its_first_line_and_so_is_a_program_that_fails() {
     let place = Place::new();
     for (what, reason) in [
         ("echo rubbish 42", "no `usecs/op` in its output, which begins: rubbish 42"),
-        ("echo broken >&2; exit 7", "perf: ended with status 7: broken"),
+        ("echo broken >&2; exit 7", "perf: exited with status 7: broken"),
     ] {
         let script = perf(what);
         let words = ["os.pipe.rtt", "--pairs", "3"];
@@ -117,7 +117,7 @@ fn a_program_that_hangs_is_killed_when_its_time_is_over() {
     let output = command.env(name, value).output().expect("it starts");
     let document = document(&output);
     let reason = document.rows[0].reason.as_deref();
-    assert_eq!(reason, Some("perf: did not end within 1 s, and was killed"));
+    assert_eq!(reason, Some("perf: timed out after 1 s, was killed"));
     assert_eq!(fathom_lab::processes::left_after(&mark, 10), Vec::<u32>::new());
 }
 

@@ -1,4 +1,4 @@
-//! Workers that misbehave in every way a real one can, played by a shell.
+//! Failures of workers, simulated by a shell.
 
 use std::os::fd::OwnedFd;
 
@@ -42,7 +42,7 @@ fn stop() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe().expect("a pipe")
 }
 
-fn played_by(script: &str, grace_ns: f64) -> Outcome {
+fn run_script(script: &str, grace_ns: f64) -> Outcome {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
     let workers = Workers { program: PathBuf::from("/bin/sh"), arguments, grace_ns };
     let (reader, _writer) = stop();
@@ -50,45 +50,45 @@ fn played_by(script: &str, grace_ns: f64) -> Outcome {
 }
 
 fn failure(script: &str) -> (Cause, String) {
-    match played_by(script, 3e8) {
+    match run_script(script, 3e8) {
         Outcome::Failed(reason) => (reason.cause, reason.text),
         other => panic!("{script}: {other:?}"),
     }
 }
 
 #[test]
-fn a_worker_that_crashes_is_reported_with_its_signal() {
+fn crashed_worker_is_reported_with_its_signal() {
     let (cause, text) = failure("kill -SEGV $$");
     assert_eq!(cause, Cause::Crashed);
     assert!(text.contains("signal 11 (segmentation fault)"), "{text}");
 }
 
 #[test]
-fn a_worker_that_is_killed_is_reported_as_killed() {
+fn killed_worker_is_reported_as_killed() {
     let (cause, text) = failure("kill -KILL $$");
     assert_eq!(cause, Cause::Crashed);
     assert!(text.contains("was killed"), "{text}");
 }
 
 #[test]
-fn a_worker_that_fails_is_reported_with_its_status_and_last_words() {
+fn failed_worker_is_reported_with_its_stderr() {
     let (_, text) = failure("cat >/dev/null; echo first >&2; echo out of tea >&2; exit 7");
     assert!(text.contains("status 7") && text.contains("out of tea"), "{text}");
 }
 
 #[test]
-fn a_worker_that_hangs_is_killed_after_its_bound_with_all_its_children() {
+fn hanging_worker_is_killed_with_its_children() {
     let begun = clock::monotonic_raw_ns();
     let (cause, text) = failure("sleep 987 & exec sleep 987");
     assert_eq!(cause, Cause::TimedOut);
-    assert!(text.contains("no answer within"), "{text}");
-    assert!(clock::monotonic_raw_ns() - begun < 100_000_000_000, "it was not waited for");
+    assert!(text.contains("timed out after"), "{text}");
+    assert!(clock::monotonic_raw_ns() - begun < 100_000_000_000);
     let left = Command::new("pgrep").args(["-f", "^sleep 987$"]).output();
     assert!(left.is_ok_and(|output| output.stdout.is_empty()), "a child outlived the worker");
 }
 
 #[test]
-fn an_answer_that_is_no_answer_is_a_failure() {
+fn malformed_answer_is_a_failure() {
     let (cause, text) = failure("echo '{\"samples\":'");
     assert_eq!(cause, Cause::Crashed);
     assert!(text.contains("without an answer"), "{text}");
@@ -97,7 +97,7 @@ fn an_answer_that_is_no_answer_is_a_failure() {
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_a_failure_and_no_panic() {
+fn missing_program_is_a_failure() {
     let workers = Workers {
         program: PathBuf::from("/nonexistent/fathom"),
         arguments: Vec::new(),
@@ -108,7 +108,7 @@ fn a_program_that_does_not_exist_is_a_failure_and_no_panic() {
 }
 
 #[test]
-fn a_stop_ends_the_visit_at_once() {
+fn stop_ends_the_visit_at_once() {
     let (reader, writer) = stop();
     drop(writer);
     let arguments = vec!["-c".to_owned(), "exec sleep 986".to_owned()];
@@ -116,19 +116,19 @@ fn a_stop_ends_the_visit_at_once() {
     assert_eq!(workers.visit(&request(), &reader), Outcome::Interrupted);
 }
 
-/// As a resized window or a debugger does, while the coordinator sleeps on the worker's pipe.
+/// A resized window or a debugger interrupts the coordinator's wait for the worker's pipe.
 #[test]
-fn a_signal_to_the_coordinator_costs_no_visit() {
+fn signal_to_the_coordinator_costs_no_visit() {
     let came = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR2, came.clone()).expect("a handler");
-    let (told, thread) = std::sync::mpsc::channel();
+    let (sender, thread) = std::sync::mpsc::channel();
     let visit = std::thread::spawn(move || {
-        told.send(rustix::thread::gettid()).expect("a listener");
+        sender.send(rustix::thread::gettid()).expect("a listener");
         failure("cat >/dev/null; sleep 0.3; echo nonsense; sleep 0.1; exit 7")
     });
     let thread = thread.recv().expect("a thread").as_raw_nonzero().get();
     while !visit.is_finished() {
-        // SAFETY: takes numbers only; a thread that has ended meanwhile is an error and no more.
+        // SAFETY: takes numbers only; a thread that has ended gives an error.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -138,7 +138,7 @@ fn a_signal_to_the_coordinator_costs_no_visit() {
 }
 
 #[test]
-fn a_worker_takes_the_visit_it_is_asked_for() {
+fn worker_takes_the_requested_visit() {
     let answer = std::thread::spawn(|| take(&request(), &REGISTRY)).join().expect("no panic");
     let sample = answer.samples[0].as_ref().expect("a sample");
     assert_eq!((sample.values.len(), sample.process), (2, 0));
@@ -146,14 +146,13 @@ fn a_worker_takes_the_visit_it_is_asked_for() {
     assert_eq!(answer.loops.len(), 3, "before, between and after two rounds");
 }
 
-/// Whether a visit fails with a text in which this occurs.
 fn is_failed(request: &VisitRequest, part: &str) -> bool {
     let answer = take(request, &REGISTRY);
     matches!(&answer.samples[0], Err(Fault::Failed(text)) if text.contains(part))
 }
 
 #[test]
-fn an_unknown_probe_or_cpu_is_a_fault_and_no_panic() {
+fn unknown_probe_or_cpu_is_a_fault() {
     let unknown = VisitRequest { metric: "cpu.nonsense".to_owned(), ..request() };
     assert!(is_failed(&unknown, "nonsense"));
     let settings = Settings { cpu: 1_000_000, ..request().settings };

@@ -1,5 +1,5 @@
-//! The whole pipeline against a fake clock and a scripted machine: plan, visits, sampler, summary,
-//! prediction, verdict, table and JSON have one answer, byte for byte.
+//! The whole pipeline with a fake clock and a scripted machine: plan, visits, sampler, summary,
+//! prediction, verdict, table and JSON are reproducible byte for byte.
 
 mod script;
 mod two_ends;
@@ -14,26 +14,24 @@ use fathom_report::{Layout, Table};
 
 use script::{Script, host, setup};
 
-/// Keeps what it is told, as the terminal prints it.
+/// Keeps the output for the terminal.
 struct Screen {
     table: Table,
     text: String,
     leaves_after: usize,
     blocks: usize,
-    promised_ns: f64,
 }
 
 impl Screen {
     fn new(width: usize, leaves_after: usize) -> Self {
         let layout = Layout { width, ..Layout::default() };
         let text = String::new();
-        Self { table: Table::new(layout), text, leaves_after, blocks: 0, promised_ns: 0.0 }
+        Self { table: Table::new(layout), text, leaves_after, blocks: 0 }
     }
 }
 
 impl Audience for Screen {
-    fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
-        self.promised_ns = plan.map_or(0.0, |(_, estimate_ns)| estimate_ns);
+    fn begins(&mut self, document: &Document, _: Option<(&Plan, f64)>) {
         self.text += &fathom_report::opening(document, 80);
         self.text += &self.table.header();
     }
@@ -51,9 +49,18 @@ impl Audience for Screen {
     }
 }
 
-fn plan(asked: &[&str]) -> Plan {
-    let asked = asked.iter().map(|name| (*name).to_owned()).collect();
-    Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, 7, &host()).expect("a plan")
+fn plan(selectors: &[&str]) -> Plan {
+    plan_with(selectors, Effort::Quick, 7)
+}
+
+fn plan_with(selectors: &[&str], effort: Effort, seed: u64) -> Plan {
+    let selectors = selectors.iter().map(|name| (*name).to_owned()).collect();
+    Plan::new(&REGISTRY, selectors, effort, Protocol::Median, seed, &host()).expect("a plan")
+}
+
+/// Runs a plan without output.
+fn run_quietly(script: &mut Script, plan: &Plan) -> Document {
+    coordinate(plan, setup(), script, &mut Screen::new(80, usize::MAX))
 }
 
 fn run(script: &mut Script, asked: &[&str], width: usize) -> (Document, String) {
@@ -62,7 +69,7 @@ fn run(script: &mut Script, asked: &[&str], width: usize) -> (Document, String) 
     (document, plain(&screen.text))
 }
 
-/// A text without its colours.
+/// A text without colours.
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }
@@ -70,7 +77,7 @@ fn plain(text: &str) -> String {
 const ASKED: [&str; 4] = ["cpu", "os.syscall", "os.syscall.fresh", "os.thread.create"];
 
 #[test]
-fn a_run_on_a_scripted_machine_is_the_same_byte_for_byte() {
+fn scripted_run_is_reproducible_byte_for_byte() {
     let (document, table) = run(&mut Script::new(), &ASKED, 80);
     insta::assert_snapshot!("table_80", table);
     let without_samples: Vec<Record> =
@@ -87,7 +94,7 @@ fn a_wide_terminal_shows_the_terms_of_the_prediction() {
 }
 
 #[test]
-fn a_worker_that_fails_costs_its_metric_and_nothing_else() {
+fn failed_worker_fails_its_metric_only() {
     let mut script = Script::new();
     script.crashes = Some("os.syscall.fresh");
     let (document, _) = run(&mut script, &["os.syscall", "os.syscall.fresh"], 80);
@@ -102,11 +109,11 @@ fn a_worker_that_fails_costs_its_metric_and_nothing_else() {
     assert_eq!(state("os.syscall{call=getppid}"), Some(State::Valid));
     assert_eq!(document.run.state, RunState::Complete);
     let visits = script.visits.iter().filter(|metric| *metric == "os.syscall.fresh").count();
-    assert_eq!(visits, 1, "what crashed once is not tried again");
+    assert_eq!(visits, 1, "no second visit after a crash");
 }
 
 #[test]
-fn a_stopped_run_keeps_what_is_done_and_marks_what_is_not_whole() {
+fn stopped_run_keeps_finished_records() {
     let mut script = Script::new();
     script.stops_after = Some(18);
     let (document, text) = run(&mut script, &ASKED, 80);
@@ -123,7 +130,7 @@ fn a_stopped_run_keeps_what_is_done_and_marks_what_is_not_whole() {
 }
 
 #[test]
-fn a_run_nobody_reads_any_more_ends() {
+fn run_ends_after_the_output_is_closed() {
     let mut screen = Screen::new(80, 1);
     let mut script = Script::new();
     let document = coordinate(&plan(&ASKED), setup(), &mut script, &mut screen);
@@ -131,7 +138,7 @@ fn a_run_nobody_reads_any_more_ends() {
 }
 
 #[test]
-fn a_clock_that_disagrees_makes_every_number_invalid() {
+fn clock_disagreement_makes_all_numbers_invalid() {
     let mut script = Script::new();
     script.clock_ppm = 80.0;
     let (document, text) = run(&mut script, &["cpu.frequency"], 80);
@@ -142,11 +149,11 @@ fn a_clock_that_disagrees_makes_every_number_invalid() {
 }
 
 #[test]
-fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
+fn drift_or_wander_makes_the_run_noisy() {
     let run_with = |loop_ns: fn(usize) -> f64| {
         let mut script = Script { loop_ns, ..Script::new() };
         let (document, text) = run(&mut script, &ASKED, 80);
-        assert!(script.visits.len() >= 30, "{} visits tell too little", script.visits.len());
+        assert!(script.visits.len() >= 30, "too few visits: {}", script.visits.len());
         (document.run.verdict.state, text)
     };
     let (state, text) = run_with(|visit| 9_000.0 + 20.0 * visit as f64);
@@ -157,7 +164,7 @@ fn a_machine_that_drifts_or_comes_and_goes_makes_the_run_noisy() {
 }
 
 #[test]
-fn a_prediction_never_uses_a_number_that_must_not_be_believed() {
+fn predictions_ignore_invalid_numbers() {
     let mut script = Script::new();
     script.crashes = Some("cpu.frequency");
     let (document, _) = run(&mut script, &["cpu.loop"], 80);
@@ -171,13 +178,10 @@ fn a_prediction_never_uses_a_number_that_must_not_be_believed() {
 }
 
 #[test]
-fn another_seed_takes_the_visits_in_another_order_and_the_same_seed_in_the_same() {
+fn visit_order_depends_on_the_seed_only() {
     let order = |seed| {
-        let asked = vec!["cpu.clock".to_owned()];
-        let plan = Plan::new(&REGISTRY, asked, Effort::Quick, Protocol::Median, seed, &host())
-            .expect("a plan");
         let mut script = Script::new();
-        coordinate(&plan, setup(), &mut script, &mut Screen::new(80, usize::MAX));
+        run_quietly(&mut script, &plan_with(&["cpu.clock"], Effort::Quick, seed));
         script.visits
     };
     assert_eq!(order(1), order(1));
@@ -185,7 +189,7 @@ fn another_seed_takes_the_visits_in_another_order_and_the_same_seed_in_the_same(
 }
 
 #[test]
-fn every_record_is_sealed_and_the_document_survives_its_json() {
+fn records_are_sealed_and_survive_json() {
     let (document, _) = run(&mut Script::new(), &ASKED, 80);
     assert!(document.records.iter().all(Record::is_intact));
     let text = fathom_report::document_json(&document);
@@ -201,27 +205,23 @@ fn every_record_is_sealed_and_the_document_survives_its_json() {
 }
 
 #[test]
-fn standard_effort_visits_again_while_an_interval_is_wide() {
+fn wide_interval_extends_standard_effort() {
     let visits = |jitter_permille| {
-        let asked = vec!["cpu.frequency".to_owned()];
-        let plan = Plan::new(&REGISTRY, asked, Effort::Standard, Protocol::Median, 7, &host())
-            .expect("a plan");
-        let mut script = Script::new();
-        script.jitter_permille = jitter_permille;
-        coordinate(&plan, setup(), &mut script, &mut Screen::new(80, usize::MAX));
-        script.visits.len()
+        let mut script = Script { jitter_permille, ..Script::new() };
+        let document = run_quietly(&mut script, &plan_with(&[FREQUENCY], Effort::Standard, 7));
+        let full_speed = summary_of(&document).full_speed.as_ref();
+        (script.visits.len(), full_speed.map(|it| it.visits))
     };
-    assert_eq!(visits(2), 10, "narrow at once");
-    assert_eq!(visits(100), 20, "never narrow, and bounded");
+    assert_eq!(visits(2), (10, Some(10)), "narrow at once");
+    assert_eq!(visits(100), (20, Some(20)), "extended once, and still wide");
 }
 
-/// The record of a run of `cpu.frequency`, and the number of its visits, where a core has these
-/// loops by the number of the visit.
+const FREQUENCY: &str = "cpu.frequency";
+
+/// A run of `cpu.frequency` and the number of its visits, with these reference loops by visit.
 fn frequency_with(effort: Effort, loop_ns: fn(usize) -> f64) -> (Document, usize) {
-    let asked = vec!["cpu.frequency".to_owned()];
-    let plan = Plan::new(&REGISTRY, asked, effort, Protocol::Median, 7, &host()).expect("a plan");
     let mut script = Script { loop_ns, slow_times: 1.5, ..Script::new() };
-    let document = coordinate(&plan, setup(), &mut script, &mut Screen::new(80, usize::MAX));
+    let document = run_quietly(&mut script, &plan_with(&[FREQUENCY], effort, 7));
     (document, script.visits.len())
 }
 
@@ -234,7 +234,7 @@ const BUSY: f64 = 14_000.0;
 
 #[test]
 fn visits_go_on_until_enough_are_clean() {
-    // Two of five as found are clean; then every other one.
+    // Every other visit is clean: two of five as found.
     let (document, visits) =
         frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(2) { IDLE } else { BUSY });
     let summary = summary_of(&document);
@@ -243,17 +243,17 @@ fn visits_go_on_until_enough_are_clean() {
     assert_eq!(summary.stratum, Stratum::FullSpeed);
     assert_eq!((visits, full.visits, full.of), (10, 5, 10));
     assert_eq!((found.visits, found.of), (5, 5));
-    // Three of the first five were slow, which costs a frequency a third.
+    // Three of the first five were slow by 1.5.
     assert!((full.median / found.median - 1.5).abs() < 0.02, "{full:?} {found:?}");
     assert_eq!((summary.median, summary.process_medians.len()), (full.median, 5));
-    assert!(found.process_loops.is_empty(), "the speed of the core is what is measured");
+    assert!(found.process_loops.is_empty(), "the core's speed is the result");
     let reference = document.run.reference.expect("a reference");
     assert_eq!((reference.clean, reference.visits), (2, 5), "of the visits as found");
     assert_eq!(reference.basis, ReferenceBasis::ThisRun);
 }
 
 #[test]
-fn visits_end_at_four_times_as_many() {
+fn visits_end_at_four_per_process() {
     let (document, visits) =
         frequency_with(Effort::Quick, |visit| if visit.is_multiple_of(9) { IDLE } else { BUSY });
     let summary = summary_of(&document);
@@ -264,24 +264,16 @@ fn visits_end_at_four_times_as_many() {
 }
 
 #[test]
-fn a_wide_interval_doubles_the_visits_once() {
+fn narrow_clean_visits_are_not_extended() {
     let wide = |visit: usize| if visit.is_multiple_of(3) { BUSY } else { IDLE };
     let (document, _) = frequency_with(Effort::Standard, wide);
     let full = summary_of(&document).full_speed.as_ref().expect("full speed");
-    assert_eq!(full.visits, 10, "clean visits alone are narrow");
-    // Not a sibling: the loop is as quick, and the values differ all the same.
-    let asked = vec!["cpu.frequency".to_owned()];
-    let plan = Plan::new(&REGISTRY, asked, Effort::Standard, Protocol::Median, 7, &host());
-    let mut script = Script { jitter_permille: 100, ..Script::new() };
-    let mut screen = Screen::new(80, usize::MAX);
-    let document = coordinate(&plan.expect("a plan"), setup(), &mut script, &mut screen);
-    let full = summary_of(&document).full_speed.as_ref().expect("full speed");
-    assert_eq!((full.visits, script.visits.len()), (20, 20), "extended once");
+    assert_eq!(full.visits, 10);
 }
 
 #[test]
 fn visits_are_classified_again_by_all_loops() {
-    // The sibling is busy from the beginning: what looked clean was slow throughout.
+    // The sibling is busy at first, so that slow visits look clean until it is idle.
     let mut script = Script { slow_times: 1.5, ..Script::new() };
     script.calibration_ns = BUSY;
     script.loop_ns = |visit| if visit <= 12 { BUSY } else { IDLE };

@@ -1,5 +1,4 @@
-//! A machine that plays a script: the real sampler on a fake clock, with operations that cost what
-//! the script says.
+//! A scripted machine: the real sampler on a fake clock, with operations of a scripted cost.
 
 use std::rc::Rc;
 
@@ -11,28 +10,27 @@ use fathom_record::host::{Cache, Cpu};
 use fathom_record::run::ClockFacts;
 use fathom_record::{Cause, Disturbance, Host, Params, Reason, Tool};
 
-/// What a stamp costs on the fake clock.
+/// Cost of a clock read.
 const READ_NS: u64 = 20;
 /// Additions in one iteration of the frequency kernel.
 const CHAIN: f64 = 64.0;
 
-/// A scripted machine.
 pub struct Script {
     /// The metrics visited, in order.
     pub visits: Vec<String>,
     /// The metric whose worker crashes.
     pub crashes: Option<&'static str>,
-    /// Visits after which the person stops the run.
+    /// Visits after which the user stops the run.
     pub stops_after: Option<usize>,
-    /// By how much the clock disagrees with the kernel's.
+    /// Disagreement with the kernel's clock.
     pub clock_ppm: f64,
-    /// The same when the run begins.
+    /// The reference loop during calibration.
     pub calibration_ns: f64,
-    /// How many times dearer all is where the loop is slow.
+    /// Slowdown of operations while the loop is slow.
     pub slow_times: f64,
-    /// How much processes differ from each other.
+    /// Variation between processes.
     pub jitter_permille: u64,
-    /// What the part of the reference loop takes that a sibling slows, by the number of the visit.
+    /// The reference loop (the part that a sibling slows) by visit.
     pub loop_ns: fn(usize) -> f64,
 }
 
@@ -50,8 +48,7 @@ impl Script {
         }
     }
 
-    /// Nanoseconds of one operation in one process: the script's price and what that process is
-    /// dealt.
+    /// Nanoseconds of one operation in one process, with its jitter.
     fn price(&self, metric: &str, params: &Params, process: u32) -> Result<f64, Fault> {
         let args = params.integer("args").unwrap_or(0) as f64;
         let typical = match (metric, params.text("call").or(params.text("form"))) {
@@ -147,7 +144,7 @@ impl Machine for Script {
     }
 }
 
-/// An operation of some nanoseconds, batched or single as the metric has it.
+/// An operation with this cost, batched or single as in the metric.
 fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> Work<'k> {
     let fake = Rc::clone(fake);
     if ["os.syscall.fresh", "os.thread.create", "cpu.clock.resolution"].contains(&metric) {
@@ -182,7 +179,7 @@ fn work<'k>(case: usize, metric: &str, price_ns: f64, fake: &Rc<FakeClock>) -> W
     }
 }
 
-/// Counters that stand still, but for steal where the script says so.
+/// Counters without disturbance, except for scripted steal.
 pub struct Quiet {
     stolen: bool,
     loop_ns: f64,
@@ -194,10 +191,9 @@ impl Quiet {
     }
 }
 
-/// The reference loop on an idle core of the script.
+/// The reference loop on an idle core.
 const LOOP_NS: f64 = 9_000.0;
 
-/// A loop of which the part that a sibling slows takes so long.
 fn loop_of(at_ns: u64, sibling_ns: f64) -> LoopTime {
     LoopTime { at_ns, sibling_ns, frequency_ns: LOOP_NS }
 }
@@ -222,7 +218,6 @@ impl Observer for Quiet {
     }
 }
 
-/// A machine whose facts are all made up.
 pub fn host() -> Host {
     let mut host =
         Host { name: "scripted".to_owned(), kernel: "6.1.0".to_owned(), ..Host::default() };
@@ -246,7 +241,6 @@ pub fn host() -> Host {
     host
 }
 
-/// What is known before the run.
 pub fn setup() -> RunSetup {
     RunSetup {
         tool: Tool { name: "fathom".to_owned(), version: "0.0.0".to_owned() },

@@ -1,4 +1,4 @@
-//! A probe with two ends: what it is given of the far one, and what of that is in the record.
+//! A probe with a far end, and its records.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -70,12 +70,12 @@ impl Probe for RoundTrip {
 static REGISTRY: LazyLock<Registry> =
     LazyLock::new(|| Registry::new(&[Entry::Probe(&RoundTrip)], &[]));
 
-/// Takes visits as a worker does, on a fake clock.
+/// Makes visits as a worker does, on a fake clock.
 struct Direct(Script);
 
 impl Machine for Direct {
     fn visit(&mut self, request: &VisitRequest) -> Outcome {
-        // As it goes through a worker's pipe.
+        // As through a worker's pipe.
         let line = serde_json::to_string(request).expect("a request");
         let request: VisitRequest = serde_json::from_str(&line).expect("the same request");
         let cases: Vec<Case> = request.params.iter().cloned().map(Case::usual).collect();
@@ -109,7 +109,7 @@ impl Machine for Direct {
 }
 
 #[test]
-fn probe_with_two_ends_gives_records_of_both() {
+fn probe_with_a_far_end_has_records_of_both_ends() {
     let plan = Plan::new(&REGISTRY, Vec::new(), Effort::Quick, Protocol::Median, 7, &host());
     let address: SocketAddr = "[2001:db8::4]:7878".parse().expect("an address");
     let far = FarHost { name: BENCH.to_owned(), host: host(), clock: None };
@@ -123,12 +123,12 @@ fn probe_with_two_ends_gives_records_of_both() {
     assert_eq!(document.far, [far]);
     let [here, there, gone] = document.records.as_slice() else { panic!("three cases") };
     assert_eq!(gone.verdict.state, State::Unavailable);
-    assert_eq!(gone.verdict.reasons[0].text, "no far end is named gone");
+    assert_eq!(gone.verdict.reasons[0].text, "no far end named gone");
     for (record, ns) in [(here, 30_000.0), (there, 90_000.0)] {
         let summary = record.summary.as_ref().expect("a summary");
         assert_eq!(summary.median, ns);
-        let found: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
-        assert_eq!(found, [0.9, 0.99, 0.999, 0.9999], "of 192,000 timings");
+        let quantiles: Vec<f64> = summary.quantiles.iter().map(|it| it.q).collect();
+        assert_eq!(quantiles, [0.9, 0.99, 0.999, 0.9999], "of 192,000 timings");
         let p90 = summary.quantiles[0].value;
         assert!((p90 / (ns + 17_900.0) - 1.0).abs() < 2e-3, "{p90}");
         let sample = &record.samples.as_ref().expect("samples")[0];

@@ -1,7 +1,7 @@
-//! Calibrating the counter against the kernel's clocks, at the start and over the whole run.
+//! Calibration of the counter against the kernel's clocks, at the start and over the whole run.
 //!
-//! At each end the counter is read between two reads of the kernel's clock, many times, and the
-//! narrowest bracket is kept: its half width is the error of that end.
+//! At each end the counter is read many times between two reads of the kernel's clock. The half
+//! width of the narrowest bracket is the error of that end.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,28 +15,25 @@ use super::{
     monotonic_raw_ns, refusal, wall_ns,
 };
 
-/// How long the first calibration takes: 50 ms with ends good to 25 ns is 1 ppm.
+/// With 50 ms, and ends accurate to 25 ns, the error is 1 ppm.
 const CALIBRATION_NS: u64 = 50_000_000;
-/// Reads at each end. The narrowest of 64 has met no interrupt.
+/// Reads at each end: the narrowest of 64 includes no interrupt.
 const BRACKETS: usize = 64;
-/// Stamps that [`step_ticks`] takes.
+/// Number of stamps of [`step_ticks`].
 pub const STEP_STAMPS: u64 = 2000;
-/// The two halves of a calibration agree to this (METHOD 3).
+/// Disagreement of the two halves of a calibration (METHOD 3).
 const REPEAT_MAX_PPM: f64 = 1.0;
-/// Above this disagreement the clock is not believed (METHOD 3).
+/// A larger disagreement with the kernel invalidates the clock (METHOD 3).
 pub(super) const DISAGREEMENT_MAX_PPM: f64 = 50.0;
-/// A wall clock that moved this much against CLOCK_MONOTONIC was stepped, not slewed.
+/// Changes of the wall clock relative to CLOCK_MONOTONIC: smaller ones are slewing.
 const STEP_MIN_NS: i128 = 50_000_000;
 
-/// Why no clock could be had.
+/// The counter does not advance.
 #[derive(Debug, thiserror::Error)]
-pub enum CalibrationError {
-    /// The counter stood still or ran backwards against the kernel's clock.
-    #[error("calibrate the clock: {0} ticks in {1} ns against CLOCK_MONOTONIC_RAW")]
-    Standing(i128, u64),
-}
+#[error("calibrate the clock: {0} ticks in {1} ns against CLOCK_MONOTONIC_RAW")]
+pub struct CalibrationError(i128, u64);
 
-/// One end of a calibration: the counter and the kernel's clocks at one moment.
+/// One end of a calibration: the counter and the kernel's clocks at the same time.
 #[derive(Clone, Copy, Debug)]
 struct End {
     ticks: Stamp,
@@ -45,7 +42,7 @@ struct End {
     wall_ns: u64,
 }
 
-/// Keeps the first end of a run, to check the clock over the whole length of it.
+/// A calibrated clock with the first end of a run, to check it over the whole run.
 #[derive(Clone, Debug)]
 pub struct Watch {
     clock: Clock,
@@ -56,32 +53,31 @@ pub struct Watch {
     steps: Arc<Steps>,
 }
 
-/// How the clock stood the check over the whole run.
+/// The check of the clock over the whole run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeRun {
-    /// Deviation against CLOCK_MONOTONIC_RAW, in parts per million.
+    /// Deviation from CLOCK_MONOTONIC_RAW.
     pub raw_ppm: f64,
-    /// Deviation against CLOCK_MONOTONIC, in parts per million.
+    /// Deviation from CLOCK_MONOTONIC.
     pub monotonic_ppm: f64,
-    /// How far the wall clock was stepped, in nanoseconds; 0 if it was not.
+    /// Step of the wall clock, in nanoseconds.
     pub wall_step_ns: i64,
-    /// Whether it was stepped at all, even if it was put back.
+    /// Whether the wall clock was stepped, even if it was set back.
     pub wall_was_set: bool,
-    /// Stamps handed from one CPU to another that lay in the receiver's future.
+    /// Number of stamps of another CPU that were in the future.
     pub backwards: u64,
 }
 
 impl WholeRun {
-    /// Which comparison failed, in words; none if the clock can be believed.
+    /// The failed check, if any.
     pub fn failure(&self) -> Option<String> {
         let against = |name: &str, ppm: f64| {
             (ppm.abs() > DISAGREEMENT_MAX_PPM).then(|| {
-                format!("the clock ran {ppm:+.0} ppm against {name} over the run (limit 50 ppm)")
+                format!("clock off by {ppm:+.0} ppm of {name} over the run (limit 50 ppm)")
             })
         };
         if self.backwards > 0 {
-            let count = self.backwards;
-            return Some(format!("time ran backwards between CPUs {count} times"));
+            return Some(format!("clock not monotonic between CPUs ({}×)", self.backwards));
         }
         against("CLOCK_MONOTONIC_RAW", self.raw_ppm)
             .or_else(|| against("CLOCK_MONOTONIC", self.monotonic_ppm))
@@ -89,10 +85,10 @@ impl WholeRun {
 }
 
 impl Watch {
-    /// Chooses the counter, calibrates it for 50 ms, and measures its step and cost.
+    /// Chooses the counter, calibrates it for 50 ms, and measures its resolution and cost.
     ///
     /// # Errors
-    /// When the counter stands still although the CPU and the kernel trust it.
+    /// If the counter does not advance.
     pub fn begin(host: &Host) -> Result<Self, CalibrationError> {
         let cpus = host.cpu.allowed.clone();
         match refusal::choose(host).and_then(|source| in_order(source, &cpus)) {
@@ -101,8 +97,8 @@ impl Watch {
         }
     }
 
-    /// The kernel's clock, which needs no calibration: for what lasts so long that its cost is
-    /// nothing, and so short that 50 ms are not.
+    /// The kernel's clock, without calibration: for commands whose operations are much longer than
+    /// a clock read, and which should start without a delay of 50 ms.
     ///
     /// # Errors
     /// As [`Watch::begin`].
@@ -121,7 +117,7 @@ impl Watch {
         let first = End::take(&uncalibrated);
         let (hz, repeat_ppm) = match source {
             Source::MonotonicRaw => (1e9, 0.0),
-            _ => calibrate_until_it_repeats(&uncalibrated)?,
+            _ => calibrate_repeatably(&uncalibrated)?,
         };
         let clock = Clock::from_specification(Specification { hz, ..raw });
         let specification = Specification {
@@ -133,12 +129,11 @@ impl Watch {
         Ok(Self { clock, cpus, refusal, first, repeat_ppm, steps })
     }
 
-    /// The calibrated clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// What a record says of the clock; the two deviations are added by [`Watch::end`].
+    /// The clock's facts for a record, without the deviations from [`Watch::end`].
     pub fn facts(&self) -> ClockFacts {
         let specification = self.clock.specification();
         let mut details = BTreeMap::from([("calibration_repeat_ppm".to_owned(), self.repeat_ppm)]);
@@ -156,7 +151,7 @@ impl Watch {
         }
     }
 
-    /// Holds the clock against the kernel's clocks over everything since [`Watch::begin`].
+    /// Compares the clock with the kernel's clocks since [`Watch::begin`].
     pub fn end(&self) -> WholeRun {
         let last = End::take(&self.clock);
         let ours = self.clock.ns(self.first.ticks, last.ticks);
@@ -178,7 +173,7 @@ fn uncalibrated(source: Source) -> Specification {
     Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 50.0 }
 }
 
-/// The counter, if its stamps on different CPUs are in order.
+/// The counter, if it is monotonic between CPUs.
 fn in_order(source: Source, cpus: &[u32]) -> Result<Source, Refusal> {
     trusted_by(check_order(uncalibrated(source), cpus)).map(|()| source)
 }
@@ -209,9 +204,9 @@ impl End {
     }
 }
 
-/// Calibrates again, twice at most, where the two halves of the window differ by more than 1 ppm:
-/// an end has then met an interrupt longer than all its brackets.
-fn calibrate_until_it_repeats(clock: &Clock) -> Result<(f64, f64), CalibrationError> {
+/// Repeats the calibration at most twice while its halves differ by more than 1 ppm: an interrupt
+/// was then longer than all brackets of an end.
+fn calibrate_repeatably(clock: &Clock) -> Result<(f64, f64), CalibrationError> {
     let mut best = calibrate(clock, End::take(clock))?;
     for _ in 0..2 {
         if best.1 <= REPEAT_MAX_PPM {
@@ -223,7 +218,7 @@ fn calibrate_until_it_repeats(clock: &Clock) -> Result<(f64, f64), CalibrationEr
     Ok(best)
 }
 
-/// Ticks per second, and by how much the two halves of the window differ.
+/// Ticks per second, and the difference between both halves in ppm.
 fn calibrate(clock: &Clock, first: End) -> Result<(f64, f64), CalibrationError> {
     let middle = wait_until(clock, first.raw_ns + CALIBRATION_NS / 2);
     let last = wait_until(clock, first.raw_ns + CALIBRATION_NS);
@@ -231,7 +226,7 @@ fn calibrate(clock: &Clock, first: End) -> Result<(f64, f64), CalibrationError> 
         let ticks = i128::from(to.ticks) - i128::from(from.ticks);
         let ns = to.raw_ns - from.raw_ns;
         if ticks <= 0 {
-            Err(CalibrationError::Standing(ticks, ns))
+            Err(CalibrationError(ticks, ns))
         } else {
             Ok(ticks as f64 * 1e9 / ns as f64)
         }
@@ -240,7 +235,7 @@ fn calibrate(clock: &Clock, first: End) -> Result<(f64, f64), CalibrationError> 
     Ok((whole, (halves.0 / halves.1 - 1.0).abs() * 1e6))
 }
 
-/// Sleeps rather than spins: a spin would heat a core that is measured next.
+/// Sleeps, because spinning would heat a core that is measured next.
 fn wait_until(clock: &Clock, raw_ns: u64) -> End {
     while monotonic_raw_ns() < raw_ns {
         std::thread::sleep(std::time::Duration::from_nanos(
@@ -250,8 +245,8 @@ fn wait_until(clock: &Clock, raw_ns: u64) -> End {
     End::take(clock)
 }
 
-/// The step of the clock in ticks: the greatest common divisor of the differences between stamps
-/// that lie irregularly apart. Some counters advance by several ticks at once.
+/// The step of the clock in ticks, because some counters advance by several ticks at once: the
+/// greatest common divisor of the differences between stamps at irregular distances.
 pub fn step_ticks(clock: &Clock) -> u64 {
     let mut step = 0;
     let mut last = clock.start();
@@ -273,8 +268,8 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The cost of one start/stop pair: the lowest of some batches, each far longer than the clock's
-/// step.
+/// The cost of a start/stop pair: the minimum over batches that are much longer than the clock's
+/// resolution.
 fn read_ns(clock: &Clock) -> f64 {
     const PAIRS: u32 = 500;
     let batch = || {
@@ -293,14 +288,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_step_of_a_counter_is_the_divisor_of_all_its_differences() {
+    fn counter_step_is_the_common_divisor() {
         assert_eq!(greatest_common_divisor(0, 26), 26);
         assert_eq!(greatest_common_divisor(52, 78), 26);
         assert_eq!(greatest_common_divisor(52, 79), 1);
     }
 
     #[test]
-    fn a_disagreement_above_50_ppm_is_a_failure_and_names_the_other_clock() {
+    fn clock_disagreement_above_50_ppm_fails() {
         let run = WholeRun {
             raw_ppm: 3.0,
             monotonic_ppm: -49.0,
@@ -310,28 +305,28 @@ mod tests {
         };
         assert_eq!(run.failure(), None);
         let run = WholeRun { monotonic_ppm: -51.0, ..run };
-        assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC over")));
+        assert!(run.failure().is_some_and(|text| text.contains("of CLOCK_MONOTONIC over")));
         let run = WholeRun { raw_ppm: 51.0, ..run };
         assert!(run.failure().is_some_and(|text| text.contains("CLOCK_MONOTONIC_RAW")));
     }
 
     #[test]
-    fn one_stamp_out_of_order_refuses_the_counter() {
+    fn one_stamp_out_of_order_rejects_the_counter() {
         assert_eq!(trusted_by(OrderCheck { pairs: 3, ..OrderCheck::default() }), Ok(()));
         let backwards = OrderCheck { pairs: 3, backwards: 1, backwards_ticks_max: 40 };
         assert_eq!(trusted_by(backwards), Err(Refusal::OutOfOrder(40)));
     }
 
     #[test]
-    fn this_machines_clock_is_calibrated_and_agrees_with_the_kernel() {
+    fn real_clock_agrees_with_the_kernel() {
         let host = crate::host::read();
         let watch = Watch::begin(&host).expect("a clock");
         let facts = watch.facts();
         assert!(facts.hz > 1e6 && facts.resolution_ns > 0.0 && facts.read_ns > 0.0, "{facts:?}");
         let run = watch.end();
         assert!(run.raw_ppm.abs() < 1000.0, "{run:?}");
-        assert_eq!(run.wall_step_ns, 0, "nobody stepped the wall clock");
-        // As if the wall clock had been two seconds behind when the run began.
+        assert_eq!(run.wall_step_ns, 0);
+        // As if the wall clock had been two seconds behind at the start.
         let first = End { wall_ns: watch.first.wall_ns - 2_000_000_000, ..watch.first };
         let step = Watch { first, ..watch }.end().wall_step_ns;
         assert!((step - 2_000_000_000).abs() < STEP_MIN_NS as i64, "{step}");

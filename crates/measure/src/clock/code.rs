@@ -1,14 +1,14 @@
-//! The clock for a program without any Rust in it: machine code that takes a stop stamp.
+//! Machine code that takes a stop stamp, for programs without Rust code.
 //!
-//! A probe that times how long a new program takes to start has that program take the stamp
-//! itself, as its first instructions. The code is written here, where the clock is read, and
-//! copied out of this program's own read-only data.
+//! A probe that times the start of a program has that program take the stamp in its first
+//! instructions. The code is copied from the read-only data of this program.
 
 use std::arch::global_asm;
 
 use super::{Clock, Source};
 
-// Each stamp ends up in rax, other registers may change as by a call, and the stack is put back.
+// The stamp is in rax. Other caller-saved registers may change; the stack pointer is restored.
+// RDTSCP waits for earlier instructions, LFENCE holds back later ones.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
     ".pushsection .rodata.fathom_stop_code, \"a\", @progbits",
@@ -37,7 +37,7 @@ global_asm!(
     clock_gettime_number = const libc::SYS_clock_gettime,
 );
 
-// The same with the stamp in x0.
+// The same with the stamp in x0, and ISB on both sides of the read.
 #[cfg(target_arch = "aarch64")]
 global_asm!(
     ".pushsection .rodata.fathom_stop_code, \"a\", %progbits",
@@ -67,8 +67,7 @@ global_asm!(
     clock_gettime_number = const libc::SYS_clock_gettime,
 );
 
-// SAFETY: the symbols are those of the assembly above, each the first byte of something or the
-// byte after its last; only their addresses are used.
+// SAFETY: the symbols of the assembly above, of which only the addresses are used.
 unsafe extern "C" {
     #[cfg(target_arch = "x86_64")]
     static fathom_stop_tsc: u8;
@@ -83,10 +82,10 @@ unsafe extern "C" {
 }
 
 impl Clock {
-    /// Machine code that takes a stop stamp of this clock and goes on behind its last byte with
-    /// the stamp in the register of a result (rax, x0). It can be copied to any address that is a
-    /// multiple of four, changes no other registers than a call does, and leaves the stack as it
-    /// was. Where the clock is the kernel's, it makes one system call.
+    /// Machine code that takes a stop stamp of this clock and continues after its last byte with
+    /// the stamp in the result register (rax, x0). It can be copied to any address divisible by
+    /// four, changes only caller-saved registers, and restores the stack pointer. For the kernel's
+    /// clock it makes one system call.
     pub fn stop_code(&self) -> &'static [u8] {
         let (first, end) = match self.specification.source {
             #[cfg(target_arch = "x86_64")]
@@ -95,8 +94,8 @@ impl Clock {
             Source::Cntvct => (&raw const fathom_stop_cntvct, &raw const fathom_stop_cntvct_end),
             _ => (&raw const fathom_stop_kernel, &raw const fathom_stop_kernel_end),
         };
-        // SAFETY: both are addresses in one section of the program, the end behind the first, and
-        // what lies between them is constant.
+        // SAFETY: both addresses are in one section, the end after the first, with constant bytes
+        // in between.
         unsafe { std::slice::from_raw_parts(first, end.addr() - first.addr()) }
     }
 }
@@ -110,17 +109,16 @@ mod tests {
     use super::*;
     use crate::clock::Specification;
 
-    /// The code, made a procedure by the instruction that returns.
+    /// Runs the code as a function, by appending a return instruction.
     fn run(code: &[u8]) -> u64 {
         #[cfg(target_arch = "x86_64")]
-        let back = [0xc3];
+        let ret = [0xc3];
         #[cfg(target_arch = "aarch64")]
-        let back = [0xc0, 0x03, 0x5f, 0xd6];
-        let code = [code, &back].concat();
+        let ret = [0xc0, 0x03, 0x5f, 0xd6];
+        let code = [code, &ret].concat();
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place the kernel chooses, as long as the code, which is
-        // written before it is made executable; the code is a procedure by the C convention,
-        // without arguments, that leaves the stack as it was.
+        // SAFETY: a new mapping of the size of the code, which is written before it is made
+        // executable; the code is a C function without arguments.
         unsafe {
             let length = code.len();
             let place = mmap_anonymous(ptr::null_mut(), length, protection, MapFlags::PRIVATE);
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_takes_stamps_of_the_clock_it_belongs_to() {
+    fn stop_code_takes_stamps_of_its_clock() {
         let counter = if cfg!(target_arch = "x86_64") { Source::Tsc } else { Source::Cntvct };
         for source in [Source::MonotonicRaw, counter] {
             let specification =

@@ -1,10 +1,10 @@
-//! A clock that tests advance by hand, so that a whole run has one answer, byte for byte.
+//! A clock for tests, which advance it, so that results are reproducible.
 
 use std::cell::Cell;
 
 use super::Stamp;
 
-/// Time as a script tells it. Every read costs a fixed number of nanoseconds.
+/// Scripted time. Each read costs a fixed number of nanoseconds.
 #[derive(Debug, Default)]
 pub struct FakeClock {
     now_ns: Cell<u64>,
@@ -17,17 +17,14 @@ impl FakeClock {
         Self { now_ns: Cell::new(0), read_ns }
     }
 
-    /// Lets `ns` pass.
     pub fn advance(&self, ns: u64) {
         self.now_ns.set(self.now_ns.get() + ns);
     }
 
-    /// What a read costs.
     pub fn read_ns(&self) -> u64 {
         self.read_ns
     }
 
-    /// Reads, and pays for it.
     pub fn read(&self) -> Stamp {
         self.advance(self.read_ns);
         self.now_ns.get()

@@ -1,9 +1,8 @@
 //! The clock: the only place in Fathom where time is read.
 //!
-//! On x86-64 it is the time stamp counter, on aarch64 the virtual counter, each only where it can
-//! be trusted; elsewhere CLOCK_MONOTONIC_RAW. A stamp is a count of ticks; [`Clock::ns`] turns a
-//! difference of stamps into nanoseconds by a calibration made once per run and handed to every
-//! worker.
+//! The time stamp counter on x86-64 and the virtual counter on aarch64, if they can be trusted,
+//! otherwise CLOCK_MONOTONIC_RAW. A stamp is a count of ticks; [`Clock::ns`] converts a difference
+//! of stamps to nanoseconds. The rate is calibrated once per run and passed to the workers.
 
 mod calibration;
 mod code;
@@ -37,12 +36,12 @@ pub enum Source {
     Cntvct,
     /// CLOCK_MONOTONIC_RAW; a tick is a nanosecond.
     MonotonicRaw,
-    /// A clock that tests advance by hand.
+    /// [`FakeClock`].
     Fake,
 }
 
 impl Source {
-    /// The source as one word, as it stands in a record.
+    /// The name in records.
     pub fn word(self) -> &'static str {
         match self {
             Self::Tsc => "tsc",
@@ -53,16 +52,14 @@ impl Source {
     }
 }
 
-/// What a worker needs to use the coordinator's clock without calibrating again.
+/// A calibrated clock as data, so that workers need no calibration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Specification {
-    /// The counter.
     pub source: Source,
     /// Ticks per second.
     pub hz: f64,
-    /// The smallest step, in nanoseconds.
     pub resolution_ns: f64,
-    /// The cost of one start/stop pair, in nanoseconds.
+    /// The cost of a start/stop pair.
     pub read_ns: f64,
 }
 
@@ -75,14 +72,12 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock a coordinator specified. A worker runs on the same machine, so its counter is the
-    /// same counter.
+    /// The coordinator's clock: a worker on the same machine reads the same counter.
     pub fn from_specification(specification: Specification) -> Self {
         Self { specification, ns_per_tick: 1e9 / specification.hz, fake: None }
     }
 
-    /// A clock that reads `fake`, one tick a nanosecond, whose reads cost nothing unless the fake
-    /// charges for them.
+    /// A clock that reads `fake`; a tick is a nanosecond.
     pub fn fake(fake: Rc<FakeClock>) -> Self {
         let specification = Specification {
             source: Source::Fake,
@@ -93,12 +88,12 @@ impl Clock {
         Self { specification, ns_per_tick: 1.0, fake: Some(fake) }
     }
 
-    /// Counter, rate, resolution and read cost.
     pub fn specification(&self) -> Specification {
         self.specification
     }
 
-    /// The stamp before the work: nothing after it starts early, nothing before it ends late.
+    /// The stamp before the measured work: earlier instructions have completed, later ones have not
+    /// started.
     #[inline(always)]
     pub fn start(&self) -> Stamp {
         match self.specification.source {
@@ -111,7 +106,7 @@ impl Clock {
         }
     }
 
-    /// The stamp after the work.
+    /// The stamp after the measured work, which has completed.
     #[inline(always)]
     pub fn stop(&self) -> Stamp {
         match self.specification.source {
@@ -124,14 +119,14 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds between two stamps. A clock that ran backwards gives 0 here; that it did is
-    /// found by [`check_order`] and invalidates the run.
+    /// Nanoseconds between two stamps. 0 if the clock went backwards, which [`check_order`] detects
+    /// and which invalidates the run.
     #[inline]
     pub fn ns(&self, from: Stamp, to: Stamp) -> f64 {
         to.saturating_sub(from) as f64 * self.ns_per_tick
     }
 
-    /// The shortest batch that the clock can time to 0.1 % by its resolution and 1 % by its cost.
+    /// The shortest batch with an error of 0.1 % by the clock's resolution and 1 % by its cost.
     pub fn shortest_batch_ns(&self) -> f64 {
         (1000.0 * self.specification.resolution_ns).max(100.0 * self.specification.read_ns)
     }
@@ -148,8 +143,7 @@ pub fn monotonic_ns() -> u64 {
     kernel_ns(ClockId::Monotonic)
 }
 
-/// The wall clock in nanoseconds since 1970. For dates, and to notice that it was stepped; never
-/// for a duration.
+/// The wall clock in nanoseconds since 1970. For dates and to detect steps, never for durations.
 pub fn wall_ns() -> u64 {
     kernel_ns(ClockId::Realtime)
 }
@@ -159,12 +153,12 @@ fn kernel_ns(id: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// The virtual counter, with `isb` so that the read is not moved.
+/// The virtual counter, with ISB on both sides so that the read is not reordered.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 fn cntvct() -> Stamp {
     let ticks: u64;
-    // SAFETY: reads a counter that the kernel leaves open to user space; touches no memory.
+    // SAFETY: reads a counter that is accessible in user space; accesses no memory.
     unsafe {
         core::arch::asm!("isb", "mrs {ticks}, cntvct_el0", "isb", ticks = out(reg) ticks,
             options(nostack, preserves_flags));

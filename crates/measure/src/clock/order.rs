@@ -1,5 +1,4 @@
-//! Whether the counters of different CPUs agree: a stamp handed to another CPU must not lie in
-//! that CPU's future.
+//! Monotonicity of the clock between CPUs: a stamp of another CPU must not be in the future.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,23 +6,22 @@ use std::time::Duration;
 use super::{Clock, Specification};
 use crate::affinity;
 
-/// Hand-overs between each pair of CPUs.
+/// Exchanges of stamps between each pair of CPUs.
 const HANDOVERS: u64 = 2000;
-/// A pair that cannot finish in this time (a stolen or throttled CPU) is left unchecked.
+/// After this time a pair is left unchecked, because of steal or throttling.
 const PAIR_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// What the check over all allowed CPUs found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OrderCheck {
-    /// Pairs of CPUs that were checked.
+    /// Number of pairs of CPUs checked.
     pub(super) pairs: u32,
-    /// Stamps that lay in the receiver's future.
+    /// Number of stamps in the receiver's future.
     pub(super) backwards: u64,
-    /// The furthest, in ticks.
+    /// The largest difference.
     pub(super) backwards_ticks_max: u64,
 }
 
-/// Hands stamps to and fro between the first CPU and each other one, at most 16 of them.
+/// Exchanges stamps between the first CPU and up to 16 others.
 pub(super) fn check_order(specification: Specification, cpus: &[u32]) -> OrderCheck {
     let mut check = OrderCheck::default();
     let Some((first, others)) = cpus.split_first() else {
@@ -39,7 +37,8 @@ pub(super) fn check_order(specification: Specification, cpus: &[u32]) -> OrderCh
     check
 }
 
-/// Backward stamps between two CPUs and the furthest of them; none if the pair did not finish.
+/// The number of backward stamps between two CPUs and the largest difference. `None` after a
+/// timeout.
 fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)> {
     let (last, turn, stop) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let player = &|cpu: u32, parity: u64| {
@@ -70,7 +69,7 @@ fn check_pair(specification: Specification, a: u32, b: u32) -> Option<(u64, u64)
             std::thread::Builder::new().spawn_scoped(scope, play).ok()
         };
         let one = spawn(a, 0)?;
-        // Without a partner the first would wait for its turn for ever.
+        // The first thread would wait for its turn forever.
         let Some(two) = spawn(b, 1) else {
             stop.store(true, Ordering::Relaxed);
             return None;
@@ -93,7 +92,7 @@ mod tests {
     use crate::clock::Source;
 
     #[test]
-    fn clocks_of_one_machine_are_in_order_and_a_missing_partner_is_no_hang() {
+    fn real_clocks_are_ordered_across_cpus() {
         let specification = Specification {
             source: Source::MonotonicRaw,
             hz: 1e9,
@@ -102,9 +101,8 @@ mod tests {
         };
         let check = check_order(specification, &affinity::allowed());
         assert_eq!(check.backwards, 0, "{check:?}");
-        assert_eq!(check_order(specification, &[0]).pairs, 0, "one CPU has no pair");
-        assert_eq!(check_order(specification, &[]).pairs, 0);
-        // A CPU that cannot be pinned to leaves its pair unchecked.
-        assert_eq!(check_order(specification, &[0, 1023]).pairs, 0);
+        for (cpus, why) in [(&[][..], "no CPU"), (&[0], "one CPU"), (&[0, 1023], "pinning fails")] {
+            assert_eq!(check_order(specification, cpus).pairs, 0, "{why}");
+        }
     }
 }

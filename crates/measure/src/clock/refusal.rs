@@ -1,59 +1,41 @@
-//! Why a hardware counter is not used: an enum, so that `doctor` and a record can say it.
-
-use std::fmt;
+//! Choice of the clock source, and reasons to reject the hardware counter.
 
 use fathom_record::Host;
 
 use super::Source;
 
-/// Why the hardware counter was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why the hardware counter is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A flag that the counter needs is missing: it stops in idle states, changes its rate, or
-    /// cannot be read in order.
+    /// The counter stops in idle states, changes its rate, or cannot be read in order.
+    #[error("no CPU flag {0}")]
     MissingFlag(&'static str),
-    /// The kernel does not keep time by it, which is its way of saying that it cannot be trusted.
+    /// The kernel rejected the counter as its clock source.
+    #[error("the kernel's clock source is {0}")]
     KernelUses(String),
-    /// The kernel's clock source cannot be read.
+    #[error("the kernel's clock source cannot be read")]
     ClocksourceUnknown,
-    /// Reading it from user space is forbidden to this process.
+    #[error("reading it is forbidden (PR_SET_TSC)")]
     Forbidden,
-    /// This architecture has none that Fathom knows.
+    #[error("no supported counter on this architecture")]
     NoCounter,
-    /// Stamps taken on different CPUs are out of order, by this many ticks at worst.
+    #[error("not monotonic between CPUs (by up to {0} ticks)")]
     OutOfOrder(u64),
-    /// The person asked for the kernel's clock.
-    Asked,
-    /// Nothing is timed that the kernel's clock could not.
+    #[error("FATHOM_CLOCK=monotonic_raw is set")]
+    Requested,
+    #[error("not needed for operations of milliseconds")]
     NotNeeded,
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingFlag(flag) => write!(f, "the CPU does not report {flag}"),
-            Self::KernelUses(source) => write!(f, "the kernel keeps time by {source}, not by it"),
-            Self::ClocksourceUnknown => f.write_str("the kernel's clock source cannot be read"),
-            Self::Forbidden => f.write_str("reading it is forbidden to this process"),
-            Self::NoCounter => f.write_str("this architecture has no counter that Fathom knows"),
-            Self::OutOfOrder(ticks) => {
-                write!(f, "stamps of different CPUs are out of order by up to {ticks} ticks")
-            }
-            Self::Asked => f.write_str("FATHOM_CLOCK=monotonic_raw was set"),
-            Self::NotNeeded => f.write_str("not needed: what is timed lasts for milliseconds"),
-        }
-    }
-}
-
-/// The flags without which the time stamp counter is not a clock.
+/// CPU flags required of the time stamp counter.
 const TSC_FLAGS: [&str; 3] = ["constant_tsc", "nonstop_tsc", "rdtscp"];
 
-/// The counter to use on this host, or why none.
+/// The counter to use on this host.
 ///
-/// `FATHOM_CLOCK=monotonic_raw` refuses it by hand, to compare the two.
+/// `FATHOM_CLOCK=monotonic_raw` selects the kernel's clock, for comparison.
 pub(super) fn choose(host: &Host) -> Result<Source, Refusal> {
     if std::env::var_os("FATHOM_CLOCK").is_some_and(|clock| clock == "monotonic_raw") {
-        return Err(Refusal::Asked);
+        return Err(Refusal::Requested);
     }
     match host.cpu.architecture.as_str() {
         "x86_64" => tsc_or_refusal(host),
@@ -81,7 +63,7 @@ fn counter_of_kernel(host: &Host, wanted: &str) -> Result<(), Refusal> {
     }
 }
 
-/// PR_SET_TSC can make RDTSC fault; strict seccomp sets it.
+/// Strict seccomp sets PR_TSC_SIGSEGV, with which RDTSC faults.
 #[cfg(target_arch = "x86_64")]
 fn tsc_is_forbidden() -> bool {
     let mut mode: libc::c_int = 0;
@@ -108,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_is_used_only_where_the_cpu_and_the_kernel_both_trust_it() {
+    fn tsc_needs_trust_of_cpu_and_kernel() {
         assert_eq!(choose(&host(&TSC_FLAGS, Some("tsc"))), Ok(Source::Tsc));
         for missing in TSC_FLAGS {
             let flags: Vec<&str> = TSC_FLAGS.into_iter().filter(|flag| *flag != missing).collect();
@@ -120,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_architecture_has_no_counter() {
+    fn unknown_architecture_has_no_counter() {
         let mut riscv = host(&TSC_FLAGS, Some("tsc"));
         riscv.cpu.architecture = "riscv64".to_owned();
         assert_eq!(choose(&riscv), Err(Refusal::NoCounter));

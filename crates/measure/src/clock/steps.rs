@@ -1,5 +1,5 @@
-//! Whether somebody set the wall clock: the kernel cancels a timer when that happens, so that a
-//! step which was put back before anybody looked is known as well.
+//! Steps of the wall clock, by a timer that the kernel then cancels: a step that is undone later is
+//! detected, too.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,10 +9,9 @@ use rustix::time::{
     timerfd_settime,
 };
 
-/// A date that no run reaches: the timer must not end by itself.
+/// A date in the far future, so that the timer does not expire.
 const NEVER_S: i64 = 1 << 40;
 
-/// Listens for a step of the wall clock.
 #[derive(Debug)]
 pub(super) struct Steps {
     timer: Option<OwnedFd>,
@@ -20,17 +19,16 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Listens from now on. A kernel without such timers tells nothing.
+    /// Starts the timer. Without kernel support no step is detected.
     pub(super) fn listen() -> Self {
         Self { timer: timer().ok(), seen: AtomicBool::new(false) }
     }
 
-    /// Whether the wall clock was stepped since then.
     pub(super) fn seen(&self) -> bool {
         let cancelled = self.timer.as_ref().is_some_and(|timer| {
             rustix::io::read(timer, &mut [0_u8; 8]) == Err(rustix::io::Errno::CANCELED)
         });
-        // The kernel tells of a step once.
+        // The kernel reports a step once only.
         self.seen.fetch_or(cancelled, Ordering::Relaxed) || cancelled
     }
 }
@@ -50,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_has_such_a_timer_and_it_has_not_ended() {
+    fn timer_does_not_expire() {
         let timer = timer().expect("a timer that is cancelled by a step");
         let read = rustix::io::read(&timer, &mut [0_u8; 8]);
         assert_eq!(read, Err(rustix::io::Errno::AGAIN));

@@ -1,17 +1,17 @@
-//! Reading the x86-64 time stamp counter so that the work stays between the two stamps.
+//! Reads of the x86-64 time stamp counter, with fences that keep the work between the stamps.
 //!
-//! The fences are those of Intel's SDM (RDTSC, RDTSCP) and hold on AMD too, where Linux makes
+//! The fences are those of Intel's SDM (RDTSC, RDTSCP). They work on AMD, too, where Linux makes
 //! LFENCE dispatch-serialising.
 
 use core::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 
 use super::Stamp;
 
-/// `lfence; rdtsc; lfence`: earlier instructions have ended, later ones have not begun.
+/// `lfence; rdtsc; lfence`: the first fence waits for earlier instructions, the second holds back
+/// later ones.
 #[inline(always)]
 pub(super) fn start() -> Stamp {
-    // SAFETY: SSE2 and RDTSC are part of x86-64; user access to the counter is checked before this
-    // source is chosen.
+    // SAFETY: SSE2 and RDTSC are part of x86-64; user access is checked in `refusal`.
     unsafe {
         _mm_lfence();
         let ticks = _rdtsc();
@@ -20,11 +20,11 @@ pub(super) fn start() -> Stamp {
     }
 }
 
-/// `rdtscp; lfence`: RDTSCP waits for earlier instructions itself, the fence holds back later ones.
+/// `rdtscp; lfence`: RDTSCP waits for earlier instructions, the fence holds back later ones.
 #[inline(always)]
 pub(super) fn stop() -> Stamp {
     let mut cpu = 0;
-    // SAFETY: RDTSCP is checked before this source is chosen; `cpu` is a valid place to write to.
+    // SAFETY: the RDTSCP flag is checked in `refusal`; `cpu` is writable.
     unsafe {
         let ticks = __rdtscp(&raw mut cpu);
         _mm_lfence();

@@ -1,5 +1,4 @@
-//! What the limits of the cgroup have cost so far, and how much of them is taken. Where the limits
-//! lie, the host's facts tell.
+//! Usage of the cgroup's limits: throttling, memory, processes.
 
 use fathom_record::condition::{QuotaSight, Throttling};
 use fathom_record::{Condition, Host};
@@ -30,7 +29,7 @@ pub(super) fn read(tree: &Tree, host: &Host, condition: &mut Condition) {
     keep!(condition.cgroup_memory_bytes, usage);
 }
 
-/// The first of some files in the folder where the host found a limit.
+/// The first of some files in the folder of a limit of the host.
 fn beside(tree: &Tree, host: &Host, limit: &str, names: &[&str]) -> Option<Fact<u64>> {
     let file = host.origins.get(limit)?;
     let folder = file.split(": ").next()?.rsplit_once('/')?.0;

@@ -1,4 +1,4 @@
-//! Limits of this process, and what is taken of them.
+//! Limits of this process, and their usage.
 
 use fathom_record::Condition;
 
@@ -6,7 +6,7 @@ use crate::host::tree::{Fact, Tree, after, keep};
 
 const LIMITS: &str = "/proc/self/limits";
 
-/// Processes that are looked at to count a user's threads; with more, the count stays unknown.
+/// With more processes, the number of a user's threads is unknown.
 const PROCESSES_MAX: usize = 20_000;
 
 pub(super) fn read(tree: &Tree, condition: &mut Condition) {
@@ -18,13 +18,13 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.limits.files, limit("Max open files"));
     keep!(condition.limits.locked_bytes, limit("Max locked memory"));
     keep!(condition.limits.address_space_bytes, limit("Max address space"));
-    // Counting reads the status of every process: worth it only under a limit.
+    // Counting reads the status of every process, and is needed with a limit only.
     let now = condition.limits.processes.and_then(|_| threads_of_user(tree));
     let now = now.map(|threads| Fact::new(threads, "/proc/*/status: Uid, Threads"));
     keep!(condition.limits.processes_now, now);
 }
 
-/// The soft limit of a line: `Some(None)` is unlimited, `None` unknown.
+/// The soft limit: `Some(None)` is unlimited, `None` unknown.
 fn soft(text: &str, key: &str) -> Option<Option<u64>> {
     match after(text, key)?.split_whitespace().next()? {
         "unlimited" => Some(None),
@@ -32,8 +32,7 @@ fn soft(text: &str, key: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Threads whose real user is this process's, as far as `/proc` shows them: the kernel counts
-/// those, whatever they are doing.
+/// The number of threads with the same real user, which the kernel compares with the limit.
 fn threads_of_user(tree: &Tree) -> Option<u64> {
     let user = |text: &str| after(text, "Uid:")?.split_whitespace().next()?.parse::<u32>().ok();
     let own = user(&tree.text("/proc/self/status")?)?;
@@ -56,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unlimited_is_known_and_a_missing_line_is_not() {
+    fn unlimited_is_not_unknown() {
         let text = "Limit   Soft Limit\nMax open files   1024  4096  files\nMax address space \
                     unlimited unlimited bytes\nMax open filesystems 3 3";
         assert_eq!(soft(text, "Max open files "), Some(Some(1024)));

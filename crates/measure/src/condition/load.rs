@@ -1,4 +1,4 @@
-//! Who else uses the machine: a look at the CPUs, load, pressure, swap, another run.
+//! Load of the machine: CPU utilization, load average, pressure, swap, another run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) fn read(tree: &Tree, condition: &mut Condition) {
     keep!(condition.another_run, another_run(tree));
 }
 
-/// Reads the CPUs twice.
+/// Samples CPU utilization and swapping over `window`.
 pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut Condition) {
     let (begun_ns, then, swapped) = (clock::monotonic_raw_ns(), Stat::read(tree), swapped(tree));
     std::thread::sleep(window);
@@ -39,11 +39,11 @@ pub(super) fn look(tree: &Tree, later: &Tree, window: Duration, condition: &mut 
     condition.look = Some(Look { length_ns, cpus, swapped_pages });
 }
 
-/// Whether the hypervisor's word on stolen time counts: only the processor itself says so.
-pub(super) fn steal_is_told(live: bool, condition: &mut Condition) {
-    let cpuid = if live { Cpuid::ask() } else { None };
-    let counted = cpuid.map(|cpuid| Fact::new(cpuid.steal_is_told(), "cpuid leaf 0x40000001"));
-    keep!(condition.steal_is_told, counted);
+/// Whether the hypervisor reports steal.
+pub(super) fn reports_steal(live: bool, condition: &mut Condition) {
+    let cpuid = if live { Cpuid::read() } else { None };
+    let reported = cpuid.map(|cpuid| Fact::new(cpuid.reports_steal(), "cpuid leaf 0x40000001"));
+    keep!(condition.steal_is_told, reported);
 }
 
 fn averages(text: &str) -> Option<[f64; 3]> {
@@ -52,7 +52,7 @@ fn averages(text: &str) -> Option<[f64; 3]> {
     Some([next()?, next()?, next()?])
 }
 
-/// `2/345`: threads that run or wait to, of all.
+/// Runnable threads of all: `2/345`.
 fn runnable(text: &str) -> Option<u64> {
     text.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
@@ -86,7 +86,7 @@ fn swapped(tree: &Tree) -> Option<u64> {
     count("pswpin ")?.checked_add(count("pswpout ")?)
 }
 
-/// Whether the socket that a run holds is in the list of sockets.
+/// Whether the abstract socket of a run exists.
 fn another_run(tree: &Tree) -> Option<Fact<bool>> {
     let path = "/proc/net/unix";
     let text = tree.text(path)?;

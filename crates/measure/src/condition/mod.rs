@@ -1,10 +1,9 @@
-//! The machine's state just now: load, steal, pressure, limits, permissions, another run.
+//! The current condition of the machine: load, steal, pressure, limits, permissions, another run.
+//! Lasting facts are in [`crate::host`].
 //!
-//! What lasts is [`crate::host`]'s. Like there, a fact that cannot be read is absent, every fact
-//! has an entry in [`Condition::origins`], and nothing is changed: whether something may be written
-//! is asked of access(2), whether a call is allowed of the call with arguments that it refuses.
-//!
-//! Deliberately absent: any judgement, which is `record::diagnosis`'s.
+//! A fact that cannot be read is absent, every fact has an entry in [`Condition::origins`], and
+//! nothing is changed: write permission is checked by access(2), and system calls are tried with
+//! invalid arguments.
 
 mod cgroup;
 mod limits;
@@ -20,47 +19,45 @@ use fathom_record::{Condition, Host};
 use crate::affinity;
 use crate::host::tree::Tree;
 
-/// The abstract socket that a run holds as long as it lasts.
+/// The abstract socket that a run holds.
 pub const RUN_MARK: &str = "fathom-run";
 
-/// Reads the state of a machine: of this one, or of one whose files lie in a folder.
+/// Reads the condition of this machine, or of one whose files are in a folder.
 #[derive(Clone, Debug)]
 pub struct Reader {
     tree: Tree,
-    /// Files at the end of the look; on a live machine the same ones, which have moved on.
+    /// The files at the end of the sampling interval; on a live machine the same.
     later: Tree,
     live: bool,
 }
 
 impl Reader {
-    /// A reader of this machine.
     pub fn live() -> Self {
         Self { tree: Tree::at("/"), later: Tree::at("/"), live: true }
     }
 
-    /// A reader of a tree of files, and of the same machine's files a look later: no system call
-    /// about this machine.
+    /// A reader of files at the start and the end of the sampling interval, without system calls.
     pub fn at(before: impl Into<PathBuf>, after: impl Into<PathBuf>) -> Self {
         Self { tree: Tree::at(before), later: Tree::at(after), live: false }
     }
 
-    /// The state of the machine that `host` tells of, after a look of `window`.
+    /// The condition of `host`, with CPU utilization sampled over `window`.
     pub fn read(&self, host: &Host, window: Duration) -> Condition {
         let mut condition = Condition::default();
-        // First, while this process has done little itself.
+        // First, because this process adds load itself.
         load::read(&self.tree, &mut condition);
         load::look(&self.tree, &self.later, window, &mut condition);
         choose(host, &mut condition);
         cgroup::read(&self.tree, host, &mut condition);
         limits::read(&self.tree, &mut condition);
         permissions::read(&self.tree, self.live, &mut condition);
-        load::steal_is_told(self.live, &mut condition);
+        load::reports_steal(self.live, &mut condition);
         readable(&self.tree, &mut condition);
         condition
     }
 }
 
-/// The CPU that a run would take.
+/// Sets the CPU that a run would use.
 fn choose(host: &Host, condition: &mut Condition) {
     let cpus = condition.look.iter().flat_map(|look| &look.cpus);
     let busy: Vec<(u32, f64)> = cpus.filter_map(|one| Some((one.cpu?, one.busy))).collect();
@@ -80,9 +77,9 @@ fn readable(tree: &Tree, condition: &mut Condition) {
         }
     };
     let waits = tree.line("/proc/self/schedstat").is_some();
-    missing(waits, "time waited for a CPU (/proc/self/schedstat)");
+    missing(waits, "run-queue delay (/proc/self/schedstat)");
     let steal = condition.since_boot.as_ref().is_some_and(|boot| boot.steal.is_some());
-    missing(steal, "stolen time (/proc/stat)");
+    missing(steal, "steal (/proc/stat)");
     missing(!condition.pressure.is_empty(), "pressure (/proc/pressure)");
     let throttling = condition.throttling.sight != fathom_record::condition::QuotaSight::Unknown;
     missing(throttling, "throttling (cpu.stat of the CPU cgroup)");

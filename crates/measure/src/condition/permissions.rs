@@ -1,4 +1,4 @@
-//! What this process may do. Nothing is tried that would change anything.
+//! Permissions of this process, checked without changing anything.
 
 use fathom_record::Condition;
 use rustix::fs::Access;
@@ -8,12 +8,11 @@ use crate::host::tree::{Fact, Tree, after, keep};
 
 const STATUS: &str = "/proc/self/status";
 
-/// Capabilities that matter here, by their number (`include/uapi/linux/capability.h`).
+/// Relevant capabilities by number (`include/uapi/linux/capability.h`).
 const CAPABILITIES: &[(u32, &str)] =
     &[(14, "ipc_lock"), (21, "sys_admin"), (23, "sys_nice"), (24, "sys_resource"), (38, "perfmon")];
 
-/// How the names of event sources begin that are the counters of a core, besides `cpu`; a hybrid
-/// processor has one for each kind.
+/// Prefixes of core PMUs other than `cpu`. A hybrid CPU has one for each kind.
 const CORE_COUNTERS: &[&str] = &["cpu_", "armv", "apple_", "cpum_cf"];
 
 pub(super) fn read(tree: &Tree, live: bool, condition: &mut Condition) {
@@ -48,7 +47,7 @@ fn pmu(tree: &Tree) -> Option<Fact<bool>> {
     (!sources.is_empty()).then(|| Fact::new(sources.iter().any(of_a_core), folder))
 }
 
-/// Whether every page cache may be dropped: asked, not done.
+/// Whether vm.drop_caches is writable.
 fn drop_caches(tree: &Tree) -> Option<Fact<bool>> {
     let path = "/proc/sys/vm/drop_caches";
     let place = tree.place(path);
@@ -57,11 +56,9 @@ fn drop_caches(tree: &Tree) -> Option<Fact<bool>> {
     Some(Fact::new(allowed, format!("access(2) of {path}")))
 }
 
-/// Why `io_uring_setup` is refused to this process; `allowed` where it looks at its arguments,
-/// which are none.
+/// Why `io_uring_setup` fails. `allowed` if it fails because of its invalid arguments only.
 fn io_uring() -> String {
-    // SAFETY: no entries and no parameters: the kernel refuses either, and touches no memory of
-    // ours. Were it to succeed, the descriptor it gives would end with the process.
+    // SAFETY: the kernel rejects 0 entries and null parameters, and accesses no memory of ours.
     let answer =
         unsafe { libc::syscall(libc::SYS_io_uring_setup, 0, std::ptr::null_mut::<libc::c_void>()) };
     match std::io::Error::last_os_error().raw_os_error().map(Errno::from_raw_os_error) {

@@ -1,16 +1,15 @@
-//! What the CPUs did, from `/proc/stat`.
+//! CPU utilization from `/proc/stat`.
 
 use fathom_record::condition::CpuShares;
 
 use crate::host::tree::Tree;
 
-/// Where it is read.
 pub(crate) const PATH: &str = "/proc/stat";
 
-/// Ticks of each CPU, and of all together, since boot.
+/// Ticks of each CPU and of all CPUs since boot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stat {
-    /// `None` stands for all CPUs together.
+    /// `None` for all CPUs together.
     lines: Vec<(Option<u32>, Ticks)>,
 }
 
@@ -30,7 +29,7 @@ impl Stat {
         let line = |line: &str| {
             let (name, rest) = line.strip_prefix("cpu")?.split_once(' ')?;
             let cpu = if name.is_empty() { None } else { Some(name.parse().ok()?) };
-            // user nice system idle iowait irq softirq steal; guest time is within user.
+            // user nice system idle iowait irq softirq steal; guest time is included in user.
             let fields: Vec<u64> = rest
                 .split_ascii_whitespace()
                 .take(8)
@@ -43,8 +42,8 @@ impl Stat {
         Self { lines: text.lines().filter_map(line).collect() }
     }
 
-    /// The shares of each CPU between an earlier reading and this one. A counter that went
-    /// backwards (`iowait` may) leaves its share at 0.
+    /// The shares of each CPU since an earlier reading. 0 for counters that went backwards, as
+    /// `iowait` may.
     pub(crate) fn since(&self, earlier: &Self) -> Vec<CpuShares> {
         let one = |(cpu, now): &(Option<u32>, Ticks)| {
             let cpu = (*cpu)?;
@@ -77,19 +76,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_of_the_time_between_two_readings() {
+    fn shares_are_relative_to_elapsed_ticks() {
         let before = Stat::parse("cpu  9 9\ncpu0 100 0 0 900 0 0 0 0 0 0\ncpu1 0 0 0 10 0 0 0\n");
         let after =
             "cpu0 105 0 2 910 1 0 0 2 0 0\ncpu1 0 0 0 30 0 0 0\ncpu2 1 1 1 1 1 1 1 1\nintr 5";
         let shares = Stat::parse(after).since(&before);
-        assert_eq!(shares.len(), 2, "a CPU that has just come has no share: {shares:?}");
+        assert_eq!(shares.len(), 2, "a new CPU has no share: {shares:?}");
         assert_eq!((shares[0].cpu, shares[0].ticks), (Some(0), 20));
         assert_eq!((shares[0].busy, shares[0].steal), (0.45, Some(0.1)));
-        assert_eq!((shares[1].busy, shares[1].steal), (0.0, None), "no column is not zero");
+        assert_eq!((shares[1].busy, shares[1].steal), (0.0, None), "no column is unknown");
     }
 
     #[test]
-    fn counters_that_stand_still_or_go_backwards_accuse_nobody() {
+    fn non_increasing_counters_show_no_disturbance() {
         let text = "cpu  5 0 0 5 0 0 0 0\ncpu0 5 0 0 5 0 0 0 0\n";
         let now = Stat::parse(text);
         assert_eq!(now.since(&now)[0].busy, 0.0);

@@ -1,11 +1,8 @@
-//! What disturbed a measurement, from the kernel's own counters.
+//! Disturbances of a measurement, by the kernel's counters.
 //!
-//! [`RoundCounters`] are cheap enough to be read around every round; [`VisitCounters`] are dear and
-//! belong around a visit. A sample is disturbed because of these, never because of its value. A
-//! counter this kernel does not have, or one that went backwards, is unknown, which is not zero.
-//!
-//! Deliberately absent: any judgement. What counts as disturbed is the sampler's to say, and what
-//! that makes of a result is `record`'s.
+//! [`RoundCounters`] are cheap enough to be read around each round; [`VisitCounters`] are expensive
+//! and read around a visit. A counter that this kernel does not have, or that went backwards, is
+//! unknown, which is not zero.
 
 mod counters;
 mod round;
@@ -14,5 +11,5 @@ mod visit;
 
 pub(crate) use throttle::Throttle;
 
-pub use round::{RoundCounters, RoundDelta};
+pub use round::{RoundCounters, Usage};
 pub use visit::VisitCounters;

@@ -1,25 +1,24 @@
-//! The CPU cgroup's throttling.
+//! Throttling by the CPU cgroup.
 //!
-//! A quota may sit on the process's own group or on any above it, and each such group counts its
-//! own throttling only, so all of them are watched. Where there is none, and the hierarchy is seen
-//! up to its root, throttling is not unknown but known to be zero. Where a container hides the
-//! groups above its own, the kernel's `cpu.stat.local` (since 6.6) still tells how long this group
-//! was held back by any of them; without it, throttling is unknown.
+//! The process's own group and any parent may have a quota, and each counts its own throttling
+//! only, so all of them are read. If none has a quota, and the hierarchy is visible up to its root,
+//! throttling is zero. If a container hides the parents, `cpu.stat.local` (since kernel 6.6) counts
+//! throttling of this group by any of them; without it, throttling is unknown.
 
 use super::counters::{Counters, difference};
 use crate::host::cgroup;
 use crate::host::tree::{Tree, after};
 
-/// Where throttling can be read.
+/// Sources of throttling counters.
 #[derive(Debug)]
 pub(crate) enum Throttle {
-    /// The counters of every group on the way up that has a quota, nearest first.
+    /// The groups with a quota, nearest first.
     Quotas { version: u32, groups: Vec<Counters> },
-    /// No quota to be seen, but groups above that cannot be: the group's own held-back time.
+    /// No visible quota, but hidden parents.
     Hidden { version: u32, local: Counters },
-    /// No quota anywhere.
+    /// No quota up to the root.
     Unlimited,
-    /// No controller to be found.
+    /// No CPU controller found.
     Unknown,
 }
 
@@ -59,7 +58,7 @@ impl Throttle {
         }
     }
 
-    /// The counts now, a group an entry.
+    /// The current counts of each group.
     pub(super) fn read(&self) -> Vec<Count> {
         let (version, groups) = match self {
             Self::Quotas { version, groups } => (*version, groups.as_slice()),
@@ -70,14 +69,14 @@ impl Throttle {
         groups.iter().map(|group| one(group).unwrap_or_default()).collect()
     }
 
-    /// What happened since the groups were made, of the group that was throttled longest.
+    /// The counts since the creation of the groups, of the group that was throttled longest.
     pub(crate) fn so_far(&self) -> Count {
         let now = self.read();
         self.between(&now, &vec![Count::ZERO; now.len()])
     }
 
-    /// What happened between two readings: that of the group which was throttled longest (the
-    /// nearest, where none was), and unknown if one of them is.
+    /// The difference between two readings, of the group that was throttled longest, or the nearest
+    /// if none was. Unknown if one of them is.
     pub(super) fn between(&self, later: &[Count], earlier: &[Count]) -> Count {
         if matches!(self, Self::Unlimited) {
             return Count::ZERO;

@@ -1,7 +1,7 @@
-//! PCIe links of what is measured: storage, network and display devices.
+//! PCIe links of storage, network and display devices.
 //!
-//! A device whose speed and width the kernel does not tell, as in most virtual machines, is left
-//! out. The link is the device's own: a slower one nearer to the processor is not seen.
+//! Devices without a known speed or width, as in most virtual machines, are omitted. The link is
+//! that of the device: a slower link closer to the CPU is not detected.
 
 use fathom_record::Host;
 use fathom_record::host::BusLink;
@@ -10,7 +10,7 @@ use super::tree::{Fact, Tree, keep};
 
 const FOLDER: &str = "/sys/bus/pci/devices";
 
-/// Lanes a link can have; the kernel writes 0 or 255 where it does not know.
+/// The kernel writes 0 or 255 for an unknown number of lanes.
 const LANES_MAX: u32 = 32;
 
 pub(super) fn read(tree: &Tree, host: &mut Host) {
@@ -45,7 +45,7 @@ fn link(tree: &Tree, name: String) -> Option<BusLink> {
     (link.transfers_per_s.is_some() || link.lanes.is_some()).then_some(link)
 }
 
-/// `8.0 GT/s PCIe`; older kernels leave the last word out.
+/// `8.0 GT/s PCIe`; older kernels omit the last word.
 fn transfers_per_s(text: &str) -> Option<f64> {
     let (digits, rest) = text.split_once(' ')?;
     let rate = digits.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0)?;

@@ -1,4 +1,4 @@
-//! The caches of the first CPU this process may use.
+//! The caches of the first allowed CPU.
 
 use fathom_record::Host;
 use fathom_record::host::Cache;
@@ -24,7 +24,7 @@ fn by_kernel(tree: &Tree, cpu: u32) -> Option<Fact<Vec<Cache>>> {
     Fact::unless_empty(caches, format!("{folder}/index*"))
 }
 
-/// One cache. Without a size (some firmware of ARM boards tells none) it is left out.
+/// One cache. Omitted without a size, as with the firmware of some ARM boards.
 fn cache(tree: &Tree, folder: &str) -> Option<Cache> {
     let kind = match tree.line(&format!("{folder}/type"))?.as_str() {
         "Data" => "data",
@@ -32,7 +32,7 @@ fn cache(tree: &Tree, folder: &str) -> Option<Cache> {
         "Unified" => "unified",
         _ => return None,
     };
-    // Zero is the kernel's word for "unknown" in both.
+    // The kernel writes 0 for unknown.
     let known =
         |name: &str| tree.parsed::<u32>(&format!("{folder}/{name}")).filter(|&value| value > 0);
     let shared = tree.line(&format!("{folder}/shared_cpu_list"));
@@ -46,7 +46,7 @@ fn cache(tree: &Tree, folder: &str) -> Option<Cache> {
     })
 }
 
-/// A size as the kernel writes it: `48K`. The suffix means 1024.
+/// `48K`, in units of 1024.
 fn size(text: &str) -> Option<u64> {
     let (digits, unit) = match text.strip_suffix('K') {
         Some(digits) => (digits, 1 << 10),

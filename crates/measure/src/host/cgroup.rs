@@ -1,9 +1,9 @@
-//! The cgroup this process runs in: where each controller's files are, and the tightest limits on
-//! the way from the process's group to the root.
+//! The cgroup of this process: the files of each controller, and the lowest limits from its group
+//! up to the root.
 //!
-//! Both versions, and both at once: each controller is looked for in version 1 first, and else in
-//! the unified hierarchy. Where a container hides the groups above its own, their limits cannot be
-//! seen, save for memory in version 1, whose statistics tell the limit of the whole way.
+//! Versions 1 and 2, and both at once: each controller is searched in version 1 first, then in the
+//! unified hierarchy. If a container hides the parent groups, their limits are unknown, except for
+//! memory in version 1, whose statistics include them.
 
 use fathom_record::Host;
 
@@ -13,24 +13,22 @@ use super::tree::{Fact, Tree, after, keep};
 const MEMBERSHIP: &str = "/proc/self/cgroup";
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// Version 1 writes the largest multiple of a page below 2⁶³ for "none"; the page differs by
-/// machine, and nothing has 4 EiB.
+/// Larger limits are no limit: version 1 writes the largest multiple of a page below 2⁶³.
 const MEMORY_NONE_BYTES: u64 = 1 << 62;
 
-/// Levels of a hierarchy that are looked at; the kernel's own limit is lower in practice.
 const LEVELS_MAX: usize = 256;
 
-/// Where a controller's files are for this process.
+/// The folders of a controller for this process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Controller {
     /// 1 or 2.
     pub version: u32,
-    /// Folders from the process's own group up to the highest that can be seen.
+    /// From the process's own group up to the highest visible one.
     pub levels: Vec<String>,
 }
 
 impl Controller {
-    /// The name of the group that a folder of [`Controller::levels`] is, such as `/web`.
+    /// The group of a folder in [`Controller::levels`], such as `/web`.
     pub fn group<'a>(&self, level: &'a str) -> &'a str {
         let top = self.levels.last().map_or("", String::as_str);
         match level.strip_prefix(top) {
@@ -59,7 +57,7 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
     keep!(host.cgroup.pids_max, pids.and_then(|pids| lowest(tree, &pids, "pids.max")));
 }
 
-/// The smallest of the limits on the way; `None` where there is none.
+/// The lowest limit of all levels.
 fn tightest<T: PartialOrd>(
     controller: &Controller,
     limit: impl Fn(&str) -> Option<Fact<T>>,
@@ -68,12 +66,12 @@ fn tightest<T: PartialOrd>(
     limits.reduce(|a, b| if b.value < a.value { b } else { a })
 }
 
-/// The smallest of the limits in a file of each level; `max` and negative numbers are none.
+/// The lowest limit in a file of each level. `max` and negative numbers are no limit.
 fn lowest(tree: &Tree, controller: &Controller, file: &str) -> Option<Fact<u64>> {
     tightest(controller, |level| tree.number(&format!("{level}/{file}")))
 }
 
-/// CPUs' worth of time a level's quota allows; `None` where it sets no limit.
+/// The quota of a level in CPUs. `None` without a limit.
 pub(crate) fn quota(tree: &Tree, version: u32, level: &str) -> Option<Fact<f64>> {
     let (quota, period) = if version == 1 {
         let quota = tree.fact(&format!("{level}/cpu.cfs_quota_us"))?;
@@ -84,7 +82,7 @@ pub(crate) fn quota(tree: &Tree, version: u32, level: &str) -> Option<Fact<f64>>
         (Fact::new(quota.to_owned(), both.origin.clone()), period.to_owned())
     };
     let period: u64 = period.trim().parse().ok().filter(|&us| us > 0)?;
-    // Without a limit version 1 writes -1 and version 2 `max`: neither is such a number.
+    // Without a limit, version 1 writes -1 and version 2 `max`.
     quota.and_then(|quota| {
         Some(quota.parse::<u64>().ok().filter(|&us| us > 0)? as f64 / period as f64)
     })
@@ -104,7 +102,7 @@ fn memory_limit(tree: &Tree, memory: &Controller) -> Option<Fact<u64>> {
     limit.filter(|fact| fact.value < MEMORY_NONE_BYTES)
 }
 
-/// The cpuset in force; only the nearest level that says so counts, for it is within those above.
+/// The effective cpuset, of the nearest level that has one: it is a subset of its parents'.
 fn allowed_cpus(tree: &Tree, cpuset: &Controller) -> Option<Fact<Vec<u32>>> {
     let names = if cpuset.version == 1 {
         ["cpuset.effective_cpus", "cpuset.cpus"]
@@ -115,8 +113,8 @@ fn allowed_cpus(tree: &Tree, cpuset: &Controller) -> Option<Fact<Vec<u32>>> {
     files.filter_map(|path| cpulist::read(tree, &path)).next()
 }
 
-/// Whether the highest level that can be seen is the hierarchy's own root, above which there is
-/// nothing: both versions have a file there and only there, or everywhere but there.
+/// Whether the highest visible level is the root of the hierarchy: `release_agent` exists only in
+/// the root, `cgroup.type` everywhere else.
 pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
     let Some(top) = controller.levels.last() else {
         return false;
@@ -129,27 +127,24 @@ pub(crate) fn sees_root(tree: &Tree, controller: &Controller) -> bool {
     }
 }
 
-/// Finds a controller's files; `None` where the hierarchy is not mounted or the process's group
-/// lies outside what is.
+/// Finds the files of a controller. `None` if the hierarchy, or the part of it with this process,
+/// is not mounted.
 pub(crate) fn controller(tree: &Tree, name: &str) -> Option<Controller> {
     let (version, path) = membership(&tree.text(MEMBERSHIP)?, name)?;
     let mounts = tree.text(MOUNTS)?;
-    let found = mounts.lines().filter_map(Mount::parse).find_map(|mount| {
-        let right = if version == 1 {
-            mount.kind == "cgroup" && mount.options.split(',').any(|option| option == name)
-        } else {
-            mount.kind == "cgroup2"
-        };
-        if !right {
-            return None;
-        }
+    let is_of_controller = |mount: &Mount| match version {
+        1 => mount.kind == "cgroup" && mount.options.split(',').any(|option| option == name),
+        _ => mount.kind == "cgroup2",
+    };
+    let mut mounts = mounts.lines().filter_map(Mount::parse).filter(is_of_controller);
+    let levels = mounts.find_map(|mount| {
         let levels = levels(&mount, &path)?;
         tree.exists(levels.first()?).then_some(levels)
     });
-    Some(Controller { version, levels: found? })
+    Some(Controller { version, levels: levels? })
 }
 
-/// The version of the hierarchy a controller is in, and this process's path there.
+/// The version of a controller's hierarchy, and the path of this process in it.
 fn membership(text: &str, name: &str) -> Option<(u32, String)> {
     // `4:cpu,cpuacct:/path` is version 1, `0::/path` is the unified hierarchy.
     let mut unified = None;
@@ -169,8 +164,8 @@ fn membership(text: &str, name: &str) -> Option<(u32, String)> {
     unified
 }
 
-/// The folders of a path, from its own up to the mount point. A mount may show a part of the
-/// hierarchy only; a path outside that part cannot be followed, and `..` is outside.
+/// The folders of a path up to the mount point. `None` for a path outside of the mounted part of
+/// the hierarchy.
 fn levels(mount: &Mount, path: &str) -> Option<Vec<String>> {
     let inside = if mount.root == "/" {
         path
@@ -209,7 +204,7 @@ impl Mount {
     }
 }
 
-/// The kernel writes space, tab, newline and backslash as `\040` and so on.
+/// The kernel writes space, tab, newline and backslash as octal escapes.
 fn unescape(text: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -226,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_up_ends_at_the_mount_point() {
+    fn levels_end_at_the_mount_point() {
         let all = mount("/", "/sys/fs/cgroup/cpu");
         let way = ["/sys/fs/cgroup/cpu/a/b", "/sys/fs/cgroup/cpu/a", "/sys/fs/cgroup/cpu"];
         assert_eq!(levels(&all, "/a/b").unwrap(), way);
@@ -234,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_shows_a_part_is_followed_within_it_only() {
+    fn partial_cgroup_mount_is_not_left() {
         let part = mount("/docker/abc", "/my\\040cgroup");
         assert_eq!(levels(&part, "/docker/abc/x").unwrap(), ["/my cgroup/x", "/my cgroup"]);
         assert_eq!(levels(&part, "/docker/abcd"), None);
@@ -243,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_of_version_1_wins_over_the_unified_hierarchy() {
+    fn version_1_controller_wins_over_unified() {
         let text = "4:cpu,cpuacct:/a:b\n3:cpuset:/\n0::/user\n";
         assert_eq!(membership(text, "cpu"), Some((1, "/a:b".to_owned())));
         assert_eq!(membership(text, "memory"), Some((2, "/user".to_owned())));

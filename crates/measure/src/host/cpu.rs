@@ -1,4 +1,4 @@
-//! Which processor it is: model, vendor, numbers, microcode, and the flags that matter here.
+//! CPU model, vendor, family, microcode, and relevant flags.
 
 use fathom_record::Host;
 
@@ -6,27 +6,27 @@ use super::cpuinfo::number;
 use super::tree::{Fact, keep};
 use super::{Sources, first_cpu};
 
-/// Flags that decide how a measurement is made or how it must be read; the rest are noise.
-/// Names as in `/proc/cpuinfo`, x86 (`flags`) and ARM (`Features`).
+/// Flags that affect measurements or their interpretation, with names as in `/proc/cpuinfo` of x86
+/// (`flags`) and ARM (`Features`).
 #[rustfmt::skip]
 const FLAGS: &[&str] = &[
-    // The counters behind the clock.
+    // Clocks and counters.
     "tsc", "rdtscp", "constant_tsc", "nonstop_tsc", "tsc_known_freq", "tsc_reliable", "tsc_adjust",
     "tsc_deadline_timer", "art", "aperfmperf", "arat", "arch_perfmon", "evtstrm",
-    // Who else is there.
+    // Virtualization, SMT, boost.
     "hypervisor", "ht", "cpb", "ida", "hwp", "hw_pstate",
-    // What vector and checksum kernels can use.
+    // Vector and checksum instructions.
     "sse2", "ssse3", "sse4_1", "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl",
     "avx512_vnni", "avx_vnni", "amx_tile", "popcnt", "bmi1", "bmi2", "aes", "vaes", "pclmulqdq",
     "vpclmulqdq", "sha_ni", "asimd", "sve", "sve2", "atomics", "lrcpc", "crc32", "pmull", "sha1",
     "sha2", "sha3", "sha512",
-    // How memory is copied, flushed and mapped.
+    // Copying, flushing and mapping memory.
     "erms", "fsrm", "movdiri", "movdir64b", "clflush", "clflushopt", "clwb", "cldemote", "pdpe1gb",
     "la57", "dcpop", "dcpodp",
-    // What entering the kernel and switching address spaces cost.
+    // Cost of kernel entry and of address space switches.
     "pcid", "invpcid", "invlpgb", "smep", "smap", "pti", "ibrs", "ibrs_enhanced", "ibpb", "stibp",
     "ssbd", "retpoline", "fsgsbase", "fred", "user_shstk", "bti", "paca", "ssbs", "sb",
-    // Caches that can be partitioned, and waiting that sleeps.
+    // Cache partitioning, and sleeping waits.
     "rdt_a", "cat_l3", "cdp_l3", "mba", "waitpkg", "monitorx", "wfxt",
 ];
 
@@ -65,8 +65,8 @@ fn chosen(text: &str) -> Option<Vec<String>> {
     Some(known.collect()).filter(|flags: &Vec<String>| !flags.is_empty())
 }
 
-/// The model's name. ARM tells numbers only; a name for them is in the kernel's and util-linux's
-/// public tables, and where it is not, the numbers are the name.
+/// The name of the model. ARM has numbers only, whose names are from the kernel's and util-linux's
+/// tables; without a name the numbers are the name.
 fn model(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
     let named = sources.cpuinfo.of(cpu, "model name");
     let arm = || {
@@ -109,7 +109,7 @@ fn maker_name(maker: u32) -> String {
     name.to_owned()
 }
 
-/// Parts of the same table that are met on servers and boards today, and in Linux
+/// Parts of current servers and boards from the same table, and from Linux
 /// `arch/arm64/include/asm/cputype.h`.
 fn part_name(maker: u32, part: u32) -> Option<&'static str> {
     Some(match (maker, part) {

@@ -1,8 +1,8 @@
-//! What the processor says of itself through `cpuid`. On an architecture without it: nothing.
+//! CPU facts from the `cpuid` instruction.
 
 use fathom_record::host::Cache;
 
-/// The answers. A field the processor leaves at zero is absent.
+/// Fields that the CPU leaves at 0 are absent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cpuid {
     pub(crate) vendor: Option<String>,
@@ -16,32 +16,29 @@ pub(crate) struct Cpuid {
     pub(crate) boost_hz: Option<f64>,
     /// Leaf 0x15.
     pub(crate) tsc_hz: Option<f64>,
-    /// Leaf 0x4000_0010, where a hypervisor has it.
+    /// Leaf 0x4000_0010 of a hypervisor.
     pub(crate) tsc_hz_by_hypervisor: Option<f64>,
-    /// Whether a hypervisor says it is there.
     pub(crate) hypervisor: bool,
-    /// Its name, where it has one.
     pub(crate) hypervisor_name: Option<String>,
-    /// Whether a hypervisor of the KVM kind tells its guest of stolen time.
-    pub(crate) kvm_tells_steal: bool,
+    /// Whether KVM reports steal to this guest.
+    pub(crate) kvm_reports_steal: bool,
     pub(crate) caches: Vec<Cache>,
 }
 
 impl Cpuid {
-    /// Whether the kernel's count of stolen time means anything: outside a virtual machine nothing
-    /// can be stolen, and under KVM only the feature bit makes the count move.
-    pub(crate) fn steal_is_told(&self) -> bool {
-        !self.hypervisor || self.hypervisor_name.as_deref() != Some("kvm") || self.kvm_tells_steal
+    /// Whether the kernel's steal counter is valid. Under KVM it requires a feature bit.
+    pub(crate) fn reports_steal(&self) -> bool {
+        !self.hypervisor || self.hypervisor_name.as_deref() != Some("kvm") || self.kvm_reports_steal
     }
 
     #[cfg(not(target_arch = "x86_64"))]
-    pub(crate) fn ask() -> Option<Self> {
+    pub(crate) fn read() -> Option<Self> {
         None
     }
 
     #[cfg(target_arch = "x86_64")]
-    pub(crate) fn ask() -> Option<Self> {
-        Some(x86::ask())
+    pub(crate) fn read() -> Option<Self> {
+        Some(x86::read())
     }
 }
 
@@ -51,20 +48,20 @@ mod x86 {
 
     use super::{Cache, Cpuid};
 
-    /// Base of the leaves of a hypervisor's native interface where its first is Hyper-V's.
+    /// First leaf of KVM if it emulates Hyper-V.
     const KVM_BEHIND_HYPERV: u32 = 0x4000_0100;
 
     /// `KVM_FEATURE_STEAL_TIME`, Documentation/virt/kvm/x86/cpuid.rst.
     const STEAL_TIME_BIT: u32 = 1 << 5;
 
-    pub(super) fn ask() -> Cpuid {
+    pub(super) fn read() -> Cpuid {
         let cpuid = CpuId::new();
         let features = cpuid.get_feature_info();
         let text = |text: &str| {
             let clean = text.trim().replace(|c: char| c.is_control(), " ");
             (!clean.is_empty()).then_some(clean)
         };
-        let mut told = Cpuid {
+        let mut facts = Cpuid {
             vendor: cpuid.get_vendor_info().and_then(|vendor| text(vendor.as_str())),
             brand: cpuid.get_processor_brand_string().and_then(|brand| text(brand.as_str())),
             family: features.as_ref().map(|info| u32::from(info.family_id())),
@@ -77,22 +74,21 @@ mod x86 {
         };
         if let Some(info) = cpuid.get_processor_frequency_info() {
             let hz = |mhz: u16| (mhz > 0).then(|| f64::from(mhz) * 1e6);
-            told.base_hz = hz(info.processor_base_frequency());
-            told.boost_hz = hz(info.processor_max_frequency());
+            facts.base_hz = hz(info.processor_base_frequency());
+            facts.boost_hz = hz(info.processor_max_frequency());
         }
         if let Some(info) = cpuid.get_hypervisor_info() {
             let hz = info.tsc_frequency().filter(|&khz| khz > 0).map(|khz| f64::from(khz) * 1e3);
-            told.tsc_hz_by_hypervisor = hz;
+            facts.tsc_hz_by_hypervisor = hz;
             let (name, leaf) = hypervisor(&info);
-            told.kvm_tells_steal =
+            facts.kvm_reports_steal =
                 name.as_deref() == Some("kvm") && cpuid!(leaf + 1, 0).eax & STEAL_TIME_BIT != 0;
-            told.hypervisor_name = name;
+            facts.hypervisor_name = name;
         }
-        told
+        facts
     }
 
-    /// The hypervisor's name, and its first leaf. KVM may pose as Hyper-V at the first place
-    /// and stand behind it.
+    /// The hypervisor's name and its first leaf, which differs if KVM emulates Hyper-V.
     fn hypervisor(info: &HypervisorInfo<CpuIdReaderNative>) -> (Option<String>, u32) {
         let mut leaf = 0x4000_0000;
         let name = match info.identify() {
@@ -116,11 +112,12 @@ mod x86 {
     }
 
     fn is_kvm(leaf: u32) -> bool {
-        let told = cpuid!(leaf, 0);
-        signature([told.ebx, told.ecx, told.edx]).as_deref() == Some("kvmkvmkvm")
+        let registers = cpuid!(leaf, 0);
+        let words = [registers.ebx, registers.ecx, registers.edx];
+        signature(words).as_deref() == Some("kvmkvmkvm")
     }
 
-    /// Twelve bytes of signature as a word in lower case.
+    /// The signature of 12 bytes in lower case.
     fn signature(words: [u32; 3]) -> Option<String> {
         let word: String = words
             .iter()
@@ -132,11 +129,12 @@ mod x86 {
     }
 
     fn caches(cpuid: &CpuId<CpuIdReaderNative>) -> Vec<Cache> {
-        let Some(told) = cpuid.get_cache_parameters() else {
+        let Some(parameters) = cpuid.get_cache_parameters() else {
             return Vec::new();
         };
-        // A bound in count: a leaf that never says "no more" would be the hypervisor's mistake.
-        told.take(16)
+        // Bounded, because a broken hypervisor might not end the list.
+        parameters
+            .take(16)
             .filter_map(|cache| {
                 let kind = match cache.cache_type() {
                     CacheType::Data => "data",

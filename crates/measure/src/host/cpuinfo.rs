@@ -1,4 +1,4 @@
-//! `/proc/cpuinfo`: one block a CPU, `key : value` a line, with keys that differ by architecture.
+//! `/proc/cpuinfo`: a block per CPU with lines `key : value`. The keys depend on the architecture.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use super::tree::{Fact, Tree};
 
 const PATH: &str = "/proc/cpuinfo";
 
-/// The blocks of `/proc/cpuinfo` that describe a CPU, in its order.
+/// The blocks that describe a CPU.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CpuInfo {
     blocks: Vec<BTreeMap<String, String>>,
@@ -32,14 +32,13 @@ impl CpuInfo {
         Self { blocks }
     }
 
-    /// CPUs it lists.
     pub(crate) fn cpus(&self) -> Option<Fact<Vec<u32>>> {
         let cpus: Vec<u32> =
             self.blocks.iter().filter_map(|block| block.get("processor")?.parse().ok()).collect();
         (!cpus.is_empty()).then(|| Fact::new(cpus, format!("{PATH}: processor")))
     }
 
-    /// What it says of a CPU, or of the first where it does not list that one.
+    /// The value of a key for a CPU, or for the first CPU if that one is not listed.
     pub(crate) fn of(&self, cpu: u32, key: &str) -> Option<Fact<String>> {
         let number = cpu.to_string();
         let block = self
@@ -51,7 +50,7 @@ impl CpuInfo {
         Some(Fact::new(value.clone(), format!("{PATH}: {key}")))
     }
 
-    /// Number of different combinations of values the keys have; unknown where a CPU lacks one.
+    /// The number of distinct combinations of values of some keys. Unknown if a CPU lacks one.
     pub(crate) fn distinct(&self, keys: &[&str]) -> Option<Fact<u32>> {
         let mut seen = BTreeSet::new();
         for block in &self.blocks {
@@ -63,7 +62,7 @@ impl CpuInfo {
     }
 }
 
-/// A number as `/proc/cpuinfo` writes it: decimal, or hexadecimal after `0x`.
+/// A number of `/proc/cpuinfo`: decimal, or hexadecimal after `0x`.
 pub(crate) fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),

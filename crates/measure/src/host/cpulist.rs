@@ -1,18 +1,16 @@
-//! The kernel's lists of CPUs: `0-3,8,10-11`.
+//! Lists of CPUs: `0-3,8,10-11`.
 
 use super::tree::{Fact, Tree};
 
-/// Above any CPU number a kernel can have (`NR_CPUS` ends at 8192); a list that says more is junk,
-/// and must not make us take memory for it.
+/// Above any CPU number (`NR_CPUS` is at most 8192): a bound on memory for malformed lists.
 const CPU_MAX: u32 = 65_535;
 
-/// The CPUs a file lists; absent where it lists none.
+/// The CPUs listed in a file. `None` if empty.
 pub(crate) fn read(tree: &Tree, path: &str) -> Option<Fact<Vec<u32>>> {
     tree.value(path, parse).filter(|cpus| !cpus.value.is_empty())
 }
 
-/// The CPUs of a list, in order and once each; `None` where the text is no such list. Empty text
-/// is the empty list.
+/// The CPUs of a list, sorted and unique. `None` for malformed text.
 pub(crate) fn parse(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -45,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_is_no_list_and_takes_no_memory() {
+    fn malformed_lists_are_rejected() {
         let junk = ["3-1", "-1", "65536", "0-4294967295", "0-99999999999", "a", "1-", "0x3", "0;1"];
         for text in junk {
             assert_eq!(parse(text), None, "{text}");

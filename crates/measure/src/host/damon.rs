@@ -1,5 +1,4 @@
-//! What DAMON does to memory: a kernel thread that watches accesses, and whose schemes page memory
-//! out or move it.
+//! DAMON schemes: kernel threads that sample accesses, and reclaim or move pages.
 
 use std::collections::BTreeSet;
 
@@ -14,8 +13,8 @@ pub(super) fn read(tree: &Tree, host: &mut Host) {
     keep!(host.memory.damon, actions(tree));
 }
 
-/// The actions of all active schemes. Only root may read most of these files; for everybody else
-/// the kernel's threads show whether there is any.
+/// The actions of all active schemes. Most of these files are readable by root only; without them,
+/// kernel threads show whether DAMON is running.
 fn actions(tree: &Tree) -> Option<Fact<String>> {
     let (mut actions, mut places, mut unread) = (BTreeSet::new(), BTreeSet::new(), false);
     for kdamond in numbered(tree, FOLDER) {
@@ -56,8 +55,8 @@ fn numbered(tree: &Tree, folder: &str) -> Vec<String> {
     names.map(|name| format!("{folder}/{name}")).collect()
 }
 
-/// Whether a thread of DAMON runs. Where no thread of the kernel is seen, as in a container, that
-/// says nothing.
+/// Whether a thread of DAMON is running. Unknown if kernel threads are not visible, as in a
+/// container.
 fn by_threads(tree: &Tree) -> Option<Fact<String>> {
     let place = "/proc/*/comm";
     let is_of_kernel = tree.line("/proc/2/comm")? == "kthreadd";

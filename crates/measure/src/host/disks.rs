@@ -1,9 +1,8 @@
 //! Block devices.
 //!
-//! Left out: `loop`, `ram` and `zram`, which are files and memory; devices of size 0, which are
-//! empty readers and unconnected `nbd`s; and the hidden paths of a multipath device. Partitions
-//! are not listed, since they share their disk's facts; `dm-*` and `md*` are, since what is
-//! measured may lie on one.
+//! Omitted: `loop`, `ram` and `zram`, which are files and memory; devices of size 0, such as empty
+//! drives and unconnected `nbd`s; hidden paths of multipath devices; and partitions, which share
+//! the facts of their disk. `dm-*` and `md*` are included, because files may be on them.
 
 use fathom_record::Host;
 use fathom_record::host::Disk;
@@ -12,7 +11,7 @@ use super::tree::{Fact, Tree, bracketed, flag, keep};
 
 const FOLDER: &str = "/sys/block";
 
-/// The unit of `size`, whatever the device's sectors are (Documentation/ABI/stable/sysfs-block).
+/// The unit of `size` for all devices (Documentation/ABI/stable/sysfs-block).
 const SIZE_UNIT_BYTES: u64 = 512;
 
 pub(super) fn read(tree: &Tree, host: &mut Host) {
@@ -32,7 +31,7 @@ fn disk(tree: &Tree, name: String) -> Option<Disk> {
     let model = tree.line(&format!("{folder}/device/model"));
     Some(Disk {
         size_bytes: sectors.checked_mul(SIZE_UNIT_BYTES)?,
-        // Cards (MMC) have a name, and device-mapper a name it was given.
+        // MMC cards and device-mapper devices have a name.
         model: model
             .or_else(|| tree.line(&format!("{folder}/device/name")))
             .or_else(|| tree.line(&format!("{folder}/dm/name"))),

@@ -1,6 +1,6 @@
-//! At which rate the CPU runs: who decides, within which limits, and the counter's rate.
+//! CPU frequency: governor, driver, limits, and the rate of the time stamp counter.
 //!
-//! `cpu MHz` of `/proc/cpuinfo` is not used: it is the rate of one moment, or of boot.
+//! `cpu MHz` of `/proc/cpuinfo` is not used, because it is the current frequency, or that at boot.
 
 use fathom_record::Host;
 
@@ -9,7 +9,7 @@ use super::{Sources, first_cpu};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// Rates outside these are a file's or a leaf's mistake.
+/// Other frequencies are errors of a file or a cpuid leaf.
 const HZ_PLAUSIBLE: std::ops::Range<f64> = 1e6..1e11;
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
@@ -24,8 +24,8 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.cpu.boost_hz, highest.clone());
     let counter = counter(sources);
     keep!(host.cpu.tsc_hz, counter.clone());
-    // On ARM the counter's rate has nothing to do with the cores', and where no facility for
-    // boost exists the highest rate is the nominal one.
+    // On ARM the rate of the counter is independent of the cores, and without boost the maximum
+    // frequency is the nominal one.
     let arm = host.cpu.architecture == "aarch64";
     let nominal = if arm { highest.filter(|_| host.cpu.boost.is_none()) } else { counter };
     keep!(host.cpu.hz, base.or(nominal));
@@ -35,7 +35,7 @@ fn plausible(fact: Fact<f64>) -> Option<Fact<f64>> {
     HZ_PLAUSIBLE.contains(&fact.value).then_some(fact)
 }
 
-/// A rate from a file, in units of so many hertz.
+/// A frequency from a file.
 fn rate(tree: &Tree, path: &str, unit_hz: f64) -> Option<Fact<f64>> {
     plausible(tree.number::<u32>(path)?.map(|units| f64::from(units) * unit_hz))
 }
@@ -44,8 +44,8 @@ fn by_cpuid(hz: Option<f64>, leaf: &str) -> Option<Fact<f64>> {
     plausible(Fact::new(hz?, leaf))
 }
 
-/// Whether boost is allowed: by this CPU's policy, by all policies, or by `intel_pstate`, which
-/// says it the other way round.
+/// Whether boost is on: by this CPU's policy, by all policies, or by the inverse `no_turbo` of
+/// `intel_pstate`.
 fn boost(tree: &Tree, policy: &str) -> Option<Fact<bool>> {
     let no_turbo = format!("{CPUS}/intel_pstate/no_turbo");
     let allowed = |path: &str| tree.value(path, flag);
@@ -62,8 +62,8 @@ fn base(sources: &Sources, cpu: u32, policy: &str, model: &str) -> Option<Fact<f
         .or_else(|| plausible(Fact::new(branded(model)?, "rate in the model name")))
 }
 
-/// The rate in a brand string, such as `… CPU @ 2.40GHz`: the highest the processor is qualified
-/// for without boost (Intel SDM volume 2A, CPUID, "The Processor Brand String Method").
+/// The frequency in a brand string, such as `… CPU @ 2.40GHz`: the maximum without boost (Intel SDM
+/// volume 2A, CPUID, "The Processor Brand String Method").
 fn branded(model: &str) -> Option<f64> {
     let (_, rate) = model.rsplit_once('@')?;
     let rate = rate.trim();
@@ -74,7 +74,7 @@ fn branded(model: &str) -> Option<f64> {
     Some(digits.trim().parse::<f64>().ok()? * unit_hz)
 }
 
-/// The highest rate. With boost switched off the driver's limit is no longer the processor's.
+/// The maximum frequency. With boost off, the driver's limit is not the CPU's.
 fn highest(sources: &Sources, policy: &str, boost: Option<bool>) -> Option<Fact<f64>> {
     let limit = || rate(&sources.tree, &format!("{policy}/cpuinfo_max_freq"), 1e3);
     let by_driver = if boost == Some(false) { None } else { limit() };
@@ -92,7 +92,7 @@ mod tests {
     use super::branded;
 
     #[test]
-    fn the_rate_in_a_brand_string_is_read_and_nothing_else_is() {
+    fn only_a_rate_is_read_from_a_brand_string() {
         assert_eq!(branded("Intel(R) Xeon(R) Gold 6148 CPU @ 2.40GHz"), Some(2.4e9));
         assert_eq!(branded("Pentium III @ 866MHz"), Some(866e6));
         assert_eq!(branded("AMD EPYC 7742 64-Core Processor"), None);

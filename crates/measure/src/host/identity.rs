@@ -1,8 +1,8 @@
-//! Which machine this is, whatever its name: a hash of its machine-id and its hardware.
+//! The id of a machine, independent of its name: a hash of its machine-id and hardware.
 //!
-//! Only what every user reads alike and what outlasts a reboot is in it. The serial number of DMI
-//! is root's alone, so that root and others would be on two hosts; the number of CPUs and the size
-//! of memory change when a virtual machine is resized, and are compared as settings.
+//! It uses only facts that all users can read and that survive a reboot. The serial number of DMI
+//! is readable by root only, who would have another id. The number of CPUs and the size of memory
+//! change when a virtual machine is resized.
 
 use fathom_record::Host;
 use hmac_sha256::HMAC;
@@ -11,12 +11,12 @@ use super::Sources;
 use super::network::FOLDER as LINKS;
 use super::tree::{Fact, Tree, keep};
 
-/// As `sd_id128_get_machine_app_specific(3)` has it: the machine-id is the key and never leaves
-/// the machine, and other programs make other hashes of it. Never changed.
+/// As in `sd_id128_get_machine_app_specific(3)`: the machine-id is the key and stays confidential,
+/// and each program has its own hash. Must never change.
 const PURPOSE: &str = "fathom-host-1\n";
 const MACHINE_IDS: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 const MACHINE_ID_DIGITS: usize = 32;
-/// Of the first CPU of all: the first that is allowed can be another on a hybrid.
+/// Of CPU 0: the first allowed CPU may differ on a hybrid CPU.
 const CPU: [&str; 8] = [
     "vendor_id",
     "cpu family",
@@ -28,7 +28,7 @@ const CPU: [&str; 8] = [
     "CPU revision",
 ];
 const SERIAL: &str = "/proc/device-tree/serial-number";
-/// Half of the hash, which no two machines share by chance.
+/// Half of the hash: enough against collisions.
 const ID_BYTES: usize = 16;
 
 pub(super) fn read(sources: &Sources, host: &mut Host) {
@@ -49,7 +49,7 @@ fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
         Some(id) => (id.value, id.origin),
         None => (String::new(), "no machine-id: the host's name".to_owned()),
     };
-    // A name is for people, who change it; it stands in only where nothing else parts clones.
+    // A name can change: it is used only if nothing else distinguishes clones.
     let name = if key.is_empty() { name } else { "" };
     let texts = parts.iter().map(|part| part.value.as_str()).chain([name]);
     let text = texts.fold(PURPOSE.to_owned(), |text, part| text + part + "\n");
@@ -59,7 +59,7 @@ fn id(sources: &Sources, name: &str) -> Option<Fact<String>> {
     Some(Fact::new(id, format!("HMAC-SHA-256 of {places}")))
 }
 
-/// The first boot of an image finds `uninitialized` there, or nothing.
+/// Before the first boot of an image, the file has `uninitialized` or is empty.
 fn machine_id(text: &str) -> Option<String> {
     let is_id = text.len() == MACHINE_ID_DIGITS && text.chars().all(|c| c.is_ascii_hexdigit());
     is_id.then(|| text.to_owned())
@@ -71,8 +71,8 @@ fn cpu(sources: &Sources) -> String {
     values.map(|fact| fact.value).collect::<Vec<String>>().join("\n")
 }
 
-/// The lowest address of a built-in network card, which parts images with one machine-id. Those of
-/// USB come and go, those of wireless cards are drawn at random, and order of names can change.
+/// The lowest address of a built-in network card, which distinguishes clones of an image. USB cards
+/// are removable, and wireless cards may have random addresses.
 fn address(tree: &Tree) -> Option<Fact<String>> {
     let of_link = |name: String| {
         let file = |file: &str| format!("{LINKS}/{name}/{file}");

@@ -1,5 +1,5 @@
-//! The kernel and the system around it: release, command line, distribution, clock sources,
-//! address space randomisation, mitigations, uptime.
+//! Kernel and system: release, command line, distribution, clock sources, ASLR, mitigations,
+//! uptime.
 
 use std::collections::BTreeMap;
 
@@ -46,10 +46,10 @@ fn distribution(tree: &Tree) -> Option<Fact<String>> {
     })
 }
 
-/// The C library that is linked: what thread creation and copies cost depends on it.
+/// The C library, which affects thread creation and copies.
 #[cfg(target_env = "gnu")]
 fn libc() -> Option<Fact<String>> {
-    // SAFETY: takes nothing, and returns a static string that ends with a zero byte.
+    // SAFETY: returns a static string that ends with a zero byte.
     let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
     let version = version.to_str().ok()?;
     Some(Fact::new(format!("glibc {version}"), "gnu_get_libc_version(3)"))

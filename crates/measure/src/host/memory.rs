@@ -1,4 +1,4 @@
-//! How much memory there is, in which pages, and on which modules.
+//! Memory: size, pages, swap, background activity, modules.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let text = tree.text(MEMINFO).unwrap_or_default();
     let line = |key: &str| Some(Fact::new(bytes(&text, key)?, format!("{MEMINFO}: {key}")));
     keep!(host.memory.total_bytes, line("MemTotal"));
-    // What is free is less than what is available, and all that is known without /proc.
+    // Without /proc, free memory, which is less than available memory.
     let free = || sources.live.then(free_bytes)?.map(|bytes| Fact::new(bytes, "sysinfo: freeram"));
     keep!(host.memory.available_bytes, line("MemAvailable").or_else(free));
     keep!(host.memory.swap_bytes, line("SwapTotal"));
@@ -50,7 +50,7 @@ pub(crate) fn bytes(text: &str, key: &str) -> Option<u64> {
     size.trim().parse::<u64>().ok()?.checked_mul(1 << 10)
 }
 
-/// Huge pages reserved, a size a pool; a pool that is empty is known to be empty.
+/// Reserved huge pages by size, including empty pools.
 fn huge_pages(tree: &Tree) -> Option<Fact<BTreeMap<u64, u64>>> {
     let folder = "/sys/kernel/mm/hugepages";
     let pools = tree.names(folder).into_iter().filter_map(|name| {

@@ -1,11 +1,8 @@
-//! Facts about the machine: what `/proc`, `/sys`, SMBIOS and the processor itself tell.
+//! Facts about the machine from `/proc`, `/sys`, SMBIOS and `cpuid`.
 //!
-//! Each subject has a file of its own. A fact that cannot be read is absent, and every fact that is
-//! there has an entry in [`Host::origins`] naming the file or the instruction it came from. Nothing
-//! is changed, nothing is executed, nothing here needs root.
-//!
-//! Deliberately absent: measurements. A clock rate that was calibrated, or a cache size that was
-//! found by timing, is a metric and not a fact.
+//! A fact that cannot be read is absent, and every present fact has an entry in [`Host::origins`]
+//! with its file or instruction. Nothing is changed or executed, and nothing needs root. Measured
+//! values, such as a calibrated clock rate, are not facts.
 
 mod buslinks;
 mod caches;
@@ -37,14 +34,13 @@ use self::cpuid::Cpuid;
 use self::cpuinfo::CpuInfo;
 use self::tree::{Fact, Tree};
 
-/// Reads the facts of a machine: of this one, or of one whose files lie in a folder.
+/// Reads the facts of this machine, or of one whose files are in a folder.
 #[derive(Clone, Debug)]
 pub struct Reader {
     tree: Tree,
     live: bool,
 }
 
-/// What the subjects read from.
 struct Sources {
     tree: Tree,
     cpuinfo: CpuInfo,
@@ -53,7 +49,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// A name uname(2) gives, which is this machine's and of no tree of files.
+    /// A field of uname(2), for this machine only.
     fn uname(&self, name: fn(&Uname) -> &CStr, origin: &str) -> Option<Fact<String>> {
         let name = self.live.then(|| name(&uname()).to_string_lossy().into_owned())?;
         Fact::unless_empty(name, origin)
@@ -66,39 +62,38 @@ pub fn read() -> Host {
 }
 
 impl Reader {
-    /// A reader of this machine: its files, its processor's `cpuid`, and system calls.
+    /// A reader of this machine: files, `cpuid` and system calls.
     pub fn live() -> Self {
         Self { tree: Tree::at("/"), live: true }
     }
 
-    /// A reader of a tree of files, such as one copied from another machine: no `cpuid` and no
-    /// system call about this one.
+    /// A reader of files in a folder, such as copied from another machine, without `cpuid` and
+    /// system calls.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { tree: Tree::at(root), live: false }
     }
 
-    /// Where the files of a cgroup controller are for this process, such as `blkio`; none where it
-    /// cannot be seen.
+    /// The folders of a cgroup controller, such as `blkio`, for this process.
     pub fn controller(&self, name: &str) -> Option<Controller> {
         cgroup::controller(&self.tree, name)
     }
 
-    /// The text of a file by its path on a live machine; none where there is none to read.
+    /// The text of a file by its path on a live machine.
     pub fn text(&self, path: &str) -> Option<String> {
         self.tree.text(path)
     }
 
-    /// The names in a folder, in order; none where it cannot be read.
+    /// The sorted names in a folder. Empty if it cannot be read.
     pub fn names(&self, path: &str) -> Vec<String> {
         self.tree.names(path)
     }
 
-    /// The facts. Takes a few milliseconds on a small machine: once a run, never while measuring.
+    /// Reads all facts, which takes some milliseconds: not during measurements.
     pub fn read(&self) -> Host {
         let sources = Sources {
             tree: self.tree.clone(),
             cpuinfo: CpuInfo::read(&self.tree),
-            cpuid: if self.live { Cpuid::ask() } else { None },
+            cpuid: if self.live { Cpuid::read() } else { None },
             live: self.live,
         };
         let mut host = Host::default();
@@ -118,7 +113,7 @@ impl Reader {
     }
 }
 
-/// The CPU whose frequency and caches are told: the first this process may run on.
+/// The CPU whose frequency and caches are read: the first allowed one.
 fn first_cpu(host: &Host) -> u32 {
     host.cpu.allowed.first().copied().unwrap_or(0)
 }

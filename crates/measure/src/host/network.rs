@@ -1,4 +1,4 @@
-//! Network interfaces, and the TCP settings of the network namespace this process is in.
+//! Network interfaces and TCP settings of the network namespace of this process.
 
 use std::str::FromStr;
 
@@ -34,7 +34,7 @@ fn tcp(tree: &Tree, host: &mut Host) {
     keep!(host.tcp.accept_queue_max, tree.number::<u32>(&core("somaxconn")));
 }
 
-/// Exactly `N` numbers, none below the one before.
+/// Exactly `N` numbers in ascending order.
 fn numbers<T: FromStr + Ord, const N: usize>(text: &str) -> Option<[T; N]> {
     let numbers = text.split_whitespace().map(|word| word.parse().ok());
     let numbers: [T; N] = numbers.collect::<Option<Vec<T>>>()?.try_into().ok()?;
@@ -48,15 +48,15 @@ fn buffer(text: &str) -> Option<BufferSizes> {
 
 fn link(tree: &Tree, name: String) -> Option<NetworkLink> {
     let folder = format!("{FOLDER}/{name}");
-    // Files such as `bonding_masters` lie beside the interfaces.
+    // The folder has other files, too, such as `bonding_masters`.
     if !tree.exists(&format!("{folder}/mtu")) {
         return None;
     }
-    // The file is in Mbit/s; -1, 0 or an error where nothing was negotiated.
+    // In Mbit/s; -1, 0 or an error without a link.
     let speed = tree.parsed::<u64>(&format!("{folder}/speed")).filter(|&speed| speed > 0);
     Some(NetworkLink {
         driver: driver(tree, &folder),
-        // 4294967295 is the same -1, from drivers that print it unsigned.
+        // Some drivers print -1 as unsigned.
         bits_per_s: speed
             .filter(|&speed| speed != u64::from(u32::MAX))
             .and_then(|speed| speed.checked_mul(1_000_000)),
@@ -72,7 +72,7 @@ fn driver(tree: &Tree, folder: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// Many virtual interfaces never tell an operating state; their carrier then decides.
+/// The operational state, or the carrier if the state is unknown, as for many virtual interfaces.
 fn up(tree: &Tree, folder: &str) -> Option<bool> {
     match tree.line(&format!("{folder}/operstate"))?.as_str() {
         "up" => Some(true),

@@ -1,12 +1,11 @@
 //! Memory modules from the SMBIOS table: structures of type 17, "Memory Device".
 //!
-//! Offsets and encodings are those of DMTF DSP0134, version 3.7, section 7.18. Every read is
-//! checked against the structure's own length, which older firmware makes shorter, and against the
-//! table's, which a broken one may overrun.
+//! Offsets and encodings as in DMTF DSP0134, version 3.7, section 7.18. Every read is checked
+//! against the length of the structure, which is shorter in older firmware, and of the table.
 //!
-//! Not `smbios-lib` (0.9.4): it would replace 50 lines here, the walk over the table, by 25,000 and
-//! ten CPU seconds of a release build. Not `dmidecode` (1.0.1): it needs the entry point as well,
-//! drops a module whose strings are damaged, and knows neither HBM3 nor the extended rate.
+//! Not with `smbios-lib` (0.9.4), which would replace 50 lines here by 25,000. Not with `dmidecode`
+//! (1.0.1), which needs the entry point, omits modules with damaged strings, and does not know HBM3
+//! and the extended rate.
 
 use fathom_record::host::MemoryModule;
 
@@ -16,8 +15,7 @@ const END_OF_TABLE: u8 = 127;
 /// Bytes of a structure's header: type, length, handle.
 const HEADER_BYTES: usize = 4;
 
-/// The modules of a table. Empty slots are left out, and so are modules whose size the firmware
-/// does not know.
+/// The modules of a table, without empty slots and modules of unknown size.
 pub(crate) fn modules(table: &[u8]) -> Vec<MemoryModule> {
     let mut modules = Vec::new();
     let mut rest = table;
@@ -32,14 +30,14 @@ pub(crate) fn modules(table: &[u8]) -> Vec<MemoryModule> {
     modules
 }
 
-/// One structure: its formatted part, and the strings behind it.
+/// A structure: its formatted part, and the strings after it.
 struct Structure<'a> {
     formatted: &'a [u8],
     strings: &'a [u8],
 }
 
-/// The first structure of a table and what follows it; `None` where it is cut short. Each one
-/// takes at least six bytes off, so that walking a table ends.
+/// The first structure of a table and the rest. `None` if it is truncated. A structure has at least
+/// six bytes, so that iteration ends.
 fn next(table: &[u8]) -> Option<(Structure<'_>, &[u8])> {
     let length = usize::from(*table.get(1)?);
     if length < HEADER_BYTES {
@@ -60,13 +58,13 @@ impl Structure<'_> {
         Some(u16::from_le_bytes([self.byte(offset)?, self.byte(offset + 1)?]))
     }
 
-    /// A double word whose top bit is reserved; 0 is unknown.
+    /// A double word whose top bit is reserved. 0 is unknown.
     fn extended(&self, offset: usize) -> Option<u32> {
         let high = self.word(offset + 2)? & 0x7fff;
         Some(u32::from(self.word(offset)?) | u32::from(high) << 16).filter(|&value| value > 0)
     }
 
-    /// The string whose number, from 1, stands at an offset; 0 is no string.
+    /// The string whose number, from 1, is at an offset. 0 is no string.
     fn string(&self, offset: usize) -> Option<String> {
         let number = usize::from(self.byte(offset)?).checked_sub(1)?;
         let bytes = self.strings.split(|&byte| byte == 0).nth(number)?;
@@ -90,7 +88,7 @@ fn module(device: &Structure<'_>) -> Option<MemoryModule> {
 fn size_bytes(device: &Structure<'_>) -> Option<u64> {
     let bytes = match device.word(0x0c)? {
         0xffff => None,
-        // Too large for the field: MiB in the extended one.
+        // The extended field has the size in MiB.
         0x7fff => Some(u64::from(device.extended(0x1c)?) << 20),
         size if size & 0x8000 != 0 => Some(u64::from(size & 0x7fff) << 10),
         size => Some(u64::from(size) << 20),
@@ -98,8 +96,7 @@ fn size_bytes(device: &Structure<'_>) -> Option<u64> {
     bytes.filter(|&bytes| bytes > 0)
 }
 
-/// The rate the module runs at, in MT/s. The rate it could run at is another field, and no
-/// substitute.
+/// The configured rate in MT/s, not the maximum rate.
 fn configured(device: &Structure<'_>) -> Option<u32> {
     match device.word(0x20)? {
         0 => None,
@@ -108,7 +105,7 @@ fn configured(device: &Structure<'_>) -> Option<u32> {
     }
 }
 
-/// Table 78 of DSP0134, the kinds that are met.
+/// Table 78 of DSP0134.
 fn kind(code: u8) -> Option<&'static str> {
     Some(match code {
         0x03 => "DRAM",
@@ -137,7 +134,7 @@ fn kind(code: u8) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// A structure of a kind and a length, with bytes set at offsets, and strings.
+    /// A structure with bytes at offsets, and strings.
     fn structure(kind: u8, length: u8, at: &[(usize, &[u8])], strings: &[&str]) -> Vec<u8> {
         let mut bytes = vec![0; usize::from(length)];
         bytes[0] = kind;
@@ -154,7 +151,7 @@ mod tests {
     }
 
     fn ddr5() -> Vec<u8> {
-        // 48 GiB do not fit the word: 0x7fff, and MiB in the extended size.
+        // 48 GiB need the extended size.
         let size = 49_152_u32.to_le_bytes();
         let at: &[(usize, &[u8])] = &[
             (0x0c, &[0xff, 0x7f]),
@@ -200,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_cut_anywhere_is_read_as_far_as_it_goes() {
+    fn truncated_table_is_read_up_to_its_end() {
         let table = [ddr5(), ddr5()].concat();
         for length in 0..table.len() {
             let whole = length / (table.len() / 2);

@@ -1,5 +1,4 @@
-//! Which CPUs there are, which this process may use, and how they hang together: sockets, cores,
-//! SMT siblings, kinds of core, NUMA nodes.
+//! CPU topology: online and allowed CPUs, sockets, cores, SMT siblings, kinds of core, NUMA nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +15,7 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     let online = cpulist::read(tree, &format!("{CPUS}/online")).or_else(|| sources.cpuinfo.cpus());
     let cpus = online.as_ref().map_or(Vec::new(), |fact| fact.value.clone());
     keep!(host.cpu.logical, online.and_then(|fact| fact.and_then(|cpus| count(cpus.len()))));
-    // Without /proc the system call shows the first 1024 CPUs.
+    // Without /proc: the system call, for the first 1024 CPUs.
     let asked = || Fact::unless_empty(affinity::allowed(), "sched_getaffinity");
     keep!(host.cpu.allowed, allowed(tree, &cpus).or_else(|| sources.live.then(asked)?));
     groups(sources, host, &cpus);
@@ -28,8 +27,7 @@ fn count(len: usize) -> Option<u32> {
     u32::try_from(len).ok().filter(|&count| count > 0)
 }
 
-/// CPUs the calling thread may run on. The file names CPUs that are not there, too, so only those
-/// online count.
+/// The allowed CPUs of the calling thread that are online: the file lists missing CPUs, too.
 fn allowed(tree: &Tree, online: &[u32]) -> Option<Fact<Vec<u32>>> {
     let key = "Cpus_allowed_list:";
     ["/proc/thread-self/status", "/proc/self/status"].iter().find_map(|path| {
@@ -50,7 +48,7 @@ fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
         let group = cpulist::read(tree, &format!("{topology}/thread_siblings_list"));
         whole &= group.is_some();
         siblings.extend(group.map(|fact| fact.value));
-        // The kernel writes -1 where the firmware does not tell.
+        // The kernel writes -1 for unknown.
         let socket = tree.parsed::<i64>(&format!("{topology}/physical_package_id"));
         sockets.extend(socket.filter(|&id| id >= 0));
     }
@@ -69,8 +67,8 @@ fn groups(sources: &Sources, host: &mut Host, online: &[u32]) {
     keep!(host.cpu.smt, smt);
 }
 
-/// Kinds of core: the counters of a hybrid x86 CPU have a device for each kind; elsewhere the
-/// scheduler's capacity tells them apart. One kind only is no hybrid, and is left out.
+/// Kinds of core of a hybrid CPU: by PMU device on x86, elsewhere by the scheduler's capacity.
+/// `None` for a single kind.
 fn kinds(tree: &Tree, online: &[u32]) -> Option<Fact<BTreeMap<String, Vec<u32>>>> {
     let devices = ["cpu_core", "cpu_atom", "cpu_lowpower"].iter().filter_map(|device| {
         let cpus = cpulist::read(tree, &format!("/sys/devices/{device}/cpus"))?;
@@ -88,7 +86,7 @@ fn kinds(tree: &Tree, online: &[u32]) -> Option<Fact<BTreeMap<String, Vec<u32>>>
     (capacities.len() > 1).then(|| Fact::new(capacities, format!("{CPUS}/cpu*/cpu_capacity")))
 }
 
-/// NUMA nodes. One without CPUs is memory on its own, and stays, with an empty list.
+/// NUMA nodes, including those with memory only, which have an empty list.
 fn nodes(tree: &Tree) -> Option<Fact<BTreeMap<u32, Vec<u32>>>> {
     let folder = "/sys/devices/system/node";
     let mut nodes = BTreeMap::new();

@@ -1,10 +1,10 @@
-//! The files facts come from: `/proc`, `/sys` and a few others, below a root a test may choose.
+//! Reads of `/proc`, `/sys` and a few other files, below a root that tests can choose.
 //!
-//! Every read is bounded, never fails loudly and never guesses: a file that is missing, unreadable
-//! or empty is `None`. What a file says travels with the file's name as a [`Fact`].
+//! Every read is bounded. A file that is missing, unreadable or empty is `None`. A [`Fact`] is a
+//! value with the name of its file.
 //!
-//! Not the `procfs` crate (0.18): its parsers give a whole file or an error, so that one unknown or
-//! missing line would cost every fact in it; cut lines make three of them panic (`meminfo`,
+//! Not with the `procfs` crate (0.18): its parsers return a whole file or an error, so that one
+//! unknown line would lose every fact in it; truncated lines make three of them panic (`meminfo`,
 //! `limits`, `pressure`); and it numbers the CPUs of `/proc/stat` by their order.
 
 use std::fs::File;
@@ -12,13 +12,12 @@ use std::io::Read as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// More than any file read here holds: `/proc/cpuinfo` of 512 CPUs has about 1 MiB.
+/// Enough for every file: `/proc/cpuinfo` of 512 CPUs has about 1 MiB.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// More entries than any directory read here has.
 const ENTRIES_MAX: usize = 1 << 16;
 
-/// A value, and where it was read.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fact<T> {
     pub(crate) value: T,
@@ -30,7 +29,6 @@ impl<T> Fact<T> {
         Self { value, origin: origin.into() }
     }
 
-    /// A text, list or map that was read; absent where it is empty.
     pub(crate) fn unless_empty(value: T, origin: impl Into<String>) -> Option<Self>
     where
         T: Default + PartialEq,
@@ -38,19 +36,17 @@ impl<T> Fact<T> {
         (value != T::default()).then(|| Self::new(value, origin))
     }
 
-    /// The same place, read as something else.
     pub(crate) fn map<U>(self, read: impl FnOnce(T) -> U) -> Fact<U> {
         Fact { value: read(self.value), origin: self.origin }
     }
 
-    /// The same place, read as something else where that can be done.
     pub(crate) fn and_then<U>(self, read: impl FnOnce(T) -> Option<U>) -> Option<Fact<U>> {
         Some(Fact { value: read(self.value)?, origin: self.origin })
     }
 }
 
-/// Sets a field of a `Host` or a `Condition` to a fact, and notes the origin under the field's own
-/// path. An absent fact leaves the field as it is.
+/// Sets a field of a `Host` or a `Condition` to a fact, and its origin under the path of the field.
+/// An absent fact changes nothing.
 macro_rules! keep {
     ($facts:ident.$first:ident$(.$rest:ident)*, $fact:expr) => {
         if let Some(fact) = $fact {
@@ -61,7 +57,7 @@ macro_rules! keep {
 }
 pub(crate) use keep;
 
-/// Files below a root. Paths are given as they are on a live machine: `/proc/meminfo`.
+/// Files below a root, by their paths on a live machine: `/proc/meminfo`.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     root: PathBuf,
@@ -72,7 +68,6 @@ impl Tree {
         Self { root: root.into() }
     }
 
-    /// Where a path lies below the root.
     pub(crate) fn place(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -81,10 +76,9 @@ impl Tree {
         self.place(path).exists()
     }
 
-    /// The bytes of a file.
     pub(crate) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         let place = self.place(path);
-        // A pipe or a device would make a reader of facts wait, perhaps for ever.
+        // Reading a pipe or a device could block.
         if !place.metadata().ok()?.is_file() {
             return None;
         }
@@ -93,14 +87,14 @@ impl Tree {
         Some(bytes)
     }
 
-    /// The text of a file, lines and all.
+    /// The complete text of a file.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let text = String::from_utf8_lossy(&self.bytes(path)?).into_owned();
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// The text of a file that holds one value, trimmed. Control characters become spaces: such
-    /// text ends up on terminals, and some of it is written by devices.
+    /// The trimmed text of a file with one value. Control characters become spaces, because devices
+    /// may supply the text and it is printed on terminals.
     pub(crate) fn line(&self, path: &str) -> Option<String> {
         let text = self.text(path)?;
         let clean = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
@@ -108,12 +102,12 @@ impl Tree {
         (!clean.is_empty()).then_some(clean)
     }
 
-    /// Like [`Tree::line`], with its origin.
+    /// [`Tree::line`] with its origin.
     pub(crate) fn fact(&self, path: &str) -> Option<Fact<String>> {
         Some(Fact::new(self.line(path)?, path))
     }
 
-    /// What `read` makes of a file that holds one value, with its origin.
+    /// A file with one value, parsed by `read`, with its origin.
     pub(crate) fn value<T>(
         &self,
         path: &str,
@@ -122,22 +116,22 @@ impl Tree {
         self.fact(path)?.and_then(|text| read(&text))
     }
 
-    /// Like [`Tree::parsed`], with its origin.
+    /// [`Tree::parsed`] with its origin.
     pub(crate) fn number<T: FromStr>(&self, path: &str) -> Option<Fact<T>> {
         self.value(path, |text| text.parse().ok())
     }
 
-    /// Where a symbolic link points, as text.
+    /// The target of a symlink.
     pub(crate) fn link(&self, path: &str) -> Option<String> {
         std::fs::read_link(self.place(path)).ok()?.into_os_string().into_string().ok()
     }
 
-    /// The value of a file that holds one number, or whatever else can be parsed.
+    /// A file with one value, parsed.
     pub(crate) fn parsed<T: FromStr>(&self, path: &str) -> Option<T> {
         self.line(path)?.parse().ok()
     }
 
-    /// Names in a directory, in order; none where it cannot be read.
+    /// The sorted names in a directory. Empty if it cannot be read.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(self.place(path)) else {
             return Vec::new();
@@ -151,13 +145,13 @@ impl Tree {
     }
 }
 
-/// What follows `key` in the first line that begins with it, trimmed. The key ends with its
-/// separator: `MemTotal:`, `nr_throttled `.
+/// The trimmed rest of the first line that begins with `key`, which includes its separator:
+/// `MemTotal:`, `nr_throttled `.
 pub(crate) fn after<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
 }
 
-/// A switch as the kernel writes it; those of modules are letters.
+/// A boolean: digits, or letters for module parameters.
 pub(crate) fn flag(text: &str) -> Option<bool> {
     match text {
         "1" | "Y" => Some(true),
@@ -166,7 +160,7 @@ pub(crate) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// The word in brackets, as in `always [madvise] never`; the whole where it is a single word.
+/// The word in brackets, as in `always [madvise] never`, or a single word.
 pub(crate) fn bracketed(text: &str) -> Option<String> {
     let chosen = match text.split_once('[') {
         Some((_, rest)) => rest.split_once(']')?.0,
@@ -182,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chosen_word_stands_in_brackets_or_alone() {
+    fn chosen_word_is_in_brackets_or_alone() {
         assert_eq!(bracketed("always [madvise] never"), Some("madvise".to_owned()));
         assert_eq!(bracketed("none\n"), Some("none".to_owned()));
         assert_eq!(bracketed("always madvise never"), None);
@@ -191,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_matched_whole_at_the_start_of_a_line() {
+    fn key_is_matched_at_the_start_of_a_line() {
         let text = "x nr_throttled 1\nnr_throttled_more 5\nnr_throttled 4 \nnr_throttled 6";
         assert_eq!(after(text, "nr_throttled "), Some("4"));
         assert_eq!(after("nr_throttled_more 5", "nr_throttled "), None);
@@ -199,18 +193,12 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_a_device_never_reach_a_terminal() {
+    fn control_characters_of_devices_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("model"), b"EVIL\x1b[31mDISK\0\0 \n").unwrap();
         let tree = Tree::at(dir.path());
         assert_eq!(tree.line("/model"), Some("EVIL [31mDISK".to_owned()));
         assert_eq!(tree.line("/absent"), None);
         assert_eq!(tree.names("/absent"), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_directory_in_place_of_a_file_is_absent() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(Tree::at(dir.path()).bytes("/"), None);
     }
 }

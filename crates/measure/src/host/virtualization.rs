@@ -1,6 +1,4 @@
-//! Whether the machine is a virtual one, of which kind, and whether this process is in a container.
-//!
-//! The two are separate facts: a container in a virtual machine is in both.
+//! Detection of virtual machines and containers. A process may be in both.
 
 use fathom_record::Host;
 
@@ -12,8 +10,8 @@ pub(super) fn read(sources: &Sources, host: &mut Host) {
     keep!(host.container, container(&sources.tree));
 }
 
-/// The hypervisor's name, from the surest source there is. On x86 the processor says whether
-/// there is one at all; on ARM nothing does, so that no sign of one is not `none`.
+/// The hypervisor's name, from the most reliable source. On x86 a CPUID bit shows whether there is
+/// one; on ARM the absence of evidence is unknown, not `none`.
 fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
     let tree = &sources.tree;
     if let Some(kind) = tree.fact("/sys/hypervisor/type") {
@@ -25,7 +23,7 @@ fn hypervisor(sources: &Sources, cpu: u32) -> Option<Fact<String>> {
             flags.map(|text| text.split_whitespace().any(|flag| flag == "hypervisor"))
         }),
     };
-    // Firmware strings of bare metal in a cloud can name the cloud: the bit decides.
+    // The bit takes precedence: firmware of bare metal in a cloud may name the cloud.
     if let Some(bit) = bit.as_ref().filter(|bit| !bit.value) {
         return Some(Fact::new("none".to_owned(), bit.origin.clone()));
     }
@@ -46,7 +44,7 @@ fn by_device_tree(tree: &Tree) -> Option<Fact<String>> {
     })
 }
 
-/// Names a hypervisor's firmware gives, after the table in systemd `src/basic/virt.c`.
+/// Hypervisors by DMI strings, after the table in systemd `src/basic/virt.c`.
 fn by_firmware(tree: &Tree) -> Option<Fact<String>> {
     const NAMES: &[(&str, &str)] = &[
         ("KVM", "kvm"),
@@ -67,7 +65,7 @@ fn by_firmware(tree: &Tree) -> Option<Fact<String>> {
         ("Apple Virtualization", "apple"),
     ];
     let files = ["product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"];
-    // Their bare-metal machines carry the same vendor.
+    // Bare-metal machines of a cloud have the same vendor.
     let product = tree.line("/sys/class/dmi/id/product_name").unwrap_or_default();
     if product.contains(".metal") {
         return None;
@@ -80,12 +78,12 @@ fn by_firmware(tree: &Tree) -> Option<Fact<String>> {
     })
 }
 
-/// Namespaces of the kernel's own making have numbers of their own (`include/linux/proc_ns.h`).
+/// Inode numbers of the initial namespaces (`include/linux/proc_ns.h`).
 const FIRST_NAMESPACES: &[(&str, u32)] =
     &[("ipc", 0xefff_ffff), ("uts", 0xefff_fffe), ("pid", 0xefff_fffc), ("cgroup", 0xefff_fffb)];
 
-/// The container's manager, from the marks managers leave. A machine whose disk was made from a
-/// container's image bears them too, but there the process is in the first namespaces.
+/// The container manager, by the files it leaves. A machine whose disk was made from a container
+/// image has them, too, but its processes are in the initial namespaces.
 fn container(tree: &Tree) -> Option<Fact<String>> {
     let first = |(kind, number): &(&str, u32)| {
         tree.link(&format!("/proc/self/ns/{kind}")) == Some(format!("{kind}:[{number}]"))
@@ -101,7 +99,7 @@ fn container(tree: &Tree) -> Option<Fact<String>> {
         .or_else(|| by_cgroup(tree))
 }
 
-/// `container=` of the first process, as systemd's container interface has it.
+/// `container=` in the environment of process 1, by systemd's container interface.
 fn by_environment(tree: &Tree) -> Option<Fact<String>> {
     let path = "/proc/1/environ";
     let bytes = tree.bytes(path)?;

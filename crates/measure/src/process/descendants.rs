@@ -1,4 +1,4 @@
-//! What a process started, by the kernel's lists of children.
+//! Descendants of a process, by the kernel's lists of children.
 
 /// The children of all threads of a process.
 pub fn children(pid: u32) -> Vec<u32> {
@@ -10,7 +10,7 @@ pub fn children(pid: u32) -> Vec<u32> {
     lists.flat_map(numbers).collect()
 }
 
-/// The children of a process, and theirs.
+/// Children, their children, and so on.
 pub fn descendants(pid: u32) -> Vec<u32> {
     let own = children(pid).into_iter();
     own.flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()

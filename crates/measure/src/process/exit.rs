@@ -1,18 +1,17 @@
-//! How a process ended, in words.
+//! Exit status and last output of a process as text.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// A longer line is not read by anybody.
 const LINE_MAX_CHARS: usize = 300;
 
-/// The exit status or the signal: `ended with status 7`.
+/// The exit status or the signal, such as `exited with status 7`.
 pub fn exit_text(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
-        (Some(code), _) => format!("ended with status {code}"),
-        (None, Some(libc::SIGKILL)) => "was killed (by a person, or for lack of memory)".to_owned(),
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(libc::SIGKILL)) => "was killed (by a user or the OOM killer)".to_owned(),
         (None, Some(signal)) => format!("was killed by signal {signal} ({})", signal_name(signal)),
-        (None, None) => "ended for an unknown reason".to_owned(),
+        (None, None) => "ended with an unknown status".to_owned(),
     }
 }
 
@@ -28,11 +27,10 @@ fn signal_name(signal: i32) -> &'static str {
     }
 }
 
-/// The last line of an output that says something.
+/// The last line of an output, without the note on backtraces after a panic.
 pub fn last_words(output: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(output);
-    // The note after a panic is how to get a backtrace.
-    let says = |line: &&str| !line.is_empty() && !line.starts_with("note:");
-    let line = text.lines().map(str::trim).rfind(says)?;
+    let is_message = |line: &&str| !line.is_empty() && !line.starts_with("note:");
+    let line = text.lines().map(str::trim).rfind(is_message)?;
     Some(line.chars().take(LINE_MAX_CHARS).collect())
 }

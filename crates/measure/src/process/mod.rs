@@ -1,5 +1,5 @@
-//! Other processes: started in a group of their own, tied to this one, run within limits, and
-//! killed with all that they started.
+//! Child processes: started in their own process group, tied to this process, with limits, and
+//! killed together with their descendants.
 
 mod descendants;
 mod exit;

@@ -1,4 +1,4 @@
-//! Reading what a process writes, within limits.
+//! The output of a process, within limits.
 
 use std::io::Error;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -9,31 +9,27 @@ use rustix::io::Errno;
 
 use crate::clock::monotonic_raw_ns;
 
-/// Bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a process may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Time until it must have ended.
     pub time_ns: u64,
-    /// Bytes of each of its outputs.
+    /// Of each of stdout and stderr.
     pub output_bytes: usize,
 }
 
-/// Why a process was not waited for any longer.
+/// Why waiting for a process ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The stop descriptor became readable.
     #[error("was stopped")]
     Stopped,
-    /// It ran longer than so many seconds.
-    #[error("did not end within {0} s, and was killed")]
+    /// In seconds.
+    #[error("timed out after {0} s, was killed")]
     TimedOut(f64),
-    /// It wrote more than so many MiB.
-    #[error("said more than {0} MiB, and was killed")]
+    /// In MiB.
+    #[error("wrote more than {0} MiB, was killed")]
     TooMuchOutput(usize),
-    /// Its output cannot be read, or its status.
     #[error("cannot be waited for: {0}")]
     Io(#[from] Error),
 }
@@ -44,7 +40,7 @@ impl From<Errno> for CollectError {
     }
 }
 
-/// Takes what a pipe has, where it has something; at its end it is closed.
+/// Reads from a pipe that is ready, and closes it at its end.
 pub(super) fn read_from(
     pipe: &mut Option<OwnedFd>,
     is_ready: bool,
@@ -64,7 +60,7 @@ pub(super) fn read_from(
     }
 }
 
-/// Which descriptors are readable; none is when the time is over.
+/// Which descriptors are readable. None after the timeout.
 pub(super) fn readable<const N: usize>(
     sources: [BorrowedFd<'_>; N],
     until_ns: u64,
@@ -77,7 +73,7 @@ pub(super) fn readable<const N: usize>(
         };
         let mut waits = sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
         match poll(&mut waits, Some(&timeout)) {
-            // Only without time left: what came while this process was stopped has come.
+            // Poll once more after the timeout: this process may have been stopped meanwhile.
             Ok(0) if left_ns > 0 => {}
             Ok(_) => return Ok(waits.map(|wait| !wait.revents().is_empty())),
             Err(Errno::INTR) => {}

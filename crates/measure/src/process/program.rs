@@ -7,21 +7,17 @@ use std::path::PathBuf;
 /// The path of the running program.
 ///
 /// # Errors
-/// When the kernel does not say.
+/// If it is not in /proc nor in the auxiliary vector.
 pub fn this_program() -> std::io::Result<PathBuf> {
-    // The link still works when the file was replaced or removed by an update during the run.
+    // The link works even if an update replaced or removed the file during the run.
     let link = PathBuf::from("/proc/self/exe");
     match link.canonicalize() {
         Ok(program) => Ok(program),
-        // Without /proc: as the program was called, which the shell may have made a path.
-        Err(_) if !link.exists() => called_as(),
+        // Without /proc: AT_EXECFN of the auxiliary vector.
+        Err(_) if !link.exists() => {
+            let name = rustix::param::linux_execfn();
+            PathBuf::from(OsStr::from_bytes(name.to_bytes())).canonicalize()
+        }
         Err(_) => Ok(link),
     }
-}
-
-/// The file that was executed, by the kernel's word to the new process.
-fn called_as() -> std::io::Result<PathBuf> {
-    let name = rustix::param::linux_execfn();
-    let path = PathBuf::from(OsStr::from_bytes(name.to_bytes()));
-    path.canonicalize()
 }

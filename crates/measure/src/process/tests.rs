@@ -1,4 +1,4 @@
-//! Programs that end, or do not, in the ways that matter to who waits for them.
+//! Processes that end in unusual ways.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ fn shell(script: &str) -> Running {
     Running::start(&mut command).expect("a shell")
 }
 
-/// Collects for so many seconds; the stop descriptor never becomes readable.
+/// Collects without a stop signal.
 fn collect(running: &mut Running, seconds: u64) -> Result<String, CollectError> {
     let (stop, _never): (OwnedFd, OwnedFd) = rustix::pipe::pipe().expect("a pipe");
     let limits = Limits { time_ns: seconds * 1_000_000_000, output_bytes: 1 << 20 };
@@ -25,7 +25,7 @@ fn early_close_of_stdout_is_not_the_end() {
         if !has_pidfd {
             running.forget_pidfd();
         }
-        assert_eq!(collect(&mut running, 60).expect("it ends"), "ended with status 3");
+        assert_eq!(collect(&mut running, 60).expect("it ends"), "exited with status 3");
         assert_eq!(running.output[1], b"late\n");
     }
 }
@@ -33,7 +33,7 @@ fn early_close_of_stdout_is_not_the_end() {
 #[test]
 fn child_that_holds_stderr_is_killed() {
     let mut running = shell("sleep 600 >/dev/null & echo $!");
-    assert_eq!(collect(&mut running, 60).expect("it ends"), "ended with status 0");
+    assert_eq!(collect(&mut running, 60).expect("it ends"), "exited with status 0");
     let child = String::from_utf8_lossy(&running.output[0]).trim().to_owned();
     let is_gone = (0..1000).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(2));
@@ -44,10 +44,10 @@ fn child_that_holds_stderr_is_killed() {
 }
 
 #[test]
-fn timeout_keeps_what_was_written() {
+fn timeout_keeps_the_output() {
     let mut running = shell("echo answer; exec >&-; sleep 600");
-    let error = collect(&mut running, 1).expect_err("it goes on");
-    assert_eq!(error.to_string(), "did not end within 1 s, and was killed");
+    let error = collect(&mut running, 1).expect_err("a timeout");
+    assert_eq!(error.to_string(), "timed out after 1 s, was killed");
     assert_eq!(running.output[0], b"answer\n");
 }
 

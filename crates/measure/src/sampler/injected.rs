@@ -1,8 +1,8 @@
-//! A known dose of extra work in a kernel, to show that what is injected is what is measured.
+//! A known dose of extra work in a kernel, to test that it is measured.
 //!
-//! The dose is a fixed number of dependent additions for each iteration, found once: it takes its
-//! time from the core, not from the clock that is on trial. It may grow over the rounds of a visit,
-//! as values that drift do.
+//! The dose is a fixed number of dependent additions per iteration, calibrated once, so that it
+//! depends on the core and not on the clock under test. It may grow over the rounds of a visit, to
+//! simulate drift.
 
 use std::hint::black_box;
 
@@ -12,20 +12,17 @@ use crate::clock::Clock;
 use fathom_analysis::statistics;
 use serde::{Deserialize, Serialize};
 
-/// How often kernel and chain are timed to find the dose.
+/// Timings of kernel and chain for the calibration of the dose.
 const TRIALS: usize = 9;
 
-/// Injected work as a share of the kernel's own time.
+/// Injected work relative to the kernel's own time, linear from the first to the last round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Dose {
-    /// In the first round.
     pub first: f64,
-    /// In the last; those between lie on a line.
     pub last: f64,
 }
 
 impl Dose {
-    /// The same in all rounds.
     pub fn steady(share: f64) -> Self {
         Self { first: share, last: share }
     }
@@ -36,7 +33,7 @@ impl Dose {
     }
 }
 
-/// The kernel with a chain of additions after each batch that lengthens it by the dose.
+/// The kernel with a chain of additions after each batch.
 pub(super) fn into<'k>(
     mut kernel: Kernel<'k>,
     share: Dose,
@@ -56,16 +53,16 @@ pub(super) fn into<'k>(
     let (Some(kernel_ns), Some(chain_ns)) =
         (statistics::median(&of_kernel), statistics::median(&of_chain))
     else {
-        return Err(Fault::Failed("no dose for the injected spin could be found".to_owned()));
+        return Err(Fault::Failed("calibration of the injected work failed".to_owned()));
     };
     let whole = kernel_ns / chain_ns * REFERENCE_ITERATIONS as f64 / batch as f64;
     let mut batches = 0;
     Ok(Box::new(move |iterations| {
         let done = kernel(iterations);
-        // A round is two batches, of N and of 2N iterations.
+        // A round has two batches.
         let dose = whole * share.in_round(batches / 2, rounds);
         batches += 1;
-        // At least one: the loop of additions counts down to 0.
+        // At least one, because the loop counts down to 0.
         black_box(chain((dose * iterations as f64).max(1.0) as u64));
         done
     }))
@@ -76,12 +73,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dose_that_grows_is_a_line_over_the_rounds() {
+    fn dose_is_linear_over_the_rounds() {
         let dose = Dose { first: 0.1, last: 0.5 };
         let close = |a: f64, b: f64| (a - b).abs() < 1e-12;
         assert!(close(dose.in_round(0, 5), 0.1) && close(dose.in_round(2, 5), 0.3));
         assert!(close(dose.in_round(4, 5), 0.5) && close(dose.in_round(9, 5), 0.5));
         assert!(close(Dose::steady(0.2).in_round(3, 12), 0.2));
-        assert!(close(dose.in_round(0, 1), 0.1), "a single round has no line");
+        assert!(close(dose.in_round(0, 1), 0.1), "a single round");
     }
 }

@@ -1,9 +1,9 @@
-//! The sampler: takes the rounds of a visit. All timing of a probe passes through here.
+//! The sampler: times the rounds of a visit, for all probes.
 //!
-//! A probe hands over its [`Work`]: a kernel that repeats an operation, or a single operation that
-//! cannot be repeated within one batch. The sampler finds the batch, interleaves the cases in
-//! seeded random order, reads the counters around every round, and reduces each round to a value.
-//! It knows no metric, prints nothing, and never looks at a value to decide what to keep.
+//! A probe provides [`Work`]: a kernel that repeats an operation, or a single operation that cannot
+//! be batched. The sampler determines the batch size, interleaves the cases in seeded random order,
+//! reads the counters around each round, and reduces each round to a value. It keeps all values,
+//! whatever they are.
 
 mod batch;
 mod injected;
@@ -26,56 +26,49 @@ pub use resources::{FarPlace, Files, LOOPBACK, Missing, Resources};
 pub use spin::{LoopTime, REFERENCE_ITERATIONS, calibration, reference_loop, wait_for};
 pub use watch::{KernelCounters, Observer, RoundMark};
 
-/// The shortest batch, beyond what the clock asks: long enough to drown the first iteration's
-/// cold caches and branches, short enough that most batches meet no timer interrupt.
+/// The shortest batch, unless the clock needs a longer one: long enough to amortize cold caches and
+/// branches of the first iteration, short enough that most batches include no timer interrupt.
 pub const BATCH_FLOOR_NS: f64 = 100_000.0;
-/// No kernel is repeated more often than this in one batch.
 const BATCH_MAX: u64 = 1 << 36;
 
-/// A kernel: repeats its operation as often as it is told, and returns how often it did, by its
-/// own count.
+/// Repeats an operation the given number of times, and returns its own count of them.
 pub type Kernel<'k> = Box<dyn FnMut(u64) -> u64 + 'k>;
-/// An operation that is timed singly: writes the nanoseconds of each case it covers.
+/// An operation that is timed singly: writes the nanoseconds of each of its cases.
 pub type Operation<'k> = Box<dyn FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k>;
 
-/// What a probe asks the sampler to time.
 pub enum Work<'k> {
     /// An operation that is repeated in batches.
     Batched {
-        /// Index of the case.
         case: usize,
-        /// Repeats the operation.
         kernel: Kernel<'k>,
         /// A loop of the same shape without the operation, whose time is subtracted.
         twin: Option<Kernel<'k>>,
         /// Operations in one iteration of the kernel (and of the twin).
         per_iteration: f64,
-        /// From nanoseconds an operation to the metric's unit.
+        /// From nanoseconds per operation to the metric's unit.
         to_unit: fn(f64) -> f64,
-        /// Where the kernel counts the parts it times singly, in the metric's unit. What the
-        /// warm-up counted is dropped.
+        /// Single timings by the kernel, in the metric's unit, reset after the warm-up.
         timings: Option<&'k RefCell<Histogram>>,
     },
     /// An operation that is timed singly.
     Single {
-        /// Index of each case that one operation gives a value for.
+        /// The cases of which one operation gives a value each.
         cases: Vec<usize>,
-        /// Operations behind one value: 1, unless the operation does something many times itself.
+        /// Operations per value: 1, unless the operation repeats something itself.
         batch: u64,
-        /// Does it once.
         operation: Operation<'k>,
-        /// The same of an operation that times each of its parts.
+        /// Single timings by the operation.
         timings: Option<&'k RefCell<Histogram>>,
     },
 }
 
 impl<'k> Work<'k> {
-    /// A batched kernel in nanoseconds, one operation an iteration, nothing subtracted.
+    /// A batched kernel in nanoseconds, with one operation per iteration and no twin.
     pub fn batched(case: usize, kernel: impl FnMut(u64) -> u64 + 'k) -> Self {
         Self::unrolled(case, 1.0, kernel)
     }
 
-    /// The same with so many operations an iteration.
+    /// The same with several operations per iteration.
     pub fn unrolled(case: usize, per_iteration: f64, kernel: impl FnMut(u64) -> u64 + 'k) -> Self {
         Self::Batched {
             case,
@@ -87,7 +80,6 @@ impl<'k> Work<'k> {
         }
     }
 
-    /// A single operation that covers some cases.
     pub fn single(
         cases: Vec<usize>,
         operation: impl FnMut(&Clock, &mut [f64]) -> Result<(), Fault> + 'k,
@@ -107,20 +99,19 @@ impl<'k> Work<'k> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "reason", rename_all = "snake_case")]
 pub enum Fault {
-    /// This machine, kernel or permission cannot give it; and what would change that.
+    /// Not supported or permitted on this machine, with a remedy.
     #[error("{0}")]
     Unavailable(String, Option<Remedy>),
-    /// The probe's count of its own work was wrong: there is a result, and it must not be believed.
+    /// A check of the probe's own work failed: the result is invalid.
     #[error("{0}")]
     WrongWork(String),
-    /// It went wrong.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Fault {
-    /// A system call that failed, as `fork: out of memory`; what is forbidden or not there is a
-    /// fact of this machine and no failure.
+    /// A failed system call, such as `fork: out of memory`. If it is forbidden or not implemented,
+    /// the case is unavailable, not failed.
     pub fn system(call: &str, error: impl Into<std::io::Error>) -> Self {
         let error = error.into();
         match error.raw_os_error() {
@@ -131,16 +122,14 @@ impl Fault {
         }
     }
 
-    /// What this machine cannot give, and what would change that.
     pub fn unavailable(what: impl Into<String>, remedy: Remedy) -> Self {
         Self::Unavailable(what.into(), Some(remedy))
     }
 }
 
-/// How a visit is to be taken.
+/// Settings of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Rounds of each case.
     pub rounds: u32,
     /// Seed of the order of cases within a round.
     pub seed: u64,
@@ -148,22 +137,21 @@ pub struct Settings {
     pub process: u32,
     /// The CPU it is pinned to.
     pub cpu: u32,
-    /// The CPU for the other end of a work between two CPUs, where there is another.
+    /// The second CPU for work on two.
     pub other_cpu: Option<u32>,
-    /// Shortest batch; [`BATCH_FLOOR_NS`], or next to nothing in a smoke test.
+    /// Shortest batch: [`BATCH_FLOOR_NS`], or almost 0 in a smoke test.
     pub batch_floor_ns: f64,
-    /// The visit takes no further rounds after this time, but at least three.
+    /// No more rounds after this time, but at least three.
     pub time_limit_ns: f64,
-    /// Every round is one value and every value is kept, as the trimmed protocol counts trials.
+    /// Whether every round is one value and all values are kept, as trials of the trimmed protocol.
     pub trials: bool,
-    /// The reference loop of a core at full speed, where the visit is to be taken at no other.
+    /// The reference loop at full speed, if the visit must run at that speed.
     pub only_at: Option<Loop>,
-    /// Work that is injected into every batched kernel, as a share of its own time: none but where
-    /// a laboratory shows that what is injected is what is measured.
+    /// Extra work in every batched kernel, for tests.
     pub injected: Dose,
 }
 
-/// A case's samples in the making.
+/// The sample of a case under construction.
 #[derive(Default)]
 struct Slot {
     sample: Sample,
@@ -172,7 +160,6 @@ struct Slot {
     fault: Option<Fault>,
 }
 
-/// Takes the rounds of one visit.
 pub struct Sampler {
     clock: Clock,
     settings: Settings,
@@ -183,18 +170,14 @@ pub struct Sampler {
     resources: Resources,
 }
 
-/// What a visit gives: a sample or a fault for each case, in the order of the cases, and the
-/// reference loops of all its set-ups.
+/// The results of a visit: a sample or a fault for each case, and all reference loops.
 #[derive(Debug)]
 pub struct Visit {
-    /// By case.
     pub samples: Vec<Result<Sample, Fault>>,
-    /// In the order in which they ran.
     pub loops: Vec<LoopTime>,
 }
 
 impl Sampler {
-    /// A sampler for `cases` cases.
     pub fn new(
         clock: Clock,
         settings: Settings,
@@ -223,7 +206,7 @@ impl Sampler {
         .with(Resources::none())
     }
 
-    /// The same with what the coordinator made ready.
+    /// The sampler with resources from the coordinator.
     #[must_use]
     pub fn with(mut self, mut resources: Resources) -> Self {
         if resources.cpus.is_empty() {
@@ -234,52 +217,49 @@ impl Sampler {
         self
     }
 
-    /// What the visit may use.
     pub fn resources(&self) -> &Resources {
         &self.resources
     }
 
-    /// The CPUs that the visit may use: the kernel tells a pinned thread of one only.
+    /// The CPUs that the visit may use. The affinity of a pinned thread shows only one.
     pub fn cpus(&self) -> &[u32] {
         &self.resources.cpus
     }
 
-    /// Where the visit's files may lie.
+    /// The folder for files of the visit.
     ///
     /// # Errors
-    /// `Unavailable`, with the reason why there is no such place.
+    /// `Unavailable`, if there is none.
     pub fn files(&self) -> Result<Files, Fault> {
         Ok(self.resources.files.clone()?)
     }
 
-    /// The clock, for operations that are timed singly.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// How the visit is to be taken.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Says that a living child works for this visit: its CPU time counts to it.
+    /// Includes the CPU time of a running child in that of the visit.
     pub fn works_with(&mut self, child: u32) {
         self.observer.also_count(child);
     }
 
-    /// Says which threads of this process work in step with the calling one in the works to come,
-    /// by number and CPU, in place of those before: what holds up one of them holds up all.
+    /// Sets the threads of this process, by thread id and CPU, that work in lockstep with the
+    /// calling one from now on: a delay of one delays all.
     pub fn works_in_step_with(&mut self, threads: &[(u32, u32)]) {
         self.observer.work_with(threads);
     }
 
-    /// Says that a case has no sample, and why. The other cases go on.
+    /// Records that a case has no sample. Other cases continue.
     pub fn fault(&mut self, case: usize, fault: Fault) {
         self.slots[case].fault.get_or_insert(fault);
     }
 
-    /// Keeps what the probe verified of a case's work. Of checks with one name the first that
-    /// failed is kept, else the last.
+    /// Records a check of a case's work. Of checks with the same name, the first failed one is
+    /// kept, else the last.
     pub fn check(&mut self, case: usize, name: &str, passed: bool, detail: impl Into<String>) {
         let check = Check { name: name.to_owned(), passed, detail: detail.into() };
         let checks = &mut self.slots[case].sample.checks;
@@ -290,19 +270,18 @@ impl Sampler {
         }
     }
 
-    /// Keeps what the far end of a case says of itself; its checks are the case's too.
+    /// Records the far end's counters and checks of a case.
     pub fn keep_far_end(&mut self, case: usize, far: FarEnd) {
         self.slots[case].sample.far = Some(far);
     }
 
-    /// Takes all rounds of some works, interleaved. A visit whose set-up changes between its cases
-    /// calls this once for each set-up.
+    /// Times all rounds of some works, interleaved. Called once for each set-up of a visit.
     pub fn run(&mut self, works: Vec<Work<'_>>) {
         if let Some(reference) = self.settings.only_at {
-            let (loops, is_there) =
+            let (loops, is_at_full_speed) =
                 wait_for(|| self.observer.reference_loop(&self.clock), &reference);
             self.loops.extend(loops);
-            if !is_there {
+            if !is_at_full_speed {
                 return;
             }
         }
@@ -358,13 +337,13 @@ impl Sampler {
         }
     }
 
-    /// Ends the visit. A case that was never run is a fault of the probe.
+    /// Ends the visit. A case without values is a fault of the probe.
     pub fn finish(self) -> Visit {
         let trials = self.settings.trials;
         let result = |slot: Slot| match slot.fault {
             Some(fault) => Err(fault),
             None if slot.sample.values.is_empty() && self.settings.only_at.is_none() => {
-                Err(Fault::Failed("took no sample".to_owned()))
+                Err(Fault::Failed("the probe made no sample".to_owned()))
             }
             None if trials => Ok(slot.sample),
             None => Ok(slot.finish()),
@@ -383,7 +362,7 @@ impl Sampler {
         }
     }
 
-    /// One round: every work once, in random order.
+    /// One round: each work once, in random order.
     fn round(&mut self, round: u32, works: &mut [Active<'_>]) {
         for index in shuffled(works.len(), &mut self.random) {
             let work = &mut works[index];
@@ -423,8 +402,7 @@ impl Slot {
         }
     }
 
-    /// Drops the first round (METHOD 9), whatever it gave: no value decides which rounds count.
-    /// A visit that was cut short to a few rounds keeps it.
+    /// Drops the first round, whatever its values (METHOD 9), unless the visit has few rounds.
     fn finish(mut self) -> Sample {
         let sample = &mut self.sample;
         if sample.values.len() >= self.first_round + ROUNDS_KEPT_MIN * self.first_round.max(1) {
@@ -457,7 +435,7 @@ fn refill_return_stack(depth: u32) -> u32 {
 /// With fewer rounds beside it the first is kept.
 const ROUNDS_KEPT_MIN: usize = 3;
 
-/// A work and what was found out about it.
+/// A work with its batch size.
 enum Active<'k> {
     Batched(batch::Batched<'k>),
     Single(single::Single<'k>),
@@ -483,7 +461,7 @@ impl<'k> Active<'k> {
         }
     }
 
-    /// Takes a round and returns how many values it added to each case.
+    /// Times a round and returns the number of values added to each case.
     fn round(&mut self, clock: &Clock, slots: &mut [Slot]) -> Result<usize, Fault> {
         match self {
             Self::Batched(batched) => batched.round(clock, &mut slots[batched.cases[0]].sample),
@@ -496,7 +474,7 @@ impl<'k> Active<'k> {
 fn shuffled(count: usize, random: &mut Xoshiro256PlusPlus) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
-        // The bias of the remainder is below 2^-58 for any count of works.
+        // The bias of the remainder is below 2^-58.
         order.swap(last, (random.next_u64() % (last as u64 + 1)) as usize);
     }
     order

@@ -1,4 +1,4 @@
-//! What a visit may use: made ready by the coordinator, and carried by its request.
+//! Resources of a visit, prepared by the coordinator and passed in the request.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,67 +8,60 @@ use serde::{Deserialize, Serialize};
 
 use super::Fault;
 
-/// How records name a far end on this host.
+/// The name of the far end on this host in records.
 pub const LOOPBACK: &str = "loopback";
 
-/// What the coordinator made ready for the visits of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
-    /// The CPUs that the run may use: the kernel names a pinned thread's own only. Empty for the
-    /// one it is pinned to and the other end's.
+    /// The CPUs that the run may use. Empty for the CPUs in [`super::Settings`].
     pub cpus: Vec<u32>,
-    /// Files on a device, or why there are none.
     pub files: Result<Files, Missing>,
-    /// The far ends, beside the one on this host.
+    /// Far ends on other hosts.
     pub far: Vec<FarPlace>,
 }
 
 impl Resources {
-    /// None at all.
     pub fn none() -> Self {
-        let reason = "no folder for files was made ready for this visit".to_owned();
+        let reason = "no folder for test files".to_owned();
         let files = Err(Missing { reason, remedy: None });
         Self { cpus: Vec::new(), files, far: Vec::new() }
     }
 
-    /// Where the far end of a case is that names it in its parameter `to`.
+    /// The far end with this name, from the parameter `to` of a case.
     ///
     /// # Errors
-    /// `Unavailable`, where the run has no such far end.
+    /// `Unavailable`, if the run has no such far end.
     pub fn far_end(&self, to: &str) -> Result<FarPlace, Fault> {
         let here = FarPlace { to: LOOPBACK.to_owned(), address: None };
-        let found = self.far.iter().chain([&here]).find(|place| place.to == to);
-        found.cloned().ok_or_else(|| Fault::Unavailable(format!("no far end is named {to}"), None))
+        let place = self.far.iter().chain([&here]).find(|place| place.to == to);
+        place.cloned().ok_or_else(|| Fault::Unavailable(format!("no far end named {to}"), None))
     }
 }
 
-/// What the coordinator made ready on a device, for probes of files.
+/// Files on a device, for probes of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Files {
-    /// A folder of this run's own, which goes with it: whatever a killed worker leaves there is
-    /// taken away.
+    /// A folder of this run, which removes it with everything that killed workers left.
     pub folder: PathBuf,
-    /// The path to a large file of generated data, which all visits read and none changes.
+    /// A large file of generated data, which visits only read.
     pub large: PathBuf,
     /// The seed of its data.
     pub seed: u64,
 }
 
-/// Where a far end is.
+/// The address of a far end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FarPlace {
-    /// As records name it, in their parameter `to`.
+    /// The value of the parameter `to` in records.
     pub to: String,
-    /// Where it listens; absent for the one on this host, which the worker starts itself.
+    /// Absent for the far end on this host, which the worker starts.
     pub address: Option<SocketAddr>,
 }
 
-/// Why a resource is not there.
+/// Why a resource is unavailable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// In words.
     pub reason: String,
-    /// What would give it.
     pub remedy: Option<Remedy>,
 }
 

@@ -1,4 +1,4 @@
-//! Operations that cannot be repeated within one batch: each is timed for itself.
+//! Operations that cannot be batched: each is timed singly.
 
 use std::cell::RefCell;
 
@@ -8,9 +8,9 @@ use super::batch::WARM_UP_FLOORS;
 use super::{Fault, Operation, Slot};
 use crate::clock::Clock;
 
-/// Operations in one round at most: a round is what the counters are read around.
+/// Operations in a round, at most: counters are read around each round.
 const PER_ROUND_MAX: u32 = 16;
-/// Operations of a warm-up at most.
+/// Operations of a warm-up, at most.
 const WARM_UP_MAX: u32 = 256;
 
 pub(super) struct Single<'k> {
@@ -33,8 +33,8 @@ impl<'k> Single<'k> {
         Self { cases, batch, operation, timings, per_round: 1, values_ns }
     }
 
-    /// Warms up with two operations at least, and more for as long as a batched kernel is warmed;
-    /// as many make a round as fill a batch, for they are then read between counters as seldom.
+    /// Warms up with at least two operations, as long as for a batched kernel. A round has as many
+    /// operations as fill a batch, so that counters are read as rarely as with batches.
     pub(super) fn find_count(
         &mut self,
         clock: &Clock,
@@ -68,7 +68,7 @@ impl<'k> Single<'k> {
         Ok(self.per_round as usize)
     }
 
-    /// Keeps the times of the parts with the values of the first case.
+    /// Adds single timings to the sample of the first case.
     pub(super) fn finish(self, slots: &mut [Slot]) {
         slots[self.cases[0]].sample.histogram = self.timings.map(RefCell::take);
     }
@@ -78,7 +78,7 @@ impl<'k> Single<'k> {
         (self.operation)(clock, &mut self.values_ns)?;
         match self.values_ns.iter().all(|ns| ns.is_finite()) {
             true => Ok(()),
-            false => Err(Fault::Failed("the probe left a value unwritten".to_owned())),
+            false => Err(Fault::Failed("the probe did not write a value".to_owned())),
         }
     }
 }

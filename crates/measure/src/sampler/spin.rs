@@ -1,8 +1,9 @@
-//! The reference loop between rounds: the same work each time, so that a core that becomes slower
-//! shows it apart from any metric (METHOD 23).
+//! The reference loop between rounds: fixed work that shows the speed of the core independently of
+//! metrics (METHOD 23).
 //!
-//! One part takes a branch in each cycle: hyperthreads fetch in turn, so that it takes twice as
-//! long beside a busy sibling. The other waits for multiplications, and only the frequency matters.
+//! One part takes a branch in each cycle. SMT siblings fetch alternately, so that it takes twice as
+//! long beside a busy sibling. The other part waits for multiplications, so that it depends on the
+//! frequency only.
 
 use fathom_analysis::clean::Loop;
 use serde::{Deserialize, Serialize};
@@ -10,33 +11,32 @@ use serde::{Deserialize, Serialize};
 use crate::affinity;
 use crate::clock::{Clock, Specification, monotonic_raw_ns};
 
-/// Dependent one-cycle additions in the part that a sibling slows: some 10 µs.
+/// Dependent one-cycle additions in the part that a sibling slows: about 10 µs.
 pub const REFERENCE_ITERATIONS: u64 = 32_768;
 
-/// Iterations of the part that only the frequency slows, with [`MULTIPLICATIONS`] each.
+/// Iterations of the part that depends on the frequency only.
 const FREQUENCY_ITERATIONS: u64 = 1366;
-/// Dependent three-cycle multiplications in one iteration: 32,784 cycles in all.
+/// Dependent three-cycle multiplications per iteration: 32,784 cycles in total, as long as the
+/// other part.
 const MULTIPLICATIONS: u64 = 8;
 
 /// The times of one reference loop.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopTime {
-    /// When it began by CLOCK_MONOTONIC_RAW, in nanoseconds.
+    /// Start by CLOCK_MONOTONIC_RAW.
     pub at_ns: u64,
-    /// The part that a busy sibling thread slows, in nanoseconds.
+    /// The part that a busy SMT sibling slows.
     pub sibling_ns: f64,
-    /// The part that only the frequency slows, in nanoseconds.
+    /// The part that depends on the frequency only.
     pub frequency_ns: f64,
 }
 
 impl LoopTime {
-    /// Without its time of day.
     pub fn parts(&self) -> Loop {
         Loop { sibling_ns: self.sibling_ns, frequency_ns: self.frequency_ns }
     }
 }
 
-/// Runs both parts once.
 pub fn reference_loop(clock: &Clock) -> LoopTime {
     let at_ns = monotonic_raw_ns();
     let start = clock.start();
@@ -48,13 +48,12 @@ pub fn reference_loop(clock: &Clock) -> LoopTime {
     LoopTime { at_ns, sibling_ns: clock.ns(start, middle), frequency_ns }
 }
 
-/// Loops of a calibration, and the pause between two of them: long enough to meet more than one
-/// spell of a neighbour.
+/// Number of loops of a calibration and the pause between them: long enough to include several
+/// phases of a busy sibling.
 const CALIBRATION_LOOPS: usize = 96;
 const CALIBRATION_PAUSE: std::time::Duration = std::time::Duration::from_millis(3);
 
-/// Many loops on a CPU, spread over a third of a second, by a thread that is pinned to it. None
-/// where it may not be used.
+/// Many loops on a CPU, spread over a third of a second. Empty if it is not allowed.
 pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
     let take = move || {
         let clock = Clock::from_specification(clock);
@@ -63,31 +62,34 @@ pub fn calibration(clock: Specification, cpu: u32) -> Vec<LoopTime> {
         }
         let one = |_| {
             std::thread::sleep(CALIBRATION_PAUSE);
-            // A core that slept ramps up its frequency first.
+            // An idle core ramps up its frequency first.
             std::hint::black_box(chain(8 * REFERENCE_ITERATIONS));
             reference_loop(&clock)
         };
         (0..CALIBRATION_LOOPS).map(one).collect()
     };
-    let taken = std::thread::Builder::new().spawn(take).map(std::thread::JoinHandle::join);
-    taken.ok().and_then(Result::ok).unwrap_or_default()
+    let loops = std::thread::Builder::new().spawn(take).map(std::thread::JoinHandle::join);
+    loops.ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// How often a visit that needs a core at full speed looks for one before it gives up, and the
-/// pause between two looks.
-const LOOKS: u32 = 5;
-const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
+/// Attempts of a visit to run at full speed, and the pause between them.
+const ATTEMPTS: u32 = 5;
+const ATTEMPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(8);
 
-/// Waits for a moment in which the calling thread's core is at full speed, for some milliseconds:
-/// the loops that were run, and whether the last of them was.
-pub fn wait_for(mut look: impl FnMut() -> LoopTime, reference: &Loop) -> (Vec<LoopTime>, bool) {
+/// Waits some milliseconds for the calling thread's core to reach full speed. Returns the reference
+/// loops, and whether the last of them is at full speed.
+pub fn wait_for(
+    mut reference_loop: impl FnMut() -> LoopTime,
+    reference: &Loop,
+) -> (Vec<LoopTime>, bool) {
     let mut loops = Vec::new();
-    for at in 0..LOOKS {
-        if at > 0 {
-            std::thread::sleep(LOOK_PAUSE);
+    for attempt in 0..ATTEMPTS {
+        if attempt > 0 {
+            std::thread::sleep(ATTEMPT_PAUSE);
         }
+        // The frequency ramps up first.
         std::hint::black_box(chain(REFERENCE_ITERATIONS));
-        let one = look();
+        let one = reference_loop();
         loops.push(one);
         if one.parts().is_at(reference) {
             return (loops, true);
@@ -96,7 +98,8 @@ pub fn wait_for(mut look: impl FnMut() -> LoopTime, reference: &Loop) -> (Vec<Lo
     (loops, false)
 }
 
-/// A chain of multiplications of registers, each of which needs the one before.
+/// A chain of dependent multiplications: latency-bound, so that a sibling does not slow it. Aligned
+/// to a cache line, as [`chain`].
 #[inline(never)]
 fn multiplications(iterations: u64) -> u64 {
     let mut product: u64 = 3;
@@ -122,8 +125,8 @@ fn multiplications(iterations: u64) -> u64 {
     product
 }
 
-/// A chain of register additions, each of which needs the one before. One copy of it, aligned:
-/// inlined, where it came to lie would decide whether an iteration takes one cycle or two.
+/// A chain of dependent additions of registers. Not inlined and aligned to a cache line: otherwise
+/// its alignment would decide whether an iteration takes one cycle or two.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 pub(super) fn chain(iterations: u64) -> u64 {
@@ -138,7 +141,7 @@ pub(super) fn chain(iterations: u64) -> u64 {
     sum
 }
 
-/// A chain of register additions, each of which needs the one before. One copy of it, aligned.
+/// As on x86-64.
 #[cfg(target_arch = "aarch64")]
 #[inline(never)]
 pub(super) fn chain(iterations: u64) -> u64 {

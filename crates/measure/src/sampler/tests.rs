@@ -1,4 +1,4 @@
-//! The sampler against a clock that a script advances: every answer is exact.
+//! The sampler with a fake clock: all results are exact.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -7,12 +7,13 @@ use super::*;
 use crate::clock::FakeClock;
 use fathom_record::Disturbance;
 
-/// Counters as a test wants them: the rounds in `disturbed` are.
+/// Scripted counters.
 #[derive(Default)]
 struct Script {
     round: u32,
+    /// The disturbed rounds.
     disturbed: Vec<u32>,
-    /// Reference loops run so far.
+    /// Reference loops so far.
     loops: u32,
 }
 
@@ -53,7 +54,7 @@ fn sampler(fake: &Rc<FakeClock>, cases: usize, disturbed: &[u32]) -> Sampler {
     Sampler::new(Clock::fake(Rc::clone(fake)), settings(), cases, Box::new(script))
 }
 
-/// A kernel of `each_ns` an iteration and `entry_ns` a batch.
+/// A kernel of `each_ns` per iteration and `entry_ns` per batch.
 fn kernel(fake: &Rc<FakeClock>, each_ns: u64, entry_ns: u64) -> impl FnMut(u64) -> u64 + use<> {
     let fake = Rc::clone(fake);
     move |iterations| {
@@ -67,20 +68,20 @@ fn only(visit: Visit) -> Sample {
 }
 
 #[test]
-fn what_a_batch_costs_beyond_its_iterations_is_found_and_subtracted() {
+fn batch_overhead_is_subtracted() {
     let fake = Rc::new(FakeClock::new(30));
     let mut sampler = sampler(&fake, 1, &[]);
     sampler.run(vec![Work::batched(0, kernel(&fake, 7, 400))]);
     let sample = only(sampler.finish());
     assert_eq!(sample.values, vec![7.0; 7]);
-    // 400 ns of entry and the one clock read that lies between the stamps.
+    // 400 ns of entry, and one clock read.
     assert_eq!(sample.overhead_ns, 430.0);
     assert!(sample.batch as f64 * 7.0 >= 9_000.0, "{}", sample.batch);
     assert_eq!((sample.process, sample.cpu, sample.disturbance.wall_ns), (2, 3, 7));
 }
 
 #[test]
-fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
+fn twin_is_subtracted_per_operation() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     let twin: Kernel<'_> = Box::new(kernel(&fake, 40, 0));
@@ -99,7 +100,7 @@ fn a_twin_is_subtracted_and_operations_per_iteration_divided_by() {
 }
 
 #[test]
-fn timings_within_a_batch_are_of_rounds_alone() {
+fn single_timings_exclude_the_warm_up() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     let timings = RefCell::new(Histogram::new());
@@ -114,12 +115,12 @@ fn timings_within_a_batch_are_of_rounds_alone() {
     }
     sampler.run(vec![work]);
     let sample = only(sampler.finish());
-    // Each of 8 rounds is a batch and one of twice as many.
+    // Each of 8 rounds has N and 2N iterations.
     assert_eq!(sample.histogram.map(|it| it.len()), Some(8 * 3 * sample.batch));
 }
 
 #[test]
-fn a_kernel_that_did_less_than_it_was_asked_gives_no_sample() {
+fn wrong_iteration_count_gives_no_sample() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 2, &[]);
     let clock = Rc::clone(&fake);
@@ -132,16 +133,16 @@ fn a_kernel_that_did_less_than_it_was_asked_gives_no_sample() {
     assert!(
         matches!(&visit.samples[0], Err(Fault::WrongWork(text)) if text.contains("127 of 128"))
     );
-    assert!(visit.samples[1].is_ok(), "the other case goes on");
+    assert!(visit.samples[1].is_ok(), "the other case continues");
 }
 
 #[test]
-fn the_first_round_is_dropped_whatever_it_gave() {
+fn first_round_is_dropped_whatever_its_value() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[0, 4]);
     let (clock, count) = (Rc::clone(&fake), Cell::new(0));
     sampler.run(vec![Work::single(vec![0], move |_, values| {
-        // Ten operations of 20 µs warm up; the next is the first of the first round.
+        // Ten operations of 20 µs are the warm-up.
         count.set(count.get() + 1);
         clock.advance(20_000);
         values[0] = f64::from(count.get());
@@ -149,11 +150,11 @@ fn the_first_round_is_dropped_whatever_it_gave() {
     })]);
     let sample = only(sampler.finish());
     assert_eq!((sample.warmup_dropped, sample.values.len()), (1, 7));
-    assert_eq!(sample.disturbed, vec![3], "round 4 became index 3, and the dropped one is gone");
+    assert_eq!(sample.disturbed, vec![3], "round 4 is index 3 without the first round");
 }
 
 #[test]
-fn a_visit_stops_at_its_time_limit_but_not_before_three_rounds() {
+fn time_limit_allows_three_rounds() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     sampler.run(vec![Work::batched(0, kernel(&fake, 2_000_000_000, 0))]);
@@ -161,7 +162,7 @@ fn a_visit_stops_at_its_time_limit_but_not_before_three_rounds() {
 }
 
 #[test]
-fn short_single_operations_share_a_round_and_its_counters() {
+fn short_operations_share_a_round() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[1]);
     let clock = Rc::clone(&fake);
@@ -172,7 +173,7 @@ fn short_single_operations_share_a_round_and_its_counters() {
     })]);
     let sample = only(sampler.finish());
     assert_eq!((sample.warmup_dropped, sample.values.len()), (4, 7 * 4));
-    assert_eq!(sample.disturbed, vec![0, 1, 2, 3], "the second round is the first that stays");
+    assert_eq!(sample.disturbed, vec![0, 1, 2, 3], "the second round is the first kept");
 }
 
 #[test]
@@ -190,10 +191,9 @@ fn every_reference_loop_is_kept() {
 }
 
 #[test]
-fn no_round_is_taken_at_another_speed_than_asked_for() {
+fn visit_at_full_speed_waits_or_has_no_rounds() {
     let with = |frequency_ns: f64| {
         let fake = Rc::new(FakeClock::new(0));
-        // What the second loop of the script takes.
         let only_at = Some(Loop { sibling_ns: frequency_ns / 10.0, frequency_ns });
         let (clock, settings) = (Clock::fake(Rc::clone(&fake)), Settings { only_at, ..settings() });
         let mut sampler = Sampler::new(clock, settings, 1, Box::new(Script::default()));
@@ -201,12 +201,12 @@ fn no_round_is_taken_at_another_speed_than_asked_for() {
         let visit = sampler.finish();
         (visit.loops.len(), visit.samples[0].as_ref().unwrap().values.len())
     };
-    assert_eq!(with(24.0), (2 + 9, 7), "it waits for the second loop");
-    assert_eq!(with(1000.0), (5, 0), "it looks five times and gives up");
+    assert_eq!(with(24.0), (2 + 9, 7), "the second loop of the script is at that speed");
+    assert_eq!(with(1000.0), (5, 0), "five attempts");
 }
 
 #[test]
-fn an_operation_that_writes_no_value_or_fails_is_a_fault() {
+fn operation_without_a_value_is_a_fault() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 3, &[]);
     sampler.run(vec![
@@ -214,14 +214,14 @@ fn an_operation_that_writes_no_value_or_fails_is_a_fault() {
         Work::single(vec![1], |_, _| Err(Fault::Unavailable("not here".to_owned(), None))),
     ]);
     let visit = sampler.finish();
-    assert!(matches!(&visit.samples[0], Err(Fault::Failed(text)) if text.contains("unwritten")));
+    assert!(matches!(&visit.samples[0], Err(Fault::Failed(text)) if text.contains("not write")));
     assert_eq!(visit.samples[1], Err(Fault::Unavailable("not here".to_owned(), None)));
     assert!(matches!(&visit.samples[2], Err(Fault::Failed(text)) if text.contains("no sample")));
-    assert_eq!(visit.loops, [], "nothing was run, so there are no rounds to stand between");
+    assert_eq!(visit.loops, [], "no rounds");
 }
 
 #[test]
-fn a_failed_check_stays_failed() {
+fn failed_check_stays_failed() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     sampler.run(vec![Work::batched(0, kernel(&fake, 5, 0))]);
@@ -233,7 +233,7 @@ fn a_failed_check_stays_failed() {
 }
 
 #[test]
-fn the_order_of_cases_comes_from_the_seed() {
+fn order_of_cases_depends_on_the_seed() {
     let order = |seed| shuffled(6, &mut Xoshiro256PlusPlus::seed_from_u64(seed));
     assert_eq!(order(1), order(1));
     assert_ne!(order(1), order(2));
@@ -243,7 +243,7 @@ fn the_order_of_cases_comes_from_the_seed() {
 }
 
 #[test]
-fn a_kernel_runs_for_twenty_batches_before_its_first_round() {
+fn kernel_warms_up_for_twenty_batches() {
     let fake = Rc::new(FakeClock::new(0));
     let mut sampler = sampler(&fake, 1, &[]);
     let (clock, done) = (Rc::clone(&fake), Rc::new(Cell::new(0)));

@@ -1,4 +1,4 @@
-//! What is read around rounds and visits: the kernel's counters, or a script in tests.
+//! Counters around rounds and visits: the kernel's, or scripted in tests.
 
 use fathom_record::{Counter, Counters, Disturbance};
 
@@ -6,12 +6,10 @@ use super::spin::{self, LoopTime};
 use crate::clock::Clock;
 use crate::disturbance::{RoundCounters, VisitCounters};
 
-/// What the counters say of one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundMark {
-    /// A counter moved that the work itself does not move.
+    /// A counter increased that the work itself does not increase.
     pub disturbed: bool,
-    /// The round ended on another CPU than it began on.
     pub migrated: bool,
 }
 
@@ -19,22 +17,16 @@ pub struct RoundMark {
 pub trait Observer {
     /// Before the first round of a set-up.
     fn begin_visit(&mut self);
-    /// After its last.
     fn end_visit(&mut self) -> Disturbance;
-    /// Before a round.
     fn begin_round(&mut self);
-    /// After it.
     fn end_round(&mut self) -> RoundMark;
-    /// Counts the CPU time of a living child of the probe's to the visit.
+    /// Includes the CPU time of a running child of the probe.
     fn also_count(&mut self, _child: u32) {}
-    /// Counts threads of this process that work in step with the caller's, in place of those
-    /// before: thread number and CPU of each.
+    /// Sets the threads that work in lockstep with the calling one: thread id and CPU.
     fn work_with(&mut self, _threads: &[(u32, u32)]) {}
-    /// Runs the reference loop once.
     fn reference_loop(&mut self, clock: &Clock) -> LoopTime;
 }
 
-/// The kernel's own counters.
 pub struct KernelCounters {
     round: RoundCounters,
     visit: VisitCounters,
@@ -42,8 +34,7 @@ pub struct KernelCounters {
 }
 
 impl KernelCounters {
-    /// Counters of this process, and of the CPU it is pinned to; those that the work itself moves
-    /// disturb no round.
+    /// Counters of this process and of its CPU. Expected ones do not disturb a round.
     pub fn new(cpu: u32, expects: Counters) -> Self {
         Self { round: RoundCounters::read(), visit: VisitCounters::open(cpu), expects }
     }
@@ -63,10 +54,10 @@ impl Observer for KernelCounters {
     }
 
     fn end_round(&mut self) -> RoundMark {
-        let delta = RoundCounters::read().since(&self.round);
-        let preempted = delta.involuntary_switches > 0 && !self.expects.has(Counter::Preemptions);
-        let waited = delta.major_faults > 0 && !self.expects.has(Counter::MajorFaults);
-        RoundMark { disturbed: preempted || delta.migrated || waited, migrated: delta.migrated }
+        let (usage, migrated) = RoundCounters::read().since(&self.round);
+        let preempted = usage.involuntary_switches > 0 && !self.expects.has(Counter::Preemptions);
+        let faulted = usage.major_faults > 0 && !self.expects.has(Counter::MajorFaults);
+        RoundMark { disturbed: preempted || migrated || faulted, migrated }
     }
 
     fn also_count(&mut self, child: u32) {

@@ -1,4 +1,4 @@
-//! What the kernel does to memory and network on its own, of machines whose files a test writes.
+//! Background activity of the kernel, on synthetic machines.
 
 use fathom_record::host::BufferSizes;
 
@@ -6,7 +6,7 @@ use crate::fixture::Machine;
 
 const DAMON: &str = "/sys/kernel/mm/damon/admin/kdamonds";
 
-/// A kernel with DAMON, of which two threads are set up.
+/// A kernel with two DAMON threads.
 fn with_damon(first: &str, second: &str) -> Machine {
     Machine::default().with(&format!(
         "{DAMON}/nr_kdamonds = 2
@@ -23,7 +23,7 @@ fn damon(machine: &Machine) -> Option<String> {
 }
 
 #[test]
-fn damon_is_what_its_active_schemes_do() {
+fn damon_lists_actions_of_active_schemes() {
     assert_eq!(damon(&with_damon("on", "off")).as_deref(), Some("lru_prio, pageout"));
     assert_eq!(damon(&with_damon("off", "on")).as_deref(), Some("stat"));
     assert_eq!(damon(&with_damon("off", "off")).as_deref(), Some("none"));
@@ -36,11 +36,11 @@ fn damon_is_what_its_active_schemes_do() {
     assert_eq!(damon(&Machine::default()), None);
 }
 
-/// As every user but root finds it: the state is there and cannot be read.
+/// For unprivileged users the state file exists and is not readable.
 #[test]
-fn unreadable_damon_is_seen_by_its_thread() {
+fn unreadable_damon_is_detected_by_its_thread() {
     let hidden = with_damon(r"\n", "off");
-    assert_eq!(damon(&hidden), None, "no thread of the kernel is seen");
+    assert_eq!(damon(&hidden), None, "kernel threads are not visible");
     let seen = hidden.with("/proc/2/comm = kthreadd\n/proc/1/comm = init");
     assert_eq!(damon(&seen).as_deref(), Some("none"));
     let running = seen.with("/proc/77/comm = kdamond.0");
@@ -49,7 +49,7 @@ fn unreadable_damon_is_seen_by_its_thread() {
 }
 
 #[test]
-fn tcp_settings_are_those_of_the_own_namespace() {
+fn tcp_settings_are_read() {
     let tcp = crate::laptop::machine().read().tcp;
     assert_eq!(tcp.congestion.as_deref(), Some("bbr"));
     assert_eq!(tcp.congestion_available, ["reno", "bbr", "cubic"]);

@@ -41,7 +41,7 @@ pub(crate) fn machine() -> Machine {
 }
 
 #[test]
-fn the_board_s_first_allowed_core_is_named_by_its_numbers() {
+fn arm_core_is_named_by_its_part_number() {
     let host = machine().read();
     let cpu = &host.cpu;
     assert_eq!((cpu.model.as_str(), cpu.vendor.as_deref()), ("ARM Cortex-A72", Some("ARM")));
@@ -57,7 +57,7 @@ fn the_board_s_first_allowed_core_is_named_by_its_numbers() {
 }
 
 #[test]
-fn kinds_of_core_are_told_by_their_capacity() {
+fn kinds_of_core_are_named_by_capacity() {
     let cpu = machine().read().cpu;
     let kinds =
         [("capacity 1024".to_owned(), vec![4, 5]), ("capacity 446".to_owned(), vec![0, 1, 2, 3])];
@@ -66,12 +66,12 @@ fn kinds_of_core_are_told_by_their_capacity() {
 }
 
 #[test]
-fn what_the_board_does_not_tell_is_absent() {
+fn unreadable_facts_are_absent() {
     let host = machine().read();
     assert_eq!(host.cpu.sockets, None, "the kernel writes -1");
-    assert_eq!(host.cpu.caches, [], "a cache without a size is none");
+    assert_eq!(host.cpu.caches, [], "a cache without a size is omitted");
     assert_eq!((host.cpu.base_hz, host.cpu.tsc_hz, host.cpu.boost), (None, None, None));
-    assert_eq!(host.virtualization, None, "no sign of a hypervisor is no proof on ARM");
+    assert_eq!(host.virtualization, None, "unknown on ARM");
     assert_eq!((host.memory.total_bytes, host.memory.page_bytes), (None, 0));
     assert_eq!(host.disks[0].model.as_deref(), Some("SD32G"));
 }
@@ -83,7 +83,7 @@ fn without_boost_the_highest_rate_is_the_nominal_one() {
 }
 
 #[test]
-fn a_guest_is_told_by_the_device_tree() {
+fn device_tree_names_the_hypervisor() {
     let guest = machine().with_file("/proc/device-tree/hypervisor/compatible", "linux,kvm\0");
     assert_eq!(guest.read().virtualization.as_deref(), Some("kvm"));
 }

@@ -1,4 +1,4 @@
-//! The momentary facts of machines whose files a test writes, and of the machine the tests run on.
+//! The condition of synthetic machines, and of the current one.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ const MOMENT: &str = r"
 /sys/bus/event_source/devices/software/type = 1
 ";
 
-/// The laptop with what it does just now, as an ordinary user.
+/// The laptop in use by an unprivileged user.
 fn machine() -> Machine {
     let status = "Name:\tx\nUid:\t1000\t1000\t1000\t1000\nCapEff:\t0000000000804000\n\
                   Cpus_allowed_list:\t2-63\n";
     crate::laptop::machine().with(MOMENT).with_file("/proc/self/status", status)
 }
 
-/// The machine before a look and after it.
+/// The condition from files at the start and the end of the sampling interval.
 fn between(before: &Machine, after: &Machine) -> Condition {
     let dirs = [before, after].map(|machine| {
         let dir = tempfile::tempdir().unwrap();
@@ -48,7 +48,7 @@ fn between(before: &Machine, after: &Machine) -> Condition {
 }
 
 #[test]
-fn a_look_tells_what_moved_and_the_quieter_cpu_is_chosen() {
+fn quieter_cpu_is_chosen_by_a_look() {
     let later = machine().with(
         r"/proc/stat = cpu2 102 0 0 918 0 0 0 0\ncpu3 100 0 0 910 0 0 0 10
         /proc/vmstat = pswpin 12\npswpout 25",
@@ -64,7 +64,7 @@ fn a_look_tells_what_moved_and_the_quieter_cpu_is_chosen() {
 }
 
 #[test]
-fn what_is_so_at_one_moment_is_read_with_its_place() {
+fn current_facts_have_origins() {
     let condition = between(&machine(), &machine());
     assert_eq!((condition.load_average, condition.runnable), (Some([1.5, 0.75, 0.25]), Some(3)));
     let boot = condition.since_boot.unwrap();
@@ -72,7 +72,7 @@ fn what_is_so_at_one_moment_is_read_with_its_place() {
     let waits = [("cpu".to_owned(), 0.125), ("io".to_owned(), 0.0)];
     assert_eq!(condition.pressure, waits.into());
     assert_eq!(condition.swap_used_bytes, Some(1 << 20));
-    assert_eq!(condition.another_run, Some(false), "a longer name and a file are others");
+    assert_eq!(condition.another_run, Some(false), "other names");
     assert!(condition.proc_readable && condition.sys_readable);
     assert_eq!(condition.counters_missing, Vec::<String>::new());
     for path in ["load_average", "pressure", "another_run", "limits.processes", "permissions.pmu"] {
@@ -91,23 +91,23 @@ fn limits_and_permissions_are_those_of_the_process() {
     assert_eq!((limits.processes, limits.processes_now), (Some(100), Some(8)), "by the real user");
     assert_eq!(limits.files, None);
     assert!(condition.origins.contains_key("limits.files"), "unlimited is known");
-    assert!(!condition.origins.contains_key("limits.locked_bytes"), "a missing line is not");
+    assert!(!condition.origins.contains_key("limits.locked_bytes"), "a missing line is unknown");
     let permissions = &condition.permissions;
     assert_eq!(permissions.root, Some(false));
     assert_eq!(permissions.capabilities, ["ipc_lock", "sys_nice"]);
     let levels = (permissions.perf_event_paranoid, permissions.io_uring_disabled);
     assert_eq!(levels, (Some(-1), Some(2)));
     assert_eq!((permissions.pmu, permissions.io_uring.as_deref()), (Some(true), None));
-    assert_eq!(permissions.drop_caches, Some(true), "the file may be written");
+    assert_eq!(permissions.drop_caches, Some(true));
     let guest = crate::server::machine()
         .with("/sys/bus/event_source/devices/software/type = 1\n/proc/stat = cpu0 1 1 1 1 1 1 1");
     let condition = between(&guest, &guest);
     assert_eq!(condition.permissions.pmu, Some(false));
-    assert_eq!(condition.permissions.drop_caches, None, "there is no such file");
+    assert_eq!(condition.permissions.drop_caches, None, "no such file");
 }
 
 #[test]
-fn what_limits_have_cost_so_far_is_read_beside_them() {
+fn usage_of_limits_is_read() {
     let server = crate::server::machine().with(
         r"/sys/fs/cgroup/machine.slice/pod7/cpu.stat = nr_periods 50\nnr_throttled 5\nthrottled_usec 7
         /sys/fs/cgroup/machine.slice/cpu.stat = nr_periods 60\nnr_throttled 20\nthrottled_usec 900
@@ -115,17 +115,18 @@ fn what_limits_have_cost_so_far_is_read_beside_them() {
         /sys/fs/cgroup/machine.slice/pod7/memory.current = 1048576",
     );
     let condition = between(&server, &server);
-    let told = &condition.throttling;
-    assert_eq!(told.sight, QuotaSight::Limited);
-    assert_eq!((told.throttled_periods, told.periods), (Some(20), Some(60)), "the worst of both");
-    assert_eq!(told.throttled_ns, Some(900_000));
+    let throttling = &condition.throttling;
+    assert_eq!(throttling.sight, QuotaSight::Limited);
+    let periods = (throttling.throttled_periods, throttling.periods);
+    assert_eq!(periods, (Some(20), Some(60)), "the maximum of both");
+    assert_eq!(throttling.throttled_ns, Some(900_000));
     assert_eq!((condition.pids, condition.cgroup_memory_bytes), (Some(17), Some(1 << 20)));
     let free = between(&machine(), &machine()).throttling;
     assert_eq!((free.sight, free.throttled_ns), (QuotaSight::Unlimited, Some(0)));
 }
 
 #[test]
-fn a_machine_that_tells_nothing_has_no_condition() {
+fn unreadable_machine_has_no_condition() {
     let condition = between(&Machine::default(), &Machine::default());
     assert_eq!(condition.look, None);
     assert_eq!((condition.cpu, condition.load_average), (None, None));
@@ -133,8 +134,8 @@ fn a_machine_that_tells_nothing_has_no_condition() {
     assert!(!condition.proc_readable && !condition.sys_readable);
     assert_eq!(condition.counters_missing.len(), 4);
     assert_eq!(condition.throttling.sight, QuotaSight::Unknown);
-    let told: Vec<&String> = condition.origins.keys().collect();
-    assert_eq!(told, ["counters_missing"]);
+    let origins: Vec<&String> = condition.origins.keys().collect();
+    assert_eq!(origins, ["counters_missing"]);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn damaged_files_never_make_the_reader_panic() {
 }
 
 #[test]
-fn this_machine_tells_of_itself() {
+fn condition_of_this_machine_is_read() {
     let host = host::read();
     let condition = Reader::live().read(&host, Duration::from_millis(50));
     assert!(condition.proc_readable);

@@ -1,4 +1,4 @@
-//! A minimal container: a little of `/proc`, nothing of `/sys`.
+//! A minimal container: some files of `/proc`, no `/sys`.
 
 use std::os::unix::fs::symlink;
 
@@ -21,7 +21,7 @@ pub(crate) fn machine() -> Machine {
 }
 
 #[test]
-fn a_container_without_sys_tells_the_little_it_knows() {
+fn container_without_sys_is_read() {
     let host = machine().read();
     assert_eq!((host.kernel.as_str(), host.uptime_s), ("4.4.0", Some(12.5)));
     assert_eq!(host.container.as_deref(), Some("oci"));
@@ -29,14 +29,14 @@ fn a_container_without_sys_tells_the_little_it_knows() {
     assert_eq!(host.cpu.base_hz, Some(2.2e9));
     assert_eq!(host.memory.total_bytes, Some(2 << 30));
     assert_eq!(host.memory.available_bytes, None);
-    assert_eq!(host.virtualization, None, "without flags nothing is known");
+    assert_eq!(host.virtualization, None, "unknown without flags");
     let (version, path) = (host.cgroup.version, host.cgroup.path.as_deref());
     assert_eq!((version, path), (Some(1), Some("/docker/0123")));
     assert_eq!((host.cgroup.cpu_quota, host.cgroup.memory_limit_bytes), (None, None));
 }
 
 #[test]
-fn a_container_is_known_by_each_mark_a_manager_leaves() {
+fn container_managers_are_detected() {
     let container = |machine: Machine| machine.read().container;
     let empty = Machine::default;
     assert_eq!(container(empty().with_file("/.dockerenv", "")).as_deref(), Some("docker"));
@@ -48,7 +48,7 @@ fn a_container_is_known_by_each_mark_a_manager_leaves() {
 }
 
 #[test]
-fn a_machine_whose_disk_was_a_container_s_image_is_none() {
+fn docker_image_on_disk_is_no_container() {
     let dir = tempfile::tempdir().unwrap();
     Machine::default().with_file("/.dockerenv", "").write(dir.path());
     let namespaces = dir.path().join("proc/self/ns");
@@ -59,13 +59,13 @@ fn a_machine_whose_disk_was_a_container_s_image_is_none() {
     let own = namespaces.join("pid");
     symlink("pid:[4026532201]", &own).unwrap();
     let container = || Reader::at(dir.path()).read().container;
-    assert_eq!(container().as_deref(), Some("docker"), "a PID namespace of its own");
+    assert_eq!(container().as_deref(), Some("docker"), "not the initial PID namespace");
     std::fs::remove_file(&own).unwrap();
     symlink("pid:[4026531836]", &own).unwrap();
     assert_eq!(container(), None);
 }
 
 #[test]
-fn nothing_at_all_is_nothing_and_no_guess() {
+fn missing_files_give_no_facts() {
     assert_eq!(Machine::default().read(), Host::default());
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use fathom_measure::host::Reader;
 use fathom_record::Host;
 
-/// Files of a machine: path and content.
+/// Paths and contents of files.
 #[derive(Clone, Default)]
 pub(crate) struct Machine {
     pub(crate) files: Vec<(String, Vec<u8>)>,
 }
 
 impl Machine {
-    /// One file a line, `path = content`, where `\n` and `\t` stand for themselves.
+    /// Adds a file per line, `path = content`, with escapes `\n` and `\t`.
     pub(crate) fn with(mut self, lines: &str) -> Self {
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (path, content) = line.split_once(" = ").expect("path = content");
@@ -35,7 +35,6 @@ impl Machine {
         }
     }
 
-    /// Its facts.
     pub(crate) fn read(&self) -> Host {
         let dir = tempfile::tempdir().unwrap();
         self.write(dir.path());
@@ -43,7 +42,7 @@ impl Machine {
     }
 }
 
-/// Every machine there is a test of.
+/// All synthetic machines.
 pub(crate) fn all() -> Vec<(&'static str, Machine)> {
     vec![
         ("laptop", crate::laptop::machine()),

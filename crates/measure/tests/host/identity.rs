@@ -1,4 +1,4 @@
-//! Which machine it is: what makes another host, and what does not.
+//! Host ids: what changes them, and what does not.
 
 use crate::fixture::Machine;
 
@@ -53,7 +53,7 @@ fn passing_network_cards_do_not_count() {
 }
 
 #[test]
-fn without_machine_id_hardware_and_name_stand_in() {
+fn id_without_machine_id_uses_hardware_and_name() {
     let bare = crate::laptop::machine();
     let unset = bare.clone().with("/etc/machine-id = uninitialized");
     assert_eq!(id(&bare), id(&unset));

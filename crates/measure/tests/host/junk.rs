@@ -1,4 +1,4 @@
-//! Files that are cut, overwritten or absurd make facts absent, and never a panic.
+//! Damaged files make facts absent, without a panic.
 
 use fathom_measure::host::Reader;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -7,14 +7,14 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use crate::fixture::{self, Machine};
 use crate::origins;
 
-/// Damaged copies of each machine that are read.
+/// Damaged copies of each machine.
 const COPIES: u64 = 12;
 
 fn below(random: &mut Xoshiro256PlusPlus, end: usize) -> usize {
     (random.next_u64() % end as u64) as usize
 }
 
-/// A digit becomes a number that fits nothing.
+/// Replaces digits by a number that overflows.
 fn inflate(content: &[u8]) -> Vec<u8> {
     let digits = |byte: &u8| match byte {
         b'0'..=b'9' => b"99999999999999999999".to_vec(),
@@ -23,7 +23,7 @@ fn inflate(content: &[u8]) -> Vec<u8> {
     content.iter().flat_map(digits).collect()
 }
 
-/// A number becomes negative, a fraction, or one that nearly overflows.
+/// Replaces numbers.
 fn replace_numbers(content: &[u8], by: &str) -> Vec<u8> {
     let text = String::from_utf8_lossy(content);
     let mut out = String::new();
@@ -66,7 +66,7 @@ fn damage(content: &[u8], random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
 }
 
 #[test]
-fn damaged_files_never_make_the_reader_panic_or_invent() {
+fn damaged_files_give_no_facts() {
     for (name, machine) in fixture::all() {
         for seed in 0..COPIES {
             let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -80,7 +80,7 @@ fn damaged_files_never_make_the_reader_panic_or_invent() {
 }
 
 #[test]
-fn a_directory_in_place_of_every_file_is_survived() {
+fn directories_instead_of_files_are_ignored() {
     for (name, machine) in fixture::all() {
         let dir = tempfile::tempdir().unwrap();
         for (path, _) in &machine.files {
@@ -91,7 +91,7 @@ fn a_directory_in_place_of_every_file_is_survived() {
 }
 
 #[test]
-fn absurd_numbers_are_absent_and_not_reported() {
+fn implausible_numbers_are_absent() {
     let absurd = crate::laptop::machine().with(
         "/sys/devices/system/cpu/online = 0-4294967295
         /sys/devices/system/cpu/cpu2/cpufreq/cpuinfo_max_freq = 4000000000
@@ -99,7 +99,7 @@ fn absurd_numbers_are_absent_and_not_reported() {
         /sys/block/nvme0n1/size = 18446744073709551615",
     );
     let host = absurd.read();
-    assert_eq!(host.cpu.logical, 6, "by /proc/cpuinfo instead");
+    assert_eq!(host.cpu.logical, 6, "from /proc/cpuinfo");
     assert_eq!((host.cpu.boost_hz, host.uptime_s), (None, None));
     assert_eq!(host.disks, []);
 }

@@ -115,7 +115,7 @@ const FILES: &str = r"
 /sys/bus/pci/devices/0000:00:1f.0/current_link_speed = 2.5 GT/s PCIe
 ";
 
-/// A block of `/proc/cpuinfo`; its rate of the moment must never be taken for the nominal one.
+/// A block of `/proc/cpuinfo`, with a current frequency that must not be used.
 fn block(cpu: u32) -> String {
     format!(
         "processor\t: {cpu}\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 154\n\
@@ -125,7 +125,7 @@ fn block(cpu: u32) -> String {
     )
 }
 
-/// A table of SMBIOS with one DDR5 module of 16 GiB at 4800 MT/s, and an empty slot.
+/// An SMBIOS table with a DDR5 module of 16 GiB at 4800 MT/s and an empty slot.
 fn smbios() -> Vec<u8> {
     let mut module = [0_u8; 0x5c];
     (module[0], module[1], module[0x10], module[0x12]) = (17, 0x5c, 1, 0x22);
@@ -144,7 +144,7 @@ pub(crate) fn machine() -> Machine {
 }
 
 #[test]
-fn the_laptop_s_processor_is_told() {
+fn processor_of_the_laptop_is_read() {
     let cpu = machine().read().cpu;
     assert_eq!(cpu.model, "12th Gen Intel(R) Core(TM) i7-1260P");
     assert_eq!(cpu.architecture, "x86_64");
@@ -162,7 +162,7 @@ fn the_laptop_s_processor_is_told() {
 }
 
 #[test]
-fn the_laptop_s_rates_and_caches_are_those_of_the_first_allowed_cpu() {
+fn rates_and_caches_are_of_the_first_allowed_cpu() {
     let cpu = machine().read().cpu;
     assert_eq!(cpu.governor.as_deref(), Some("powersave"));
     assert_eq!(cpu.frequency_driver.as_deref(), Some("intel_pstate"));
@@ -188,14 +188,14 @@ fn the_laptop_s_rates_and_caches_are_those_of_the_first_allowed_cpu() {
 }
 
 #[test]
-fn a_limit_set_by_switching_boost_off_is_not_the_processor_s_highest_rate() {
+fn boost_off_limit_is_not_the_maximum_rate() {
     let off = "/sys/devices/system/cpu/intel_pstate/no_turbo = 1";
     let cpu = machine().with(off).read().cpu;
     assert_eq!((cpu.boost, cpu.boost_hz), (Some(false), None));
 }
 
 #[test]
-fn the_laptop_s_memory_and_system_are_told() {
+fn memory_and_system_of_the_laptop_are_read() {
     let host = machine().read();
     assert_eq!(host.name, "lapwing");
     assert_eq!(host.kernel, "6.12.9-arch1-1");
@@ -223,7 +223,7 @@ fn the_laptop_s_memory_and_system_are_told() {
 }
 
 #[test]
-fn the_laptop_s_devices_are_told_and_what_is_none_is_left_out() {
+fn only_physical_devices_are_listed() {
     let host = machine().read();
     let disk = Disk {
         name: "nvme0n1".to_owned(),

@@ -1,11 +1,11 @@
-//! The facts of the machine the tests run on, against what the C library says of it.
+//! The facts of the current machine, compared with system calls.
 
 use fathom_measure::host;
 
 #[test]
-fn cpus_are_those_the_system_calls_tell() {
+fn cpus_agree_with_system_calls() {
     let cpu = host::read().cpu;
-    // SAFETY: takes a number, touches no memory of ours.
+    // SAFETY: accesses no memory of ours.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     assert_eq!(i64::from(cpu.logical), online);
     let set = rustix::thread::sched_getaffinity(None).unwrap();
@@ -19,7 +19,7 @@ fn cpus_are_those_the_system_calls_tell() {
 }
 
 #[test]
-fn allowed_cpus_are_those_of_the_thread_that_asks() {
+fn allowed_cpus_are_those_of_the_calling_thread() {
     let all = host::read().cpu.allowed;
     let Some(&last) = all.last() else { panic!("no CPU allowed") };
     let own = std::thread::spawn(move || {
@@ -33,7 +33,7 @@ fn allowed_cpus_are_those_of_the_thread_that_asks() {
 }
 
 #[test]
-fn kernel_memory_and_pages_are_those_the_system_calls_tell() {
+fn facts_agree_with_system_calls() {
     let host = host::read();
     let uname = rustix::system::uname();
     assert_eq!(host.kernel, uname.release().to_str().unwrap());
@@ -47,7 +47,7 @@ fn kernel_memory_and_pages_are_those_the_system_calls_tell() {
 }
 
 #[test]
-fn caches_belong_to_the_first_allowed_cpu_and_grow_with_their_level() {
+fn caches_grow_with_their_level() {
     let cpu = host::read().cpu;
     let first = cpu.allowed[0];
     for cache in &cpu.caches {
@@ -65,7 +65,7 @@ fn caches_belong_to_the_first_allowed_cpu_and_grow_with_their_level() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn the_processor_itself_says_whether_it_is_virtual() {
+fn hypervisor_flag_agrees_with_virtualization() {
     let host = host::read();
     let named = host.virtualization.as_deref();
     let flag = host.cpu.flags.iter().any(|flag| flag == "hypervisor");
@@ -73,7 +73,7 @@ fn the_processor_itself_says_whether_it_is_virtual() {
 }
 
 #[test]
-fn settings_of_tcp_and_libc_are_those_in_force() {
+fn tcp_settings_and_libc_are_current() {
     let host = host::read();
     let text = |path: &str| std::fs::read_to_string(path).unwrap().trim().to_owned();
     let congestion = host.tcp.congestion.unwrap();
@@ -87,7 +87,7 @@ fn settings_of_tcp_and_libc_are_those_in_force() {
 }
 
 #[test]
-fn the_id_is_the_same_each_time_and_not_the_machine_id() {
+fn host_id_is_stable_and_not_the_machine_id() {
     let id = host::read().id.unwrap();
     assert_eq!(host::read().id, Some(id.clone()));
     let raw = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The facts, lasting and momentary, of machines whose files a test writes, and of the machine
-//! the tests run on.
+//! Host facts and conditions of synthetic machines, and of the current one.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, its helpers too")]
 
 mod background;

@@ -1,4 +1,4 @@
-//! Every fact names where it was read, and every origin has a fact.
+//! Every fact has an origin, and every origin a fact.
 
 use fathom_measure::host;
 use fathom_record::Host;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::fixture;
 
-/// Facts that always have a number, and where 0 stands for "not told".
+/// Facts for which 0 means unknown.
 const ZERO_IS_ABSENT: &[&str] = &["cpu.logical", "memory.page_bytes"];
 
 fn absent(path: &str, value: &Value) -> bool {
@@ -37,7 +37,7 @@ fn leaves(path: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Facts of a host that neither they nor anything above them has an origin.
+/// Facts without an origin of their own or of a parent.
 fn without_origin(host: &Host) -> Vec<String> {
     let mut found = Vec::new();
     let mut json = serde_json::to_value(host).unwrap();
@@ -49,17 +49,16 @@ fn without_origin(host: &Host) -> Vec<String> {
     found
 }
 
-/// Origins of a host that no fact stands behind.
+/// Origins without a fact.
 fn without_fact(host: &Host) -> Vec<String> {
     let json = serde_json::to_value(host).unwrap();
-    let stands = |path: &str| {
+    let has_fact = |path: &str| {
         let value = path.split('.').try_fold(&json, |value, name| value.get(name));
         value.is_some_and(|value| !absent(path, value))
     };
-    host.origins.keys().filter(|path| !stands(path)).cloned().collect()
+    host.origins.keys().filter(|path| !has_fact(path)).cloned().collect()
 }
 
-/// Fails with the facts or origins that stand alone.
 pub(crate) fn check(name: &str, host: &Host) {
     assert_eq!(without_origin(host), Vec::<String>::new(), "{name}: facts without an origin");
     assert_eq!(without_fact(host), Vec::<String>::new(), "{name}: origins without a fact");
@@ -74,7 +73,7 @@ fn every_fact_of_every_machine_has_an_origin() {
 }
 
 #[test]
-fn a_fact_whose_origin_is_missing_is_found() {
+fn missing_origin_is_detected() {
     let mut host = crate::laptop::machine().read();
     for path in ["cpu.model", "disks", "aslr"] {
         assert!(host.origins.remove(path).is_some(), "{path}");
@@ -84,7 +83,7 @@ fn a_fact_whose_origin_is_missing_is_found() {
         lost.contains(&"cpu.model".to_owned()) && lost.contains(&"aslr".to_owned()),
         "{lost:?}"
     );
-    assert!(lost.contains(&"disks.0.rotational".to_owned()), "a false is a fact: {lost:?}");
+    assert!(lost.contains(&"disks.0.rotational".to_owned()), "false is a fact: {lost:?}");
     host.origin("cpu.base_temperature", "nowhere");
     assert_eq!(without_fact(&host), ["cpu.base_temperature"]);
 }

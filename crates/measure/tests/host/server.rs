@@ -48,7 +48,7 @@ pub(crate) fn machine() -> Machine {
     let mut machine = Machine::default().with(FILES);
     let mut cpuinfo = String::new();
     for cpu in 0..8 {
-        // Siblings are four apart; a socket holds two cores, whose numbers repeat in the other.
+        // Siblings differ by four; each socket has two cores, numbered from 0.
         let (core, socket) = (cpu % 2, (cpu / 2) % 2);
         let topology = format!("/sys/devices/system/cpu/cpu{cpu}/topology");
         machine = machine.with(&format!(
@@ -69,7 +69,7 @@ pub(crate) fn machine() -> Machine {
 fn sockets_cores_siblings_and_nodes_are_counted() {
     let cpu = machine().read().cpu;
     assert_eq!((cpu.logical, cpu.cores, cpu.sockets), (8, Some(4), Some(2)));
-    assert_eq!(cpu.smt, Some(true), "by the siblings, where the kernel has no switch for it");
+    assert_eq!(cpu.smt, Some(true), "by the siblings, without a switch in /sys");
     assert_eq!(cpu.siblings, [[0, 4], [1, 5], [2, 6], [3, 7]]);
     assert_eq!(cpu.kinds, BTreeMap::new());
     let nodes = [(0, vec![0, 1, 4, 5]), (1, vec![2, 3, 6, 7]), (2, vec![])];
@@ -77,7 +77,7 @@ fn sockets_cores_siblings_and_nodes_are_counted() {
 }
 
 #[test]
-fn without_sys_the_same_is_counted_from_cpuinfo() {
+fn cpuinfo_replaces_missing_sys() {
     let mut bare = machine();
     bare.files.retain(|(path, _)| !path.starts_with("/sys/"));
     let cpu = bare.read().cpu;
@@ -86,14 +86,14 @@ fn without_sys_the_same_is_counted_from_cpuinfo() {
 }
 
 #[test]
-fn the_firmware_s_nominal_rate_is_the_base_and_the_driver_s_limit_the_boost() {
+fn base_and_boost_rates_have_their_sources() {
     let cpu = machine().read().cpu;
     assert_eq!((cpu.base_hz, cpu.boost_hz), (Some(2.45e9), Some(3.529052e9)));
     assert_eq!((cpu.boost, cpu.hz), (Some(true), Some(2.45e9)));
 }
 
 #[test]
-fn the_tightest_limit_on_the_way_to_the_root_counts() {
+fn lowest_limit_up_to_the_root_applies() {
     let host = machine().read();
     assert_eq!(host.cgroup.version, Some(2));
     assert_eq!(host.cgroup.path.as_deref(), Some("/machine.slice/pod7/box1"));
@@ -105,7 +105,7 @@ fn the_tightest_limit_on_the_way_to_the_root_counts() {
 }
 
 #[test]
-fn limits_of_version_1_are_read_and_its_largest_number_is_none() {
+fn version_1_maximum_is_no_limit() {
     let mounts = [("cpu,cpuacct", 40), ("memory", 41), ("pids", 42), ("cpuset", 43)];
     let mounts: Vec<String> = mounts
         .iter()
@@ -130,7 +130,7 @@ fn limits_of_version_1_are_read_and_its_largest_number_is_none() {
 }
 
 #[test]
-fn the_guest_is_told_from_the_host_and_its_container_from_both() {
+fn guest_host_and_container_are_distinguished() {
     let host = machine().read();
     assert_eq!(host.virtualization.as_deref(), Some("kvm"));
     assert_eq!(host.container.as_deref(), Some("podman"));
@@ -142,7 +142,7 @@ fn the_guest_is_told_from_the_host_and_its_container_from_both() {
 }
 
 #[test]
-fn a_chosen_scheduler_a_carrier_and_the_only_pool_of_huge_pages_are_read() {
+fn scheduler_carrier_and_huge_pages_are_read() {
     let host = machine().read();
     assert_eq!(host.disks[0].scheduler.as_deref(), Some("mq-deadline"));
     assert_eq!((host.disks[0].rotational, &host.disks[0].model), (Some(true), &None));

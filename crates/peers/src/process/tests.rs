@@ -65,10 +65,10 @@ fn a_program_runs_where_it_may() {
 fn failures_come_with_the_last_words() {
     assert_eq!(
         reason(run("echo no such benchmark >&2; exit 3")),
-        "sh: ended with status 3: no such benchmark"
+        "sh: exited with status 3: no such benchmark"
     );
     assert_eq!(reason(run("kill -SEGV $$")), "sh: was killed by signal 11 (segmentation fault)");
-    assert!(reason(run("head -c 9000000 /dev/zero")).contains("said more than 4 MiB"));
+    assert!(reason(run("head -c 9000000 /dev/zero")).contains("wrote more than 4 MiB"));
     let (stop, _never) = rustix::pipe::pipe().expect("a pipe");
     let runner = Runner { stop: stop.as_fd(), limit_ns: SECOND, cpus: vec![0] };
     let why = reason(runner.run(&Invocation::new("no-such-program", ["x"])));
@@ -86,7 +86,7 @@ fn a_program_that_hangs_is_killed_with_its_children_wherever_they_went() {
         pids.display()
     );
     let why = reason(run_within(&script, SECOND / 2));
-    assert!(why.contains("did not end within 0.5 s"), "{why}");
+    assert!(why.contains("timed out after 0.5 s"), "{why}");
     let list = std::fs::read_to_string(&pids).expect("they began");
     assert_eq!(list.lines().count(), 3, "{list}");
     let left: Vec<&str> = list

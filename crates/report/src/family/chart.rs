@@ -1,7 +1,7 @@
 //! The curves of one metric as a chart of letters: one letter per curve, so that curves can be
 //! distinguished without colour and in every font.
 
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{bare, unit_for};
 use fathom_record::{Host, Record, State};
 
@@ -98,7 +98,8 @@ pub(crate) fn chart(
 fn points(curve: &Curve, records: &[Record], setting: &Setting<'_>) -> Vec<Point> {
     let point = |index: &usize| {
         let record = &records[*index];
-        let value = Shown::of(record, setting.protocol).number().filter(|value| *value > 0.0)?;
+        let value =
+            DisplayValue::of(record, setting.protocol).number().filter(|value| *value > 0.0)?;
         let at = record.params.integer(&curve.axis)? as f64;
         Some(Point { at, value, noisy: record.verdict.state == State::Noisy })
     };

@@ -1,7 +1,7 @@
 //! A curve in the table: one row, its shape below, and remarks on its points.
 
 use anstyle::Style;
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{NOTHING, percent, span_within};
 use fathom_record::{Agreement, Protocol, Record, State};
 
@@ -38,7 +38,7 @@ pub(crate) fn curve_lines(
     };
     let label = if curve.fixed.is_empty() { from_to.clone() } else { case(&curve.fixed) };
     let mut text = family_row(&label, &members, setting);
-    let values = members.iter().map(|record| Shown::of(record, setting.protocol).number());
+    let values = members.iter().map(|record| DisplayValue::of(record, setting.protocol).number());
     let bars = spark::curve(&values.collect::<Vec<_>>(), BARS);
     let points = Points { records: members, names, noun: "points", ordered: true };
     let mut words = String::new();
@@ -54,7 +54,8 @@ pub(crate) fn curve_lines(
 pub(super) fn family_row(label: &str, members: &[&Record], setting: &Setting<'_>) -> String {
     let columns = setting.columns;
     let label = format!("  {}", clean(label));
-    let numbers = || members.iter().map(|record| Shown::of(record, setting.protocol).number());
+    let numbers =
+        || members.iter().map(|record| DisplayValue::of(record, setting.protocol).number());
     let noisy = members.iter().any(|record| record.verdict.state == State::Noisy);
     let mark = mark(members);
     let measured = match extremes(numbers().flatten()) {

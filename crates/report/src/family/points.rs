@@ -1,7 +1,7 @@
 //! Remarks on the cases of a family that are not valid and within their prediction: which cases and
 //! why, each cause once.
 
-use fathom_analysis::shown::Shown;
+use fathom_analysis::display_value::DisplayValue;
 use fathom_record::quantity::{at_most, quantity, range};
 use fathom_record::{Agreement, Cause, Prediction, Protocol, Record, State, Unit};
 
@@ -113,8 +113,8 @@ impl Points<'_> {
 
     /// Differences too small to measure.
     fn bounds(&self, protocol: Protocol) -> Option<String> {
-        let bound = |record: &Record| match Shown::of(record, protocol) {
-            Shown::Bound(bound) => Some(bound),
+        let bound = |record: &Record| match DisplayValue::of(record, protocol) {
+            DisplayValue::Bound(bound) => Some(bound),
             _ => None,
         };
         let chosen = self.select(|record| bound(record).is_some());
@@ -158,7 +158,7 @@ impl Points<'_> {
             lines.push(format!("clock floor {floor} at {at}: affects single timings this short"));
         }
         let nothing = self.select(|record| {
-            record.verdict.shows_number() && Shown::of(record, Protocol::Median) == Shown::Nothing
+            record.verdict.shows_number() && DisplayValue::of(record, Protocol::Median) == DisplayValue::Withheld
         });
         if !nothing.is_empty() {
             let at = self.named(&nothing);
@@ -270,7 +270,7 @@ fn grouped<K: PartialEq>(chosen: &[usize], key: impl Fn(usize) -> K) -> Vec<(K, 
 
 /// `13.40 ns, not 3.2–6.0 ns`.
 fn figures(record: &Record, protocol: Protocol) -> Option<String> {
-    let measured = Shown::of(record, protocol).number()?;
+    let measured = DisplayValue::of(record, protocol).number()?;
     let prediction = record.prediction.as_ref()?;
     let limits = range(prediction.low, prediction.high, record.unit);
     let measured = glued(&quantity(measured, record.unit));
@@ -279,7 +279,7 @@ fn figures(record: &Record, protocol: Protocol) -> Option<String> {
 
 /// |ln(measured ÷ nearest limit)|.
 fn distance(record: &Record, protocol: Protocol) -> Option<f64> {
-    let measured = Shown::of(record, protocol).number()?;
+    let measured = DisplayValue::of(record, protocol).number()?;
     let prediction: &Prediction = record.prediction.as_ref()?;
     let limits = [prediction.low, prediction.high].into_iter().flatten();
     limits.map(|limit| (measured / limit).ln().abs()).reduce(f64::min)

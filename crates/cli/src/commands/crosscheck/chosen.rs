@@ -4,7 +4,7 @@ use fathom_peers::{Machine, PEERS, Peer, Row};
 
 use crate::exit::{OrUsage, Usage};
 use crate::remedy::did_you_mean;
-use fathom_engine::{Asked, beginnings, matches, nearest_of};
+use fathom_engine::{CaseSelector, beginnings, matches, nearest_of};
 
 /// A peer with those of its rows that are asked for.
 pub(super) struct Chosen {
@@ -17,7 +17,8 @@ pub(super) struct Chosen {
 /// # Errors
 /// A word that asks for none.
 pub(super) fn chosen(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Chosen>> {
-    let asked: Result<Vec<Asked>, _> = words.iter().map(|word| Asked::parse(word)).collect();
+    let asked: Result<Vec<CaseSelector>, _> =
+        words.iter().map(|word| CaseSelector::parse(word)).collect();
     let asked = asked.or_usage()?;
     let all = || PEERS.iter().map(|peer| (*peer, peer.rows(machine)));
     for word in &asked {
@@ -33,13 +34,13 @@ pub(super) fn chosen(words: &[String], machine: &Machine) -> anyhow::Result<Vec<
     Ok(all().filter_map(of_words).collect())
 }
 
-fn is_of(word: &Asked, peer: &dyn Peer, row: &Row) -> bool {
-    let is_peer = !word.is_of_some_cases() && word.name == peer.name();
+fn is_of(word: &CaseSelector, peer: &dyn Peer, row: &Row) -> bool {
+    let is_peer = !word.has_parameters() && word.name == peer.name();
     is_peer || (matches(row.metric, &word.name) && word.selects(&row.params))
 }
 
 /// That nothing is compared under a name, with those most like it.
-fn unknown(word: &Asked, machine: &Machine) -> String {
+fn unknown(word: &CaseSelector, machine: &Machine) -> String {
     let rows: Vec<Row> = PEERS.iter().flat_map(|peer| peer.rows(machine)).collect();
     if let Some(row) = rows.iter().find(|row| row.metric == word.name) {
         let cases = rows.iter().filter(|other| other.metric == row.metric);

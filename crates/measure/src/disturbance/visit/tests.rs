@@ -1,4 +1,4 @@
-//! The counters of a visit, over files a test writes, and on the machine the tests run on.
+//! The counters of a visit, with synthetic files and on the current machine.
 
 use std::path::Path;
 
@@ -42,6 +42,11 @@ fn tree(root: &Path, files: &Files<'_>) {
     write(root, "sys/fs/cgroup/pod/box/cpu.stat", &stat(0));
 }
 
+/// The counters that are read from files.
+fn from_files(it: &Disturbance) -> [Option<u64>; 5] {
+    [it.run_queue_ns, it.interrupt_ns, it.steal_ns, it.cpu_pressure_ns, it.throttled_ns]
+}
+
 fn visit(before: &Files<'_>, after: &Files<'_>) -> Disturbance {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), before);
@@ -51,68 +56,56 @@ fn visit(before: &Files<'_>, after: &Files<'_>) -> Disturbance {
 }
 
 #[test]
-fn a_visit_tells_what_each_counter_gained() {
+fn visit_reports_the_increase_of_each_counter() {
     let after = Files { schedstat: "2000 900 8\n", ticks: "11 22 34", pressure: 9, throttled: 150 };
-    let told = visit(&BEFORE, &after);
+    let delta = visit(&BEFORE, &after);
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-    assert_eq!(told.run_queue_ns, Some(400));
-    assert_eq!(told.interrupt_ns, Some(3 * tick_ns));
-    assert_eq!(told.steal_ns, Some(4 * tick_ns));
-    assert_eq!(told.cpu_pressure_ns, Some(2_000));
-    assert_eq!(told.throttled_ns, Some(50_000), "the quota is on the group above");
-    assert_eq!((told.throttled_periods, told.quota_periods), (Some(0), Some(0)));
-    assert!(told.wall_ns > 0);
+    let expected = [400, 3 * tick_ns, 4 * tick_ns, 2_000, 50_000].map(Some);
+    assert_eq!(from_files(&delta), expected, "the quota is on the parent group");
+    assert_eq!((delta.throttled_periods, delta.quota_periods), (Some(0), Some(0)));
+    assert!(delta.wall_ns > 0);
 }
 
 #[test]
-fn a_counter_that_went_backwards_is_unknown_and_not_zero() {
+fn counter_going_backwards_is_unknown() {
     let after = Files { schedstat: "2000 499 8\n", ticks: "9 20 29", pressure: 6, throttled: 99 };
-    let told = visit(&BEFORE, &after);
-    let all = [
-        told.run_queue_ns,
-        told.interrupt_ns,
-        told.steal_ns,
-        told.cpu_pressure_ns,
-        told.throttled_ns,
-    ];
-    assert_eq!(all, [None; 5]);
+    assert_eq!(from_files(&visit(&BEFORE, &after)), [None; 5]);
 }
 
 #[test]
-fn a_counter_the_kernel_does_not_keep_is_unknown() {
+fn missing_counter_is_unknown() {
     let off = Files { schedstat: "0 0 0\n", ticks: "", ..BEFORE };
-    let told = visit(&off, &off);
-    assert_eq!(told.run_queue_ns, None, "a kernel without schedstats writes zeros");
-    assert_eq!((told.steal_ns, told.interrupt_ns), (None, None));
+    let delta = visit(&off, &off);
+    assert_eq!(delta.run_queue_ns, None, "a kernel without schedstats writes zeros");
+    assert_eq!((delta.steal_ns, delta.interrupt_ns), (None, None));
     let new = visit(&Files { schedstat: "0 0 0\n", ..BEFORE }, &BEFORE);
-    assert_eq!(new.run_queue_ns, Some(500), "a new thread has not met a tick");
+    assert_eq!(new.run_queue_ns, Some(500), "a new thread before its first tick");
     let nothing = tempfile::tempdir().unwrap();
-    let told = VisitCounters::open_at(&Tree::at(nothing.path()), 1, true).since_mark();
-    let all = [told.run_queue_ns, told.interrupt_ns, told.steal_ns, told.cpu_pressure_ns];
-    assert_eq!(all, [None; 4]);
-    assert_eq!([told.throttled_ns, told.throttled_periods, told.quota_periods], [None; 3]);
+    let delta = VisitCounters::open_at(&Tree::at(nothing.path()), 1, true).since_mark();
+    assert_eq!(from_files(&delta), [None; 5]);
+    assert_eq!([delta.throttled_periods, delta.quota_periods], [None; 2]);
 }
 
 #[test]
-fn steal_is_unknown_where_the_hypervisor_does_not_tell_it() {
+fn steal_is_unknown_if_not_reported() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
     let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, false);
-    let told = counters.since_mark();
-    assert_eq!((told.steal_ns, told.interrupt_ns), (None, Some(0)));
+    let delta = counters.since_mark();
+    assert_eq!((delta.steal_ns, delta.interrupt_ns), (None, Some(0)));
 }
 
 #[test]
-fn without_a_quota_up_to_the_root_throttling_is_known_to_be_zero() {
+fn no_quota_means_zero_throttling() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
     write(dir.path(), "sys/fs/cgroup/pod/cpu.max", "max 100000\n");
-    let told = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
-    assert_eq!((told.throttled_ns, told.quota_periods), (Some(0), Some(0)));
-    // The same seen from within a container, whose top is a group like any other.
+    let delta = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
+    assert_eq!((delta.throttled_ns, delta.quota_periods), (Some(0), Some(0)));
+    // In a container the visible root is not the actual root.
     write(dir.path(), "sys/fs/cgroup/cgroup.type", "domain\n");
-    let told = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
-    assert_eq!((told.throttled_ns, told.quota_periods), (None, None));
+    let delta = VisitCounters::open_at(&Tree::at(dir.path()), 1, true).since_mark();
+    assert_eq!((delta.throttled_ns, delta.quota_periods), (None, None));
     let local = "sys/fs/cgroup/pod/box/cpu.stat.local";
     write(dir.path(), local, "throttled_usec 5\n");
     let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
@@ -121,7 +114,7 @@ fn without_a_quota_up_to_the_root_throttling_is_known_to_be_zero() {
 }
 
 #[test]
-fn the_longest_throttled_of_nested_quotas_is_told() {
+fn longest_throttled_group_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     tree(root, &BEFORE);
@@ -132,9 +125,9 @@ fn the_longest_throttled_of_nested_quotas_is_told() {
         "sys/fs/cgroup/pod/cpu.stat",
         "nr_periods 19\nnr_throttled 9\nthrottled_usec 170\n",
     );
-    let told = counters.since_mark();
+    let delta = counters.since_mark();
     let expected = (Some(70_000), Some(5), Some(10));
-    assert_eq!((told.throttled_ns, told.throttled_periods, told.quota_periods), expected);
+    assert_eq!((delta.throttled_ns, delta.throttled_periods, delta.quota_periods), expected);
 }
 
 #[test]
@@ -155,15 +148,15 @@ fn cgroup_version_1_counts_nanoseconds() {
 }
 
 #[test]
-fn a_new_mark_starts_anew() {
+fn new_mark_replaces_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     tree(dir.path(), &BEFORE);
     let mut counters = VisitCounters::open_at(&Tree::at(dir.path()), 1, true);
     let later = Files { schedstat: "2000 900 8\n", pressure: 20, ..BEFORE };
     tree(dir.path(), &later);
     counters.mark();
-    let told = counters.since_mark();
-    assert_eq!((told.run_queue_ns, told.cpu_pressure_ns), (Some(0), Some(0)));
+    let delta = counters.since_mark();
+    assert_eq!((delta.run_queue_ns, delta.cpu_pressure_ns), (Some(0), Some(0)));
 }
 
 #[test]
@@ -174,12 +167,12 @@ fn cpu_time_of_a_reaped_child_counts() {
     let status = std::process::Command::new("sh").args(["-c", spin]).status().unwrap();
     assert!(status.success());
     let child_ns = Usage::of(libc::RUSAGE_CHILDREN).cpu_ns - before;
-    let told = counters.since_mark();
-    assert!(child_ns > 0 && told.cpu_ns >= child_ns, "{child_ns} ns by children, {told:?}");
+    let delta = counters.since_mark();
+    assert!(child_ns > 0 && delta.cpu_ns >= child_ns, "{child_ns} ns by children, {delta:?}");
 }
 
 #[test]
-fn of_a_crew_the_one_that_waited_longest_is_told() {
+fn slowest_thread_of_a_crew_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let stat = |ticks: [&str; 3]| {
@@ -199,21 +192,21 @@ fn of_a_crew_the_one_that_waited_longest_is_told() {
     thread(7, "900 810 1\n");
     thread(8, "900 60 1\n");
     write(root, "proc/stat", &stat(["0 1 0", "10 20 31", "1 5 8"]));
-    let told = counters.since_mark();
+    let delta = counters.since_mark();
     let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-    assert_eq!(told.run_queue_ns, Some(800), "thread 7, and not the sum");
-    assert_eq!((told.steal_ns, told.interrupt_ns), (Some(7 * tick_ns), Some(4 * tick_ns)));
+    assert_eq!(delta.run_queue_ns, Some(800), "thread 7, not the sum");
+    assert_eq!((delta.steal_ns, delta.interrupt_ns), (Some(7 * tick_ns), Some(4 * tick_ns)));
 }
 
 #[test]
-fn of_a_crew_the_cpu_time_of_the_one_that_ran_least_counts() {
-    let (tell, hear) = std::sync::mpsc::channel();
+fn cpu_time_of_the_slowest_thread_counts() {
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let sleeper = std::thread::spawn(move || {
-        tell.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
+        sender.send(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap();
         let _ = stopped.recv();
     });
-    let thread = hear.recv().unwrap();
+    let thread = receiver.recv().unwrap();
     let mut counters = VisitCounters::open(0);
     let spin = |counters: &mut VisitCounters| {
         counters.mark();
@@ -221,37 +214,37 @@ fn of_a_crew_the_cpu_time_of_the_one_that_ran_least_counts() {
         while cpu_clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) < from + 20_000_000 {}
         counters.since_mark().cpu_ns
     };
-    assert!(spin(&mut counters) >= 20_000_000, "alone, its own time");
+    assert!(spin(&mut counters) >= 20_000_000, "alone");
     counters.work_with(&[(thread, 0)]);
     let slept = spin(&mut counters);
-    assert!(slept < 10_000_000, "the other slept, and {slept} ns are told");
+    assert!(slept < 10_000_000, "{slept} ns with a sleeping thread");
     let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     counters.work_with(&[(own, 0)]);
-    assert!(spin(&mut counters) >= 20_000_000, "a thread by its number has a clock");
+    assert!(spin(&mut counters) >= 20_000_000, "with a running thread");
     counters.work_with(&[]);
-    assert!(spin(&mut counters) >= 20_000_000, "a crew that was dismissed does not count");
+    assert!(spin(&mut counters) >= 20_000_000, "alone again");
     drop(stop);
     sleeper.join().unwrap();
 }
 
 #[test]
-fn this_kernel_keeps_the_counters_it_has_files_for() {
+fn counters_of_this_kernel_are_read() {
     let mut counters = VisitCounters::open(0);
-    let mut told = counters.since_mark();
+    let mut delta = counters.since_mark();
     let readable = |path: &str| std::fs::read_to_string(path).is_ok();
-    // A few ticks; the bound is for a kernel that does not count.
-    while told.run_queue_ns.is_none() && told.cpu_ns < 1_000_000_000 {
-        told = counters.since_mark();
+    // A few ticks, or 1 s on a kernel without schedstats.
+    while delta.run_queue_ns.is_none() && delta.cpu_ns < 1_000_000_000 {
+        delta = counters.since_mark();
     }
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let counts = !text.is_empty() && !text.starts_with("0 ");
-    assert_eq!(told.run_queue_ns.is_some(), counts, "{told:?}");
-    assert_eq!(told.cpu_pressure_ns.is_some(), readable("/proc/pressure/cpu"), "{told:?}");
-    assert!(told.interrupt_ns.is_some(), "every kernel counts interrupts of CPU 0: {told:?}");
+    assert_eq!(delta.run_queue_ns.is_some(), counts, "{delta:?}");
+    assert_eq!(delta.cpu_pressure_ns.is_some(), readable("/proc/pressure/cpu"), "{delta:?}");
+    assert!(delta.interrupt_ns.is_some(), "{delta:?}");
 }
 
 #[test]
-fn junk_in_every_counter_is_unknown_and_no_panic() {
+fn malformed_counters_are_unknown() {
     let junk = ["", "\0", "-1 -1 -1", "99999999999999999999 1", "some total=", "cpu1 a b", "cpu1"];
     for junk in junk {
         let dir = tempfile::tempdir().unwrap();
@@ -260,14 +253,6 @@ fn junk_in_every_counter_is_unknown_and_no_panic() {
         let files = ["proc/self/schedstat", "proc/stat", "proc/pressure/cpu"];
         files.iter().for_each(|path| write(dir.path(), path, junk));
         write(dir.path(), "sys/fs/cgroup/pod/cpu.stat", junk);
-        let told = counters.since_mark();
-        let all = [
-            told.run_queue_ns,
-            told.steal_ns,
-            told.interrupt_ns,
-            told.cpu_pressure_ns,
-            told.throttled_ns,
-        ];
-        assert_eq!(all, [None; 5], "{junk:?}");
+        assert_eq!(from_files(&counters.since_mark()), [None; 5], "{junk:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! One word of the command line: a metric, a group, or some cases of a metric, as
+//! Selection of cases on the command line: a metric, a group, or some cases of a metric, such as
 //! `os.syscall{call=stat}`.
 
 use fathom_metric::{About, Case, notation};
@@ -6,42 +6,41 @@ use fathom_record::{ParamValue, Params};
 
 use crate::PlanError;
 
-/// What one word asks for.
+/// A selector as given on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// The word itself.
+pub struct CaseSelector {
     pub text: String,
     /// A metric or a group.
     pub name: String,
-    /// What the parameters of its cases must be; empty for all cases.
-    only: Vec<(String, String)>,
+    /// Required values of parameters. Empty for all cases.
+    parameters: Vec<(String, String)>,
 }
 
-impl Asked {
-    /// Reads a word; whether there is such a metric is seen later.
+impl CaseSelector {
+    /// Parses a selector, without checking that the metric exists.
     ///
     /// # Errors
-    /// Braces that do not hold `name=value` pairs.
+    /// If braces do not contain `name=value` pairs.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
-        let (name, only) = match text.split_once('{') {
+        let (name, parameters) = match text.split_once('{') {
             None => (text, Vec::new()),
             Some((name, rest)) => (name, pairs(rest).ok_or_else(|| malformed(text))?),
         };
-        Ok(Self { text: text.to_owned(), name: name.to_owned(), only })
+        Ok(Self { text: text.to_owned(), name: name.to_owned(), parameters })
     }
 
-    /// Whether some cases of a metric were asked for, and not all.
-    pub fn is_of_some_cases(&self) -> bool {
-        !self.only.is_empty()
+    /// Whether it selects some cases of a metric only.
+    pub fn has_parameters(&self) -> bool {
+        !self.parameters.is_empty()
     }
 
-    /// The word for a shell, as it would ask for these cases of a metric.
-    pub fn typed(&self, metric: &str) -> String {
-        if self.only.is_empty() { metric.to_owned() } else { format!("'{}'", self.text) }
+    /// The selector of these cases of a metric, quoted for a shell.
+    pub fn quoted(&self, metric: &str) -> String {
+        if self.has_parameters() { format!("'{}'", self.text) } else { metric.to_owned() }
     }
 
-    /// Whether a case with these parameters was asked for; a parameter that is named twice may
-    /// have either value.
+    /// Whether a case with these parameters is selected. A parameter given twice may have either
+    /// value.
     pub fn selects(&self, params: &Params) -> bool {
         let is = |name: &str, value: &str| {
             params.0.get(name).is_some_and(|param| match param {
@@ -51,34 +50,29 @@ impl Asked {
                 ParamValue::Text(text) => text.eq_ignore_ascii_case(value),
             })
         };
-        self.only.iter().all(|(name, _)| {
-            self.only.iter().any(|(other, value)| other == name && is(name, value))
+        self.parameters.iter().all(|(name, _)| {
+            self.parameters.iter().any(|(other, value)| other == name && is(name, value))
         })
     }
 
-    /// The cases asked for: of those that this effort takes, or where none of them was meant, of
-    /// those that are taken at all.
+    /// The selected cases: of those of this effort, or if there are none, of all.
     ///
     /// # Errors
-    /// When the metric has no such parameter, or no case with such values.
-    pub(crate) fn of(
+    /// If the metric has no such parameter, or no case with such values.
+    pub(crate) fn select(
         &self,
         about: &About,
         usual: Vec<Case>,
         all: impl FnOnce() -> Vec<Case>,
     ) -> Result<Vec<Case>, PlanError> {
         let known = |name: &str| about.parameters.iter().any(|one| one.name == name);
-        if let Some((name, _)) = self.only.iter().find(|(name, _)| !known(name)) {
-            return Err(PlanError::NoSuchParameter {
-                metric: about.id.to_owned(),
-                name: name.clone(),
-                there_are: about
-                    .parameters
-                    .iter()
-                    .map(|one| one.name)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            });
+        if let Some((name, _)) = self.parameters.iter().find(|(name, _)| !known(name)) {
+            let names: Vec<&str> = about.parameters.iter().map(|one| one.name).collect();
+            return Err(PlanError::Selector(format!(
+                "{} has no parameter `{name}`; it has: {}",
+                about.id,
+                names.join(", ")
+            )));
         }
         let selected = |cases: Vec<Case>| -> Vec<Case> {
             cases.into_iter().filter(|case| self.selects(&case.params)).collect()
@@ -89,20 +83,18 @@ impl Asked {
         }
         if cases.is_empty() {
             let values = |one: &fathom_metric::Parameter| format!("{} = {}", one.name, one.values);
-            let meant = about
-                .parameters
-                .iter()
-                .filter(|one| self.only.iter().any(|(name, _)| name == one.name));
+            let is_given = |name: &str| self.parameters.iter().any(|(given, _)| given == name);
+            let given = about.parameters.iter().filter(|one| is_given(one.name));
             return Err(PlanError::NoSuchCase {
                 text: self.text.clone(),
-                there_are: meant.map(values).collect::<Vec<_>>().join("; "),
+                there_are: given.map(values).collect::<Vec<_>>().join("; "),
             });
         }
         Ok(cases)
     }
 }
 
-/// `name=value,…}` in pairs.
+/// Parses `name=value,…}`.
 fn pairs(text: &str) -> Option<Vec<(String, String)>> {
     let inner = text.trim_end().strip_suffix('}')?;
     let pair = |word: &str| {
@@ -114,19 +106,19 @@ fn pairs(text: &str) -> Option<Vec<(String, String)>> {
 }
 
 fn malformed(text: &str) -> PlanError {
-    PlanError::Malformed { text: text.to_owned() }
+    PlanError::Selector(format!("`{text}`: select cases as in `os.syscall{{call=stat}}`"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn selects(asked: &str, params: &Params) -> bool {
-        Asked::parse(asked).unwrap().selects(params)
+    fn selects(text: &str, params: &Params) -> bool {
+        CaseSelector::parse(text).unwrap().selects(params)
     }
 
     #[test]
-    fn cases_are_chosen_by_their_parameters() {
+    fn cases_are_selected_by_parameters() {
         let params = Params::one("part", "fork").and("rss_bytes", 16 << 20);
         assert!(selects("os.process.fork", &params));
         assert!(selects("os.process.fork{part=fork}", &params));
@@ -139,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn braces_that_hold_no_pairs_are_refused() {
+    fn braces_without_pairs_are_an_error() {
         for text in ["a{", "a{}", "a{b}", "a{b=}", "a{=b}", "a{b=c", "a{b=c}d", "a{b=c,}"] {
-            assert!(matches!(Asked::parse(text), Err(PlanError::Malformed { .. })), "{text}");
+            assert!(CaseSelector::parse(text).is_err(), "{text}");
         }
     }
 }

@@ -1,40 +1,37 @@
-//! What a record may show as its value: the only way to a number, so that none is read of a record
-//! that is not valid or noisy.
+//! The value of a record for output. Views read values through [`DisplayValue`] only, so that
+//! values of invalid, unavailable and failed records are never printed.
 
 use fathom_record::{Protocol, Record, Value};
 
-/// What a record may show as its value.
+/// The value of a record for output, in its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Shown<'a> {
-    /// A number in the record's unit.
+pub enum DisplayValue<'a> {
     Number(f64),
-    /// An upper limit in the record's unit.
+    /// An upper limit.
     Bound(f64),
-    /// A value that is no quantity.
     Text(&'a str),
-    /// None: the record is neither valid nor noisy, or holds nothing to show.
-    Nothing,
+    /// The record is neither valid nor noisy, or has no value.
+    Withheld,
 }
 
-impl<'a> Shown<'a> {
-    /// What this record may show as the headline of a protocol.
+impl<'a> DisplayValue<'a> {
+    /// The headline of a protocol.
     pub fn of(record: &'a Record, protocol: Protocol) -> Self {
         if !record.verdict.shows_number() {
-            return Self::Nothing;
+            return Self::Withheld;
         }
         if let Some(Value::Text(text)) = &record.value {
             return Self::Text(text);
         }
         let Some(summary) = &record.summary else {
-            return Self::Nothing;
+            return Self::Withheld;
         };
         if let Some(bound) = summary.bound {
             return Self::Bound(bound);
         }
-        record.number(protocol).map_or(Self::Nothing, Self::Number)
+        record.number(protocol).map_or(Self::Withheld, Self::Number)
     }
 
-    /// The number, where it is one.
     pub fn number(self) -> Option<f64> {
         match self {
             Self::Number(value) => Some(value),
@@ -50,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_valid_and_noisy_records_have_something_to_show() {
+    fn only_valid_and_noisy_records_report_a_value() {
         for (state, shows) in [
             (State::Valid, true),
             (State::Noisy, true),
@@ -63,10 +60,18 @@ mod tests {
             record.verdict = Verdict::because(state, Cause::Clock, "why");
             for protocol in [Protocol::Median, Protocol::Trimmed] {
                 record.value = Some(Value::Text("7".to_owned()));
-                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
+                assert_eq!(
+                    DisplayValue::of(&record, protocol) != DisplayValue::Withheld,
+                    shows,
+                    "{state:?}"
+                );
                 record.value = None;
                 record.summary = Some(Summary { median: 7.0, ..Summary::default() });
-                assert_eq!(Shown::of(&record, protocol) != Shown::Nothing, shows, "{state:?}");
+                assert_eq!(
+                    DisplayValue::of(&record, protocol) != DisplayValue::Withheld,
+                    shows,
+                    "{state:?}"
+                );
             }
         }
     }

@@ -1,0 +1,73 @@
+//! Words and phrases that the project does not use, counted in sources and Markdown.
+
+use super::File;
+use super::code::words;
+
+/// Places that may have one of the words, in the whole project.
+const PLACES_MAX: usize = 60;
+
+/// The list itself has each of them.
+const OWN_FILE: &str = "xtask/src/tidy/vocabulary.rs";
+
+const BANNED: &[&str] = &[
+    "told",
+    "tells",
+    "held against",
+    "lies within",
+    "lies outside",
+    "by a spin of fixed work",
+    "believed",
+    "ended without a word",
+    "is none of a",
+    "what is not there",
+    "beforehand",
+];
+
+const REMEDY: &str = "state the fact in one short sentence, with the usual term";
+
+/// Returns all places if there are more than `PLACES_MAX`.
+pub(super) fn of_texts(files: &[File]) -> Vec<String> {
+    let found: Vec<String> = files.iter().flat_map(places).collect();
+    if found.len() > PLACES_MAX { found } else { Vec::new() }
+}
+
+fn places(file: &File) -> Vec<String> {
+    let is_checked = ["rs", "ts", "md"].iter().any(|extension| file.is(extension));
+    if !is_checked || file.path == OWN_FILE {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (index, line) in file.text.to_lowercase().lines().enumerate() {
+        for phrase in BANNED.iter().filter(|phrase| words(line, phrase).next().is_some()) {
+            let what = format!("`{phrase}` (more than {PLACES_MAX} places in the project)");
+            found.push(file.message(index + 1, &what, REMEDY));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_above_the_limit_are_listed() {
+        let file = |lines| File::new("a/b.md", "It Tells more.\n".repeat(lines));
+        assert!(of_texts(&[file(PLACES_MAX)]).is_empty());
+        let found = of_texts(&[file(PLACES_MAX), file(1)]);
+        assert_eq!(found.len(), PLACES_MAX + 1);
+        assert!(found[0].starts_with("a/b.md:1: `tells` (more than"), "{found:?}");
+    }
+
+    #[test]
+    fn whole_words_in_sources_are_counted() {
+        for (path, text, count) in [
+            ("a.rs", "// The value lies within\n// It is told.", 2),
+            ("a.ts", "foretold, TOLD_OFF, beforehand", 1),
+            ("a.json", "told", 0),
+            (OWN_FILE, "told", 0),
+        ] {
+            assert_eq!(places(&File::new(path, text)).len(), count, "{path}");
+        }
+    }
+}
