@@ -251,7 +251,7 @@ Examples:
   fathom doctor && fathom run          measure only if nothing is worse than a note
 
 Exit status: 0 nothing worse than a note, 3 a warning (noisier or different numbers), 4 a severe
-problem (invalid numbers or none), 1 failure, 2 usage error. The doctor changes and writes nothing.";
+problem (invalid numbers or none), 1 failure, 2 usage error. Nothing is changed or written.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DOCTOR_EXAMPLES)]

@@ -92,7 +92,10 @@ fn latest_results(
     without_results(match &arguments.run {
         None => none,
         Some(_) => {
-            format!("\nrun {} has no result of it; `fathom run {argument}` measures it\n\n", runs[0])
+            format!(
+                "\nrun {} has no result of it; `fathom run {argument}` measures it\n\n",
+                runs[0]
+            )
         }
     })
 }

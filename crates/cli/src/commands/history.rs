@@ -26,7 +26,9 @@ pub(super) fn history(arguments: &HistoryArguments) -> anyhow::Result<Status> {
     for entry in metrics {
         let id = entry.about().id;
         let (runs, damaged) = store.history(id)?;
-        damaged.iter().for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
+        damaged
+            .iter()
+            .for_each(|error| terminal::warn(&format!("skipped: {}", with_remedy(error))));
         let selects = |params: &Params| word.selects(params);
         let is_stored = runs.iter().flat_map(|run| &run.headlines).any(|one| selects(&one.params));
         if word.is_of_some_cases() && !is_stored {

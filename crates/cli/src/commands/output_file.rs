@@ -1,5 +1,4 @@
-//! Files that a command makes by `-o`: what may be replaced by one, and writing it whole or not
-//! at all.
+//! Files written with `-o`: which existing files may be replaced, and atomic writing.
 
 use std::fmt::Display;
 use std::fs;
@@ -9,52 +8,53 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use fathom_fileio::scratch::Scratch;
 
-/// Where the output goes: the file asked for, or with `-` nowhere but to standard output.
-pub(super) fn path(asked: &Path) -> Option<&Path> {
-    Some(asked).filter(|path| *path != Path::new("-"))
-}
-
-/// What may be replaced without `--force`, beside what is empty.
-pub(super) struct Own {
-    /// Whether a file is one of these.
-    pub is: fn(&Path) -> bool,
-    /// Why another is not replaced.
+/// Which existing files are replaced without `--force`, besides empty ones.
+pub(super) struct Replaceable {
+    pub is_replaceable: fn(&Path) -> bool,
+    /// Why another file is not replaced.
     pub refusal: &'static str,
 }
 
-/// The place of a file that may be written: the one asked for, or where it links to, since a link
-/// must not become a file.
-pub(super) fn place(path: &Path, force: bool, own: &Own) -> anyhow::Result<PathBuf> {
+/// Checks that the file may be written; `None` for standard output (`-`). The path of a symlink's
+/// target is returned, so that the link stays one.
+pub(super) fn check(
+    path: &Path,
+    force: bool,
+    replaceable: &Replaceable,
+) -> anyhow::Result<Option<PathBuf>> {
+    if path == Path::new("-") {
+        return Ok(None);
+    }
     let refused = |why: &dyn Display| Err(refusal(path, why));
     let facts = match fs::metadata(path) {
         Ok(facts) => facts,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return match fs::symlink_metadata(path) {
-                Ok(_) => refused(&"it is a link to what is not there"),
-                Err(_) => Ok(path.to_owned()),
+                Ok(_) => refused(&"dangling symlink"),
+                Err(_) => Ok(Some(path.to_owned())),
             };
         }
         Err(error) => return refused(&error),
     };
     if facts.is_dir() {
-        return refused(&"it is a directory; name a file in it");
+        return refused(&"is a directory; name a file in it");
     }
     if !facts.is_file() {
-        return refused(&"it is no regular file; for a pipe, write to standard output by -o -");
+        return refused(&"not a regular file; write to a pipe through standard output (-o -)");
     }
-    if force || facts.len() == 0 || (own.is)(path) {
-        return fs::canonicalize(path).map_err(|error| refusal(path, &error));
+    if force || facts.len() == 0 || (replaceable.is_replaceable)(path) {
+        return fs::canonicalize(path).map(Some).map_err(|error| refusal(path, &error));
     }
-    refused(&format!("{}; name another, or replace it by --force", own.refusal))
+    refused(&format!("{}; name another, or replace it with --force", replaceable.refusal))
 }
 
-/// Writes a file whole or not at all, to a [`place`].
-pub(super) fn write(place: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+/// Writes a file atomically.
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let scratch =
-        Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| refusal(place, &error))?;
-    scratch.file().write_all(text.as_bytes()).map_err(|error| refusal(place, &error))?;
-    scratch.publish(place, true).map_err(|error| refusal(place, &error))?;
+        Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| refusal(path, &error))?;
+    scratch.file().write_all(text.as_bytes()).map_err(|error| refusal(path, &error))?;
+    scratch.publish(path, true).map_err(|error| refusal(path, &error))?;
     Ok(())
 }
 

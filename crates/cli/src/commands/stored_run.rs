@@ -1,4 +1,4 @@
-//! Finding the store and the runs in it, for every command that reads or writes them.
+//! The store and the runs in it, as command lines name them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,55 +13,52 @@ use fathom_store::{RunRow, Store, StoreError};
 use super::documents;
 use crate::arguments::StoreArguments;
 
-/// Where the store lies: as asked for, or in the user's data folder.
-pub(super) fn path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
-    match named(arguments) {
+/// The named store, or the one in the user's data folder.
+pub(super) fn store_path(arguments: &StoreArguments) -> anyhow::Result<PathBuf> {
+    match named_store(arguments) {
         Some(path) => Ok(path),
         None => Ok(Store::default_path()?),
     }
 }
 
-/// Where the person says it lies, if at all.
-pub(super) fn named(arguments: &StoreArguments) -> Option<PathBuf> {
-    let by_hand = std::env::var_os("FATHOM_STORE").filter(|path| !path.is_empty());
-    arguments.store.clone().or(by_hand.map(PathBuf::from))
+/// The store of `--store` or FATHOM_STORE.
+pub(super) fn named_store(arguments: &StoreArguments) -> Option<PathBuf> {
+    let by_environment = std::env::var_os("FATHOM_STORE").filter(|path| !path.is_empty());
+    arguments.store.clone().or(by_environment.map(PathBuf::from))
 }
 
-/// The store, for reading.
-pub(super) fn open(arguments: &StoreArguments) -> anyhow::Result<Store> {
-    let path = path(arguments)?;
-    Ok(Store::open_existing(&path)?)
+/// Opens the store, which must exist.
+pub(super) fn open_store(arguments: &StoreArguments) -> anyhow::Result<Store> {
+    Ok(Store::open_existing(&store_path(arguments)?)?)
 }
 
-/// A run by its name in the store (an id, a label, a host for its newest), or a JSON document by
-/// its path: what ends with `.json`, has a slash, or is an existing file. (`latest` is always a
-/// run; `./latest` may be a file.)
+/// A run of the store (by id, label, or the name of its host) or a JSON document. A name that ends
+/// with `.json`, has a slash, or is an existing file is a path; `latest` is always a run.
 pub(super) fn document(
     name: &str,
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<Document> {
-    let is_there = !name.starts_with("latest") && Path::new(name).is_file();
-    if name.ends_with(".json") || name.contains('/') || is_there {
-        return from_file(Path::new(name));
+    let is_file = !name.starts_with("latest") && Path::new(name).is_file();
+    if name.ends_with(".json") || name.contains('/') || is_file {
+        return document_in_file(Path::new(name));
     }
-    let store = open(arguments)?;
+    let store = open_store(arguments)?;
     let id = match store.resolve(name) {
         Ok(id) => id,
-        Err(error) => newest_of(&store, name)?.ok_or_else(|| unknown(name, error))?,
+        Err(error) => newest_of_host(&store, name)?.ok_or_else(|| unknown(name, error))?,
     };
     store.document(&id, samples).with_context(|| format!("read run {id}"))
 }
 
-/// The last run of this host; of any where this one has none.
+/// The latest run of this host, or of any if this host has none.
 pub(super) fn latest_of_this_host(
     samples: bool,
     arguments: &StoreArguments,
 ) -> anyhow::Result<Document> {
-    let store = open(arguments)?;
+    let store = open_store(arguments)?;
     let host = host::read();
-    let runs = store.runs()?;
-    match runs.into_iter().find(|row| row.host() == host.identity()) {
+    match store.runs()?.into_iter().find(|row| row.host() == host.identity()) {
         Some(row) => {
             store.document(&row.id, samples).with_context(|| format!("read run {}", row.id))
         }
@@ -69,57 +66,56 @@ pub(super) fn latest_of_this_host(
     }
 }
 
-/// Fewer digits could be a word.
+/// A shorter prefix of a host id could be a word.
 pub(super) const ID_DIGITS_MIN: usize = 4;
 
-/// The hosts of kept runs that have this name or an id that begins so, by what they are known by,
-/// with a name of each.
-pub(super) fn hosts_of(runs: &[RunRow], word: &str) -> BTreeMap<String, String> {
+/// The identities of the hosts with this name or id prefix, with a name of each.
+pub(super) fn hosts_named(runs: &[RunRow], word: &str) -> BTreeMap<String, String> {
     let has_id = |row: &RunRow| {
         let id = row.host_id.as_deref();
         word.len() >= ID_DIGITS_MIN && id.is_some_and(|id| id.starts_with(word))
     };
-    let of_word = runs.iter().filter(|row| row.host_name == word || has_id(row));
-    of_word.map(|row| (row.host().to_owned(), row.host_name.clone())).collect()
+    let matching = runs.iter().filter(|row| row.host_name == word || has_id(row));
+    matching.map(|row| (row.host().to_owned(), row.host_name.clone())).collect()
 }
 
-/// What is said of a name that is nothing: it could have been three things.
+/// The error for a name that is neither an id or label, nor a host, nor a file.
 fn unknown(name: &str, error: StoreError) -> anyhow::Error {
     match error {
         StoreError::BadName { .. } | StoreError::TooShort { .. } | StoreError::NoSuchRun { .. }
             if !name.starts_with("latest") =>
         {
             anyhow!(
-                "find run {name}: no kept run has this id or label, no host with kept runs has \
-                 this name, and there is no such file; `fathom show --runs` lists the runs"
+                "{name}: no stored run with this id or label, no stored run of a host with this \
+                 name, and no such file; `fathom show --runs` lists the runs"
             )
         }
         error => error.into(),
     }
 }
 
-/// The newest run with a result of the host of this name or id.
-fn newest_of(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
+/// The newest run with a result of the host with this name or id.
+fn newest_of_host(store: &Store, word: &str) -> anyhow::Result<Option<String>> {
     let runs = store.runs()?;
-    let hosts = hosts_of(&runs, word);
+    let hosts = hosts_named(&runs, word);
     if hosts.len() > 1 {
         let ids: Vec<String> =
             hosts.iter().map(|(id, name)| name_with_id(name, Some(id))).collect();
-        bail!("find run {word}: several hosts have this name: {}; name an id", ids.join(", "));
+        bail!("{word}: several hosts have this name: {}; name an id", ids.join(", "));
     }
     let newest = runs.iter().find(|row| hosts.contains_key(row.host()) && row.counts.total() > 0);
     Ok(newest.map(|row| row.id.clone()))
 }
 
-fn from_file(path: &Path) -> anyhow::Result<Document> {
-    let shown = path.display();
+fn document_in_file(path: &Path) -> anyhow::Result<Document> {
+    let name = path.display();
     let opened = File::open(path).map_err(|error| {
-        anyhow!("open {shown}: {error}; name a kept run or a file of `fathom run --json`")
+        anyhow!("open {name}: {error}; name a stored run or a file of `fathom run --json`")
     })?;
-    let mut documents = documents::read(opened, &shown.to_string())?;
+    let mut documents = documents::read(opened, &name.to_string())?;
     let document = documents.swap_remove(0);
     match documents.len() {
         0 => Ok(document),
-        more => bail!("{shown} holds {} runs; `fathom import` keeps them apart", more + 1),
+        more => bail!("{name} has {} runs; `fathom import` stores them one by one", more + 1),
     }
 }

@@ -1,23 +1,22 @@
-//! The pairs of a row: A B, B A, A B …, each side with its files as it wants them.
+//! The pairs of a row: A B, B A, A B …, each side with its files in the state that it needs.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::residency;
-use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner};
-use fathom_record::{CrossOutcome, CrossRow, Turn, Verdict};
-
 use fathom_measure::sampler::Missing;
+use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner};
+use fathom_record::{CrossRow, Turn, Verdict};
 
-use super::super::disk_folder::in_full;
-use super::ours;
+use super::super::scratch_folder::missing_text;
+use super::fathom_side;
 use crate::interrupt::Interrupt;
 
-/// Our side ends by itself; so long it may take.
-const OURS_NS: u64 = 120_000_000_000;
+/// The time limit of our side, which ends by itself.
+const FATHOM_LIMIT_NS: u64 = 120_000_000_000;
 
-/// What all rows share.
+/// The settings of all rows.
 pub(super) struct Bench<'s> {
     pub(super) interrupt: &'s Interrupt,
     pub(super) program: PathBuf,
@@ -26,18 +25,17 @@ pub(super) struct Bench<'s> {
     pub(super) limit_ns: u64,
     pub(super) allow_memory: bool,
     pub(super) pairs: u32,
-    /// The files, where there is a place for them, or why there is none.
+    /// The test files, or why there are none.
     pub(super) place: Result<Place, Missing>,
 }
 
-/// Which side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Ours,
     Theirs,
 }
 
-/// The order within a pair: A B, then B A, so that a steady change of the machine meets both alike.
+/// The order within a pair: A B, then B A, so that a linear drift affects both sides alike.
 fn sides(pair: u32) -> [Side; 2] {
     match pair % 2 {
         0 => [Side::Ours, Side::Theirs],
@@ -46,31 +44,22 @@ fn sides(pair: u32) -> [Side; 2] {
 }
 
 impl Bench<'_> {
-    /// Takes the pairs of a row; `before` each of them, with how many there were.
-    pub(super) fn take(&self, row: &Row, into: &mut CrossRow, mut before: impl FnMut(u32)) {
+    /// Runs the pairs of a row, and `before` with the number of each.
+    pub(super) fn run(&self, row: &Row, into: &mut CrossRow, mut before: impl FnMut(u32)) {
         for pair in 0..self.pairs {
             before(pair);
             match self.pair(row, pair) {
                 Ok(turn) => fathom_analysis::crosscheck::add(into, turn),
-                Err(RunError::Stopped) => {
-                    into.outcome = CrossOutcome::Interrupted;
-                    return;
-                }
-                Err(RunError::Failed(why)) => {
-                    into.outcome = CrossOutcome::Failed;
-                    into.reason = Some(why);
-                    return;
-                }
+                Err(error) => return super::fail(into, error),
             }
         }
     }
 
-    /// Runs a program of the peer's, where it belongs.
-    pub(super) fn runs(&self, invocation: &Invocation, on: On) -> Result<Output, RunError> {
+    /// Runs a command of the peer.
+    pub(super) fn execute(&self, invocation: &Invocation, on: On) -> Result<Output, RunError> {
         self.runner(self.cpus(on), self.limit_ns).run(invocation)
     }
 
-    /// The CPUs of a row.
     pub(super) fn cpus(&self, on: On) -> Vec<u32> {
         match on {
             On::One => vec![self.cpu],
@@ -78,28 +67,26 @@ impl Bench<'_> {
         }
     }
 
-    /// Our command for a row.
     pub(super) fn our_command(&self, row: &Row) -> Invocation {
         let mut command =
-            ours::command(row, &self.program, self.cpu, self.files(row).ok().flatten());
+            fathom_side::command(row, &self.program, self.cpu, self.files(row).ok().flatten());
         if self.allow_memory && command.arguments.iter().any(|word| word == "--folder") {
             command.arguments.push("--allow-memory".to_owned());
         }
         command
     }
 
-    /// The peer's commands for a row; none without a place for its files.
+    /// The peer's commands for a row; empty without the files that it needs.
     pub(super) fn peer_commands(&self, row: &Row) -> Vec<Invocation> {
         let Ok(place) = self.files(row) else { return Vec::new() };
         (row.commands)(place.unwrap_or(&Place::at("".as_ref())))
     }
 
-    /// The files that a row needs, if any.
     fn files(&self, row: &Row) -> Result<Option<&Place>, RunError> {
         if !row.needs_files() {
             return Ok(None);
         }
-        let place = self.place.as_ref().map_err(|why| RunError::Failed(in_full(why)))?;
+        let place = self.place.as_ref().map_err(|why| RunError::Failed(missing_text(why)))?;
         Ok(Some(place))
     }
 
@@ -108,7 +95,7 @@ impl Bench<'_> {
     }
 
     fn pair(&self, row: &Row, pair: u32) -> Result<Turn, RunError> {
-        let (mut ours, mut theirs) = (Default::default(), Theirs::default());
+        let (mut ours, mut theirs) = (Default::default(), PeerResult::default());
         for side in sides(pair) {
             match side {
                 Side::Ours => ours = self.ours(row)?,
@@ -116,31 +103,31 @@ impl Bench<'_> {
             }
         }
         let (ours, verdict) = ours;
-        let Theirs { value, detail, preempted_hz, lost_share } = theirs;
+        let PeerResult { value, detail, preempted_hz, lost_share } = theirs;
         let turn = Turn::new(ours, value, detail).judged(&verdict);
         Ok(Turn { peer_preempted_hz: preempted_hz, peer_lost_share: lost_share, ..turn })
     }
 
     fn ours(&self, row: &Row) -> Result<(f64, Verdict), RunError> {
-        let cpus = ours::cpus(row, self.cpu, &self.allowed);
-        let _files = self.prepared(row)?;
-        let said = self.runner(cpus, OURS_NS).run(&self.our_command(row))?;
-        ours::value(row, &said)
+        let cpus = fathom_side::cpus(row, self.cpu, &self.allowed);
+        let _files = self.prepare_files(row)?;
+        let output = self.runner(cpus, FATHOM_LIMIT_NS).run(&self.our_command(row))?;
+        fathom_side::value(row, &output)
     }
 
-    fn theirs(&self, row: &Row) -> Result<Theirs, RunError> {
-        let _files = self.prepared(row)?;
+    fn theirs(&self, row: &Row) -> Result<PeerResult, RunError> {
+        let _files = self.prepare_files(row)?;
         let commands = self.peer_commands(row);
-        let said: Result<Vec<Output>, RunError> =
-            commands.iter().map(|command| self.runs(command, row.on)).collect();
-        let said = said?;
-        let reading = (row.parse)(&said)?;
-        let preempted: u64 = said.iter().map(|said| said.preempted).sum();
-        let ns: f64 = said.iter().map(|said| said.ns).sum();
-        let lost: Option<f64> = said.iter().map(|said| said.lost_ns).sum();
-        let of_all = ns.max(1.0) * self.cpus(row.on).len() as f64;
-        let (rate, share) = (1e9 * preempted as f64 / ns.max(1.0), lost.map(|lost| lost / of_all));
-        Ok(Theirs {
+        let outputs: Result<Vec<Output>, RunError> =
+            commands.iter().map(|command| self.execute(command, row.on)).collect();
+        let outputs = outputs?;
+        let reading = (row.parse)(&outputs)?;
+        let preempted: u64 = outputs.iter().map(|output| output.preempted).sum();
+        let ns: f64 = outputs.iter().map(|output| output.ns).sum();
+        let lost: Option<f64> = outputs.iter().map(|output| output.lost_ns).sum();
+        let cpu_ns = ns.max(1.0) * self.cpus(row.on).len() as f64;
+        let (rate, share) = (1e9 * preempted as f64 / ns.max(1.0), lost.map(|lost| lost / cpu_ns));
+        Ok(PeerResult {
             value: reading.value,
             detail: reading.detail,
             preempted_hz: (!row.takes_turns).then_some(rate),
@@ -148,49 +135,49 @@ impl Bench<'_> {
         })
     }
 
-    /// The data in memory, and no file where one is to be made, nor when this is dropped.
-    fn prepared(&self, row: &Row) -> Result<Option<Unwritten>, RunError> {
+    /// Reads the data into the page cache, and removes the file that is to be written, now and when
+    /// the result is dropped.
+    fn prepare_files(&self, row: &Row) -> Result<Option<RemovedFile>, RunError> {
         let Some(place) = self.files(row)? else { return Ok(None) };
         let failed =
             |what: &str, error: std::io::Error| RunError::Failed(format!("{what}: {error}"));
         if row.reads_data {
             let data =
                 std::fs::File::open(&place.data).map_err(|error| failed("open the data", error))?;
-            let found = residency::warm(&data, &AtomicBool::new(false))
+            let residency = residency::warm(&data, &AtomicBool::new(false))
                 .map_err(|error| failed("read the data into memory", error.into()))?;
-            if found.state != residency::State::Warm {
-                let text = "the data does not stay in memory: free some";
+            if residency.state != residency::State::Warm {
+                let text = "the data does not stay in the page cache: free some memory";
                 return Err(RunError::Failed(text.to_owned()));
             }
         }
-        Ok(Some(Unwritten::at(place.own.clone())))
+        Ok(Some(RemovedFile::new(place.own.clone())))
     }
 }
 
 /// The peer's side of a pair.
 #[derive(Default)]
-struct Theirs {
+struct PeerResult {
     value: f64,
-    /// What else it said.
     detail: String,
-    /// How often in a second it lost its CPU.
+    /// Preemptions per second.
     preempted_hz: Option<f64>,
-    /// The share of its CPUs' time that others had.
+    /// The share of its CPU time that other processes had.
     lost_share: Option<f64>,
 }
 
-/// A file that is not there, before and after.
-struct Unwritten(PathBuf);
+/// A file that is removed before and after a program writes it.
+struct RemovedFile(PathBuf);
 
-impl Unwritten {
-    fn at(path: PathBuf) -> Self {
-        // It is there where a program was killed.
+impl RemovedFile {
+    fn new(path: PathBuf) -> Self {
+        // A killed program left it.
         let _ = std::fs::remove_file(&path);
         Self(path)
     }
 }
 
-impl Drop for Unwritten {
+impl Drop for RemovedFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -201,22 +188,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn over_two_pairs_both_sides_stand_equally_late() {
-        let order: Vec<Side> = (0..4).flat_map(sides).collect();
-        let late = |side| -> usize { (0..order.len()).filter(|at| order[*at] == side).sum() };
-        assert_eq!(late(Side::Ours), late(Side::Theirs), "{order:?}");
-        assert_eq!(order[..4], [Side::Ours, Side::Theirs, Side::Theirs, Side::Ours]);
+    fn drift_affects_both_sides_alike() {
+        let order: Vec<Side> = (0..2).flat_map(sides).collect();
+        assert_eq!(order, [Side::Ours, Side::Theirs, Side::Theirs, Side::Ours]);
     }
 
     #[test]
-    fn a_file_to_be_made_is_not_there_before_nor_after() {
+    fn written_file_is_removed_before_and_after() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f-1");
-        std::fs::write(&path, "of a program that was killed").unwrap();
-        let unwritten = Unwritten::at(path.clone());
+        std::fs::write(&path, "left by a killed program").unwrap();
+        let removed = RemovedFile::new(path.clone());
         assert!(!path.exists());
-        std::fs::write(&path, "of this turn").unwrap();
-        drop(unwritten);
+        std::fs::write(&path, "written in this pair").unwrap();
+        drop(removed);
         assert!(!path.exists());
     }
 }

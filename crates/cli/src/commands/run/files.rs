@@ -1,51 +1,55 @@
-//! Where a run's files lie: what its plan needs, and what is said of it.
+//! The test files of a run: where they are, and how large.
 
+use fathom_engine::Plan;
 use fathom_measure::sampler::Files;
 use fathom_metric::{Disk, Entry};
 
-use super::super::disk_folder::{Folder, Place, Wanted, size};
+use super::super::scratch_folder::{Request, RunFolder, TestFiles, size};
 use crate::arguments::RunArguments;
 use crate::interrupt::Interrupt;
-use fathom_engine::Plan;
 
-/// Makes a place ready, where the plan has metrics that need one.
+/// Creates the test files, if a metric of the plan needs any.
 ///
 /// # Errors
-/// Where the folder is not usable and metrics of files were asked for by name.
+/// If the folder is not usable and file metrics were requested by name.
 pub(super) fn prepare(
     arguments: &RunArguments,
     plan: &Plan,
     interrupt: &Interrupt,
-) -> anyhow::Result<Place<Files>> {
-    let Some((disk, must)) = needed(plan) else {
-        return Ok(Place::none("no metric of this run needs files"));
+) -> anyhow::Result<TestFiles<Files>> {
+    let Some((disk, required)) = needed(plan) else {
+        return Ok(TestFiles::none("no metric of this run needs files"));
     };
-    let RunArguments { allow_memory, .. } = *arguments;
-    let folder = arguments.folder.as_deref();
-    let wanted = Wanted { folder, allow_memory, disk, must, done: "measured" };
-    let mut what = Vec::new();
+    let request = Request {
+        folder: arguments.folder.as_deref(),
+        allow_memory: arguments.allow_memory,
+        disk,
+        required,
+        subject: "File metrics",
+    };
+    let mut amounts = Vec::new();
     if disk.large > 0 {
-        what.push(format!("{} once", size(disk.large)));
+        amounts.push(format!("{} once", size(disk.large)));
     }
     if disk.own > 0 {
-        what.push(format!("up to {} at a time", size(disk.own)));
+        amounts.push(format!("up to {} at a time", size(disk.own)));
     }
-    Place::prepare(&wanted, &format!(": {}", what.join(", and ")), |parent| {
-        let folder = Folder::new(parent, disk.large, interrupt)?;
+    TestFiles::prepare(&request, &format!(": {}", amounts.join(", and ")), |parent| {
+        let folder = RunFolder::new(parent, disk.large, interrupt)?;
         let files = folder.files();
         Ok((folder, files))
     })
 }
 
-/// The most that a probe of the plan takes, and whether such a probe was asked for.
+/// The maximum that the probes of the plan need, and whether such a probe was requested by name.
 fn needed(plan: &Plan) -> Option<(Disk, bool)> {
     let mut needed = None;
     for unit in &plan.units {
         let Entry::Probe(probe) = unit.entry else { continue };
         let Some(disk) = probe.needs().disk else { continue };
-        let (so_far, asked) = needed.unwrap_or((Disk::default(), false));
+        let (so_far, requested) = needed.unwrap_or((Disk::default(), false));
         let most = Disk { large: so_far.large.max(disk.large), own: so_far.own.max(disk.own) };
-        needed = Some((most, asked || !(unit.needed || plan.asked.is_empty())));
+        needed = Some((most, requested || !(unit.needed || plan.asked.is_empty())));
     }
     needed
 }
@@ -59,26 +63,23 @@ mod tests {
     use super::*;
     use crate::arguments::{Arguments, Command};
 
-    fn prepared(words: &[&str], metrics: &[&str]) -> anyhow::Result<Place<Files>> {
-        let words = ["fathom", "run"].iter().chain(words);
-        let arguments = Arguments::try_parse_from(words).unwrap();
-        let Command::Run(arguments) = arguments.command else { panic!("it is a run") };
-        let metrics = metrics.iter().map(|name| (*name).to_owned()).collect();
-        let plan =
-            Plan::new(&REGISTRY, metrics, Effort::Quick, Protocol::Median, 1, &Host::default());
-        prepare(&arguments, &plan.unwrap(), &Interrupt::listen().unwrap())
-    }
-
     #[test]
-    fn a_folder_that_does_not_do_ends_a_run_only_where_files_were_asked_for() {
-        let folder = ["--folder", "/proc"];
-        let plain = prepared(&folder, &[]).unwrap();
-        assert!(plain.files.unwrap_err().reason.contains("proc keeps no files"));
-        assert!(plain.said.unwrap().starts_with("No files are measured: /proc"));
-        for metrics in [["file"], ["file.create"], ["file.call{call=read1}"]] {
-            assert!(prepared(&folder, &metrics).is_err(), "{metrics:?}");
+    fn bad_folder_fails_only_if_files_were_requested() {
+        let prepare = |metrics: &[&str]| {
+            let line = Arguments::parse_from(["fathom", "run", "--folder", "/proc"]);
+            let Command::Run(arguments) = line.command else { panic!("not a run") };
+            let names = metrics.iter().map(|name| (*name).to_owned()).collect();
+            let (effort, protocol) = (Effort::Quick, Protocol::Median);
+            let plan = Plan::new(&REGISTRY, names, effort, protocol, 1, &Host::default());
+            prepare(&arguments, &plan.unwrap(), &Interrupt::listen().unwrap())
+        };
+        let everything = prepare(&[]).unwrap();
+        assert!(everything.files.unwrap_err().reason.contains("/proc"));
+        assert!(everything.announcement.unwrap().starts_with("File metrics are skipped: /proc"));
+        for metric in ["file", "file.create", "file.call{call=read1}"] {
+            assert!(prepare(&[metric]).is_err(), "{metric}");
         }
-        let none = prepared(&folder, &["cpu.clock.resolution"]).unwrap();
-        assert_eq!(none.said, None, "nothing is written");
+        let without_files = prepare(&["cpu.clock.resolution"]).unwrap();
+        assert_eq!(without_files.announcement, None);
     }
 }
