@@ -41,8 +41,8 @@ pub(super) fn report(arguments: &ReportArguments) -> anyhow::Result<Status> {
 fn write_page(template: Option<&str>, arguments: &ReportArguments) -> anyhow::Result<Status> {
     let Some(template) = template else {
         bail!(
-            "this program was built without the report page; with Node 20.19 or newer, `make build` \
-             in the source tree includes it"
+            "this program was built without the report page; `make build` in the source tree \
+             includes it, with Node 20.19 or newer"
         );
     };
     // Before the work, so that a refusal comes at once.

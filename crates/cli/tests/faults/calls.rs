@@ -10,9 +10,9 @@ use fathom_record::Document;
 
 use crate::coverage::Coverage;
 use crate::judge::Faulty;
-use crate::place::Place;
-use crate::tampering::Tampering;
-use crate::{amount, kept, tampering, tell};
+use crate::test_env::TestEnv;
+use crate::fault_plan::PlannedFault;
+use crate::{count, kept, tampering, write_section};
 
 /// A faulty run lasts no longer, waits for locks included.
 const PATIENCE_S: u64 = 90;
@@ -26,26 +26,26 @@ enum Before {
     AStore,
 }
 
-/// A run that nothing disturbed, and the place where it is kept.
+/// A run that nothing disturbed, and the env where it is kept.
 struct Example {
-    place: Place,
+    env: TestEnv,
     run: Document,
 }
 
 impl Example {
     fn new(cpu: &str) -> Self {
-        let place = Place::new();
-        let output = place.fathom(&arguments(0, cpu)).output().expect("it starts");
+        let env = TestEnv::new();
+        let output = env.fathom(&arguments(0, cpu)).output().expect("it starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let run = kept::runs(place.store()).expect("a store").remove(0);
-        Self { place, run }
+        let run = stored::runs(env.store()).expect("a store").remove(0);
+        Self { env, run }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Trial {
     before: Before,
-    tampering: Tampering,
+    tampering: PlannedFault,
 }
 
 /// What a run is asked to print. `--strict`, so that a missing number has a status of its own.
@@ -57,7 +57,7 @@ fn arguments(form: usize, cpu: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_call_that_fails_is_survived_or_told_and_costs_nothing_that_was_kept() {
+fn failing_calls_keep_every_acknowledged_record() {
     if let Some(why) = strace::obstacle() {
         println!("skipped: {why}");
         return;
@@ -70,7 +70,7 @@ fn a_call_that_fails_is_survived_or_told_and_costs_nothing_that_was_kept() {
         trials.extend(of_baseline(before, &example, &cpus[0]));
     }
     let trials =
-        tampering::sample(trials.into_iter().collect(), |trial| &trial.tampering.injection.call);
+        fault_plan::sample(trials.into_iter().collect(), |trial| &trial.tampering.injection.call);
     let (next, told) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     // Most of a run is waiting, and most of that for nothing but the clock.
     std::thread::scope(|scope| {
@@ -92,30 +92,30 @@ fn a_call_that_fails_is_survived_or_told_and_costs_nothing_that_was_kept() {
 
 /// Every fault that makes sense for the calls that a run makes which nothing disturbs.
 fn of_baseline(before: Before, example: &Example, cpu: &str) -> Vec<Trial> {
-    let place = prepared(before, example);
-    let log = place.file("calls");
-    let run = place.fathom(&arguments(0, cpu));
+    let env = prepared(before, example);
+    let log = env.file("calls");
+    let run = env.fathom(&arguments(0, cpu));
     let mut traced = strace::under(&run, None, &log);
-    place.said_to(&mut traced);
+    env.redirect(&mut traced);
     assert!(traced.status().expect("it starts").success(), "an undisturbed run");
     let calls = strace::calls(&log);
     // What is before is the loader's and the language's.
     let main = calls.iter().position(|call| call.name == "pipe2").expect("its first act");
-    let untouched = tampering::untouched(&calls);
+    let untouched = fault_plan::untouched(&calls);
     println!("{before:?}: {} calls; nothing is done to {untouched}", calls.len());
-    let all = tampering::of(&calls[main..], place.store());
+    let all = fault_plan::of(&calls[main..], env.store());
     all.into_iter().map(|tampering| Trial { before, tampering }).collect()
 }
 
 /// A store that holds the example, or none.
-fn prepared(before: Before, example: &Example) -> Place {
-    let place = Place::new();
+fn prepared(before: Before, example: &Example) -> TestEnv {
+    let env = TestEnv::new();
     if before == Before::AStore {
-        let folder = place.store().parent().expect("a folder");
+        let folder = env.store().parent().expect("a folder");
         std::fs::create_dir_all(folder).expect("a folder");
-        std::fs::copy(example.place.store(), place.store()).expect("a copy");
+        std::fs::copy(example.env.store(), env.store()).expect("a copy");
     }
-    place
+    env
 }
 
 /// How a trial ended: a word, or what broke; and what the program complained of.
@@ -126,18 +126,18 @@ struct Outcome {
 
 /// Takes a trial. `None` where the run did not come to that call.
 fn take(trial: &Trial, form: usize, example: &Example, cpu: &str) -> Option<Outcome> {
-    let place = prepared(trial.before, example);
-    let log = place.file("calls");
-    let run = place.fathom(&arguments(form, cpu));
+    let env = prepared(trial.before, example);
+    let log = env.file("calls");
+    let run = env.fathom(&arguments(form, cpu));
     let injection = &trial.tampering.injection;
     let mut traced = strace::under(&run, Some(injection), &log);
-    let said = place.said_to(&mut traced);
+    let said = env.redirect(&mut traced);
     let status = processes::ended_within(&mut traced.spawn().expect("it starts"), PATIENCE_S);
     strace::happened(injection, &log).then(|| {
         let said = std::fs::read(said).expect("what it said");
         let said = String::from_utf8_lossy(&said);
         let faulty = Faulty {
-            place: &place,
+            env: &env,
             injection,
             status,
             said: &said,
@@ -147,7 +147,7 @@ fn take(trial: &Trial, form: usize, example: &Example, cpu: &str) -> Option<Outc
         let complaint = said.lines().find(|line| {
             line.starts_with("fathom: ") && !line.contains("another fathom run measures")
         });
-        let folder = place.store().parent().expect("a folder").to_string_lossy().into_owned();
+        let folder = env.store().parent().expect("a folder").to_string_lossy().into_owned();
         let complaint = complaint.map(|line| line.replace(&folder, "…"));
         Outcome { word: faulty.judge().map_err(|why| format!("{why}\n{said}")), complaint }
     })
@@ -190,7 +190,7 @@ fn report(told: Vec<(Trial, Option<Outcome>)>) {
         "\n{unreached} faults were not reached, because runs differ; {} broke a promise.\n",
         broken.len()
     ));
-    tell("3-calls", &page);
+    write_section("3-calls", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n\n"));
     let kinds = covered.values().map(Coverage::kinds).max();
     assert!(kinds > Some(3), "the faults made no difference: {page}");

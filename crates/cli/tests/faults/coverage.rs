@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fathom_lab::strace::Fault;
 
-use crate::tampering::Tampering;
+use crate::fault_plan::PlannedFault;
 
 /// A line of the table: a call on something, and one way to fail.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -24,13 +24,13 @@ struct Cell {
 #[derive(Default)]
 pub(crate) struct Coverage {
     lines: BTreeMap<Line, Cell>,
-    faults: BTreeSet<Tampering>,
+    faults: BTreeSet<PlannedFault>,
     words: BTreeMap<&'static str, usize>,
 }
 
 impl Coverage {
     /// A trial, and in a word what came of it.
-    pub(crate) fn add(&mut self, one: &Tampering, word: &'static str) {
+    pub(crate) fn add(&mut self, one: &PlannedFault, word: &'static str) {
         let injection = &one.injection;
         let times = match injection.times {
             None => " for good".to_owned(),
@@ -96,6 +96,6 @@ fn ranges(numbers: &BTreeSet<usize>) -> String {
 }
 
 #[test]
-fn numbers_in_a_row_are_a_range() {
+fn consecutive_numbers_are_a_range() {
     assert_eq!(ranges(&[1, 2, 3, 7, 9, 10].into()), "1–3, 7, 9–10");
 }

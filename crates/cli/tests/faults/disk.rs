@@ -8,16 +8,16 @@ use fathom_lab::{mounts, processes};
 use fathom_record::RunState;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::{Place, SHORT};
-use crate::{amount, kept, tell};
+use crate::test_env::{TestEnv, SHORT};
+use crate::{count, kept, write_section};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// A command with the store at a path, whatever the environment says.
-fn output(place: &Place, arguments: &[&str]) -> Output {
-    place.fathom(arguments).output().expect("it starts")
+fn output(env: &TestEnv, arguments: &[&str]) -> Output {
+    env.fathom(arguments).output().expect("it starts")
 }
 
 /// Takes all the room that is left, but for some bytes.
@@ -30,8 +30,8 @@ fn fill(filler: &Path, but: u64) {
 }
 
 #[test]
-fn on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told() {
-    let name = "disk::on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told";
+fn full_disk_keeps_finished_records() {
+    let name = "disk::full_disk_keeps_finished_records";
     if !mounts::inside(name, |said| println!("{said}")) {
         return;
     }
@@ -41,28 +41,28 @@ fn on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told() {
         .arg(folder.path())
         .status();
     assert!(mounted.is_ok_and(|status| status.success()), "a small disk");
-    let place = Place::keeping_at(&folder.path().join("fathom.db"));
+    let env = TestEnv::with_store(&folder.path().join("fathom.db"));
     let filler = folder.path().join("filler");
-    assert!(output(&place, &["run", "--quick", SHORT[0]]).status.success());
-    let first = kept::runs(place.store()).expect("a store").remove(0);
+    assert!(output(&env, &["run", "--quick", SHORT[0]]).status.success());
+    let first = stored::runs(env.store()).expect("a store").remove(0);
     let (mut endings, mut partly, mut changed, mut claims) = ([0; 2], 0, 0, 0);
     for (at, room) in
-        (0..amount(8, 40)).map(|at| (at, 4096 * at as u64 * 40 / amount(8, 40) as u64))
+        (0..amount(8, 40)).map(|at| (at, 4096 * at as u64 * 40 / count(8, 40) as u64))
     {
         fill(&filler, room);
         let form = if at % 2 == 0 { "--jsonl" } else { "--cycles" };
-        let run = output(&place, &["run", "--quick", form, SHORT[0]]);
+        let run = output(&env, &["run", "--quick", form, SHORT[0]]);
         let said = text(&run.stdout) + &text(&run.stderr);
         let code = run.status.code().expect("an exit");
         endings[code as usize] += 1;
         partly += usize::from(said.contains("no longer kept"));
         // Reading needs no room.
         for arguments in [&["show"][..], &["show", "--runs"], &["explain", SHORT[0]]] {
-            let shown = output(&place, arguments);
+            let shown = output(&env, arguments);
             assert!(shown.status.success(), "with {room} bytes: {}", text(&shown.stderr));
         }
         std::fs::remove_file(&filler).expect("the filler");
-        let runs = kept::runs(place.store()).expect("a store");
+        let runs = stored::runs(env.store()).expect("a store");
         if !runs.contains(&first) {
             println!("with {room} bytes: the first run is not as it was");
             changed += 1;
@@ -78,7 +78,7 @@ fn on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told() {
             claims += 1;
         }
         // As at the begin, but for what a bigger file keeps.
-        restore(&place, &first.run.id);
+        restore(&env, &first.run.id);
     }
     let page = format!(
         "## A full disk\n\n\
@@ -89,17 +89,17 @@ fn on_a_full_disk_what_is_kept_stands_and_what_is_not_is_told() {
         endings[0],
         endings[1]
     );
-    tell("6-disk", &page);
+    write_section("6-disk", &page);
     assert_eq!((changed, claims), (0, 0), "{page}");
     assert!(partly > 0 && endings[1] > partly, "at the begin and later: {partly} of {endings:?}");
-    assert!(output(&place, &["run", "--quick", SHORT[0]]).status.success());
-    std::fs::remove_file(place.store()).expect("the store");
-    interrupted_on_a_full_disk(&place, &filler);
+    assert!(output(&env, &["run", "--quick", SHORT[0]]).status.success());
+    std::fs::remove_file(env.store()).expect("the store");
+    interrupted_on_a_full_disk(&env, &filler);
 }
 
 /// Takes all runs but one out of the store.
-fn restore(place: &Place, run_id: &str) {
-    let connection = rusqlite::Connection::open(place.store()).expect("a store");
+fn restore(env: &TestEnv, run_id: &str) {
+    let connection = rusqlite::Connection::open(env.store()).expect("a store");
     connection
         .execute_batch(&format!(
             "DELETE FROM samples WHERE record IN (SELECT record.number FROM record JOIN run
@@ -111,8 +111,8 @@ fn restore(place: &Place, run_id: &str) {
 }
 
 /// A person stops a run that has just lost its store: nobody may say that it is kept.
-fn interrupted_on_a_full_disk(place: &Place, filler: &Path) {
-    let mut command = place.fathom(&["run", "--quick", "cpu"]);
+fn interrupted_on_a_full_disk(env: &TestEnv, filler: &Path) {
+    let mut command = env.fathom(&["run", "--quick", "cpu"]);
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     // The run has begun when it has a worker.
     for _ in 0..10_000 {
@@ -133,16 +133,16 @@ fn interrupted_on_a_full_disk(place: &Place, filler: &Path) {
 }
 
 #[test]
-fn a_newer_store_is_refused_by_every_command_and_left_as_it_is() {
-    let place = Place::new();
-    assert!(output(&place, &["run", "--quick", SHORT[0]]).status.success());
-    let connection = rusqlite::Connection::open(place.store()).expect("a store");
+fn newer_store_is_refused_unchanged() {
+    let env = TestEnv::new();
+    assert!(output(&env, &["run", "--quick", SHORT[0]]).status.success());
+    let connection = rusqlite::Connection::open(env.store()).expect("a store");
     let newer = fathom_store::VERSION + 1;
     connection.pragma_update(None, "user_version", newer).expect("a newer store");
     drop(connection);
-    let before = std::fs::read(place.store()).expect("a file");
+    let before = std::fs::read(env.store()).expect("a file");
     let output_of = |arguments| {
-        let output = output(&place, arguments);
+        let output = output(&env, arguments);
         let said = text(&output.stderr);
         // Other runs on this machine are no matter of the store.
         let is_ours = |line: &&str| !line.contains("another fathom run measures");
@@ -152,8 +152,8 @@ fn a_newer_store_is_refused_by_every_command_and_left_as_it_is() {
         for part in [&expected, "upgrade fathom", "--store"] {
             assert!(said.contains(part), "{arguments:?}: {said}");
         }
-        assert_eq!(std::fs::read(place.store()).expect("a file"), before, "{arguments:?}");
-        assert!(place.left_lying().is_empty(), "{arguments:?}");
+        assert_eq!(std::fs::read(env.store()).expect("a file"), before, "{arguments:?}");
+        assert!(env.stray_files().is_empty(), "{arguments:?}");
         (text(&output.stdout), said)
     };
     let (printed, said) = output_of(&["run", "--quick", SHORT[0]]);
@@ -172,15 +172,15 @@ fn a_newer_store_is_refused_by_every_command_and_left_as_it_is() {
 }
 
 #[test]
-fn runs_that_begin_at_once_on_a_new_store_keep_all_they_print() {
-    let rounds = amount(2, 20);
+fn concurrent_runs_on_new_store_keep_all_records() {
+    let rounds = count(2, 20);
     let [mut printed_all, mut kept_all] = [0, 0];
     for _ in 0..rounds {
-        let place = Place::new();
+        let env = TestEnv::new();
         let arguments = [&["run", "--quick", "--jsonl"][..], &SHORT].concat();
         let runs: Vec<_> = (0..3)
             .map(|_| {
-                let mut command = place.fathom(&arguments);
+                let mut command = env.fathom(&arguments);
                 command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts")
             })
             .collect();
@@ -189,25 +189,25 @@ fn runs_that_begin_at_once_on_a_new_store_keep_all_they_print() {
             .map(|run| {
                 let output = run.wait_with_output().expect("it ends");
                 assert!(output.status.success());
-                kept::records(&text(&output.stdout))
+                stored::records(&text(&output.stdout))
             })
             .collect();
-        let found = kept::runs(place.store()).expect("a store");
+        let found = stored::runs(env.store()).expect("a store");
         assert_eq!(found.len(), 3);
         assert!(found.iter().all(|run| run.run.state == RunState::Complete));
         for records in printed {
             assert_eq!(records.len(), SHORT.len());
             printed_all += records.len();
-            let holders = found.iter().filter(|run| kept::holds(run, &records).is_ok()).count();
+            let holders = found.iter().filter(|run| stored::holds(run, &records).is_ok()).count();
             kept_all += holders * records.len();
         }
-        assert!(place.left_lying().is_empty());
+        assert!(env.stray_files().is_empty());
     }
     let page = format!(
         "## Several writers of one new store\n\n\
          | rounds of three runs at once | records printed | kept, each in one run |\n\
          |---|---|---|\n| {rounds} | {printed_all} | {kept_all} |\n"
     );
-    tell("7-writers", &page);
+    write_section("7-writers", &page);
     assert_eq!(printed_all, kept_all);
 }

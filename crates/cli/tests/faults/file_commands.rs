@@ -5,8 +5,8 @@ use std::process::{Command, ExitStatus};
 
 use fathom_lab::strace::{self, Fault, Injection};
 
-use crate::fire::{self, Target, Word, names};
-use crate::place::Place;
+use crate::trials::{self, Target, Word, names};
+use crate::test_env::TestEnv;
 
 /// A command, by its words without the folder.
 #[derive(Clone, Copy, Debug)]
@@ -21,27 +21,27 @@ const ASKED: [Asked; 5] = [
 ];
 
 impl Target for Asked {
-    fn place(self) -> Place {
-        let place = Place::new();
-        std::fs::create_dir(place.file("out")).expect("a folder");
-        place
+    fn place(self) -> TestEnv {
+        let env = TestEnv::new();
+        std::fs::create_dir(env.file("out")).expect("a folder");
+        env
     }
 
-    fn command(self, place: &Place) -> Command {
-        let folder = place.file("out");
+    fn command(self, env: &TestEnv) -> Command {
+        let folder = env.file("out");
         let mut words = vec!["file"];
         words.extend(self.0);
         words.extend(["--folder", folder.to_str().expect("a name")]);
-        place.fathom(&words)
+        env.fathom(&words)
     }
 
-    fn judge(self, place: &Place, status: ExitStatus, injection: &Injection, said: &str) -> Word {
+    fn judge(self, env: &TestEnv, status: ExitStatus, injection: &Injection, said: &str) -> Word {
         let broken = |what: &str| Err(format!("{what}\n{said}"));
-        let left = names(place);
+        let left = names(env);
         if !left.is_empty() {
             return broken(&format!("left behind: {left:?}"));
         }
-        let running = place.left_running();
+        let running = env.running_processes();
         if !running.is_empty() {
             return broken(&format!("still running: {running:?}"));
         }
@@ -66,7 +66,7 @@ impl Target for Asked {
 }
 
 #[test]
-fn a_call_that_fails_leaves_no_temporary_file_and_is_told() {
+fn failing_calls_leave_no_temporary_file() {
     if let Some(why) = strace::obstacle() {
         println!("skipped: {why}");
         return;

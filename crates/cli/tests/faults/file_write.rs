@@ -8,9 +8,9 @@ use fathom_fileio::{Generator, Sum};
 use fathom_lab::seeded::Seeded;
 use fathom_lab::strace::{self, Fault, Injection};
 
-use crate::amount;
-use crate::fire::{self, Target, Word, names};
-use crate::place::Place;
+use crate::count;
+use crate::trials::{self, Target, Word, names};
+use crate::test_env::TestEnv;
 
 const BYTES: usize = 64 << 10;
 /// What was there before, where something was.
@@ -30,31 +30,31 @@ const FORMS: [Form; 3] = [
 ];
 
 impl Target for Form {
-    fn place(self) -> Place {
-        let place = Place::new();
-        std::fs::create_dir(place.file("out")).expect("a folder");
+    fn place(self) -> TestEnv {
+        let env = TestEnv::new();
+        std::fs::create_dir(env.file("out")).expect("a folder");
         if self.force {
-            std::fs::write(place.file("out/data"), BEFORE).expect("a file");
+            std::fs::write(env.file("out/data"), BEFORE).expect("a file");
         }
-        place
+        env
     }
 
-    fn command(self, place: &Place) -> std::process::Command {
-        let path = place.file("out/data");
+    fn command(self, env: &TestEnv) -> std::process::Command {
+        let path = env.file("out/data");
         let path = path.to_str().expect("a name");
         let mut words =
             vec!["file", "write", path, "--block", "4K", "--count", "16", "--sync", self.sync];
         words.extend(self.force.then_some("--force"));
-        place.fathom(&words)
+        env.fathom(&words)
     }
 
-    fn judge(self, place: &Place, status: ExitStatus, injection: &Injection, said: &str) -> Word {
+    fn judge(self, env: &TestEnv, status: ExitStatus, injection: &Injection, said: &str) -> Word {
         let broken = |what: &str| Err(format!("{what}\n{said}"));
-        let names = names(place);
+        let names = names(env);
         if names.iter().any(|name| name != "data") {
             return broken(&format!("left behind: {names:?}"));
         }
-        let found = std::fs::read(place.file("out/data")).ok();
+        let found = std::fs::read(env.file("out/data")).ok();
         let is_whole = found.as_deref() == Some(&data()[..]);
         let is_as_before =
             if self.force { found.as_deref() == Some(BEFORE) } else { found.is_none() };
@@ -89,7 +89,7 @@ fn data() -> Vec<u8> {
 }
 
 #[test]
-fn a_call_that_fails_leaves_the_whole_file_or_none() {
+fn failing_calls_leave_whole_file_or_none() {
     if let Some(why) = strace::obstacle() {
         println!("skipped: {why}");
         return;
@@ -100,14 +100,14 @@ fn a_call_that_fails_leaves_the_whole_file_or_none() {
 }
 
 #[test]
-fn a_kill_at_any_moment_leaves_the_whole_file_or_none() {
+fn kills_leave_whole_file_or_none() {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     let mut delays = Seeded(7);
     for number in 0..amount(50, 200) {
         let form = FORMS[number % FORMS.len()];
-        let place = form.place();
-        let mut command = form.command(&place);
-        let said = place.said_to(&mut command);
+        let env = form.place();
+        let mut command = form.command(&env);
+        let said = env.redirect(&mut command);
         let mut child = command.spawn().expect("it starts");
         // Calibrating the clock alone takes 50 ms.
         std::thread::sleep(std::time::Duration::from_micros(delays.below(160_000)));
@@ -115,11 +115,11 @@ fn a_kill_at_any_moment_leaves_the_whole_file_or_none() {
         let status = child.wait().expect("it ends");
         let said = std::fs::read(said).expect("what it said");
         let kill = Injection::once("", 0, Fault::Kill);
-        form.judge(&place, status, &kill, &String::from_utf8_lossy(&said))
+        form.judge(&env, status, &kill, &String::from_utf8_lossy(&said))
             .unwrap_or_else(|why| panic!("{form:?}: {why}"));
-        let is_whole = std::fs::read(place.file("out/data")).is_ok_and(|found| found == data());
+        let is_whole = std::fs::read(env.file("out/data")).is_ok_and(|found| found == data());
         *ends.entry(if is_whole { "whole" } else { "none" }).or_default() += 1;
     }
-    println!("killed at {} moments: {ends:?}", amount(50, 200));
+    println!("killed at {} moments: {ends:?}", count(50, 200));
     assert!(ends.contains_key("none"), "no kill came before the end: {ends:?}");
 }

@@ -8,14 +8,14 @@ use fathom_record::{Document, Run, RunState};
 use fathom_store::{Store, StoreError};
 
 use crate::kept;
-use crate::place::Place;
+use crate::test_env::TestEnv;
 
 /// What the program says when it can no longer keep what it measures.
 const NOT_KEPT: [&str; 2] = ["this run is not kept", "no longer kept"];
 
 /// A run that met a fault, and is over.
 pub(crate) struct Faulty<'t> {
-    pub(crate) place: &'t Place,
+    pub(crate) env: &'t TestEnv,
     pub(crate) injection: &'t Injection,
     /// `None` where it had to be ended.
     pub(crate) status: Option<ExitStatus>,
@@ -31,13 +31,13 @@ impl Faulty<'_> {
     /// How it ended, in a word; or the promise that it broke.
     pub(crate) fn judge(&self) -> Result<&'static str, String> {
         let status = self.status.ok_or("it hangs")?;
-        let left = self.place.left_running();
+        let left = self.env.running_processes();
         if !left.is_empty() {
             return Err(format!("{left:?} are left running"));
         }
         let word = self.ending(status)?;
         let told = |why: String| format!("{word}, but {why}");
-        let runs = match kept::runs(self.place.store()) {
+        let runs = match stored::runs(self.env.store()) {
             Err(why) if why.contains("there is no store") => Vec::new(),
             runs => runs.map_err(told)?,
         };
@@ -88,8 +88,8 @@ impl Faulty<'_> {
     fn holds(&self, word: &str, new: Option<&Document>) -> Result<(), String> {
         // What is printed after the store failed is not acknowledged.
         let printed = match self.lost_at() {
-            Some(at) => kept::records(&self.said[..at]),
-            None => kept::records(self.said),
+            Some(at) => stored::records(&self.said[..at]),
+            None => stored::records(self.said),
         };
         let Some(run) = new else {
             let claims = self.said.contains("Kept as run") || word == "all done";
@@ -98,7 +98,7 @@ impl Faulty<'_> {
                 false => Err("what it says it keeps is in no run".to_owned()),
             };
         };
-        kept::holds(run, &printed)?;
+        stored::holds(run, &printed)?;
         let (state, records) = (run.run.state, run.records.len());
         let whole = state == RunState::Complete && records as u64 == run.run.planned;
         if self.said.contains("Kept as run") && run.run.ended.is_none() {
@@ -120,15 +120,15 @@ impl Faulty<'_> {
         let run = Run { id: "f".repeat(16), ..self.example.run.clone() };
         let document = Document { run, ..self.example.clone() };
         // The next run would make its folder where this one did not come to it.
-        let folder = self.place.store().parent().expect("a folder");
+        let folder = self.env.store().parent().expect("a folder");
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
         let another = || -> Result<(), StoreError> {
-            let mut store = Store::open(self.place.store())?;
+            let mut store = Store::open(self.env.store())?;
             store.begin(&document)?;
             store.update_run(&document.run)
         };
         another().map_err(|error| format!("it cannot be used again: {error}"))?;
-        let lying = self.place.left_lying();
+        let lying = self.env.stray_files();
         match lying.is_empty() {
             true => Ok(()),
             false => Err(format!("{lying:?} are left lying about")),

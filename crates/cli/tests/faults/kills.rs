@@ -13,14 +13,14 @@ use fathom_record::{Record, RunState, State};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::{Place, SHORT};
-use crate::{amount, kept, tell};
+use crate::test_env::{TestEnv, SHORT};
+use crate::{count, kept, write_section};
 
 /// No run here lasts longer.
 const PATIENCE_S: u64 = 60;
 
 /// What one run printed before it was killed: the journal outside of the store.
-struct Heard {
+struct Acknowledged {
     run_id: String,
     records: Vec<Record>,
 }
@@ -31,11 +31,11 @@ fn signal(pid: u32, signal: Signal) {
 }
 
 /// A run on a CPU that is told, so that none is looked for.
-fn short_run(place: &Place, seeds: &mut Seeded) -> Child {
+fn short_run(env: &TestEnv, seeds: &mut Seeded) -> Child {
     let cpus = fathom_measure::affinity::allowed();
     let cpu = cpus[seeds.below(cpus.len() as u64) as usize].to_string();
     let arguments = [&["run", "--quick", "--jsonl", "--cpu", &cpu][..], &SHORT].concat();
-    let mut command = place.fathom(&arguments);
+    let mut command = env.fathom(&arguments);
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts")
 }
 
@@ -50,39 +50,39 @@ struct Row {
 }
 
 #[test]
-fn a_killed_coordinator_loses_nothing_it_printed_and_leaves_no_worker() {
+fn killed_coordinator_keeps_printed_records() {
     // Orphans come to this process: a worker that is stopped is ended by nobody but the kernel,
     // by the promise that it does not outlive its coordinator.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
-    let kills = amount(20, 200);
+    let kills = count(20, 200);
     let mut seeds = Seeded(1);
-    let mut place = Place::new();
+    let mut env = TestEnv::new();
     let (mut journal, mut young) = (Vec::new(), 0);
     let (mut rows, mut broken) = (BTreeMap::<String, Row>::new(), Vec::new());
     for kill in 0..kills {
         // A new store now and then, to be killed while it is made.
         if kill % 5 == 4 {
-            check(&place, &journal, &mut seeds);
-            place = Place::new();
+            check(&env, &journal, &mut seeds);
+            env = TestEnv::new();
             journal = Vec::new();
             young += 1;
         }
-        let mut run = short_run(&place, &mut seeds);
-        let moment = await_moment(&mut seeds, &place, &run);
+        let mut run = short_run(&env, &mut seeds);
+        let moment = await_moment(&mut seeds, &env, &run);
         let stopped = if seeds.coin() { stop_workers(&run) } else { 0 };
         run.kill().expect("it is ours");
         let mut text = String::new();
         let mut output = run.stdout.take().expect("a pipe");
         output.read_to_string(&mut text).expect("what it printed");
         run.wait().expect("it ends");
-        let left = place.left_running();
+        let left = env.running_processes();
         left.iter().for_each(|pid| signal(*pid, Signal::KILL));
         if !left.is_empty() {
             broken.push(format!("{moment}: {left:?} outlived the coordinator"));
         }
-        let records = kept::records(&text);
+        let records = stored::records(&text);
         let printed = records.len();
-        let mut found = check_killed(&place, &journal, records);
+        let mut found = check_killed(&env, &journal, records);
         broken.extend(found.broken.drain(..).map(|why| format!("{moment}: {why}")));
         let row = rows.entry(found.phase).or_default();
         let [twice, lost] = found.wrong;
@@ -93,9 +93,9 @@ fn a_killed_coordinator_loses_nothing_it_printed_and_leaves_no_worker() {
         row.lost += lost;
         journal.extend(found.heard);
     }
-    check(&place, &journal, &mut seeds);
+    check(&env, &journal, &mut seeds);
     let printed: usize = rows.values().map(|row| row.printed).sum();
-    tell("1-kills", &format!("{}\n{young} of the stores were new.\n", table(&rows, &broken)));
+    write_section("1-kills", &format!("{}\n{young} of the stores were new.\n", table(&rows, &broken)));
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     assert!(printed > kills / 10, "the kills came before there was anything to lose: {printed}");
 }
@@ -139,7 +139,7 @@ fn stop_workers(run: &Child) -> usize {
 
 /// Awaits a moment: at the start, while a worker runs, when something was printed, or while the
 /// store is written.
-fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
+fn await_moment(seeds: &mut Seeded, env: &TestEnv, run: &Child) -> String {
     match seeds.below(4) {
         0 => {
             let moment = Duration::from_micros(seeds.below(500_000));
@@ -162,7 +162,7 @@ fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
         _ => {
             let changes = 1 + seeds.below(10);
             let moment = Duration::from_micros(seeds.below(1500));
-            await_changes(place.store(), run, changes);
+            await_changes(env.store(), run, changes);
             sleep(moment);
             format!("{moment:?} after change {changes} of the store")
         }
@@ -220,11 +220,11 @@ struct Found {
     /// Records that are there twice, and records that are lost.
     wrong: [usize; 2],
     broken: Vec<String>,
-    heard: Option<Heard>,
+    heard: Option<Acknowledged>,
 }
 
 /// What a run left that was killed just now.
-fn check_killed(place: &Place, journal: &[Heard], records: Vec<Record>) -> Found {
+fn check_killed(env: &TestEnv, journal: &[Acknowledged], records: Vec<Record>) -> Found {
     let without = |phase: &str, why: Option<String>| {
         let lost = (!records.is_empty()).then(|| format!("all that was printed is lost: {phase}"));
         let wrong = [0, records.len()];
@@ -235,7 +235,7 @@ fn check_killed(place: &Place, journal: &[Heard], records: Vec<Record>) -> Found
             heard: None,
         }
     };
-    let runs = match kept::runs(place.store()) {
+    let runs = match stored::runs(env.store()) {
         // What a killed maker of a store leaves is empty, or no file at all.
         Err(why) if journal.is_empty() && why.contains("no store") => {
             return without("nothing", None);
@@ -250,7 +250,7 @@ fn check_killed(place: &Place, journal: &[Heard], records: Vec<Record>) -> Found
     if new.next().is_some() {
         broken.push("one run is kept as two".to_owned());
     }
-    broken.extend(kept::holds(run, &records).err());
+    broken.extend(stored::holds(run, &records).err());
     let (count, state) = (run.records.len(), run.run.state);
     let whole = count as u64 == run.run.planned;
     if !(state == RunState::Interrupted || (state == RunState::Complete && whole)) {
@@ -260,33 +260,33 @@ fn check_killed(place: &Place, journal: &[Heard], records: Vec<Record>) -> Found
         RunState::Complete => "the whole run".to_owned(),
         _ => format!("the run with {count} of {} records", run.run.planned),
     };
-    let wrong = kept::tally(run, &records).map(|list| list.len());
-    let heard = Some(Heard { run_id: run.run.id.clone(), records });
+    let wrong = stored::tally(run, &records).map(|list| list.len());
+    let heard = Some(Acknowledged { run_id: run.run.id.clone(), records });
     Found { phase, wrong, broken, heard }
 }
 
 /// All runs at one store, killed one after the other, and the next one.
-fn check(place: &Place, journal: &[Heard], seeds: &mut Seeded) {
-    let mut run = short_run(place, seeds);
+fn check(env: &TestEnv, journal: &[Acknowledged], seeds: &mut Seeded) {
+    let mut run = short_run(env, seeds);
     let status = processes::ended_within(&mut run, PATIENCE_S).expect("a run that ends");
     assert!(status.success(), "the next run fails");
-    let runs = kept::runs(place.store()).expect("a store");
+    let runs = stored::runs(env.store()).expect("a store");
     for heard in journal {
         let run = runs.iter().find(|run| run.run.id == heard.run_id).expect("the run");
-        kept::holds(run, &heard.records).expect("what it printed");
+        stored::holds(run, &heard.records).expect("what it printed");
     }
     assert_eq!(runs[0].run.state, RunState::Complete);
-    assert_eq!(place.left_lying(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(env.stray_files(), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
-fn a_killed_worker_costs_its_metric_and_nothing_else() {
-    let kills = amount(20, 200);
+fn killed_worker_fails_only_its_metric() {
+    let kills = count(20, 200);
     let mut seeds = Seeded(2);
-    let place = Place::new();
+    let env = TestEnv::new();
     let mut met = 0;
     for _ in 0..kills {
-        let mut run = short_run(&place, &mut seeds);
+        let mut run = short_run(&env, &mut seeds);
         let moment = Duration::from_micros(seeds.below(400_000));
         sleep(moment);
         let victim = await_worker(&run);
@@ -296,11 +296,11 @@ fn a_killed_worker_costs_its_metric_and_nothing_else() {
         output.read_to_string(&mut text).expect("what it printed");
         let status = processes::ended_within(&mut run, PATIENCE_S).expect("a run that ends");
         assert!(status.success(), "{moment:?}: {status}");
-        let left = place.left_running();
+        let left = env.running_processes();
         assert!(left.is_empty(), "{moment:?}: {left:?} outlived the run");
-        let records = kept::records(&text);
-        let runs = kept::runs(place.store()).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
-        kept::holds(&runs[0], &records).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
+        let records = stored::records(&text);
+        let runs = stored::runs(env.store()).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
+        stored::holds(&runs[0], &records).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
         assert_eq!((runs[0].run.state, records.len()), (RunState::Complete, SHORT.len()));
         assert_eq!(runs[0].records.len(), SHORT.len());
         let failed = records.iter().filter(|record| record.verdict.state == State::Failed);
@@ -318,11 +318,11 @@ fn a_killed_worker_costs_its_metric_and_nothing_else() {
          |---|---|---|\n| {kills} | {met} | {} |\n\n\
          {} runs, all complete with all of their records, each once.\n",
         kills - met,
-        kept::runs(place.store()).expect("a store").len()
+        stored::runs(env.store()).expect("a store").len()
     );
-    tell("2-worker-kills", &page);
+    write_section("2-worker-kills", &page);
     assert!(met > kills / 3, "the kills came too late: {met}");
-    assert_eq!(place.left_lying(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(env.stray_files(), Vec::<std::path::PathBuf>::new());
 }
 
 /// The worker that runs, or the next one; none where the run ended.

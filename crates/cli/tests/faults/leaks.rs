@@ -15,7 +15,7 @@ use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, Tool};
 use fathom_store::Store;
 
-use crate::{amount, tell};
+use crate::{count, write_section};
 
 /// Set where this program is the coordinator: how many cases it takes.
 const CASES: &str = "FATHOM_TEST_CASES";
@@ -195,8 +195,8 @@ fn take_bad_cases(machine: &mut Real, seed: &str) {
 }
 
 #[test]
-fn a_thousand_cases_leave_nothing_behind_in_the_coordinator() {
-    let cases = amount(100, 1000);
+fn coordinator_does_not_leak() {
+    let cases = count(100, 1000);
     let this = std::env::current_exe().expect("the path of this program");
     let output = Command::new(this)
         .args(["leaks::coordinator", "--exact", "--nocapture", "--test-threads=1"])
@@ -234,11 +234,11 @@ fn a_thousand_cases_leave_nothing_behind_in_the_coordinator() {
         last.zombies,
         last.resident_bytes >> 10,
     );
-    tell("8-leaks", &page);
+    write_section("8-leaks", &page);
     let countable = |held: Held| (held.descriptors, held.threads, held.zombies);
     assert_eq!(countable(last), countable(first));
     assert_eq!(last.zombies, 0);
-    let growth_max = amount(GROWTH_MAX_BYTES[0], GROWTH_MAX_BYTES[1]) as f64;
+    let growth_max = count(GROWTH_MAX_BYTES[0], GROWTH_MAX_BYTES[1]) as f64;
     assert!(trend.low <= growth_max, "memory grows by {:.0} bytes a case", trend.slope);
 }
 

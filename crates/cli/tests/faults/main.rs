@@ -19,19 +19,19 @@ mod judge;
 mod kept;
 mod kills;
 mod leaks;
-mod place;
+mod test_env;
 mod power;
 mod tampering;
 mod ties;
 mod worker_calls;
 
-/// The amount for `make test`, or that for `make soak`.
-fn amount(short: usize, long: usize) -> usize {
+/// The count for `make test`, or that for `make soak`.
+fn count(short: usize, long: usize) -> usize {
     if std::env::var_os("FATHOM_SOAK").is_some() { long } else { short }
 }
 
 /// Says what a test found, and keeps it as a section of docs/FAULTS.md where `make soak` asks.
-fn tell(name: &str, section: &str) {
+fn write_section(name: &str, section: &str) {
     println!("{section}");
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
         let path = std::path::Path::new(&folder).join(format!("{name}.md"));

@@ -10,14 +10,14 @@ use fathom_lab::seeded::Seeded;
 use fathom_lab::{mounts, processes};
 use fathom_record::{Document, Record, RunState};
 
-use crate::place::{Place, SHORT};
-use crate::{amount, kept, tell};
+use crate::test_env::{TestEnv, SHORT};
+use crate::{count, kept, write_section};
 
 /// Where the store lies on the disk.
 const STORE: &str = "share/fathom/fathom.db";
 
 /// What the program acknowledged, and how many changes the disk had seen when that was heard.
-struct Heard {
+struct Acknowledged {
     changes: usize,
     what: What,
 }
@@ -30,19 +30,19 @@ enum What {
 }
 
 #[test]
-fn what_was_printed_before_a_power_cut_is_kept_after_it() {
-    let name = "power::what_was_printed_before_a_power_cut_is_kept_after_it";
+fn power_cut_keeps_printed_records() {
+    let name = "power::power_cut_keeps_printed_records";
     if !mounts::inside(name, |said| println!("{said}")) {
         return;
     }
     let disk = Disk::recording();
     let folder = tempfile::tempdir().expect("a folder");
     let mount = Mount::new(&disk, folder.path()).expect("a mount");
-    let place = Place::keeping_at(&folder.path().join(STORE));
-    let heard = [printed(&place, &disk, "--jsonl"), printed(&place, &disk, "--cycles")];
-    assert!(place.left_running().is_empty());
+    let env = TestEnv::with_store(&folder.path().join(STORE));
+    let heard = [printed(&env, &disk, "--jsonl"), printed(&env, &disk, "--cycles")];
+    assert!(env.running_processes().is_empty());
     drop(mount);
-    let (changes, cuts) = (disk.changes(), amount(60, 600));
+    let (changes, cuts) = (disk.changes(), count(60, 600));
     let (mut past, mut seeds) = (disk.past(), Seeded(5));
     let (mut rows, mut broken) = ([[0; 3]; 2], Vec::new());
     for cut in (0..cuts).map(|at| at * changes / (cuts - 1)) {
@@ -69,14 +69,14 @@ fn what_was_printed_before_a_power_cut_is_kept_after_it() {
          | of what was not synced, left | cuts | words heard before (a record; a whole run) \
          | kept |\n|---|---|---|---|\n| nothing | {none} |\n| some, by chance | {some} |\n"
     );
-    tell("5-power", &page);
+    write_section("5-power", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 /// A run, and when the disk had seen what by the time each of its words was heard.
-fn printed(place: &Place, disk: &Disk, form: &str) -> Vec<Heard> {
+fn printed(env: &TestEnv, disk: &Disk, form: &str) -> Vec<Acknowledged> {
     let arguments = [&["run", "--quick", form][..], &SHORT].concat();
-    let mut command = place.fathom(&arguments);
+    let mut command = env.fathom(&arguments);
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     let mut heard = Vec::new();
     for line in BufReader::new(run.stdout.take().expect("a pipe")).lines() {
@@ -88,23 +88,23 @@ fn printed(place: &Place, disk: &Disk, form: &str) -> Vec<Heard> {
             line if line.starts_with("Kept as run") => What::Whole,
             _ => continue,
         };
-        heard.push(Heard { changes: disk.changes(), what });
+        heard.push(Acknowledged { changes: disk.changes(), what });
     }
     assert!(run.wait().expect("it ends").success());
-    heard.push(Heard { changes: disk.changes(), what: What::Whole });
+    heard.push(Acknowledged { changes: disk.changes(), what: What::Whole });
     heard
 }
 
 /// What was heard before the cut is there.
-fn check(left: &Disk, cut: usize, heard: &[Vec<Heard>; 2]) -> Result<(), String> {
+fn check(left: &Disk, cut: usize, heard: &[Vec<Acknowledged>; 2]) -> Result<(), String> {
     // In memory, where a sync costs nothing.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.map_err(|error| error.to_string())?;
     left.copy_to(folder.path()).map_err(|error| error.to_string())?;
-    let before = |run: &Vec<Heard>| run.iter().take_while(|one| one.changes <= cut).count();
+    let before = |run: &Vec<Acknowledged>| run.iter().take_while(|one| one.changes <= cut).count();
     let store = folder.path().join(STORE);
-    let mut runs = match kept::runs(&store) {
+    let mut runs = match stored::runs(&store) {
         Err(_) if heard.iter().all(|run| before(run) == 0) => return Ok(()),
         runs => runs?,
     };
@@ -117,7 +117,7 @@ fn check(left: &Disk, cut: usize, heard: &[Vec<Heard>; 2]) -> Result<(), String>
     Ok(())
 }
 
-fn holds(run: &Document, heard: &[Heard]) -> Result<(), String> {
+fn holds(run: &Document, heard: &[Acknowledged]) -> Result<(), String> {
     let mut records = Vec::new();
     for one in heard {
         match &one.what {
@@ -131,23 +131,23 @@ fn holds(run: &Document, heard: &[Heard]) -> Result<(), String> {
             What::Whole => return Err("the end of a run is lost".to_owned()),
         }
     }
-    kept::holds(run, &records)
+    stored::holds(run, &records)
 }
 
 /// The program itself finds its way on the disk that is left.
 fn use_again(left: &Disk) {
     let folder = tempfile::tempdir().expect("a folder");
     let _mount = Mount::new(left, folder.path()).expect("a mount");
-    let place = Place::keeping_at(&folder.path().join(STORE));
+    let env = TestEnv::with_store(&folder.path().join(STORE));
     let succeeds = |command: &mut Command| {
-        let said = place.said_to(command);
+        let said = env.redirect(command);
         let status = processes::ended_within(&mut command.spawn().expect("it starts"), 60);
         let said = std::fs::read_to_string(said).expect("what it said");
         assert!(status.is_some_and(|status| status.success()), "{status:?}: {said}");
         said
     };
-    succeeds(&mut place.fathom(&["run", "--quick", "cpu.frequency"]));
-    let runs = succeeds(&mut place.fathom(&["show", "--runs"]));
+    succeeds(&mut env.fathom(&["run", "--quick", "cpu.frequency"]));
+    let runs = succeeds(&mut env.fathom(&["show", "--runs"]));
     assert!(runs.contains("complete"), "{runs}");
-    succeeds(&mut place.fathom(&["show"]));
+    succeeds(&mut env.fathom(&["show"]));
 }

@@ -12,8 +12,8 @@ use fathom_measure::sampler::{Dose, Resources, Settings};
 use fathom_record::{Cause, Params};
 
 use crate::coverage::Coverage;
-use crate::place::Place;
-use crate::tampering::{self, PASSING, Tampering};
+use crate::test_env::TestEnv;
+use crate::fault_plan::{self, PASSING, PlannedFault};
 use crate::tell;
 
 /// One that works alone, one with a child, one with threads.
@@ -54,10 +54,10 @@ pub(crate) fn request((metric, parameter, value): (&str, &str, i64)) -> VisitReq
 }
 
 /// A visit by a worker under strace, which is no process between the two.
-fn visit(request: &VisitRequest, injection: Option<&Injection>, place: &Place) -> Outcome {
-    let marker = format!("FATHOM_STORE={}", place.store().display());
+fn visit(request: &VisitRequest, injection: Option<&Injection>, env: &TestEnv) -> Outcome {
+    let marker = format!("FATHOM_STORE={}", env.store().display());
     let mut arguments = vec![marker, "strace".to_owned()];
-    arguments.extend(strace::arguments(injection, &place.file("calls"), true));
+    arguments.extend(strace::arguments(injection, &env.file("calls"), true));
     arguments.extend([env!("CARGO_BIN_EXE_fathom"), "worker"].map(str::to_owned));
     let workers = Workers { program: PathBuf::from("env"), arguments, grace_ns: 10e9 };
     let (stop, _never) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -65,7 +65,7 @@ fn visit(request: &VisitRequest, injection: Option<&Injection>, place: &Place) -
 }
 
 #[test]
-fn a_worker_whose_call_fails_answers_or_ends_and_leaves_nothing() {
+fn failing_calls_in_worker_give_answer_or_reason() {
     if let Some(why) = strace::obstacle() {
         println!("skipped: {why}");
         return;
@@ -75,15 +75,15 @@ fn a_worker_whose_call_fails_answers_or_ends_and_leaves_nothing() {
     for metric in METRICS {
         let request = request(metric);
         let mut covered = Coverage::default();
-        for one in tampering::sample(of_baseline(&request), |one| &one.injection.call) {
-            let place = Place::new();
-            let outcome = visit(&request, Some(&one.injection), &place);
-            let left = place.left_running();
+        for one in fault_plan::sample(of_baseline(&request), |one| &one.injection.call) {
+            let env = TestEnv::new();
+            let outcome = visit(&request, Some(&one.injection), &env);
+            let left = env.running_processes();
             let judged = match left.is_empty() {
                 true => judge(&outcome, &one.injection.fault),
                 false => Err(format!("{left:?} are left running")),
             };
-            if !strace::happened(&one.injection, &place.file("calls")) {
+            if !strace::happened(&one.injection, &env.file("calls")) {
                 unreached += 1;
                 continue;
             }
@@ -98,20 +98,20 @@ fn a_worker_whose_call_fails_answers_or_ends_and_leaves_nothing() {
     }
     let broke = broken.len();
     page.push_str(&format!("{unreached} faults were not reached; {broke} broke a promise.\n"));
-    tell("4-worker-calls", &page);
+    write_section("4-worker-calls", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     assert!(kinds > METRICS.len() + 1, "the faults made no difference: {page}");
 }
 
 /// Every fault that makes sense for the calls of a visit which nothing disturbs.
-fn of_baseline(request: &VisitRequest) -> Vec<Tampering> {
-    let place = Place::new();
-    let outcome = visit(request, None, &place);
+fn of_baseline(request: &VisitRequest) -> Vec<PlannedFault> {
+    let env = TestEnv::new();
+    let outcome = visit(request, None, &env);
     assert_eq!(judge(&outcome, &Fault::Kill), Ok("answered"), "{outcome:?}");
-    let calls = strace::calls(&place.file("calls"));
+    let calls = strace::calls(&env.file("calls"));
     // What is before is the loader's and the language's.
     let first = calls.iter().position(|call| call.line.starts_with("read(0<"));
-    let all = tampering::of(&calls[first.expect("its first act")..], place.store());
+    let all = fault_plan::of(&calls[first.expect("its first act")..], env.store());
     all.into_iter().filter(|one| one.injection.fault != Fault::Interrupt).collect()
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use fathom_lab::seeded::Seeded;
 use fathom_lab::strace::{Call, Fault, Injection};
 
-use crate::amount;
+use crate::count;
 
 /// Which errors a call may meet. What is not here is not made to fail.
 const ERRORS: &[(&str, &[&str])] = &[
@@ -97,7 +97,7 @@ pub(crate) fn untouched(calls: &[Call]) -> String {
 
 /// A fault of a call, and on what that call is made.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tampering {
+pub(crate) struct PlannedFault {
     pub(crate) injection: Injection,
     pub(crate) on: &'static str,
 }
@@ -105,7 +105,7 @@ pub(crate) struct Tampering {
 /// Every fault that makes sense for these calls. Each error comes once at every chosen call; at a
 /// few of those it comes for good, or twice in a row where it passes, and so do a kill and a
 /// person's interruption.
-pub(crate) fn of(calls: &[Call], store: &Path) -> Vec<Tampering> {
+pub(crate) fn of(calls: &[Call], store: &Path) -> Vec<PlannedFault> {
     let mut by_name: BTreeMap<(&str, &'static str), Vec<&Call>> = BTreeMap::new();
     for call in calls {
         by_name.entry((&call.name, place_of(&call.line, store))).or_default().push(call);
@@ -113,10 +113,10 @@ pub(crate) fn of(calls: &[Call], store: &Path) -> Vec<Tampering> {
     let mut chosen = Vec::new();
     for ((name, on), calls) in by_name {
         let Some(errors) = errors_of(name) else { continue };
-        let often = if is_of_the_store(on) { amount(4, usize::MAX) } else { amount(2, 3) };
-        let few = spread(&calls, amount(4, 5).min(often));
+        let often = if is_of_the_store(on) { count(4, usize::MAX) } else { count(2, 3) };
+        let few = spread(&calls, count(4, 5).min(often));
         for at in spread(&calls, often) {
-            let mut take = |injection| chosen.push(Tampering { injection, on });
+            let mut take = |injection| chosen.push(PlannedFault { injection, on });
             for error in errors {
                 let once = Injection::once(name, at, Fault::Error(error));
                 let times = if *error == PASSING { Some(2) } else { None };
@@ -162,8 +162,8 @@ fn place_of(line: &str, store: &Path) -> &'static str {
 }
 
 /// Whether what is done there is storing.
-fn is_of_the_store(place: &str) -> bool {
-    ["log", "index", "journal", "store", "folder of the store"].contains(&place)
+fn is_of_the_store(env: &str) -> bool {
+    ["log", "index", "journal", "store", "folder of the store"].contains(&env)
 }
 
 /// All trials, or a sample that has some of every call, and more of those that concern the store

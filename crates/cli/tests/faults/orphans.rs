@@ -13,8 +13,8 @@ use fathom_engine::worker::Workers;
 use fathom_lab::processes;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::amount;
-use crate::place::Place;
+use crate::count;
+use crate::test_env::TestEnv;
 
 /// Set where this program is the coordinator: what its worker is.
 const PART: &str = "FATHOM_TEST_TIE";
@@ -46,17 +46,17 @@ fn take_orphans() {
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
 }
 
-fn nothing_is_left(place: &Place, of_what: &str) {
-    let left = place.left_running();
+fn nothing_is_left(env: &TestEnv, of_what: &str) {
+    let left = env.running_processes();
     left.iter().for_each(|pid| signal(*pid, Signal::KILL));
     assert!(left.is_empty(), "{left:?} outlived {of_what}");
 }
 
 /// A coordinator, played by this program.
-fn coordinator_with(part: &str, place: &Place) -> Child {
+fn coordinator_with(part: &str, env: &TestEnv) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
     command.args(["ties::coordinator", "--exact", "--nocapture", "--test-threads=1"]);
-    command.env(PART, part).env("FATHOM_STORE", place.store());
+    command.env(PART, part).env("FATHOM_STORE", env.store());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
 }
 
@@ -100,23 +100,23 @@ fn is_stopped(pid: u32) -> bool {
 }
 
 #[test]
-fn a_worker_that_is_stopped_before_it_does_anything_ends_with_its_coordinator() {
+fn stopped_worker_dies_with_its_coordinator() {
     take_orphans();
-    let place = Place::new();
-    let mut run = coordinator_with("a worker that does nothing", &place);
+    let env = TestEnv::new();
+    let mut run = coordinator_with("a worker that does nothing", &env);
     let stopped =
         awaited(|| processes::descendants(run.id()).into_iter().find(|pid| is_stopped(*pid)));
     run.kill().expect("it is ours");
     run.wait().expect("it ends");
     assert!(stopped.is_some(), "the worker was never there");
-    nothing_is_left(&place, "the coordinator");
+    nothing_is_left(&env, "the coordinator");
 }
 
 #[test]
-fn a_worker_ties_itself_too_and_its_children_to_itself() {
+fn worker_and_children_die_with_coordinator() {
     take_orphans();
-    let place = Place::new();
-    let mut run = coordinator_with("a worker that nobody tied", &place);
+    let env = TestEnv::new();
+    let mut run = coordinator_with("a worker that nobody tied", &env);
     // With a child it is past its begin.
     let family = awaited(|| Some(processes::descendants(run.id())).filter(|all| all.len() > 1));
     // The child ties itself in its first two system calls.
@@ -126,11 +126,11 @@ fn a_worker_ties_itself_too_and_its_children_to_itself() {
     run.kill().expect("it is ours");
     run.wait().expect("it ends");
     assert!(family.is_some() && stopped.is_some(), "there was never a worker with a child");
-    nothing_is_left(&place, "the coordinator");
+    nothing_is_left(&env, "the coordinator");
 }
 
 #[test]
-fn a_worker_whose_coordinator_is_another_does_nothing() {
+fn worker_of_dead_coordinator_exits() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
     command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut worker = command.spawn().expect("it starts");
@@ -145,11 +145,11 @@ fn a_worker_whose_coordinator_is_another_does_nothing() {
 
 /// A worker's child that is stopped notices nothing, and is not waited for by anybody.
 #[test]
-fn the_children_of_a_killed_worker_end_with_it() {
+fn children_of_killed_worker_die() {
     for _ in 0..amount(2, 20) {
-        let place = Place::new();
+        let env = TestEnv::new();
         let arguments = ["run", "--quick", "--jsonl", "os.switch.process"];
-        let mut command = place.fathom(&arguments);
+        let mut command = env.fathom(&arguments);
         let mut run =
             command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut family = None;
@@ -169,7 +169,7 @@ fn the_children_of_a_killed_worker_end_with_it() {
         signal(run.id(), Signal::INT);
         let status = processes::ended_within(&mut run, PATIENCE_S).expect("a run that ends");
         assert_eq!(status.code(), Some(130), "{status}");
-        let left = place.left_running();
+        let left = env.running_processes();
         left.iter().for_each(|pid| signal(*pid, Signal::KILL));
         assert!(left.is_empty(), "{left:?} outlived its worker");
     }
@@ -188,9 +188,9 @@ fn open_in(pid: u32) -> Vec<(u32, String)> {
 /// A worker that held the pipe by which a person stops the run, or another worker's, would keep it
 /// from being seen to end; one that held the store would drop its locks.
 #[test]
-fn a_worker_holds_nothing_of_its_coordinator_but_its_three_pipes() {
-    let place = Place::new();
-    let mut command = place.fathom(&["run", "--quick", "--jsonl", "os.switch.process"]);
+fn worker_inherits_only_its_three_pipes() {
+    let env = TestEnv::new();
+    let mut command = env.fathom(&["run", "--quick", "--jsonl", "os.switch.process"]);
     let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let is_program = |pid: &u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A place for one trial: a store, a folder for temporary files, and the program in between.
+//! A env for one trial: a store, a folder for temporary files, and the program in between.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use fathom_lab::processes;
 /// Metrics that take well under a second together.
 pub(crate) const SHORT: [&str; 3] = ["cpu.frequency", "cpu.clock.resolution", "cpu.clock.read"];
 
-/// A folder with a place for a store.
-pub(crate) struct Place {
+/// A folder with a env for a store.
+pub(crate) struct TestEnv {
     folder: tempfile::TempDir,
     store: PathBuf,
 }
 
-impl Place {
+impl TestEnv {
     /// Without a store yet.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -24,7 +24,7 @@ impl Place {
     }
 
     /// With its store elsewhere.
-    pub(crate) fn keeping_at(store: &Path) -> Self {
+    pub(crate) fn with_store(store: &Path) -> Self {
         Self::with(tempfile::tempdir().expect("a folder"), store.to_owned())
     }
 
@@ -45,7 +45,7 @@ impl Place {
     pub(crate) fn fathom(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
         command.args(arguments).env("FATHOM_STORE", &self.store).stdin(Stdio::null());
-        // It is the default place too, whose folders alone are made.
+        // It is the default env too, whose folders alone are made.
         let data = self.store.ancestors().nth(2).expect("a folder");
         command.env("XDG_DATA_HOME", data);
         command.env("TMPDIR", self.file("temporary"));
@@ -63,12 +63,12 @@ impl Place {
     }
 
     /// What still runs of what was started here, after ten seconds to end.
-    pub(crate) fn left_running(&self) -> Vec<u32> {
+    pub(crate) fn running_processes(&self) -> Vec<u32> {
         processes::left_after(&format!("FATHOM_STORE={}", self.store.display()), 10)
     }
 
     /// What lies about that should not, once the store was opened and closed in peace.
-    pub(crate) fn left_lying(&self) -> Vec<PathBuf> {
+    pub(crate) fn stray_files(&self) -> Vec<PathBuf> {
         let list = |folder: &Path| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             entries.map(|entry| entry.path()).collect::<Vec<_>>()

@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fathom_lab::processes;
 use fathom_lab::strace::{self, Injection};
 
-use crate::place::Place;
-use crate::tampering::{self, Tampering};
-use crate::{amount, tell};
+use crate::test_env::TestEnv;
+use crate::fault_plan::{self, PlannedFault};
+use crate::{count, write_section};
 
 /// A trial that takes longer hangs.
 const PATIENCE_S: u64 = 60;
@@ -23,10 +23,10 @@ pub(crate) type Word = Result<&'static str, String>;
 /// A command that is put under fire.
 pub(crate) trait Target: Copy + Debug + Send + Sync {
     /// Where it runs; what is to lie in its folder `out` lies there.
-    fn place(self) -> Place;
-    fn command(self, place: &Place) -> Command;
+    fn place(self) -> TestEnv;
+    fn command(self, env: &TestEnv) -> Command;
     /// Whether every promise was kept.
-    fn judge(self, place: &Place, status: ExitStatus, injection: &Injection, said: &str) -> Word;
+    fn judge(self, env: &TestEnv, status: ExitStatus, injection: &Injection, said: &str) -> Word;
 }
 
 /// Puts all targets under fire and reports; the words and how often each came.
@@ -38,7 +38,7 @@ pub(crate) fn take<T: Target>(
     for &target in targets {
         trials.extend(of_baseline(target).into_iter().map(|tampering| (target, tampering)));
     }
-    let trials = tampering::sample(trials, |(_, tampering)| &tampering.injection.call);
+    let trials = fault_plan::sample(trials, |(_, tampering)| &tampering.injection.call);
     let (next, told) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..amount(3, 4) {
@@ -56,31 +56,31 @@ pub(crate) fn take<T: Target>(
 }
 
 /// Every fault that makes sense for an undisturbed run.
-fn of_baseline(target: impl Target) -> Vec<Tampering> {
-    let place = target.place();
-    let log = place.file("calls");
-    let mut traced = strace::under(&target.command(&place), None, &log);
-    let said = place.said_to(&mut traced);
+fn of_baseline(target: impl Target) -> Vec<PlannedFault> {
+    let env = target.place();
+    let log = env.file("calls");
+    let mut traced = strace::under(&target.command(&env), None, &log);
+    let said = env.redirect(&mut traced);
     let status = traced.status().expect("it starts");
     assert!(status.success(), "undisturbed: {}", read(&said));
     let calls = strace::calls(&log);
     // What is before is the loader's and the language's.
     let main = calls.iter().position(|call| call.line.contains("SIGINT")).expect("its first act");
-    tampering::of(&calls[main..], &place.file("out/data"))
+    fault_plan::of(&calls[main..], &env.file("out/data"))
 }
 
 /// Takes a trial. `None` where the program did not come to that call.
-fn one(target: impl Target, tampering: &Tampering) -> Option<Word> {
-    let place = target.place();
-    let log = place.file("calls");
+fn one(target: impl Target, tampering: &PlannedFault) -> Option<Word> {
+    let env = target.place();
+    let log = env.file("calls");
     let injection = &tampering.injection;
-    let mut traced = strace::under(&target.command(&place), Some(injection), &log);
-    let said = place.said_to(&mut traced);
+    let mut traced = strace::under(&target.command(&env), Some(injection), &log);
+    let said = env.redirect(&mut traced);
     let status = processes::ended_within(&mut traced.spawn().expect("it starts"), PATIENCE_S);
     strace::happened(injection, &log).then(|| {
         let said = read(&said);
         match status {
-            Some(status) => target.judge(&place, status, injection, &said),
+            Some(status) => target.judge(&env, status, injection, &said),
             None => Err(format!("it hangs\n{said}")),
         }
     })
@@ -90,15 +90,15 @@ fn read(said: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(said).expect("what it said")).into_owned()
 }
 
-/// The names in the folder `out` of a place.
-pub(crate) fn names(place: &Place) -> Vec<String> {
-    let entries = std::fs::read_dir(place.file("out")).expect("a folder").flatten();
+/// The names in the folder `out` of a env.
+pub(crate) fn names(env: &TestEnv) -> Vec<String> {
+    let entries = std::fs::read_dir(env.file("out")).expect("a folder").flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
 fn report<T: Target>(
     (section, title): (&str, &str),
-    told: &[(T, &Tampering, Word)],
+    told: &[(T, &PlannedFault, Word)],
 ) -> BTreeMap<&'static str, usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut broken = Vec::new();
@@ -116,7 +116,7 @@ fn report<T: Target>(
     for (word, count) in &counts {
         page.push_str(&format!("- {word}: {count}\n"));
     }
-    tell(section, &page);
+    write_section(section, &page);
     assert!(broken.is_empty(), "{}", broken.join("\n\n"));
     counts
 }
