@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::run_store::RunStore;
 use super::setup;
-use crate::arguments::by_hand::{FileArguments, OutputArguments};
+use crate::arguments::by_hand::FileArguments;
 use crate::exit::{Status, UsageError};
 use crate::interrupt;
 use crate::live::timestamp;

@@ -1,8 +1,8 @@
-//! A command under every fault that makes sense for it, and what became of its promises.
+//! Runs commands under planned faults and counts the outcomes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,110 +11,134 @@ use fathom_lab::processes;
 use fathom_lab::strace::{self, Injection};
 
 use crate::test_env::TestEnv;
-use crate::fault_plan::{self, PlannedFault};
-use crate::{count, write_section};
+use crate::{fault_plan, scaled, text, write_section};
 
-/// A trial that takes longer hangs.
-const PATIENCE_S: u64 = 60;
+/// A trial that takes longer hangs. Waiting for a locked store takes 10 s.
+const TIME_LIMIT_S: u64 = 90;
 
-/// The word for how a trial ended, or the promise that was broken.
-pub(crate) type Word = Result<&'static str, String>;
+/// How a trial ended, or the promise that was broken.
+pub(crate) type Outcome = Result<&'static str, String>;
 
-/// A command that is put under fire.
-pub(crate) trait Target: Copy + Debug + Send + Sync {
-    /// Where it runs; what is to lie in its folder `out` lies there.
-    fn place(self) -> TestEnv;
-    fn command(self, env: &TestEnv) -> Command;
-    /// Whether every promise was kept.
-    fn judge(self, env: &TestEnv, status: ExitStatus, injection: &Injection, said: &str) -> Word;
+/// A command under test.
+pub(crate) trait Target: Debug + Sync {
+    /// A new environment; files that the command may create are in its folder `out`.
+    fn env(&self) -> TestEnv;
+    fn command(&self, env: &TestEnv) -> Command;
+    /// The file that the command writes.
+    fn written_file(&self, env: &TestEnv) -> PathBuf {
+        env.file("out/data")
+    }
+    /// Checks all promises.
+    fn judge(
+        &self,
+        env: &TestEnv,
+        status: ExitStatus,
+        injection: &Injection,
+        output: &str,
+    ) -> Outcome;
 }
 
-/// Puts all targets under fire and reports; the words and how often each came.
-pub(crate) fn take<T: Target>(
-    (section, title): (&str, &str),
+/// Runs a sample of the planned faults of all targets and reports; the number of each outcome.
+pub(crate) fn run<T: Target>(
+    heading: (&str, &str),
     targets: &[T],
 ) -> BTreeMap<&'static str, usize> {
     let mut trials = Vec::new();
-    for &target in targets {
-        trials.extend(of_baseline(target).into_iter().map(|tampering| (target, tampering)));
+    for target in targets {
+        trials.extend(planned(target).into_iter().map(|injection| (target, injection)));
     }
-    let trials = fault_plan::sample(trials, |(_, tampering)| &tampering.injection.call);
-    let (next, told) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let trials = fault_plan::sample(trials, |(_, injection)| &injection.call);
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    // In parallel, since a trial mostly waits.
     std::thread::scope(|scope| {
-        for _ in 0..amount(3, 4) {
+        for _ in 0..scaled(3, 4) {
             scope.spawn(|| {
-                while let Some((target, tampering)) =
+                while let Some((target, injection)) =
                     trials.get(next.fetch_add(1, Ordering::Relaxed))
                 {
-                    let Some(word) = one(*target, tampering) else { continue };
-                    told.lock().expect("no panic").push((*target, tampering, word));
+                    let Some(outcome) = trial(*target, injection) else { continue };
+                    let name = format!("{target:?}");
+                    results.lock().expect("no panic").push((name, injection.clone(), outcome));
                 }
             });
         }
     });
-    report((section, title), &told.into_inner().expect("no panic"))
+    report(heading, &results.into_inner().expect("no panic"))
 }
 
-/// Every fault that makes sense for an undisturbed run.
-fn of_baseline(target: impl Target) -> Vec<PlannedFault> {
-    let env = target.place();
+/// The faults of the calls that an undisturbed run makes.
+fn planned(target: &impl Target) -> Vec<Injection> {
+    let env = target.env();
     let log = env.file("calls");
     let mut traced = strace::under(&target.command(&env), None, &log);
-    let said = env.redirect(&mut traced);
+    let output = env.redirect(&mut traced);
     let status = traced.status().expect("it starts");
-    assert!(status.success(), "undisturbed: {}", read(&said));
+    assert!(status.success(), "undisturbed: {}", read(&output));
     let calls = strace::calls(&log);
-    // What is before is the loader's and the language's.
-    let main = calls.iter().position(|call| call.line.contains("SIGINT")).expect("its first act");
-    fault_plan::of(&calls[main..], &env.file("out/data"))
+    // The calls before are those of the loader and the Rust runtime.
+    let is_first = |call: &strace::Call| call.name == "pipe2" || call.line.contains("SIGINT");
+    let first = calls.iter().position(is_first).expect("signal handlers");
+    fault_plan::plan(&calls[first..], &target.written_file(&env))
 }
 
-/// Takes a trial. `None` where the program did not come to that call.
-fn one(target: impl Target, tampering: &PlannedFault) -> Option<Word> {
-    let env = target.place();
+/// Runs a trial; `None` if the program did not reach the call.
+fn trial(target: &impl Target, injection: &Injection) -> Option<Outcome> {
+    let env = target.env();
     let log = env.file("calls");
-    let injection = &tampering.injection;
     let mut traced = strace::under(&target.command(&env), Some(injection), &log);
-    let said = env.redirect(&mut traced);
-    let status = processes::ended_within(&mut traced.spawn().expect("it starts"), PATIENCE_S);
+    let output = env.redirect(&mut traced);
+    let status = processes::ended_within(&mut traced.spawn().expect("it starts"), TIME_LIMIT_S);
     strace::happened(injection, &log).then(|| {
-        let said = read(&said);
-        match status {
-            Some(status) => target.judge(&env, status, injection, &said),
-            None => Err(format!("it hangs\n{said}")),
-        }
+        let output = read(&output);
+        let judged = match status {
+            Some(status) => target.judge(&env, status, injection, &output),
+            None => Err("it hangs".to_owned()),
+        };
+        judged.map_err(|why| format!("{why}\n{output}"))
     })
 }
 
-fn read(said: &Path) -> String {
-    String::from_utf8_lossy(&std::fs::read(said).expect("what it said")).into_owned()
+fn read(output: &Path) -> String {
+    text(&std::fs::read(output).expect("the output"))
 }
 
-/// The names in the folder `out` of a env.
+/// The names in the folder `out`.
 pub(crate) fn names(env: &TestEnv) -> Vec<String> {
     let entries = std::fs::read_dir(env.file("out")).expect("a folder").flatten();
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-fn report<T: Target>(
+/// Writes the section and fails on broken promises; the number of each outcome.
+pub(crate) fn report(
     (section, title): (&str, &str),
-    told: &[(T, &PlannedFault, Word)],
+    results: &[(String, Injection, Outcome)],
 ) -> BTreeMap<&'static str, usize> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut by_call: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     let mut broken = Vec::new();
-    for (target, tampering, word) in told {
-        match word {
-            Ok(word) => *counts.entry(word).or_default() += 1,
-            Err(why) => broken.push(format!("{target:?}: {}: {why}", tampering.injection)),
-        }
+    for (target, injection, outcome) in results {
+        let outcome = outcome.as_ref().copied().unwrap_or_else(|why| {
+            broken.push(format!("{target}: {injection}: {why}"));
+            "BROKEN"
+        });
+        *counts.entry(outcome).or_default() += 1;
+        *by_call.entry(&injection.call).or_default().entry(outcome).or_default() += 1;
     }
-    let calls: BTreeSet<&String> =
-        told.iter().map(|(_, tampering, _)| &tampering.injection.call).collect();
-    let (faults, calls, broke) = (told.len(), calls.len(), broken.len());
-    let mut page =
-        format!("## {title}\n\n{faults} faults of {calls} calls, {broke} broke a promise:\n\n");
-    for (word, count) in &counts {
-        page.push_str(&format!("- {word}: {count}\n"));
+    let list = |counts: &BTreeMap<&str, usize>| {
+        let counts: Vec<String> =
+            counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+        counts.join("; ")
+    };
+    let mut page = format!(
+        "## {title}\n\n{} faults of {} calls, {} broken promises: {}.\n\n\
+         | call | outcomes |\n|---|---|\n",
+        results.len(),
+        by_call.len(),
+        broken.len(),
+        list(&counts)
+    );
+    for (call, counts) in &by_call {
+        page += &format!("| {call} | {} |\n", list(counts));
     }
     write_section(section, &page);
     assert!(broken.is_empty(), "{}", broken.join("\n\n"));

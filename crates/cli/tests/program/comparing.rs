@@ -2,7 +2,7 @@
 
 use fathom_record::{Document, Stratum, Verdict};
 
-use crate::test_env::{assert_contains, assert_status, json};
+use crate::test_env::json;
 use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// A run of one metric with ten process medians around a headline; its id contains the number.

@@ -22,7 +22,7 @@ fn diagnosis(output: &Output) -> Diagnosis {
 
 fn finding_of(output: &Output, id: &str) -> Finding {
     let finding = diagnosis(output).findings.into_iter().find(|finding| finding.id == id);
-    found.expect("every rule assert_contains something")
+    finding.expect("every rule has a finding")
 }
 
 fn limited(env: &TestEnv, resource: Resource, most: u64) -> Output {

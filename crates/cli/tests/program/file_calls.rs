@@ -6,8 +6,7 @@ use fathom_record::{Record, RunState};
 use rustix::process::Signal;
 
 use crate::children::{
-    assert_interrupted, assert_kill_leaves_nothing, assert_no_process_left, spawn_until_io,
-    spawn_until_line,
+    assert_interrupted, assert_no_process_left, spawn_until_io, spawn_until_line,
 };
 use crate::test_env::{Folder, assert_contains, document, median};
 use crate::{TestEnv, text};
@@ -128,4 +127,3 @@ fn signal_ends_all_contending_processes() {
     assert_no_process_left(&env);
     assert!(disk.is_empty());
 }
-

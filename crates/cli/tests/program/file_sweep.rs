@@ -1,13 +1,12 @@
 //! `fathom file size`, `sweep` and `cache`: output, records, errors and cleanup.
 
 use std::io::Write;
-use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use fathom_record::{Document, Record, RunState, State};
 use rustix::process::Signal;
 
-use crate::children::{assert_interrupted, signal_and_wait, spawn_piped, spawn_until_line};
+use crate::children::{assert_interrupted, spawn_piped, spawn_until_line};
 use crate::forbidden::in_mount_namespace;
 use crate::group::skipped;
 use crate::test_env::{

@@ -35,7 +35,7 @@ pub(crate) fn in_mount_namespace(env: &TestEnv, before: &str, line: &str) -> Opt
     Some(unshare.output().expect("unshare starts"))
 }
 
-/// Asserts that every record has a number or a reason and none failed; returns the unavailable ones.
+/// Asserts that every record has a number or a reason, and none failed; the unavailable ones.
 pub(crate) fn missing_records(document: &Document) -> Vec<&Record> {
     for record in &document.records {
         let reasons = &record.verdict.reasons;
