@@ -1,22 +1,19 @@
 //! System calls that fail under `fathom file write`, and kills at them: the file is written
 //! completely or not at all, no other file is left, and failures are reported.
 
-use std::collections::BTreeMap;
 use std::process::{Command, ExitStatus};
 
 use fathom_fileio::{Generator, Sum};
-use fathom_lab::seeded::Seeded;
 use fathom_lab::strace::{self, Fault, Injection};
 
 use crate::test_env::TestEnv;
 use crate::trials::{self, Outcome, Target, names};
-use crate::{scaled, text};
 
 const BYTES: usize = 64 << 10;
 /// The content of a file that is replaced.
 const FORMER: &[u8] = b"before";
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Write {
     sync: &'static str,
     /// Replace a file with `--force`.
@@ -102,28 +99,4 @@ fn failing_calls_leave_whole_file_or_none() {
     let heading = ("6-file-write", "System calls of `fathom file write` that fail");
     let counts = trials::run(heading, &WRITES);
     assert!(counts.contains_key("error, nothing left") && counts.contains_key("killed"));
-}
-
-#[test]
-fn kills_leave_whole_file_or_none() {
-    let mut contents: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut delays = Seeded(7);
-    for number in 0..scaled(50, 200) {
-        let write = WRITES[number % WRITES.len()];
-        let env = write.env();
-        let mut command = write.command(&env);
-        let output = env.redirect(&mut command);
-        let mut child = command.spawn().expect("it starts");
-        // Calibrating the clock alone takes 50 ms.
-        std::thread::sleep(std::time::Duration::from_micros(delays.below(160_000)));
-        child.kill().expect("a signal");
-        let status = child.wait().expect("it ends");
-        let output = text(&std::fs::read(output).expect("the output"));
-        let kill = Injection::once("", 0, Fault::Kill);
-        write.judge(&env, status, &kill, &output).unwrap_or_else(|why| panic!("{write:?}: {why}"));
-        let is_whole = std::fs::read(env.file("out/data")).is_ok_and(|bytes| bytes == data());
-        *contents.entry(if is_whole { "whole" } else { "none" }).or_default() += 1;
-    }
-    println!("contents after the kills: {contents:?}");
-    assert!(contents.contains_key("none"), "no kill came before the end: {contents:?}");
 }

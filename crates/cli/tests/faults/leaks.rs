@@ -8,9 +8,7 @@ use fathom_analysis::statistics;
 use fathom_cli::interrupt::Interrupt;
 use fathom_cli::live::LiveMachine;
 use fathom_engine::worker::Workers;
-use fathom_engine::{
-    Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest, coordinate,
-};
+use fathom_engine::{Audience, Outcome, Plan, Progress, RunSetup, VisitRequest, coordinate};
 use fathom_measure::clock::{Watch, monotonic_raw_ns};
 use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};

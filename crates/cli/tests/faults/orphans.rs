@@ -131,7 +131,7 @@ fn worker_of_dead_coordinator_exits() {
 /// A stopped child cannot notice the end of its worker, and nobody waits for it.
 #[test]
 fn children_of_killed_worker_die() {
-    for _ in 0..amount(2, 20) {
+    for _ in 0..scaled(2, 20) {
         let env = TestEnv::new();
         let mut run = env.spawn(&["run", "--quick", "--jsonl", "os.switch.process"]);
         let family = wait_for(|| {

@@ -38,13 +38,13 @@ pub(crate) fn spawn_until_io(env: &TestEnv, line: &str, counter: &str, value: u6
         let count = text.lines().find_map(|line| line.strip_prefix(counter)?.strip_prefix(": "));
         count.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > value))
     };
-    for _ in 0..6000 {
-        if has_done_enough() {
-            return child;
-        }
+    let mut waits = 0;
+    while !has_done_enough() {
+        waits += 1;
+        assert!(waits < 6000, "too little I/O in a minute");
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("too little I/O in a minute")
+    child
 }
 
 pub(crate) fn send(child: &Child, signal: Signal) {

@@ -122,7 +122,7 @@ fn hanging_program_is_killed_at_time_limit() {
     assert_eq!(left, Vec::<u32>::new());
 }
 
-/// Starts a crosscheck, interrupts it when it has come so far, and asserts that nothing is left.
+/// Starts a crosscheck, interrupts it once a condition holds, and asserts that nothing is left.
 fn assert_interrupted(
     mut command: Command,
     side: &str,

@@ -2,15 +2,13 @@
 //! the same time, so that no test expects it to be idle.
 
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use fathom_record::{Diagnosis, Finding, Fix, Severity};
 use rustix::process::Resource;
 
-use crate::group::{group, skipped};
+use crate::group::group;
 use crate::limits::{at_most, under};
 use crate::test_env::{assert_contains, assert_schema, entries, json};
 use crate::{TestEnv, text};
@@ -116,34 +114,6 @@ fn file_and_address_space_limits_are_findings() {
     let finding = finding_of(&space, "limit-address-space");
     assert_eq!(finding.severity, Severity::Warning);
     assert!(finding.found.starts_with("1.0 GiB"), "{finding:?}");
-}
-
-#[test]
-fn process_limit_is_severe() {
-    let env = TestEnv::new();
-    let output = match rustix::process::geteuid().is_root() {
-        false => limited(&env, Resource::Nproc, 3),
-        true => {
-            // As user nobody, who must be able to read the program and has few processes.
-            let readable = std::fs::Permissions::from_mode(0o755);
-            let copy = env.path().join("fathom");
-            std::fs::copy(env!("CARGO_BIN_EXE_fathom"), &copy).expect("a copy");
-            std::fs::set_permissions(env.path(), readable.clone()).expect("ours");
-            std::fs::set_permissions(&copy, readable).expect("ours");
-            let limit = ["--nproc=3:3", "--"].map(str::to_owned);
-            let mut command = Command::new("prlimit");
-            command.args(limit).arg(&copy).args(["doctor", "--json"]).uid(65_534).gid(65_534);
-            match command.env("FATHOM_STORE", env.store()).current_dir("/").output() {
-                Ok(output) if !output.stdout.is_empty() => output,
-                other => return skipped(&format!("nobody cannot run the program here: {other:?}")),
-            }
-        }
-    };
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
-    let finding = finding_of(&output, "limit-processes");
-    assert_eq!(finding.severity, Severity::Severe);
-    assert!(finding.found.starts_with("3 processes and threads"), "{finding:?}");
-    assert!(diagnosis(&output).condition.limits.processes_now >= Some(1));
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `fathom export` and `fathom import`.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
@@ -79,26 +78,6 @@ fn csv_has_no_number_for_invalid_results() {
             }
             _ => assert_eq!(&row[at("median")], ""),
         }
-    }
-}
-
-#[test]
-fn openmetrics_output_is_well_formed() {
-    let env = TestEnv::new();
-    env.short_run();
-    env.short_run();
-    let exported = text(&env.run(&["export", "--all", "--format", "openmetrics"]).stdout);
-    assert!(exported.ends_with("# EOF\n"), "{exported}");
-    let types: Vec<&str> = exported.lines().filter(|line| line.starts_with("# TYPE")).collect();
-    assert_eq!(types.len(), types.iter().collect::<BTreeSet<_>>().len(), "{exported}");
-    for line in exported.lines().filter(|line| !line.starts_with('#')) {
-        assert!(line.contains("host=\""), "{line}");
-        let (_, value) = line.rsplit_once("} ").expect("a value alone");
-        assert!(value.parse::<f64>().is_ok(), "{line}");
-        let labels = line.split(['{', '}']).nth(1).expect("labels");
-        let names: Vec<&str> =
-            labels.split("\",").filter_map(|label| label.split('=').next()).collect();
-        assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{line}");
     }
 }
 

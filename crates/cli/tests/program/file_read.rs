@@ -227,16 +227,6 @@ fn result_is_stored_and_shown() {
 }
 
 #[test]
-fn repeated_passes_are_all_stored() {
-    let env = TestEnv::new();
-    let path = generate(&env, "data", 1 << 20);
-    let record = record(&env, &path, "--block 64K --repeat 14 --samples");
-    let summary = record.summary.expect("a summary");
-    assert_eq!(summary.n, 14);
-    assert_eq!(record.samples.expect("raw values")[0].values.len(), 14);
-}
-
-#[test]
 fn invalid_arguments_are_one_line() {
     let env = TestEnv::new();
     let path = generate(&env, "data", 5000);

@@ -61,19 +61,6 @@ fn stored_samples_reproduce_the_summary() {
 }
 
 #[test]
-fn five_processes_cannot_show_a_change() {
-    let env = TestEnv::new();
-    env.short_run();
-    env.short_run();
-    let compared = env.stdout("compare latest~1 latest");
-    assert!(compared.contains("cpu.frequency"), "{compared}");
-    assert!(!compared.contains("worse") && !compared.contains("better"), "{compared}");
-    let output = env.run(&["compare", "latest~1", "latest", "--json"]);
-    assert!(serde_json::from_slice::<serde_json::Value>(&output.stdout).is_ok());
-    assert_eq!(text(&env.run(&["show", "--runs"]).stdout).matches("complete").count(), 2);
-}
-
-#[test]
 fn seed_is_stored_with_the_run() {
     let env = TestEnv::new();
     env.stdout("run --quick --seed 42 cpu.clock.resolution");
