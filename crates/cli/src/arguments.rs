@@ -345,7 +345,11 @@ Examples:
   fathom compare latest --reference    list the published studies
 
 A difference counts as a change if its confidence interval excludes 1 and it exceeds both 1 % and
-the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.";
+the run-to-run noise of this host and configuration, learned from stored runs or the runs of A.
+
+--fail-on corrects for multiple comparisons. It cannot exclude a regression if a case looks worse or
+every case is inconclusive: fewer than 8 processes on a side (--quick has 5), a low-quality run, or
+a CPU that was slowed down.";
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_EXAMPLES, override_usage = "fathom compare [OPTIONS] A… B\n       \
@@ -360,9 +364,7 @@ pub struct CompareArguments {
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["fail_on", "seed"])]
     pub reference: Option<String>,
-    /// Exit with status 3 if a metric is worse by more than this after correction for multiple
-    /// comparisons; also if a case looks worse or every case is inconclusive, because a side has
-    /// fewer than 8 processes (--quick has 5), is a low-quality run, or its CPU was slowed down.
+    /// Exit with status 3 if a metric is worse by more than this, or that cannot be excluded.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub fail_on: Option<f64>,
     /// Seed the bootstrap.
