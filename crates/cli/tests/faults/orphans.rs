@@ -41,7 +41,7 @@ fn adopt_orphans() {
 /// Starts this program as a coordinator.
 fn spawn_coordinator(part: &str, env: &TestEnv) -> Child {
     let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
-    command.args(["ties::coordinator", "--exact", "--nocapture", "--test-threads=1"]);
+    command.args(["orphans::coordinator", "--exact", "--nocapture", "--test-threads=1"]);
     command.env(PART, part).env("FATHOM_STORE", env.store());
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts")
 }

@@ -81,6 +81,6 @@ fn unknown_host_lists_known_hosts() {
     let asked = env.run(&["history", "cpu.clock.read", "--host", "aaa"]);
     assert_failure(
         &asked,
-        &["no run of host aaa", "db (aaaaaaaa), db (bbbbbbbb)", "4 digits or more"],
+        &["no run of host aaa", "db (aaaaaaaa), db (bbbbbbbb)", "at least 4 digits"],
     );
 }
