@@ -137,31 +137,28 @@ fn create_node(path: &Path, kind: FileType, device: u64) -> bool {
 fn export_replaces_only_with_force() {
     let env = TestEnv::new();
     env.short_run();
-    let file = |name: &str| env.path().join(name);
-    let export = |name: &str, more: &[&str]| {
-        let arguments = [&["export", "-o", name], more].concat();
-        env.fathom(&arguments).current_dir(env.path()).output().expect("it starts")
-    };
-    fs::write(file("text"), "precious").expect("a file");
-    assert_failure(&export("text", &[]), &["write text", "--force"]);
-    assert_failure(&export(".", &["--force"]), &["directory"]);
-    assert_eq!(fs::read_to_string(file("text")).expect("a file"), "precious");
+    fs::write(env.file("text"), "precious").expect("a file");
+    env.assert_failures("export -o", "text | write text | --force\n . --force | directory");
+    assert_eq!(fs::read_to_string(env.file("text")).expect("a file"), "precious");
     let full = makedev(1, 7);
     for (name, kind, device) in
         [("pipe", FileType::Fifo, 0), ("full", FileType::CharacterDevice, full)]
     {
-        if create_node(&file(name), kind, device) {
-            for more in [&[][..], &["--force"]] {
-                assert_failure(&export(name, more), &["not a regular file", "-o -"]);
+        let path = env.file(name);
+        if create_node(&path, kind, device) {
+            for option in ["", "--force"] {
+                let table = format!("{name} {option} | not a regular file | -o -");
+                env.assert_failures("export -o", &table);
             }
-            let kind = fs::symlink_metadata(file(name)).expect("a node").file_type();
+            let kind = fs::symlink_metadata(path).expect("a node").file_type();
             assert!(kind.is_fifo() || kind.is_char_device(), "{name} became {kind:?}");
         }
     }
-    fs::write(file("empty"), "").expect("a file");
-    for (name, more) in [("new", &[][..]), ("empty", &[]), ("text", &["--force"])] {
-        assert!(export(name, more).status.success(), "{name}");
-        assert_eq!(fs::read(file(name)).expect("a file"), env.run(&["export"]).stdout, "{name}");
+    fs::write(env.file("empty"), "").expect("a file");
+    let whole = env.stdout("export");
+    for (name, option) in [("new", ""), ("empty", ""), ("text", "--force")] {
+        env.stdout(&format!("export -o {name} {option}"));
+        assert_eq!(fs::read_to_string(env.file(name)).expect("a file"), whole, "{name}");
     }
 }
 
@@ -169,27 +166,20 @@ fn export_replaces_only_with_force() {
 fn export_follows_symlinks() {
     let env = TestEnv::new();
     env.short_run();
-    let file = |name: &str| env.path().join(name);
-    let export = |arguments: &[&str]| {
-        let all = [&["export"], arguments].concat();
-        env.fathom(&all).current_dir(env.path()).output().expect("it starts")
-    };
-    fs::create_dir(file("within")).expect("a folder");
-    fs::write(file("within/target"), "old").expect("a file");
-    symlink("within/target", file("link")).expect("a link");
-    symlink("nothing", file("broken")).expect("a link");
-    assert_failure(&export(&["-o", "link"]), &["write link", "--force"]);
-    assert_failure(&export(&["-o", "broken", "--force"]), &["broken", "dangling symlink"]);
-    assert!(export(&["-o", "link", "--force"]).status.success());
-    assert!(fs::symlink_metadata(file("link")).expect("a file").is_symlink());
-    let whole = export(&[]).stdout;
-    assert_eq!(fs::read(file("within/target")).expect("a file"), whole);
-    let dash = export(&["-o", "-"]);
-    assert!(dash.status.success() && !file("-").exists());
-    assert_eq!(dash.stdout, whole);
-    for format in ["csv", "openmetrics"] {
-        assert_usage_error(&export(&["--format", format, "--samples"]), &["--samples", "jsonl"]);
-    }
+    fs::create_dir(env.file("within")).expect("a folder");
+    fs::write(env.file("within/target"), "old").expect("a file");
+    symlink("within/target", env.file("link")).expect("a link");
+    symlink("nothing", env.file("dangling")).expect("a link");
+    let table = "link | write link | --force\n dangling --force | dangling | dangling symlink";
+    env.assert_failures("export -o", table);
+    env.stdout("export -o link --force");
+    assert!(fs::symlink_metadata(env.file("link")).expect("a file").is_symlink());
+    let whole = env.stdout("export");
+    assert_eq!(fs::read_to_string(env.file("within/target")).expect("a file"), whole);
+    assert_eq!(env.stdout("export -o -"), whole);
+    assert!(!env.file("-").exists());
+    let table = "csv --samples | --samples | jsonl\n openmetrics --samples | --samples | jsonl";
+    env.assert_usage_errors("export --format", table);
 }
 
 #[test]

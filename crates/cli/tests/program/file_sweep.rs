@@ -10,7 +10,7 @@ use crate::children::{assert_interrupted, spawn_piped, spawn_until_line};
 use crate::forbidden::in_mount_namespace;
 use crate::group::skipped;
 use crate::test_env::{
-    Folder, assert_contains, assert_status, json, median, of_metric, unwrapped_stdout,
+    Folder, assert_contains, assert_status, document, median, of_metric, unwrapped_stdout,
 };
 use crate::{TestEnv, assert_failure, text};
 
@@ -22,9 +22,7 @@ fn reads(document: &Document) -> Vec<&Record> {
 fn found_size_is_stored_with_prediction() {
     let (env, folder) = (TestEnv::new(), Folder::new());
     let size = "file size --block 256 --between 20ms..400ms --json";
-    let output = env.exec(&format!("{size} --folder {}", folder.path_text()));
-    assert_status(&output, 0);
-    let document = json(&output);
+    let document = document(&env.exec(&format!("{size} --folder {}", folder.path_text())));
     let [found] = of_metric(&document, "file.reasonable_size")[..] else {
         panic!("{:?}", document.records)
     };
@@ -106,9 +104,7 @@ fn sweep_measures_every_point() {
     let path = folder.file("data", 3_000_000);
     let points = "--blocks 512,4K,64K,8M --threads 1,2 --state warm,cold";
     let sweep = format!("file sweep {path} {points} --each 10ms --passes 6 --json --samples");
-    let output = env.exec(&sweep);
-    assert_status(&output, 0);
-    let document = json(&output);
+    let document = document(&env.exec(&sweep));
     let reads = reads(&document);
     assert_eq!(reads.len(), 4 * 2 * 2, "blocks, threads and states");
     for record in &reads {
@@ -137,14 +133,10 @@ fn sweep_covers_several_files_and_sizes() {
     let (env, folder) = (TestEnv::new(), Folder::new());
     let [a, b] = ["a", "b"].map(|name| folder.file(name, 100_000));
     let quick = "file sweep --blocks 4K --threads 1 --state warm --each 1ms --json";
-    let output = env.exec(&format!("{quick} {a} {b}"));
-    assert_status(&output, 0);
-    assert_eq!(reads(&json(&output)).len(), 2);
+    assert_eq!(reads(&document(&env.exec(&format!("{quick} {a} {b}")))).len(), 2);
     let emptied = Folder::new();
     let sizes = format!("{quick} --sizes 100K..400K --folder {}", emptied.path_text());
-    let output = env.exec(&sizes);
-    assert_status(&output, 0);
-    let document = json(&output);
+    let document = document(&env.exec(&sizes));
     let sizes =
         reads(&document).into_iter().map(|one| one.params.integer("file_bytes").unwrap_or(0));
     assert_eq!(sizes.collect::<Vec<i64>>(), [100 << 10, 200 << 10, 400 << 10]);
@@ -156,9 +148,7 @@ fn sized_sweep_finds_its_file_size_first() {
     let (env, folder) = (TestEnv::new(), Folder::new());
     let sized = "file sweep --sized --block 1000 --between 10ms..500ms --blocks 100,4K";
     let each = "--state warm --threads 1 --each 1ms --json --folder";
-    let output = env.exec(&format!("{sized} {each} {}", folder.path_text()));
-    assert_status(&output, 0);
-    let document = json(&output);
+    let document = document(&env.exec(&format!("{sized} {each} {}", folder.path_text())));
     let found = median(of_metric(&document, "file.reasonable_size")[0]) as i64;
     let of_file = |record: &&&Record| record.params.integer("file_bytes") == Some(found);
     let blocks = reads(&document);

@@ -26,10 +26,8 @@ mod page {
     /// The size limit of a page of these runs.
     const PAGE_BYTES: u64 = 1_500_000;
 
-    /// Runs `fathom report` in the folder of the store.
     fn report(env: &TestEnv, arguments: &[&str]) -> Output {
-        let all = [&["report"], arguments].concat();
-        env.fathom(&all).current_dir(env.path()).output().expect("the program starts")
+        env.run(&[&["report"], arguments].concat())
     }
 
     /// The JSON in a page.

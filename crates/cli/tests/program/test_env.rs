@@ -45,10 +45,10 @@ impl TestEnv {
         path_text(&self.file(name)).to_owned()
     }
 
-    /// The program with this store.
+    /// The program with this store, in this folder.
     pub(crate) fn fathom(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
-        command.args(arguments).env("FATHOM_STORE", self.store());
+        command.args(arguments).current_dir(self.path()).env("FATHOM_STORE", self.store());
         command.env("XDG_DATA_HOME", self.path()).env_remove("COLUMNS").env_remove("NO_COLOR");
         command
     }
