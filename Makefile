@@ -1,75 +1,75 @@
-# Two commands do everything: `make run` and `make test`. The rest are parts of them, or longer.
+# `make run` and `make test` are the two main targets. The others are parts of them, or take longer.
 
 CARGO ?= cargo
 FATHOM := target/release/fathom
 
 .PHONY: run build web test docs bench bench-memory bench-file bench-store bench-page repeatability compare-check simulate lab soak install clean needs
 
-run: build ## build, measure at quick effort, show the table, keep the run, write report.html
+run: build ## build, measure at quick effort, print the table, store the run, write report.html
 	$(FATHOM) run --quick
 	@if scripts/web.sh 2>/dev/null; then $(FATHOM) report; fi
 
-build: needs ## the program; with the page of `fathom report` where Node can build it
+build: needs ## build the program, with the page of `fathom report` if Node is installed
 	@scripts/web.sh; case $$? in \
 	0) $(CARGO) build --release --locked --features page ;; \
-	3) echo "web: fathom is built without the page of its report" >&2; \
+	3) echo "web: building fathom without the page of fathom report" >&2; \
 	   $(CARGO) build --release --locked ;; \
 	*) exit 1 ;; esac
 
-web: ## the page of `fathom report`: types from the schema, checked, bundled; needs Node
+web: ## build the page of `fathom report`: generate types, check, bundle; needs Node
 	scripts/web.sh
 
-test: ## everything that continuous integration runs
+test: ## run everything that continuous integration runs
 	@scripts/needs.sh tests
 	$(CARGO) run --quiet --locked --package xtask -- test
 
-docs: ## regenerate docs/METRICS.md and the schemas
+docs: ## regenerate docs/METRICS.md and the JSON schemas
 	$(CARGO) run --quiet --locked --package xtask -- docs
 
-bench: build ## figures side by side with trusted tools, in turn
+bench: build ## compare with perf bench, fio, stress-ng, sysbench and others, in turn
 	$(FATHOM) crosscheck --verbose
 
-bench-memory: build ## memory side by side with programs of lab/bench/peers, in turn
+bench-memory: build ## compare memory results with the programs in lab/bench/peers, in turn
 	lab/bench/memory.sh $(FATHOM)
 
-bench-file: build ## reading a file side by side with dd, xxhsum, b3sum, fio, in turn
+bench-file: build ## compare file reading with dd, xxhsum, b3sum and fio, in turn
 	lab/bench/file.sh $(FATHOM)
 
-bench-store: build ## how long history and compare take in a store of RUNS (default 1000) made-up runs; writes 2 GB to /var/tmp
+bench-store: build ## time history and compare on a store of RUNS (default 1000) synthetic runs; writes 2 GB to /var/tmp
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		bench-store $(FATHOM) $(or $(RUNS),1000)
 
-bench-page: build ## how soon the page of the last run shows its first chart in Chromium
+bench-page: build ## time the first chart of the last run's page in Chromium
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	$(FATHOM) report -o "$$folder/report.html" && \
 	node web/bench/first-chart.mjs "$$folder/report.html"
 
-repeatability: build ## RUNS (default 30) quick runs, of METRICS or all: how well results repeat, as docs/REPEATABILITY.md
+repeatability: build ## measure how well RUNS (default 20) quick runs of METRICS (default all) repeat, and count false alarms of compare; writes docs/REPEATABILITY.md
 	$(CARGO) run --quiet --locked --package xtask -- \
-		repeatability $(FATHOM) $(or $(RUNS),30) $(METRICS)
+		repeatability $(FATHOM) $(or $(RUNS),20) $(METRICS)
 
-compare-check: build ## RUNS (default 20) quick runs, of METRICS or all, then changed ones: does compare find what was changed, and nothing else?
+compare-check: build ## count how often compare finds what was changed, in PAIRS (default 10) of runs
 	$(CARGO) run --quiet --locked --package xtask -- \
-		compare-check $(FATHOM) $(or $(RUNS),20) $(METRICS)
+		compare-check $(FATHOM) $(or $(PAIRS),10)
 
-simulate: ## RUNS (default 10000) simulated runs a figure: do intervals and alarms keep their word?
+simulate: ## check intervals and alarms with RUNS (default 10000) simulated runs per figure; writes docs/SIMULATION.md
 	$(CARGO) run --quiet --release --locked --package xtask -- \
 		simulate $(or $(RUNS),10000) $(or $(SEED),20260101)
 
-lab: build ## spoils runs on purpose, RUNS (default 10) by SEED, as docs/SABOTAGE.md; as root
+lab: build ## disturb RUNS (default 10) runs on purpose, seeded by SEED; writes docs/SABOTAGE.md; needs root
 	$(CARGO) test --quiet --locked --package fathom-lab --bins -- \
 		--ignored --test-threads 1 nothing_stays
 	$(CARGO) run --quiet --locked --package fathom-lab -- \
 		$(FATHOM) $(or $(RUNS),10) $(or $(SEED),1)
 
-soak: needs ## the tests of faults with their full counts, as docs/FAULTS.md; needs strace, fuse
+soak: needs ## run the fault tests with full counts; writes docs/FAULTS.md; needs strace and fuse
 	$(CARGO) run --quiet --locked --package xtask -- soak
 
-install: build ## program, completions and man pages under PREFIX (default /usr/local)
+install: build ## install program, completions and man pages under PREFIX (default /usr/local)
 	scripts/install.sh $(FATHOM) $(or $(PREFIX),/usr/local)
 
 clean:
 	$(CARGO) clean
 
-needs: ## a C compiler (for SQLite) and the tools the tests call
+needs: ## install a C compiler (for SQLite) and the tools that tests call
 	@scripts/needs.sh

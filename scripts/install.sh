@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the program with its completions and man pages.
+# Installs the program, its man pages and its shell completions.
 set -euo pipefail
 program=$1 prefix=$2
 install -Dm755 "$program" "$prefix/bin/fathom"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs what building and testing need beyond Rust, where it is missing and we may. With `tests`
-# also what some tests call and are skipped without: strace, and a browser for the page of
-# `fathom report`.
+# Installs the missing packages that a build needs besides Rust, if run as root. With `tests` also
+# the optional ones of the tests, which are skipped without them: strace, and a browser for the page
+# of `fathom report`.
 set -euo pipefail
 missing=()
 need() { command -v "$1" >/dev/null 2>&1 || missing+=("$2"); }
@@ -14,7 +14,7 @@ need cc build-essential
 need pgrep procps
 if [ ${#missing[@]} -gt 0 ]; then
   if [ "$(id -u)" -ne 0 ]; then
-    echo "needs: ${missing[*]} missing; install with: sudo apt-get install ${missing[*]}" >&2
+    echo "needs: missing packages; run: sudo apt-get install ${missing[*]}" >&2
     exit 2
   fi
   get "${missing[@]}"
@@ -22,11 +22,11 @@ fi
 [ "${1:-}" = tests ] || exit 0
 missing=()
 need strace strace
-# Without Node there is no page to look at.
+# Without Node the page is not built, and its tests are skipped.
 if command -v node >/dev/null 2>&1 && ! command -v google-chrome >/dev/null 2>&1; then
   need chromium chromium
 fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! get "${missing[@]}"; then
-  echo "needs: ${missing[*]} missing; the tests that call them are skipped" >&2
+  echo "needs: missing packages: ${missing[*]}; the tests that call them are skipped" >&2
 fi

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Builds the page of `fathom report`, web/dist/report.html, where it is not up to date. Ends with 3
-# where this machine cannot build it. `web.sh packages` only has the packages there.
+# Builds the page of `fathom report`, web/dist/report.html, unless it is up to date. Exits with 3 if
+# Node or the packages are missing. `web.sh packages` only installs the npm packages.
 set -euo pipefail
 cd "$(dirname "$0")/../web"
 cannot() {
   echo "web: $1" >&2
   exit 3
 }
-command -v node >/dev/null 2>&1 || cannot "Node is missing; 20.19 or newer is needed"
-command -v npm >/dev/null 2>&1 || cannot "npm is missing"
+command -v node >/dev/null 2>&1 || cannot "node not found; Node 20.19 or newer is required"
+command -v npm >/dev/null 2>&1 || cannot "npm not found"
 node -e 'const [a, b] = process.versions.node.split(".").map(Number);
          process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)' ||
-  cannot "Node $(node --version) is too old; 20.19 or newer is needed"
-there=node_modules/.package-lock.json
-if [ ! -e "$there" ] || [ package-lock.json -nt "$there" ]; then
+  cannot "Node $(node --version) is too old; 20.19 or newer is required"
+lock=node_modules/.package-lock.json
+if [ ! -e "$lock" ] || [ package-lock.json -nt "$lock" ]; then
   npm ci --silent --no-audit --no-fund || cannot "npm ci failed"
 fi
 [ "${1:-}" = packages ] && exit 0

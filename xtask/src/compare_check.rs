@@ -1,213 +1,70 @@
-//! `xtask compare-check PROGRAM RUNS [METRIC…]`: does `fathom compare` find what was changed, and
-//! nothing where nothing was?
+//! `xtask compare-check PROGRAM PAIRS`: does `fathom compare` find what was changed, and nothing
+//! else? (How often it finds a change where nothing was changed, `xtask repeatability` counts.)
 //!
-//! - A/A: quick runs of the unchanged machine, each compared with the one before. At most 5 % of
-//!   the cases may be flagged, by whatever word, and at most 20 % be inconclusive.
-//! - Each of those runs compared with a copy of itself: 95 % of the valid cases must be unchanged.
-//! - A/B, work: at standard effort one metric does 5 % more work (`FATHOM_SPIN`). It must be
+//! - More work: at standard effort one metric does 5 % more work (`FATHOM_SPIN`). It must be
 //!   flagged in nine of ten pairs.
-//! - A/B, huge pages: never and always. The faults by huge pages must be named in every pair. What
-//!   asked for small pages and is flagged all the same is listed. Needs root; the setting is put
-//!   back.
+//! - Huge pages: never and always. The faults by huge pages must be named in every pair. Needs
+//!   root; the setting is put back.
 //!
 //! Figures are worth something on a quiet machine only.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+
+use crate::bench::{Bench, Words, rows};
 
 /// The metric that does more work, and how much more.
 const SPUN: (&str, &str) = ("cpu.call", "5%");
 /// What is run beside it, so that there is something not to flag.
 const BESIDE: [&str; 3] = ["cpu.frequency", "cpu.loop.iteration", "os.syscall"];
-/// The setting of huge pages, its two values, and the metric that they bear on.
+/// The setting of huge pages, and the metric that it bears on.
 const HUGE: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const FAULTS: &str = "memory.fault";
-/// Of the cases of an unchanged machine.
-const FLAGGED_MAX: f64 = 0.05;
-const INCONCLUSIVE_MAX: f64 = 0.2;
-/// Of the valid cases of a run and its copy.
-const UNCHANGED_MIN: f64 = 0.95;
-/// Of all pairs that do more work, and of those with another setting of huge pages.
+/// Of ten pairs that do more work.
 const NAMED_MIN: f64 = 0.9;
-const NAMED_HUGE_MIN: f64 = 1.0;
 
-/// What the comparisons of a part said.
-#[derive(Debug, Default, PartialEq)]
-struct Answers {
-    pairs: usize,
-    /// Pairs in which the right metric was named.
-    named: usize,
-    /// Cases that nothing was done to.
-    untouched: usize,
-    /// Those of them that were inconclusive.
-    inconclusive: usize,
-    /// Those of them that were flagged.
-    flagged: Vec<String>,
-}
-
-impl Answers {
-    fn is_named(&self, least: f64) -> bool {
-        self.pairs > 0 && self.named as f64 >= least * self.pairs as f64
-    }
-
-    fn flagged_share(&self) -> f64 {
-        share(self.flagged.len(), self.untouched)
-    }
-
-    fn inconclusive_share(&self) -> f64 {
-        share(self.inconclusive, self.untouched)
-    }
-
-    /// Counts the rows of a comparison that are not of `touched`.
-    fn count_others(&mut self, comparison: &Value, touched: impl Fn(&Value) -> bool) {
-        self.pairs += 1;
-        for row in rows(comparison).filter(|row| !touched(row)) {
-            self.untouched += 1;
-            match row["word"].as_str() {
-                Some("unchanged") => {}
-                Some("inconclusive") => self.inconclusive += 1,
-                _ => {
-                    let metric = row["metric"].as_str().unwrap_or("?");
-                    self.flagged.push(format!("{metric}{}", row["params"]));
-                }
-            }
-        }
-    }
-
-    fn words(&self) -> String {
-        let mut names = self.flagged.clone();
-        names.sort();
-        names.dedup();
-        let shown = names.iter().take(8).cloned().collect::<Vec<String>>().join(" ");
-        format!(
-            "of {} cases {} flagged ({:.1} %), {} inconclusive ({:.1} %) {shown}",
-            self.untouched,
-            self.flagged.len(),
-            100.0 * self.flagged_share(),
-            self.inconclusive,
-            100.0 * self.inconclusive_share()
-        )
-    }
-}
-
-/// The valid cases of runs that were compared with a copy of themselves, and the unchanged ones.
-#[derive(Debug, Default, PartialEq)]
-struct Copies {
-    valid: usize,
-    unchanged: usize,
-}
-
-impl Copies {
-    fn count(&mut self, comparison: &Value) {
-        let valid = || rows(comparison).filter(|row| row["noisy_a"] == false);
-        self.valid += valid().count();
-        self.unchanged += valid().filter(|row| row["word"] == "unchanged").count();
-    }
-}
-
-fn share(count: usize, of: usize) -> f64 {
-    count as f64 / of.max(1) as f64
-}
-
-fn rows(comparison: &Value) -> impl Iterator<Item = &Value> {
-    comparison["rows"].as_array().into_iter().flatten()
-}
-
-/// A program with a store of its own.
-struct Bench {
-    program: String,
-    folder: tempfile::TempDir,
-    /// Set by Ctrl-C: what was changed is put back first.
-    stop: Arc<AtomicBool>,
-}
-
-/// Takes all runs, prints what they said, and fails where a promise is broken.
-pub(crate) fn run(program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
-    ensure!(runs >= 2, "{runs} runs: at least 2 are needed");
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let folder = tempfile::tempdir().context("make a folder for the stores")?;
-    let bench = Bench { program: program.to_owned(), folder, stop };
-    let mut broken = Vec::new();
-
-    let (same, copies) = unchanged(&bench, runs, metrics)?;
-    println!("A/A: {} pairs: {}", same.pairs, same.words());
-    if same.flagged_share() > FLAGGED_MAX {
-        broken.push("the unchanged machine is called changed too often");
-    }
-    if same.inconclusive_share() > INCONCLUSIVE_MAX {
-        broken.push("too many cases of the unchanged machine are inconclusive");
-    }
-    println!("a run and its copy: {} of {} unchanged", copies.unchanged, copies.valid);
-    if share(copies.unchanged, copies.valid) < UNCHANGED_MIN {
-        broken.push("a run is not unchanged beside its copy");
-    }
-    let pairs = runs.div_ceil(2);
-    let more = more_work(&bench, pairs)?;
+/// Measures all pairs, prints what their comparisons said, and fails where a change was missed.
+pub(crate) fn run(program: &str, pairs: usize) -> Result<()> {
+    ensure!(pairs > 0, "{pairs} pairs: at least 1 is needed");
+    let bench = Bench::new(program)?;
     let (metric, dose) = SPUN;
-    println!(
-        "A/B, {metric} does {dose} more: named in {} of {} pairs; {}",
-        more.named,
-        more.pairs,
-        more.words()
-    );
-    if !more.is_named(NAMED_MIN) {
-        broken.push("more work is not found often enough");
+    let (named, others) = more_work(&bench, pairs)?;
+    println!("{metric} does {dose} more work: named in {named} of {pairs} pairs");
+    println!("beside it: {}", others.summary());
+    let mut missed = Vec::new();
+    if (named as f64) < NAMED_MIN * pairs as f64 {
+        missed.push("more work is not found often enough");
     }
     match huge_pages(&bench, pairs)? {
         None => println!("skipped: huge pages: {HUGE} cannot be written; run as root"),
-        Some(huge) => {
-            println!(
-                "A/B, huge pages never and always: named in {} of {} pairs; {}",
-                huge.named,
-                huge.pairs,
-                huge.words()
-            );
-            if !huge.is_named(NAMED_HUGE_MIN) {
-                broken.push("the setting of huge pages is not found in every pair");
+        Some((named, others)) => {
+            println!("huge pages never and always: named in {named} of {pairs} pairs");
+            println!("beside it: {}", others.summary());
+            if named < pairs {
+                missed.push("the setting of huge pages is not found in every pair");
             }
         }
     }
-    ensure!(broken.is_empty(), "{}", broken.join("; "));
+    ensure!(missed.is_empty(), "{}", missed.join("; "));
     Ok(())
 }
 
-fn unchanged(bench: &Bench, runs: usize, metrics: &[&str]) -> Result<(Answers, Copies)> {
-    let store = bench.store("same");
-    let (mut answers, mut copies) = (Answers::default(), Copies::default());
-    for run in 0..runs {
-        eprintln!("A/A: run {} of {runs}", run + 1);
-        bench.measure(&store, &["--quick"], metrics, &[])?;
-        if run > 0 {
-            answers.count_others(&bench.compared(&store, "latest~1")?, |_| false);
-        }
-        copies.count(&bench.compared(&store, &bench.copy_of_latest(&store)?)?);
-    }
-    Ok((answers, copies))
-}
-
-fn more_work(bench: &Bench, pairs: usize) -> Result<Answers> {
-    let store = bench.store("work");
+/// In how many pairs the metric was flagged, and the words of what is beside it.
+fn more_work(bench: &Bench, pairs: usize) -> Result<(usize, Words)> {
+    let store = bench.path("work.db");
     let (metric, dose) = SPUN;
     let imposed = format!("{metric}={dose}");
     let metrics = [&BESIDE[..], &[metric]].concat();
-    let mut answers = Answers::default();
+    let (mut named, mut others) = (0, Words::default());
     for pair in 0..pairs {
-        eprintln!("A/B, work: pair {} of {pairs}", pair + 1);
+        eprintln!("more work: pair {} of {pairs}", pair + 1);
         bench.measure(&store, &[], &metrics, &[])?;
         bench.measure(&store, &[], &metrics, &[("FATHOM_SPIN", &imposed)])?;
-        let comparison = bench.compared(&store, "latest~1")?;
-        answers.named += usize::from(is_named_worse(&comparison, metric));
-        answers.count_others(&comparison, |row| row["metric"] == metric);
+        let comparison = bench.compared(&store, "latest~1", "latest")?;
+        named += usize::from(is_named_worse(&comparison, metric));
+        others.count(&comparison, |row| row["metric"] != metric);
     }
-    Ok(answers)
+    Ok((named, others))
 }
 
 /// Whether most cases of the metric are flagged, as slower.
@@ -243,21 +100,21 @@ impl Drop for Setting {
     }
 }
 
-fn huge_pages(bench: &Bench, pairs: usize) -> Result<Option<Answers>> {
+fn huge_pages(bench: &Bench, pairs: usize) -> Result<Option<(usize, Words)>> {
     let Some(_setting) = Setting::taken() else { return Ok(None) };
-    let store = bench.store("huge");
-    let mut answers = Answers::default();
+    let store = bench.path("huge.db");
+    let (mut named, mut others) = (0, Words::default());
     for pair in 0..pairs {
-        eprintln!("A/B, huge pages: pair {} of {pairs}", pair + 1);
+        eprintln!("huge pages: pair {} of {pairs}", pair + 1);
         for value in ["never", "always"] {
             std::fs::write(HUGE, value).with_context(|| format!("write {HUGE}"))?;
             bench.measure(&store, &["--quick"], &[FAULTS], &[])?;
         }
-        let comparison = bench.compared(&store, "latest~1")?;
-        answers.named += usize::from(names_huge_pages(&comparison));
-        answers.count_others(&comparison, |row| row["params"]["kind"] == "huge");
+        let comparison = bench.compared(&store, "latest~1", "latest")?;
+        named += usize::from(names_huge_pages(&comparison));
+        others.count(&comparison, |row| row["params"]["kind"] != "huge");
     }
-    Ok(Some(answers))
+    Ok(Some((named, others)))
 }
 
 /// Whether the setting is among the differences, and the faults that it makes possible.
@@ -274,107 +131,27 @@ fn names_huge_pages(comparison: &Value) -> bool {
     is_listed && is_named
 }
 
-impl Bench {
-    fn store(&self, name: &str) -> PathBuf {
-        self.folder.path().join(format!("{name}.db"))
-    }
-
-    fn measure(
-        &self,
-        store: &Path,
-        effort: &[&str],
-        metrics: &[&str],
-        imposed: &[(&str, &str)],
-    ) -> Result<()> {
-        let only: &[&str] = if metrics.is_empty() { &[] } else { &["--only"] };
-        let words = [&["run"], effort, only, metrics].concat();
-        self.output(store, &words, imposed).map(drop)
-    }
-
-    /// The latest run compared with `a`, a run of the store or a file.
-    fn compared(&self, store: &Path, a: &str) -> Result<Value> {
-        let text = self.output(store, &["compare", "--json", a, "latest"], &[])?;
-        serde_json::from_str(&text).context("read a comparison's JSON")
-    }
-
-    /// A file with the latest run under another id.
-    fn copy_of_latest(&self, store: &Path) -> Result<String> {
-        let mut run: Value = serde_json::from_str(&self.output(store, &["export"], &[])?)
-            .context("read an exported run")?;
-        let id = run["run"]["id"].as_str().context("a run without an id")?;
-        // No run begins with it for some thousand years.
-        run["run"]["id"] = Value::from(format!("f{}", &id[1..]));
-        let path = self.folder.path().join("copy.json").display().to_string();
-        std::fs::write(&path, run.to_string()).with_context(|| format!("write {path}"))?;
-        Ok(path)
-    }
-
-    fn output(&self, store: &Path, words: &[&str], imposed: &[(&str, &str)]) -> Result<String> {
-        let mut command = Command::new(&self.program);
-        command.args(words).env("FATHOM_STORE", store).env_remove("FATHOM_SPIN");
-        command.envs(imposed.iter().copied()).stdin(Stdio::null()).stderr(Stdio::inherit());
-        let output = command.output().with_context(|| format!("start {}", self.program))?;
-        if self.stop.load(Ordering::Relaxed) {
-            bail!("stopped");
-        }
-        ensure!(output.status.success(), "{} ended with {}", words.join(" "), output.status);
-        Ok(String::from_utf8(output.stdout)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
 
-    fn row(metric: &str, word: &str, noisy: bool) -> Value {
-        json!({"metric": metric, "params": {}, "word": word, "noisy_a": noisy})
-    }
-
     #[test]
-    fn more_work_is_named_and_other_cases_count_apart() {
+    fn most_cases_must_look_slower() {
+        let row = |metric: &str, word: &str| json!({"metric": metric, "word": word});
         let comparison = json!({"rows": [
-            row("cpu.call", "looks_slower", false),
-            row("cpu.call", "slower", false),
-            row("cpu.call", "inconclusive", false),
-            row("os.syscall", "looks_faster", false),
-            row("os.syscall", "unchanged", false),
-            row("os.syscall", "unchanged", false),
-            row("os.syscall", "inconclusive", false),
+            row("cpu.call", "looks_slower"),
+            row("cpu.call", "slower"),
+            row("cpu.call", "inconclusive"),
+            row("os.syscall", "looks_faster"),
         ]});
         assert!(is_named_worse(&comparison, "cpu.call"));
         assert!(!is_named_worse(&comparison, "os.syscall"));
-        let mut answers = Answers::default();
-        answers.count_others(&comparison, |row| row["metric"] == "cpu.call");
-        assert_eq!((answers.pairs, answers.untouched, answers.inconclusive), (1, 4, 1));
-        assert_eq!(answers.flagged, ["os.syscall{}"]);
-        let shares = [answers.flagged_share(), answers.inconclusive_share()];
-        assert_eq!(shares, [0.25, 0.25]);
     }
 
     #[test]
-    fn nine_of_ten_pairs_must_be_named() {
-        let of = |named| Answers { pairs: 10, named, ..Answers::default() };
-        assert!(of(9).is_named(NAMED_MIN) && !of(8).is_named(NAMED_MIN));
-        assert!(!of(9).is_named(NAMED_HUGE_MIN));
-        assert!(!Answers::default().is_named(NAMED_MIN), "no pair at all");
-    }
-
-    #[test]
-    fn of_a_run_and_its_copy_valid_cases_count() {
-        let comparison = json!({"rows": [
-            row("cpu.call", "unchanged", false),
-            row("cpu.call", "inconclusive", false),
-            row("cpu.call", "inconclusive", true),
-        ]});
-        let mut copies = Copies::default();
-        copies.count(&comparison);
-        assert_eq!(copies, Copies { valid: 2, unchanged: 1 });
-    }
-
-    #[test]
-    fn huge_pages_are_named_by_the_setting_and_by_the_faults_that_it_forbade() {
+    fn huge_pages_need_the_setting_and_the_faults() {
         let comparison = |reason: &str| {
             json!({
                 "differences": [{"what": "transparent huge pages", "a": "never", "b": "always"}],

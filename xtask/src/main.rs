@@ -6,6 +6,7 @@
 //! reads a store of a thousand runs.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
+mod bench;
 mod bench_store;
 mod compare_check;
 mod docs;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: cargo run -p xtask -- tidy | docs | docs --check | test | \
                      repeatability PROGRAM RUNS [METRIC…] | simulate RUNS SEED | soak | \
                      bench-store PROGRAM [RUNS] [METRICS] | \
-                     compare-check PROGRAM RUNS [METRIC…]";
+                     compare-check PROGRAM PAIRS";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,9 +42,9 @@ fn main() -> ExitCode {
             Err(problem) => report(vec![problem.to_string()]),
         },
         ["bench-store", program, rest @ ..] if rest.len() <= 2 => bench_store(program, rest),
-        ["compare-check", program, runs, metrics @ ..] => match runs.parse() {
-            Ok(runs) => report(problems(compare_check::run(program, runs, metrics))),
-            Err(_) => report(vec![format!("{runs} is no number of runs")]),
+        ["compare-check", program, pairs] => match pairs.parse() {
+            Ok(pairs) => report(problems(compare_check::run(program, pairs))),
+            Err(_) => report(vec![format!("{pairs} is no number of pairs")]),
         },
         ["soak"] => report(problems(soak::write(&root))),
         ["test"] => test::everything(&root),

@@ -3,16 +3,24 @@
 //!
 //! It takes quick runs one after the other, each with processes of its own, and prints for every
 //! case how far values are apart within a process, between the processes of a run, and between
-//! runs; then how often a comparison of two neighbouring runs of the unchanged machine (A/A) finds
-//! a difference that is not there.
+//! runs; then how often comparisons of the unchanged machine (A/A) find a change: of each run with
+//! the one before, and with a copy of itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use fathom_analysis::statistics;
 use fathom_record::{Document, Host, State, Summary, Unit};
+use serde_json::Value;
+
+use crate::bench::{Bench, Words, rows, share};
+
+/// Of all cases of neighbouring runs.
+const FLAGGED_MAX: f64 = 0.05;
+const INCONCLUSIVE_MAX: f64 = 0.2;
+/// Of the valid cases of a run and its copy.
+const COPY_MIN: f64 = 0.95;
 
 /// What this page is, before its figures.
 const PREFACE: &str = "\
@@ -37,71 +45,77 @@ struct Case {
     unit: Option<Unit>,
 }
 
-/// Comparisons of neighbouring runs.
+/// What comparisons of the unchanged machine said.
 #[derive(Default)]
-struct Pairs {
-    pairs: usize,
-    cases: usize,
-    excluding_one: usize,
-    words: BTreeMap<String, usize>,
+struct Unchanged {
+    /// Of neighbouring runs.
+    neighbours: Words,
+    /// Valid cases of runs that were compared with a copy of themselves, and the unchanged of them.
+    copies: (usize, usize),
 }
 
-/// Takes the runs, of everything or of some metrics, and writes the page.
+/// Takes the runs, of everything or of some metrics, writes the page, and fails where a comparison
+/// found what is not there, or found nothing.
 pub(crate) fn write(root: &Path, program: &str, runs: usize, metrics: &[&str]) -> Result<()> {
-    if runs < 2 {
-        bail!("{runs} runs: at least 2 are needed");
-    }
-    let folder = std::env::temp_dir().join(format!("fathom-repeatability-{}", std::process::id()));
-    std::fs::create_dir(&folder).context("make a folder for the store")?;
-    let outcome = measure(program, &folder, runs, metrics);
-    std::fs::remove_dir_all(&folder).context("remove the store")?;
-    let (documents, pairs) = outcome?;
-    let path = root.join("docs/REPEATABILITY.md");
-    std::fs::write(&path, page(&documents, &pairs)).context("write docs/REPEATABILITY.md")
-}
-
-/// All runs, and the comparisons of the first with the second, the third with the fourth …
-fn measure(
-    program: &str,
-    folder: &Path,
-    runs: usize,
-    metrics: &[&str],
-) -> Result<(Vec<Document>, Pairs)> {
-    let (mut documents, mut pairs) = (Vec::new(), Pairs::default());
+    ensure!(runs >= 2, "{runs} runs: at least 2 are needed");
+    let bench = Bench::new(program)?;
+    let store = bench.path("runs.db");
+    let mut documents: Vec<Document> = Vec::new();
     for run in 0..runs {
         eprintln!("run {} of {runs}", run + 1);
-        let text = output(program, folder, &[&["run", "--quick", "--json"], metrics].concat())?;
-        documents.push(serde_json::from_str(&text).context("read a run's JSON")?);
-        if run % 2 == 1 {
-            let text = output(program, folder, &["compare", "--json", "latest~1", "latest"])?;
-            pairs.add(&serde_json::from_str(&text).context("read a comparison's JSON")?);
-        }
+        bench.measure(&store, &["--quick"], metrics, &[])?;
+        let text = bench.output(&store, &["export"], &[])?;
+        documents.push(serde_json::from_str(&text).context("read an exported run")?);
     }
-    Ok((documents, pairs))
+    let unchanged = compare(&bench, &store, &documents)?;
+    let path = root.join("docs/REPEATABILITY.md");
+    std::fs::write(&path, page(&documents, &unchanged)).context("write docs/REPEATABILITY.md")?;
+    let broken = unchanged.broken();
+    ensure!(broken.is_empty(), "{}", broken.join("; "));
+    Ok(())
 }
 
-fn output(program: &str, folder: &Path, arguments: &[&str]) -> Result<String> {
-    let mut command = Command::new(program);
-    command.args(arguments).env("FATHOM_STORE", folder.join("runs.db")).stderr(Stdio::null());
-    let output = command.output().with_context(|| format!("start {program}"))?;
-    if !output.status.success() {
-        bail!("{program} {} ended with {}", arguments.join(" "), output.status);
+/// Each run with the one before and with a copy of itself. All are kept by now, so that each
+/// comparison knows the noise between the other runs.
+fn compare(bench: &Bench, store: &Path, documents: &[Document]) -> Result<Unchanged> {
+    let mut unchanged = Unchanged::default();
+    for (at, document) in documents.iter().enumerate() {
+        let id = document.run.id.as_str();
+        if let Some(before) = at.checked_sub(1) {
+            let comparison = bench.compared(store, &documents[before].run.id, id)?;
+            unchanged.neighbours.count(&comparison, |_| true);
+        }
+        let mut copy = document.clone();
+        // No run has an id like this for some thousand years.
+        copy.run.id.replace_range(..1, "f");
+        let path = bench.path("copy.json");
+        std::fs::write(&path, serde_json::to_string(&copy)?).context("write a run's copy")?;
+        let comparison = bench.compared(store, &path.display().to_string(), id)?;
+        unchanged.count_copy(&comparison);
     }
-    Ok(String::from_utf8(output.stdout)?)
+    Ok(unchanged)
 }
 
-impl Pairs {
-    fn add(&mut self, comparison: &serde_json::Value) {
-        self.pairs += 1;
-        for row in comparison["rows"].as_array().into_iter().flatten() {
-            self.cases += 1;
-            let end = |index: usize| row["interval"][index].as_f64();
-            if let (Some(low), Some(high)) = (end(0), end(1)) {
-                self.excluding_one += usize::from(low > 1.0 || high < 1.0);
-            }
-            let word = row["word"].as_str().unwrap_or("unknown").replace('_', " ");
-            *self.words.entry(word).or_default() += 1;
+impl Unchanged {
+    fn count_copy(&mut self, comparison: &Value) {
+        for row in rows(comparison).filter(|row| row["noisy_b"] == false) {
+            self.copies.0 += 1;
+            self.copies.1 += usize::from(row["word"] == "unchanged");
         }
+    }
+
+    /// The promises that are not kept.
+    fn broken(&self) -> Vec<&'static str> {
+        let (valid, unchanged) = self.copies;
+        let kept = [
+            (self.neighbours.flagged_share() <= FLAGGED_MAX, "too many cases are flagged"),
+            (
+                self.neighbours.inconclusive_share() <= INCONCLUSIVE_MAX,
+                "too many cases are inconclusive",
+            ),
+            (share(unchanged, valid) >= COPY_MIN, "a run differs from its copy"),
+        ];
+        kept.into_iter().filter(|(kept, _)| !kept).map(|(_, text)| text).collect()
     }
 }
 
@@ -141,7 +155,7 @@ impl Case {
     }
 }
 
-fn page(documents: &[Document], pairs: &Pairs) -> String {
+fn page(documents: &[Document], unchanged: &Unchanged) -> String {
     let (first, last) = (&documents[0], &documents[documents.len() - 1]);
     let mut text = PREFACE.to_owned();
     text += &format!("\n{}\n", machine(&first.host));
@@ -158,15 +172,14 @@ fn page(documents: &[Document], pairs: &Pairs) -> String {
         statistics::median(&durations_s(documents)).unwrap_or_default()
     );
     text += "\n## The unchanged machine against itself\n\n";
-    let share = 100.0 * pairs.excluding_one as f64 / pairs.cases.max(1) as f64;
+    let (valid, alike) = unchanged.copies;
     text += &format!(
-        "{} pairs of neighbouring runs, {} comparisons: the interval of the ratio excludes 1 in \
-         {} ({share:.1} %).\nThe words that `fathom compare` gave: ",
-        pairs.pairs, pairs.cases, pairs.excluding_one
+        "{} pairs of neighbouring runs: {}.\n\nA run and a copy of itself: {alike} of {valid} valid \
+         cases unchanged ({:.1} %).\n\n## Case by case\n\n",
+        unchanged.neighbours.pairs,
+        unchanged.neighbours.summary(),
+        100.0 * share(alike, valid)
     );
-    let words: Vec<String> =
-        pairs.words.iter().map(|(word, count)| format!("{word} {count}")).collect();
-    text += &format!("{}.\n\n## Case by case\n\n", words.join(", "));
     text += "| case | value | within % | processes % | runs % | range % | noisy |\n";
     text += "|---|---:|---:|---:|---:|---:|---:|\n";
     for (name, case) in cases(documents) {
@@ -211,6 +224,8 @@ fn machine(host: &Host) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -223,15 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_counts_by_its_interval_and_by_its_word() {
-        let comparison = serde_json::json!({"rows": [
-            {"interval": [0.98, 1.01], "word": "unchanged"},
-            {"interval": [1.01, 1.05], "word": "looks_slower"},
-            {"interval": null, "word": "inconclusive"},
-        ]});
-        let mut pairs = Pairs::default();
-        pairs.add(&comparison);
-        assert_eq!((pairs.pairs, pairs.cases, pairs.excluding_one), (1, 3, 1));
-        assert_eq!(pairs.words["looks slower"], 1);
+    fn valid_cases_of_a_copy_must_be_unchanged() {
+        let row = |word: &str, noisy: bool| json!({"word": word, "noisy_b": noisy});
+        let mut unchanged = Unchanged::default();
+        let copy = [row("unchanged", false), row("inconclusive", false), row("unchanged", true)];
+        unchanged.count_copy(&json!({"rows": copy}));
+        assert_eq!(unchanged.copies, (2, 1));
+        assert_eq!(unchanged.broken(), ["a run differs from its copy"]);
     }
 }

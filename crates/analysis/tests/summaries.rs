@@ -226,7 +226,7 @@ fn derived_estimates_count_as_processes() {
 #[test]
 fn the_quotient_of_two_headlines_stands_in_place_of_the_median_of_quotients() {
     let quotients = [5.0, 4.0, 7.0, 6.0, 8.0];
-    let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5 };
+    let quotient = Ratio { ratio: 6.2, low: 4.5, high: 7.5, equivalence: [4.7, 7.3] };
     let summary = summarise_quotients(&quotients, quotient).unwrap();
     let interval = Interval::new([4.5, 7.5], 0.95, Basis::Derived);
     assert_eq!((summary.median, summary.interval), (6.2, Some(interval)));

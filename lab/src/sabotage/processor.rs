@@ -10,7 +10,7 @@ use fathom_lab::{Unmet, processes};
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
-use fathom_record::Cause;
+use fathom_record::{Cause, Record};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::full_speed::FullSpeed;
@@ -62,16 +62,12 @@ impl Sabotage for Quota {
         &[Cause::Throttled]
     }
     fn truth(&self, seen: &Seen, _: &FullSpeed, dose: f64) -> (String, bool) {
-        let mut visits: Vec<(u64, u64)> = Vec::new();
-        for record in &seen.document.records {
+        // Cases share their visits: that with the most of them stands for all.
+        let visits = |record: &Record| {
             let disturbance = &record.disturbance;
-            visits.push((disturbance.wall_ns, disturbance.throttled_ns.unwrap_or(0)));
-        }
-        // Cases that share their visits share its counters.
-        visits.sort_unstable();
-        visits.dedup();
-        let (wall, throttled) =
-            visits.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+            (disturbance.wall_ns, disturbance.throttled_ns.unwrap_or(0))
+        };
+        let (wall, throttled) = seen.document.records.iter().map(visits).max().unwrap_or((1, 0));
         let recorded = throttled as f64 / wall.max(1) as f64;
         // Who never sleeps runs for the quota's share and is stopped for the rest; the group's own
         // count is longer by what it stopped outside of visits.

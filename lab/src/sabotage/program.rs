@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fathom_analysis::clean::TOLERANCE;
-use fathom_analysis::statistics::median;
+use fathom_analysis::statistics::quantile;
 use fathom_measure::affinity;
 use fathom_measure::clock::monotonic_raw_ns;
 use fathom_measure::process::Running;
@@ -155,11 +155,17 @@ impl Seen {
         }
     }
 
-    /// Whether the reference loop took some process longer than at full speed: the only counter of
-    /// a core's speed, taken again from the raw samples.
+    /// Whether a quarter of the reference loops of some process were slower than at full speed: the
+    /// only counter of a core's speed, read again from the raw samples.
     fn was_slow(&self, record: &Record) -> bool {
         let Some(reference) = self.document.run.reference else { return false };
-        let loops = record.samples.iter().flatten().filter_map(|it| median(&it.reference_ns));
+        let slow_quarter = |loops: &[f64]| {
+            let mut loops = loops.to_vec();
+            loops.sort_by(f64::total_cmp);
+            quantile(&loops, 0.75)
+        };
+        let loops = record.samples.iter().flatten();
+        let loops = loops.filter_map(|it| slow_quarter(&it.reference_ns));
         loops.into_iter().any(|ns| ns > (1.0 + TOLERANCE) * reference.loop_ns)
     }
 }

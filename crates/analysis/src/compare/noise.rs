@@ -37,6 +37,7 @@ type Key = (MetricId, Params, bool);
 pub struct Noise {
     by_case: BTreeMap<Key, f64>,
     runs: usize,
+    limits: BTreeMap<&'static str, f64>,
 }
 
 impl Noise {
@@ -70,7 +71,18 @@ impl Noise {
             let values: Vec<f64> = series.iter().map(|(_, value)| *value).collect();
             Some((case, apart(&values, &asked_about)?))
         });
-        Self { by_case: by_case.collect(), runs: alike.len() }
+        Self { by_case: by_case.collect(), runs: alike.len(), limits: BTreeMap::new() }
+    }
+
+    /// With the noise limits of metrics, as shares: the margin of cases whose noise is unknown.
+    #[must_use]
+    pub fn with_limits(mut self, limits: impl IntoIterator<Item = (&'static str, f64)>) -> Self {
+        self.limits.extend(limits);
+        self
+    }
+
+    pub(super) fn limit(&self, metric: &MetricId) -> Option<f64> {
+        self.limits.get(metric.as_str()).copied()
     }
 
     /// The noise of a case, as a share: 0.02 for 2 %.

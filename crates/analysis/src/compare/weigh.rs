@@ -5,12 +5,18 @@ use fathom_record::{Record, State, Unit};
 use super::comparison::{Compared, FALSE_DISCOVERY_RATE as LIMIT, PROCESSES_MIN, Word};
 use super::core_speed::{Taken, explains, slower, stratum_of};
 use super::noise::{Noise, NoiseBy};
-use crate::statistics::{benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs};
+use crate::statistics::{
+    Ratio, benjamini_hochberg, mann_whitney, median, next_within, ratio_to_runs,
+};
 
 /// A smaller change is not worth a word.
 const EFFECT_MIN: f64 = 0.01;
 /// No smaller change can be excluded.
 const UNCHANGED_MIN: f64 = 0.02;
+/// The interval of an unchanged ratio is about as wide as the noise and lies anywhere within it: a
+/// margin of the noise alone would hold hardly any. With z of 5 % for the interval and for the power,
+/// (1.64 + 1.64) ÷ 1.96 times the noise hold nine in ten.
+const UNCHANGED_TIMES: f64 = 1.7;
 /// Where runs differ by more without a change, that none is seen says nothing.
 const UNCHANGED_MAX: f64 = 0.3;
 
@@ -25,6 +31,7 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
     let runs: Vec<Vec<f64>> = sides.iter().map(|side| side.process_medians.clone()).collect();
     let (in_a, in_b, record) = (runs.concat(), of_b.process_medians, b.record);
     let ratio = ratio_to_runs(&runs, &in_b, seed);
+    let limit = noise.limit(&first.metric);
     let kept = noise.of(&first.metric, &first.params, stratum);
     let (noise, noise_by) = match (kept, between(&runs)) {
         (Some(noise), _) => (Some(noise), Some(NoiseBy::Kept)),
@@ -33,18 +40,21 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
     };
     let core = slower(a, b, stratum);
     let few = in_a.len().min(in_b.len()) < PROCESSES_MIN;
-    let least = UNCHANGED_MIN.max(noise.unwrap_or(0.0));
+    let mut unchanged_within = None;
     let word = ratio.as_ref().map_or(Word::Inconclusive, |ratio| {
-        let limits = [ratio.low, ratio.high];
         let is_borne_out = ratio.low > 1.0 || ratio.high < 1.0;
         let is_large = (ratio.ratio - 1.0).abs() > EFFECT_MIN.max(noise.unwrap_or(0.0));
-        let is_core = || core.is_some_and(|core| explains(core, limits, record.better, least));
-        if least <= UNCHANGED_MAX && limits.iter().all(|end| (end - 1.0).abs() <= least) {
-            Word::Unchanged
-        } else if is_borne_out && is_large && !is_core() {
-            changed_word(ratio.ratio > 1.0, few, record)
-        } else {
-            Word::Inconclusive
+        let margins = margins(noise, limit);
+        let limits = [ratio.low, ratio.high];
+        let is_core = || core.is_some_and(|core| explains(core, limits, record.better, margins[0]));
+        let is_changed = is_borne_out && is_large && !is_core();
+        // A change is not hidden by a margin above the noise.
+        let margins = if is_changed { &margins[..1] } else { &margins[..] };
+        unchanged_within = margins.iter().copied().find(|margin| is_equal(ratio, *margin));
+        match (unchanged_within, is_changed) {
+            (Some(_), _) => Word::Unchanged,
+            (None, true) => changed_word(ratio.ratio > 1.0, few, record),
+            (None, false) => Word::Inconclusive,
         }
     });
     Some(Compared {
@@ -69,9 +79,23 @@ pub(super) fn weigh(a: &[Taken<'_>], b: Taken<'_>, noise: &Noise, seed: u64) -> 
         noise,
         noise_by,
         core,
-        unchanged_within: (word == Word::Unchanged).then_some(least),
+        unchanged_within,
         word,
     })
+}
+
+/// The margins within which a ratio may be unchanged, the narrowest first: the noise between runs,
+/// and 1.7 times that; the metric's noise limit where the noise is unknown.
+fn margins(noise: Option<f64>, limit: Option<f64>) -> [f64; 2] {
+    let wide = match noise {
+        Some(noise) => UNCHANGED_TIMES * noise,
+        None => limit.unwrap_or(0.0),
+    };
+    [noise.unwrap_or(0.0), wide].map(|margin| margin.max(UNCHANGED_MIN))
+}
+
+fn is_equal(ratio: &Ratio, margin: f64) -> bool {
+    margin <= UNCHANGED_MAX && ratio.equivalence.iter().all(|end| (end - 1.0).abs() <= margin)
 }
 
 /// How far one more run may lie from these by chance alone, as a share: with Student's t, which is

@@ -17,16 +17,21 @@ pub struct Ratio {
     pub low: f64,
     /// Upper limit of its 95 % interval.
     pub high: f64,
+    /// Its 90 % interval, for two one-sided tests of equivalence at 5 % each.
+    pub equivalence: [f64; 2],
 }
 
 /// The level of its interval.
 pub(super) const RATIO_LEVEL: f64 = 0.95;
+/// The level at which both ends within a margin are two one-sided tests at 5 % (Schuirmann, Journal
+/// of Pharmacokinetics and Biopharmaceutics 15, 1987).
+const EQUIVALENCE_LEVEL: f64 = 0.90;
 /// Pairs of samples drawn: the limits then repeat to a few per cent of the interval's width from
 /// one seed to the next.
 const RESAMPLES: usize = 4_000;
 
 /// The median of `b` ÷ the median of `a`, both being medians of independent processes, with the
-/// 95 % percentile interval of a bootstrap (Efron, The Annals of Statistics 7, 1979) drawn by
+/// percentile intervals of a bootstrap (Efron, The Annals of Statistics 7, 1979) drawn by
 /// Xoshiro256++ from `seed`. The order of the values does not matter.
 ///
 /// `None` when either has fewer than 2 finite values, the median of `a` is 0, or most samples
@@ -62,8 +67,13 @@ pub fn ratio_to_runs(runs: &[Vec<f64>], b: &[f64], seed: u64) -> Option<Ratio> {
         return None;
     }
     let drawn = sorted_finite(&drawn);
-    let beyond = (1.0 - RATIO_LEVEL) / 2.0;
-    Some(Ratio { ratio, low: quantile(&drawn, beyond)?, high: quantile(&drawn, 1.0 - beyond)? })
+    let [low, high] = limits(&drawn, RATIO_LEVEL)?;
+    Some(Ratio { ratio, low, high, equivalence: limits(&drawn, EQUIVALENCE_LEVEL)? })
+}
+
+fn limits(drawn: &[f64], level: f64) -> Option<[f64; 2]> {
+    let beyond = (1.0 - level) / 2.0;
+    Some([quantile(drawn, beyond)?, quantile(drawn, 1.0 - beyond)?])
 }
 
 /// The process medians of some runs.

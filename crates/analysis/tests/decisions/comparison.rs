@@ -1,6 +1,6 @@
 //! Two runs, and several, side by side.
 
-use fathom_analysis::compare::{NoiseBy, Word};
+use fathom_analysis::compare::{Noise, NoiseBy, Word, compare};
 use fathom_analysis::differences::differences;
 use fathom_record::{Better, Cause, Document, Effort, Params, Record, State, Unit, Value, Verdict};
 
@@ -44,6 +44,23 @@ fn unchanged_needs_the_whole_interval_within_two_per_cent() {
         (wide.word, wide.unchanged_within, wide.ratio),
         (Word::Inconclusive, None, Some(1.0))
     );
+}
+
+#[test]
+fn noise_limit_is_the_margin_without_kept_runs() {
+    let five = |number| {
+        let mut run = run(number, 100.0, 5);
+        summary(&mut run).process_medians = vec![97.0, 99.0, 100.0, 101.0, 103.0];
+        run
+    };
+    let word = |limit: f64| {
+        let noise = Noise::default().with_limits([("x", limit)]);
+        let row = compare(&five(1), &five(2), &noise, 7).rows.remove(0);
+        (row.word, row.unchanged_within)
+    };
+    assert_eq!(word(0.07), (Word::Unchanged, Some(0.07)));
+    assert_eq!(word(0.01), (Word::Inconclusive, None), "2 % at least, and no more");
+    assert_eq!(word(0.5), (Word::Inconclusive, None), "a margin above 30 % shows nothing");
 }
 
 /// A record of five processes far apart.

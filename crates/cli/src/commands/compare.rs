@@ -1,6 +1,8 @@
 //! `fathom compare`: runs compared metric by metric.
 
 use fathom_analysis::compare::{Compared, Comparison, Noise, compare_to_all};
+use fathom_metric::Entry;
+use fathom_probes::REGISTRY;
 use fathom_record::Document;
 use fathom_report::compare::render;
 
@@ -112,9 +114,12 @@ fn nothing_compared(comparison: &Comparison) -> String {
     )
 }
 
-/// Run-to-run noise by the stored runs of the host; none if the store cannot be read.
+/// Run-to-run noise by the stored runs of the host, with the noise limits of the metrics where
+/// those are too few; the limits alone if the store cannot be read.
 pub(super) fn noise(a: &[Document], b: &Document, store: &StoreArguments) -> Noise {
     let stored = stored_run::open_store(store)
         .and_then(|store| Ok(store.newest_of(b.host.identity(), b.run.effort, NOISE_RUNS)?));
-    stored.map_or_else(|_| Noise::default(), |(runs, _)| Noise::learn(&runs, a, b))
+    let noise = stored.map_or_else(|_| Noise::default(), |(runs, _)| Noise::learn(&runs, a, b));
+    let abouts = REGISTRY.entries().iter().map(Entry::about);
+    noise.with_limits(abouts.map(|about| (about.id, about.noise_limit)))
 }

@@ -303,26 +303,30 @@ fn foot(comparison: &Comparison, columns: &Columns) -> String {
 /// What the noise between runs was learnt from.
 fn noise_notes(comparison: &Comparison) -> Vec<String> {
     let rests_on = |by| {
-        let within = |row: &Compared| {
-            let is_noise = row.unchanged_within.is_some() && row.unchanged_within == row.noise;
-            is_noise && row.noise_by == Some(by)
-        };
-        comparison.rows.iter().any(within)
+        let is_wider = |row: &Compared| row.unchanged_within.is_some_and(|it| it > 0.02);
+        comparison.rows.iter().any(|row| is_wider(row) && row.noise_by == by)
     };
     let mut notes = Vec::new();
     let runs = 1 + comparison.more_a.len();
-    if rests_on(NoiseBy::Kept) {
+    if rests_on(Some(NoiseBy::Kept)) {
         let kept = comparison.noise_runs;
         notes.push(format!(
-            "unchanged ± more than 2 %: kept runs like B ({kept}) differ by as much where nothing \
-             was changed, one pair in twenty by more"
+            "unchanged ± more than 2 %: up to 1.7 × the A/A noise of {kept} kept runs like B (95 % \
+             of their neighbouring pairs differ by less)"
         ));
     }
-    if rests_on(NoiseBy::A) {
+    if rests_on(Some(NoiseBy::A)) {
         notes.push(format!(
-            "unchanged ± more than 2 %: one more run like the {runs} of A may differ by as much \
-             (Student, 95 %)"
+            "unchanged ± more than 2 %: up to 1.7 × the noise between the {runs} runs of A \
+             (Student's t, 95 %)"
         ));
+    }
+    if rests_on(None) {
+        notes.push(
+            "unchanged ± more than 2 %: the metric's noise limit, where too few kept runs show the \
+             noise between runs"
+                .to_owned(),
+        );
     }
     let fewer = comparison.rows.iter().filter(|row| row.runs_a < runs).count();
     if fewer > 0 {

@@ -76,7 +76,7 @@ fn noise_is_named_with_the_runs_it_was_learnt_from() {
     };
     let (kept, of_a) = (within(NoiseBy::Kept), within(NoiseBy::A));
     assert!(kept.contains("unchanged ±21 %") && kept.contains("kept runs like B (0)"), "{kept}");
-    assert!(of_a.contains("one more run like the 1 of A"), "{of_a}");
+    assert!(of_a.contains("the noise between the 1 runs of A"), "{of_a}");
 }
 
 #[test]
