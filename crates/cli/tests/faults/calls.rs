@@ -10,9 +10,9 @@ use fathom_measure::affinity;
 use fathom_record::Document;
 
 use crate::faulty_run::FaultyRun;
-use crate::stored;
 use crate::test_env::TestEnv;
 use crate::trials::{self, Outcome, Target};
+use crate::{stored, text};
 
 /// An undisturbed run and its store.
 struct Example {
@@ -80,7 +80,8 @@ fn failing_calls_keep_every_acknowledged_record() {
         return;
     }
     let env = TestEnv::new();
-    assert!(command(&env, &["--jsonl"]).status().expect("it starts").success());
+    let output = command(&env, &["--jsonl"]).output().expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
     let run = stored::runs(env.store()).expect("a store").remove(0);
     let example = &Example { env, run };
     let targets = [
