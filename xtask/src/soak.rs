@@ -28,9 +28,6 @@ is asserted by the tests (`crates/cli/tests/faults`, `crates/cli/src/commands/im
 `crates/store/tests/store`), which `make test` runs with smaller counts. A *record* is acknowledged
 by its line of `--jsonl`, a whole run by \"Kept as run\" or exit status 0; *lost* is what was
 acknowledged and is not in the store as it was printed, *twice* what is there more than once.
-
-In the tables of failing calls, N counts the calls of one name in a run that nothing disturbs,
-*on* is what the call is made on, and a fault without more comes once, at call N.
 ";
 
 /// Runs the tests and writes the page.

@@ -1,4 +1,4 @@
-//! Ctrl-C and its kin: the run ends after what it is doing, keeps what is done, and says so.
+//! SIGINT, SIGTERM and SIGHUP: the command finishes its current step and keeps its results.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -7,18 +7,18 @@ use fathom_metric::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
-/// Becomes readable when a signal asked the program to stop, and stays so.
+/// A pipe that becomes readable when a termination signal arrives, and stays readable.
 pub struct Interrupt {
     reader: OwnedFd,
 }
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP from now on.
+    /// Registers the signal handlers.
     ///
     /// # Errors
-    /// When no descriptor or signal handler can be had.
+    /// If no pipe can be created or no handler registered.
     pub fn listen() -> std::io::Result<Self> {
-        // No pair of sockets, which a sandbox may forbid. Registering makes the writer never wait.
+        // A pipe, since a sandbox may forbid sockets. Registering makes the writer non-blocking.
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
@@ -26,7 +26,6 @@ impl Interrupt {
         Ok(Self { reader })
     }
 
-    /// Whether a signal arrived.
     pub fn arrived(&self) -> bool {
         let mut wait = [rustix::event::PollFd::new(&self.reader, rustix::event::PollFlags::IN)];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -40,24 +39,21 @@ impl AsFd for Interrupt {
     }
 }
 
-/// Listens to the same signals for a procedure, which looks at flags between its calls. The first
-/// is obeyed in order, the second at once: what has no name yet is gone with the process.
-///
-/// # Errors
-/// When no signal handler can be had.
-pub fn stop() -> std::io::Result<Stop> {
-    let (now, by_person) = (Arc::default(), Arc::default());
+/// Registers handlers for a procedure, which polls flags between its system calls. The first signal
+/// ends it in order, the second at once: its unnamed temporary files vanish with the process.
+pub(crate) fn stop() -> std::io::Result<Stop> {
+    let (now, by_signal) = (Arc::default(), Arc::default());
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(&by_person))?;
-        flag::register(signal, Arc::clone(&by_person))?;
+        flag::register_conditional_shutdown(signal, 130, Arc::clone(&by_signal))?;
+        flag::register(signal, Arc::clone(&by_signal))?;
         flag::register(signal, Arc::clone(&now))?;
     }
-    // Ignored: a write beyond a limit on the size of files then fails, and says so.
+    // Ignored, so that a write beyond RLIMIT_FSIZE fails with EFBIG instead of ending the process.
     flag::register(SIGXFSZ, Arc::default())?;
-    Ok(Stop::new(now, by_person, give_up))
+    Ok(Stop::new(now, by_signal, give_up))
 }
 
 fn give_up() -> ! {
-    crate::terminal::warn("a read does not return within the time limit; given up");
+    crate::terminal::warn("a read did not return within the time limit: aborted");
     std::process::exit(1)
 }

@@ -3,8 +3,8 @@
 pub mod arguments;
 mod commands;
 mod exit;
-mod interrupt;
-mod live;
+pub mod interrupt;
+pub mod live;
 mod remedy;
 mod terminal;
 mod tune;

@@ -1,4 +1,4 @@
-//! The real machine behind a run: worker processes and the hardware's clock.
+//! The real machine behind a run: worker processes and the hardware clock.
 
 use fathom_measure::clock::{self, Specification, Watch, WholeRun};
 use fathom_measure::sampler::{LoopTime, calibration};
@@ -7,19 +7,12 @@ use crate::interrupt::Interrupt;
 use fathom_engine::worker::Workers;
 use fathom_engine::{Machine, Outcome, VisitRequest};
 
-/// This machine.
 pub struct LiveMachine {
-    workers: Workers,
-    watch: Watch,
-    interrupt: Interrupt,
-    begun_ns: u64,
-}
-
-impl LiveMachine {
-    /// A machine whose time begins at `begun_ns` by CLOCK_MONOTONIC_RAW.
-    pub fn new(workers: Workers, watch: Watch, interrupt: Interrupt, begun_ns: u64) -> Self {
-        Self { workers, watch, interrupt, begun_ns }
-    }
+    pub workers: Workers,
+    pub watch: Watch,
+    pub interrupt: Interrupt,
+    /// Start of the run by CLOCK_MONOTONIC_RAW.
+    pub begun_ns: u64,
 }
 
 impl Machine for LiveMachine {
@@ -53,7 +46,7 @@ impl Machine for LiveMachine {
 }
 
 /// Now, RFC 3339 in UTC, to the millisecond.
-pub fn timestamp() -> String {
+pub(crate) fn timestamp() -> String {
     let ns = i128::from(clock::wall_ns());
     jiff::Timestamp::from_nanosecond(ns).map_or_else(|_| String::new(), |now| format!("{now:.3}"))
 }

@@ -1,5 +1,4 @@
-//! The `fathom` program: reads the command line, hands over to a command, and turns what comes of
-//! it into an exit status.
+//! The `fathom` program.
 
 use std::process::ExitCode;
 
@@ -9,6 +8,6 @@ use fathom_cli::arguments::{self, Arguments};
 fn main() -> ExitCode {
     match Arguments::try_parse() {
         Ok(arguments) => fathom_cli::main(arguments),
-        Err(error) => arguments::refuse(&error),
+        Err(error) => arguments::report_parse_error(&error),
     }
 }

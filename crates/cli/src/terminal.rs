@@ -1,33 +1,31 @@
-//! Standard output as the commands use it: colour where it is wanted, the width of the terminal,
-//! and a reader that may leave at any time.
+//! Standard output and standard error: colour, terminal width, progress bar, closed pipes.
 
 use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Width where there is no terminal to ask.
-const WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 
-/// A progress bar with its share in percent, and what is being done.
-pub const SHARE: &str = "{bar:24} {percent:>3} %  {msg}";
+/// Template of a progress bar with a percentage and a message.
+pub const PERCENT_BAR: &str = "{bar:24} {percent:>3} %  {msg}";
 
-/// Standard output, and the progress bar beside it.
+/// Standard output with a progress bar below it.
 pub struct Output {
     stream: anstream::AutoStream<io::Stdout>,
     closed: bool,
-    failure: Option<io::Error>,
+    error: Option<io::Error>,
     bar: Option<ProgressBar>,
 }
 
 impl Output {
-    /// Standard output. Colour is kept for a terminal, unless NO_COLOR says otherwise.
+    /// Standard output, with colour on a terminal unless NO_COLOR is set.
     pub fn new() -> Self {
         let stream = anstream::AutoStream::auto(io::stdout());
-        Self { stream, closed: false, failure: None, bar: None }
+        Self { stream, closed: false, error: None, bar: None }
     }
 
-    /// The progress bar, where one can be drawn: on a terminal. Whoever changes it ticks it too, so
-    /// that nothing is drawn by a thread while something is timed.
+    /// The progress bar; `None` without a terminal. The caller ticks it, because a ticking thread
+    /// would disturb timed code.
     pub fn bar(&mut self, template: &str) -> Option<&ProgressBar> {
         if self.bar.is_none() && shows_progress() {
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -38,57 +36,57 @@ impl Output {
         self.bar.as_ref()
     }
 
-    /// Takes the bar away, until it is asked for again.
+    /// Removes the bar until [`Output::bar`] is called again.
     pub fn clear_bar(&mut self) {
         self.bar.take().iter().for_each(ProgressBar::finish_and_clear);
     }
 
-    /// Writes a text above the bar. A closed or broken output is remembered and does not stop the
-    /// program here.
+    /// Writes a text above the bar. After the first error nothing more is written; see
+    /// [`Output::is_closed`] and [`Output::error`].
     pub fn write(&mut self, text: &str) {
         match self.bar.clone() {
-            Some(bar) => bar.suspend(|| self.write_alone(text)),
-            None => self.write_alone(text),
+            Some(bar) => bar.suspend(|| self.write_directly(text)),
+            None => self.write_directly(text),
         }
     }
 
-    fn write_alone(&mut self, text: &str) {
-        if self.closed || self.failure.is_some() {
+    fn write_directly(&mut self, text: &str) {
+        if self.closed || self.error.is_some() {
             return;
         }
         let written = self.stream.write_all(text.as_bytes()).and_then(|()| self.stream.flush());
         match written {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.closed = true,
-            Err(error) => self.failure = Some(error),
+            Err(error) => self.error = Some(error),
         }
     }
 
-    /// Whether the reader has closed it.
+    /// Whether the reader closed the pipe.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// What went wrong, other than the reader leaving: a full disk behind a redirection.
-    pub fn failure(&self) -> Option<&io::Error> {
-        self.failure.as_ref()
+    /// The first error other than a closed pipe, such as a full disk behind a redirection.
+    pub fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
     }
 }
 
-/// Columns to lay out for: the terminal's, `COLUMNS` where it is set, else 80.
+/// The width to lay out for: `COLUMNS` if set, else the terminal's, else 80; at least 60.
 pub fn width() -> usize {
-    let by_hand = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let by_environment = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    by_hand.or_else(terminal).unwrap_or(WIDTH).max(60)
+    by_environment.or_else(terminal).unwrap_or(DEFAULT_WIDTH).max(60)
 }
 
 /// Writes one line to standard error.
 pub fn warn(text: &str) {
-    // At once, so that what another program says does not come between.
+    // In one write, so that lines of other processes do not interleave.
     let _ = anstream::stderr().write_all(format!("fathom: {text}\n").as_bytes());
 }
 
-/// Whether a progress bar can be drawn: on a terminal.
+/// Whether standard error is a terminal.
 pub fn shows_progress() -> bool {
     io::stderr().is_terminal()
 }

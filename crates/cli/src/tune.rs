@@ -1,8 +1,7 @@
-//! `--tune`: what may be changed for the length of a run, and put back afterwards.
+//! `--tune`: changes settings of the machine during a run and restores them afterwards.
 //!
-//! Every change is written to a journal before it is made. A run that ends in any ordinary way,
-//! Ctrl-C included, puts everything back itself; after a kill that no program can catch, the next
-//! run finds the journal and does.
+//! Every change is written to a journal before it is made. A run restores the settings itself, also
+//! after Ctrl-C; after SIGKILL the next run finds the journal and restores them.
 
 use std::fs;
 use std::io;
@@ -11,53 +10,54 @@ use std::path::{Path, PathBuf};
 use fathom_record::Host;
 use serde::{Deserialize, Serialize};
 
-/// The changes in force. Dropping them puts everything back.
-pub struct Tuned {
-    /// What was changed, in words.
-    pub done: Vec<String>,
-    /// What could not be, and why.
-    pub refused: Vec<String>,
-    /// Whether workers may run at the highest ordinary priority.
+/// The changes in force. Dropping them restores the settings.
+pub struct Tuning {
+    /// Descriptions of the changes.
+    pub changes: Vec<String>,
+    /// Descriptions of what could not be changed, with the reason.
+    pub refusals: Vec<String>,
+    /// Whether workers may run at nice -20.
     pub priority: bool,
     undo: Undo,
     journal: PathBuf,
 }
 
-/// What puts a machine back.
+/// The journal: what restores the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undo {
     /// The process that made the changes.
     pid: u32,
-    /// File and former content, in the order changed.
+    /// File and former content, in the order of the changes.
     files: Vec<(PathBuf, String)>,
 }
 
-impl Tuned {
-    /// Tunes a machine whose CPUs are described under `cpus` (`/sys/devices/system/cpu`).
+impl Tuning {
+    /// Tunes the machine whose CPUs are described under `cpus` (`/sys/devices/system/cpu`).
     pub fn apply(cpus: &Path, host: &Host, cpu: u32, journal: &Path) -> Self {
-        let mut tuned = Self {
-            done: Vec::new(),
-            refused: Vec::new(),
+        let mut tuning = Self {
+            changes: Vec::new(),
+            refusals: Vec::new(),
             priority: false,
             undo: Undo { pid: std::process::id(), files: Vec::new() },
             journal: journal.to_owned(),
         };
-        tuned.raise_priority();
-        tuned.set_governor(cpus, cpu);
-        tuned.take_siblings_offline(cpus, host, cpu);
-        tuned
+        tuning.raise_priority();
+        tuning.set_governor(cpus, cpu);
+        tuning.take_siblings_offline(cpus, host, cpu);
+        tuning
+    }
+
+    fn refuse(&mut self, why: &str) {
+        self.refusals.push(why.to_owned());
     }
 
     fn raise_priority(&mut self) {
         let allowed = rustix::process::getrlimit(rustix::process::Resource::Nice).current;
         if rustix::process::geteuid().is_root() || allowed.is_some_and(|limit| limit >= 40) {
             self.priority = true;
-            self.done.push("workers at nice -20".to_owned());
+            self.changes.push("workers at nice -20".to_owned());
         } else {
-            self.refused.push(
-                "priority: needs root (sudo), or `nice -20` in /etc/security/limits.conf"
-                    .to_owned(),
-            );
+            self.refuse("priority: needs root (sudo), or `nice -20` in /etc/security/limits.conf");
         }
     }
 
@@ -65,23 +65,20 @@ impl Tuned {
         let file = cpus.join(format!("cpu{cpu}/cpufreq/scaling_governor"));
         match fs::read_to_string(&file) {
             Ok(governor) if governor.trim() == "performance" => {
-                self.done.push("governor: performance already".to_owned());
+                self.changes.push("governor: performance already".to_owned());
             }
             Ok(governor) => {
-                let what = format!("governor of CPU {cpu}: {} → performance", governor.trim());
-                self.change(&file, governor.trim(), "performance", what);
+                let change = format!("governor of CPU {cpu}: {} → performance", governor.trim());
+                self.change(&file, governor.trim(), "performance", change);
             }
-            Err(_) => {
-                self.refused.push("governor: this kernel governs no frequency here".to_owned())
-            }
+            Err(_) => self.refuse("governor: no cpufreq driver"),
         }
     }
 
     fn take_siblings_offline(&mut self, cpus: &Path, host: &Host, cpu: u32) {
         let siblings = host.cpu.siblings.iter().find(|set| set.contains(&cpu));
         let Some(siblings) = siblings else {
-            self.refused.push(format!("SMT: CPU {cpu} has no sibling"));
-            return;
+            return self.refuse(&format!("SMT: CPU {cpu} has no sibling"));
         };
         for sibling in siblings.iter().filter(|sibling| **sibling != cpu) {
             let file = cpus.join(format!("cpu{sibling}/online"));
@@ -89,14 +86,13 @@ impl Tuned {
         }
     }
 
-    fn change(&mut self, file: &Path, before: &str, after: &str, what: String) {
+    fn change(&mut self, file: &Path, before: &str, after: &str, change: String) {
         self.undo.files.push((file.to_owned(), before.to_owned()));
-        let changed = self.write_journal().and_then(|()| fs::write(file, after));
-        match changed {
-            Ok(()) => self.done.push(what),
+        match self.write_journal().and_then(|()| fs::write(file, after)) {
+            Ok(()) => self.changes.push(change),
             Err(error) => {
                 self.undo.files.pop();
-                self.refused.push(format!("{what}: {error}"));
+                self.refusals.push(format!("{change}: {error}"));
             }
         }
     }
@@ -109,28 +105,26 @@ impl Tuned {
     }
 }
 
-impl Drop for Tuned {
+impl Drop for Tuning {
     fn drop(&mut self) {
         if !self.undo.files.is_empty() {
-            put_back(&self.undo, &self.journal);
+            restore(&self.undo, &self.journal);
         }
     }
 }
 
-/// Puts back what a run changed that was killed before it could; says what, if anything.
+/// Restores the settings that a killed run left changed; a message if there were any.
 pub fn recover(journal: &Path) -> Option<String> {
     let undo: Undo = serde_json::from_slice(&fs::read(journal).ok()?).ok()?;
-    let alive = Path::new("/proc").join(undo.pid.to_string()).exists();
-    if alive {
+    if Path::new("/proc").join(undo.pid.to_string()).exists() {
         return None;
     }
-    let count = undo.files.len();
-    put_back(&undo, journal);
-    Some(format!("put back {count} settings that a killed `--tune` run had left changed"))
+    restore(&undo, journal);
+    Some(format!("restored {} settings that a killed `--tune` run left changed", undo.files.len()))
 }
 
-/// The last change first, as they may build on each other. The journal goes last.
-fn put_back(undo: &Undo, journal: &Path) {
+/// Undoes the last change first, since changes may depend on earlier ones; then the journal.
+fn restore(undo: &Undo, journal: &Path) {
     for (file, before) in undo.files.iter().rev() {
         let _ = fs::write(file, before);
     }
@@ -141,84 +135,65 @@ fn put_back(undo: &Undo, journal: &Path) {
 mod tests {
     use super::*;
 
-    /// A CPU 2 with a governor and the sibling CPU 6.
+    /// CPU 2 with a governor and the sibling CPU 6.
     fn machine() -> (tempfile::TempDir, Host) {
         let folder = tempfile::tempdir().expect("a folder");
-        fs::create_dir_all(folder.path().join("cpu2/cpufreq")).expect("a folder");
-        fs::create_dir_all(folder.path().join("cpu6")).expect("a folder");
-        fs::write(folder.path().join("cpu2/cpufreq/scaling_governor"), "powersave\n")
-            .expect("a file");
-        fs::write(folder.path().join("cpu6/online"), "1\n").expect("a file");
+        for (file, content) in
+            [("cpu2/cpufreq/scaling_governor", "powersave\n"), ("cpu6/online", "1\n")]
+        {
+            let path = folder.path().join(file);
+            fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+            fs::write(path, content).expect("a file");
+        }
         let mut host = Host::default();
         host.cpu.siblings = vec![vec![1, 5], vec![2, 6]];
         (folder, host)
     }
 
-    fn state(folder: &Path) -> (String, String) {
-        let read =
-            |file: &str| fs::read_to_string(folder.join(file)).expect("a file").trim().to_owned();
-        (read("cpu2/cpufreq/scaling_governor"), read("cpu6/online"))
-    }
-
-    fn words(governor: &str, online: &str) -> (String, String) {
-        (governor.to_owned(), online.to_owned())
+    /// Asserts the governor of CPU 2, and whether CPU 6 is online.
+    fn assert_settings(folder: &tempfile::TempDir, governor: &str, online: &str) {
+        let read = |file: &str| fs::read_to_string(folder.path().join(file)).expect("a file");
+        assert_eq!(read("cpu2/cpufreq/scaling_governor").trim(), governor);
+        assert_eq!(read("cpu6/online").trim(), online);
     }
 
     #[test]
-    fn what_was_changed_is_put_back() {
+    fn settings_are_restored_after_the_run() {
         let (folder, host) = machine();
         let journal = folder.path().join("state/tune.json");
-        let tuned = Tuned::apply(folder.path(), &host, 2, &journal);
-        assert_eq!(state(folder.path()), words("performance", "0"));
-        assert!(
-            tuned.done.iter().any(|done| done.contains("powersave → performance")),
-            "{:?}",
-            tuned.done
-        );
-        assert!(journal.exists());
-        drop(tuned);
-        assert_eq!(state(folder.path()), words("powersave", "1"));
+        let tuning = Tuning::apply(folder.path(), &host, 2, &journal);
+        assert_settings(&folder, "performance", "0");
+        let governor = tuning.changes.iter().any(|one| one.contains("powersave → performance"));
+        assert!(governor && journal.exists(), "{:?}", tuning.changes);
+        assert_eq!(recover(&journal), None, "the run is alive");
+        assert_settings(&folder, "performance", "0");
+        drop(tuning);
+        assert_settings(&folder, "powersave", "1");
         assert!(!journal.exists());
     }
 
     #[test]
-    fn a_run_that_was_killed_is_cleaned_up_after_by_the_next() {
+    fn next_run_restores_after_a_kill() {
         let (folder, host) = machine();
         let journal = folder.path().join("tune.json");
-        let mut tuned = Tuned::apply(folder.path(), &host, 2, &journal);
-        // No process has this number: the kernel's largest is 2^22.
-        tuned.undo.pid = u32::MAX;
-        tuned.write_journal().expect("a journal");
-        std::mem::forget(tuned);
-        assert!(recover(&journal).is_some_and(|said| said.contains("2 settings")));
-        assert_eq!(state(folder.path()), words("powersave", "1"));
-        assert_eq!(recover(&journal), None, "once is enough");
+        let mut tuning = Tuning::apply(folder.path(), &host, 2, &journal);
+        // Above the largest pid, which is 2^22.
+        tuning.undo.pid = u32::MAX;
+        tuning.write_journal().expect("a journal");
+        std::mem::forget(tuning);
+        assert!(recover(&journal).is_some_and(|message| message.contains("2 settings")));
+        assert_settings(&folder, "powersave", "1");
+        assert_eq!(recover(&journal), None, "only once");
     }
 
     #[test]
-    fn a_living_run_is_left_alone() {
-        let (folder, host) = machine();
-        let journal = folder.path().join("tune.json");
-        let tuned = Tuned::apply(folder.path(), &host, 2, &journal);
-        assert_eq!(recover(&journal), None);
-        assert_eq!(state(folder.path()), words("performance", "0"));
-        drop(tuned);
-    }
-
-    #[test]
-    fn what_cannot_be_tuned_is_said() {
+    fn missing_settings_are_reported() {
         let folder = tempfile::tempdir().expect("a folder");
-        let tuned =
-            Tuned::apply(folder.path(), &Host::default(), 0, &folder.path().join("tune.json"));
-        assert!(
-            tuned.refused.iter().any(|refused| refused.starts_with("governor")),
-            "{:?}",
-            tuned.refused
-        );
-        assert!(
-            tuned.refused.iter().any(|refused| refused.starts_with("SMT")),
-            "{:?}",
-            tuned.refused
-        );
+        let journal = folder.path().join("tune.json");
+        let tuning = Tuning::apply(folder.path(), &Host::default(), 0, &journal);
+        for setting in ["governor", "SMT"] {
+            let refused = tuning.refusals.iter().any(|one| one.starts_with(setting));
+            assert!(refused, "{setting}: {:?}", tuning.refusals);
+        }
     }
 }

@@ -34,7 +34,7 @@ fn document(bench: &Bench, sabotaged: bool, random: &mut Seeded) -> Result<Row> 
     let (bytes, dose) = flipped(&std::fs::read(&good)?, sabotaged, random)?;
     std::fs::write(&bad, bytes)?;
     let output = Command::new(&bench.program).arg("compare").args([&bad, &good]).output()?;
-    let said = ["the checksum of", "holds no run of"];
+    let said = ["checksum mismatch", "is not a run of"];
     Ok(row(NAMES[0], dose, sabotaged, &output, &said))
 }
 

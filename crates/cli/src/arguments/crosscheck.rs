@@ -1,4 +1,4 @@
-//! The words of `fathom crosscheck`.
+//! `fathom crosscheck` on the command line.
 
 use std::path::PathBuf;
 
@@ -6,49 +6,48 @@ use clap::Args;
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom crosscheck                    all programs that are installed: some three minutes
-  fathom crosscheck --list             what is compared with what, and what is not installed
-  fathom crosscheck os fio             a group of metrics, and all that fio does
-  fathom crosscheck 'memory.bandwidth{op=copy}' --pairs 10   one case, with a closer interval
-  fathom crosscheck dd --verbose       with every command, to repeat it by hand, and every turn
-  fathom crosscheck --json > check.json   as one JSON document
+  fathom crosscheck                    run all installed programs: about three minutes
+  fathom crosscheck --list             list the comparisons, and which programs are missing
+  fathom crosscheck os fio             run a group of metrics, and everything fio covers
+  fathom crosscheck 'memory.bandwidth{op=copy}' --pairs 10   run one case with more pairs
+  fathom crosscheck dd --verbose       show every command and every result
+  fathom crosscheck --json > check.json   print one JSON document
 
-Both sides run in turn (A B, B A, A B …), so that what changes meanwhile meets both. A ratio is
-ours ÷ theirs. Beneath each row stands what the other program counts or does otherwise, since the
-ratio need not be 1. Where the largest ratio of a row's pairs is more than 1.5 times the smallest,
-the row is inconclusive, and has no ratio. Nothing is kept in the store, and files are removed.
+Both programs run alternately (A B, B A, A B …), so that drift affects both alike. The ratio is
+fathom ÷ other program; it need not be 1, and each row says what the other program does differently.
+A row is inconclusive and has no ratio if its largest pair ratio is more than 1.5 times its
+smallest. Nothing is stored, and test files are removed.
 
-Exit status: 3 where nothing was compared; other statuses are as of `fathom --help`.";
+Exit status: 3 if nothing was compared; the others are those of `fathom --help`.";
 
-/// `fathom crosscheck`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CrosscheckArguments {
-    /// Groups (`memory`), programs (`fio`), metrics or cases of them; all where none is named.
+    /// Groups (`memory`), programs (`fio`), metrics or cases [default: all].
     #[arg(value_name = "GROUP|PEER|METRIC")]
     pub words: Vec<String>,
-    /// List what is compared with what, and which program is not installed; measure nothing.
+    /// List the comparisons and missing programs; measure nothing.
     #[arg(long)]
     pub list: bool,
-    /// Pairs in each row; from 5 on the ratio has an interval.
+    /// Run N pairs per row; with 5 or more the ratio has a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100))]
     pub pairs: u32,
-    /// Seconds that one start of another program may take before it is killed.
+    /// Kill another program after this time.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=3600))]
     pub limit: u32,
-    /// The CPU for what runs on one; a quiet one is chosen where none is given.
+    /// Run single-CPU rows on this CPU [default: an idle one].
     #[arg(long, value_name = "N")]
     pub cpu: Option<u32>,
-    /// Where files are written: a folder on a device, left as it was found [default:
-    /// $FATHOM_FOLDER, or /var/tmp, or the current one].
+    /// Write test files into this directory; it must be on a disk, and is left unchanged [default:
+    /// $FATHOM_FOLDER, or /var/tmp, or the current directory].
     #[arg(long, value_name = "PATH")]
     pub folder: Option<PathBuf>,
-    /// Let `--folder` be one that keeps files in memory.
+    /// Accept a `--folder` on a memory file system.
     #[arg(long, requires = "folder")]
     pub allow_memory: bool,
-    /// Show every command and every turn.
+    /// Show every command and every result.
     #[arg(long, short)]
     pub verbose: bool,
     /// Print one JSON document.

@@ -3,38 +3,37 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::StoreArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom report                        the last run of this host, as report.html
-  fathom report latest~1 latest        two runs overlaid, with what changed between them
-  fathom report latest 0195c3 -o lab.html   a run, and the sweep of a file made by hand
-  fathom report latest --reference 2016-i5-5257u   published figures under those of the run
-  fathom report before.json -o - | ssh other 'cat > report.html'   a JSON document, to elsewhere
+  fathom report                        write the latest run of this host to report.html
+  fathom report latest~1 latest        overlay two runs, with their comparison
+  fathom report latest 0195c3 -o lab.html   overlay a run and a file sweep
+  fathom report latest --reference 2016-i5-5257u   add published figures
+  fathom report before.json -o - | ssh other 'cat > report.html'
 
-The page is one file and loads nothing from anywhere. A file that is there already is replaced where
-it is such a page; another only with --force.";
+The page is one file and loads nothing else. An existing file is replaced if it is such a page;
+other files only with --force.";
 
-/// `fathom report`.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ReportArguments {
-    /// Up to 6 runs: ids, `latest`, `latest~N`, a host's name (its newest run) or JSON files; the
-    /// last of this host where none is named.
-    #[arg(value_name = "RUN")]
+    /// Up to 6 runs: ids or prefixes, labels, `latest`, `latest~N`, host names (their latest run)
+    /// or JSON files [default: the latest of this host].
+    #[arg(value_name = "RUN", value_parser = NonEmptyStringValueParser::new())]
     pub runs: Vec<String>,
-    /// Lay published figures under those of the runs; without a name, those there are.
+    /// Add the figures of a published study; list the studies if NAME is omitted.
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "")]
     pub reference: Option<String>,
-    /// Write to this file, whole or not at all; `-` is standard output.
+    /// Write to this file atomically; `-` is standard output.
     #[arg(long, short, value_name = "FILE", default_value = "report.html")]
     pub output: PathBuf,
-    /// Replace a file that is no page of ours.
+    /// Replace an existing file that is not a fathom page.
     #[arg(long)]
     pub force: bool,
-    /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
 }

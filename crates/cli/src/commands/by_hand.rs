@@ -1,6 +1,6 @@
-//! What measures by hand: runs a procedure, shows its records as they are done, and keeps them.
+//! `fathom file`: runs a procedure, prints its records as they complete, and stores them.
 //!
-//! Everything is kept at the end, so that the store's writes fall between no two timed passes.
+//! Records are stored at the end, so that no write of the store comes between timed passes.
 
 use std::io::IsTerminal;
 
@@ -15,39 +15,39 @@ use fathom_report::by_hand;
 use fathom_store::Store;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::keeping::Keeping;
-use super::start;
-use crate::arguments::by_hand::{Common, FileArguments};
-use crate::exit::{Status, Usage};
+use super::run_store::RunStore;
+use super::setup;
+use crate::arguments::by_hand::FileArguments;
+use crate::exit::{Status, UsageError};
 use crate::interrupt;
 use crate::live::timestamp;
-use crate::terminal::{self, Output, SHARE};
+use crate::terminal::{self, Output, PERCENT_BAR};
 
 pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
-    let FileArguments { command, procedure, label, common } = arguments;
+    let FileArguments { command, procedure, label, output } = arguments;
     if let Some(done) = procedure.part() {
-        return done.map(|()| Status::Done).map_err(refused);
+        return done.map(|()| Status::Success).map_err(command_error);
     }
     let begun_ns = clock::monotonic_raw_ns();
     let stop = interrupt::stop().context("listen to signals")?;
-    procedure.check().map_err(refused)?;
+    procedure.check().map_err(command_error)?;
     let mut host = host::read();
-    start::check_environment(&host)?;
-    let keeping = Keeping::open(&common.store);
-    let recalls = keeping.store().into_iter().flat_map(|store| {
-        procedure.recalls().iter().flat_map(|metric| recalled(store, metric, &host))
+    setup::check_environment(&host)?;
+    let store = RunStore::open(&output.store);
+    let earlier = store.store().into_iter().flat_map(|store| {
+        procedure.recalls().iter().flat_map(|metric| earlier_results(store, metric, &host))
     });
-    let earlier = recalls.collect();
+    let earlier = earlier.collect();
     let watch = match procedure.calibrates() {
         true => Watch::begin(&host),
         false => Watch::of_kernel(),
     };
     let watch = watch.context("calibrate the clock")?;
-    start::note_counter_rate(&mut host, &watch);
+    setup::note_counter_rate(&mut host, &watch);
     let setup = SessionSetup {
-        tool: start::tool(),
+        tool: setup::tool(),
         host,
-        id: start::run_id(),
+        id: setup::run_id(),
         label: label.clone(),
         started: timestamp(),
         begun_ns,
@@ -56,52 +56,48 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
         watch,
         stop,
         earlier,
-        imposed: start::imposed(),
+        imposed: setup::imposed(),
     };
-    let mut follower = Follower::new(common, keeping);
-    let ending = Session::new(&REGISTRY, setup, &mut follower).run(&**procedure, timestamp);
-    follower.status(ending.map_err(refused)?)
+    let mut printer = Printer {
+        json: output.json,
+        samples: output.samples,
+        output: Output::new(),
+        width: terminal::width(),
+        previous: None,
+        store,
+    };
+    let ending = Session::new(&REGISTRY, setup, &mut printer).run(&**procedure, timestamp);
+    printer.status(ending.map_err(command_error)?)
 }
 
-/// The newest believable results of a metric on this host, oldest first. A store that cannot be
-/// read leaves the number without a model, and that is said.
-fn recalled(store: &Store, metric: &str, host: &Host) -> Vec<Record> {
+/// The stored results of a metric on this host, oldest first. If the store cannot be read, the
+/// record has no model and says so.
+fn earlier_results(store: &Store, metric: &str, host: &Host) -> Vec<Record> {
     let Ok((documents, _)) = store.of_metric(metric) else { return Vec::new() };
     let of_this_host = |document: &Document| document.host.identity() == host.identity();
     documents.into_iter().filter(of_this_host).flat_map(|one| one.records).collect()
 }
 
-fn refused(error: ProcedureError) -> anyhow::Error {
+fn command_error(error: ProcedureError) -> anyhow::Error {
     match error {
-        ProcedureError::Usage(text) => Usage(text).into(),
+        ProcedureError::Usage(text) => UsageError(text).into(),
         ProcedureError::Failed(text) => anyhow::anyhow!(text),
     }
 }
 
-/// Prints and keeps what a procedure gives.
-struct Follower {
+/// Prints and stores the records of a procedure.
+struct Printer {
     json: bool,
     samples: bool,
     output: Output,
     width: usize,
-    /// The record that was shown last.
-    above: Option<Record>,
-    keeping: Keeping,
+    /// The record that was printed last.
+    previous: Option<Record>,
+    store: RunStore,
 }
 
-impl Follower {
-    fn new(common: &Common, keeping: Keeping) -> Self {
-        Self {
-            json: common.json,
-            samples: common.samples,
-            output: Output::new(),
-            width: terminal::width(),
-            above: None,
-            keeping,
-        }
-    }
-
-    /// Prints a text for people; nothing under `--json`.
+impl Printer {
+    /// Prints a text, except under `--json`.
     fn print(&mut self, text: &str) {
         self.output.clear_bar();
         if !self.json {
@@ -109,26 +105,25 @@ impl Follower {
         }
     }
 
-    /// How the command ended.
     fn status(&self, ending: Ending) -> anyhow::Result<Status> {
-        Ok(match (super::printed(&self.output)?, ending) {
-            (Status::Done, _) if self.keeping.has_failed() => Status::Failed,
-            (Status::Done, Ending::Stopped) => Status::Interrupted,
-            (Status::Done, Ending::Faulty) => Status::Failed,
-            (Status::Done, Ending::NotFound) => Status::Incomplete,
+        Ok(match (super::output_status(&self.output)?, ending) {
+            (Status::Success, _) if self.store.has_failed() => Status::Failed,
+            (Status::Success, Ending::Stopped) => Status::Interrupted,
+            (Status::Success, Ending::Faulty) => Status::Failed,
+            (Status::Success, Ending::NotFound) => Status::Incomplete,
             (status, _) => status,
         })
     }
 }
 
-impl Audience for Follower {
+impl Audience for Printer {
     fn begins(&mut self, _: &Document, _: Option<(&Plan, f64)>) {}
 
     fn progress(&mut self, _: &Progress) {}
 
     fn block(&mut self, records: &[Record]) {
-        self.print(&by_hand::group(records, self.above.as_ref(), self.width));
-        self.above = records.last().cloned();
+        self.print(&by_hand::group(records, self.previous.as_ref(), self.width));
+        self.previous = records.last().cloned();
     }
 
     fn event(&mut self, event: Event<'_>) {
@@ -138,7 +133,7 @@ impl Audience for Follower {
                 terminal::warn(text);
             }
             Event::Progress { done, all, what } => {
-                let Some(bar) = self.output.bar(SHARE) else { return };
+                let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
                 bar.set_length(all);
                 bar.set_position(done);
                 bar.set_message(what.to_owned());
@@ -149,18 +144,20 @@ impl Audience for Follower {
 
     fn may_go_on(&mut self, text: &str, ask: bool) -> bool {
         self.print(&by_hand::announcement(text, self.width));
-        let is_let = !ask || confirmed(text);
-        if !is_let {
-            terminal::warn("aborted: nothing was done");
+        let is_confirmed = !ask || confirmed(text);
+        if !is_confirmed {
+            terminal::warn("aborted");
         }
-        is_let
+        is_confirmed
     }
 
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
-        // A command that measured nothing leaves no run behind.
-        if !document.records.is_empty() {
-            self.keeping.keep(|store| store.import(document));
+        // A command that measured nothing stores no run.
+        if !document.records.is_empty()
+            && let Some(warning) = self.store.write(|store| store.import(document))
+        {
+            terminal::warn(&warning);
         }
         if self.json {
             let mut document = document.clone();
@@ -169,10 +166,9 @@ impl Audience for Follower {
             }
             self.output.write(&fathom_report::document_json(&document));
         } else {
-            let found = by_hand::findings(&document.records, &document.host, self.width);
-            self.output.write(&found);
+            let findings = by_hand::findings(&document.records, &document.host, self.width);
+            self.output.write(&findings);
         }
-        self.keeping.ends();
     }
 
     fn has_left(&self) -> bool {
@@ -180,15 +176,17 @@ impl Audience for Follower {
     }
 }
 
-/// Whether a person, asked on the terminal, lets this go on; without a terminal nobody is asked.
+/// Asks for confirmation on the terminal; without one the answer is yes.
 fn confirmed(text: &str) -> bool {
     let stdin = std::io::stdin();
     if !(stdin.is_terminal() && terminal::shows_progress()) {
         return true;
     }
-    terminal::warn(&format!("{text}. Go on? [y/N]"));
+    terminal::warn(&format!("{text}. Continue? [y/N]"));
     let mut answer = String::new();
-    // A signal ends the wait, where it would not end the read. What cannot be read is no yes.
-    let is_there = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None).is_ok();
-    is_there && stdin.read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+    // A signal interrupts poll(2), but would not end the read: the handlers restart system calls.
+    let is_readable = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], None).is_ok();
+    is_readable
+        && stdin.read_line(&mut answer).is_ok()
+        && matches!(answer.trim(), "y" | "Y" | "yes")
 }

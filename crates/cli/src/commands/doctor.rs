@@ -1,4 +1,4 @@
-//! `fathom doctor`: whether this machine can be measured well. It changes and writes nothing.
+//! `fathom doctor`: whether this machine is ready to be measured. It changes and writes nothing.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use fathom_record::diagnosis::{ClockState, DIAGNOSIS_SCHEMA_VERSION};
 use fathom_record::{Condition, Diagnosis, Host, Severity};
 use fathom_store::Store;
 
-use super::{start, stored};
+use super::{setup, stored_run};
 use crate::arguments::DoctorArguments;
 use crate::exit::Status;
 use crate::live::timestamp;
 
-/// How long the CPUs are looked at. The kernel counts in steps of 10 ms.
-const LOOK: Duration = Duration::from_millis(200);
+/// How long CPU load is sampled. The kernel counts in steps of 10 ms.
+const LOAD_WINDOW: Duration = Duration::from_millis(200);
 
 pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
     let diagnosis = examine(arguments);
@@ -24,8 +24,8 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
         fathom_report::doctor(&diagnosis, layout.width, arguments.all)
     });
     Ok(match (printed?, diagnosis.severity) {
-        (Status::Done, Severity::Warning) => Status::Warned,
-        (Status::Done, Severity::Severe) => Status::Severe,
+        (Status::Success, Severity::Warning) => Status::Warning,
+        (Status::Success, Severity::Severe) => Status::Severe,
         (printed, _) => printed,
     })
 }
@@ -33,15 +33,14 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<Status> {
 fn examine(arguments: &DoctorArguments) -> Diagnosis {
     let examined = timestamp();
     let host = host::read();
-    let mut condition = condition::Reader::live().read(&host, LOOK);
-    store(arguments, &mut condition);
-    // Last: comparing the CPUs' counters makes them busy.
-    let clock = clock(&host);
-    let subject = Subject { host: &host, condition: &condition, clock: &clock };
-    let findings = diagnose(&subject);
+    let mut condition = condition::Reader::live().read(&host, LOAD_WINDOW);
+    examine_store(arguments, &mut condition);
+    // After the load was sampled: comparing the counters of the CPUs makes them busy.
+    let clock = examine_clock(&host);
+    let findings = diagnose(&Subject { host: &host, condition: &condition, clock: &clock });
     Diagnosis {
         schema: DIAGNOSIS_SCHEMA_VERSION,
-        tool: start::tool(),
+        tool: setup::tool(),
         examined,
         severity: worst(&findings),
         findings,
@@ -51,8 +50,8 @@ fn examine(arguments: &DoctorArguments) -> Diagnosis {
     }
 }
 
-fn store(arguments: &DoctorArguments, condition: &mut Condition) {
-    let (path, refused) = match stored::path(&arguments.store) {
+fn examine_store(arguments: &DoctorArguments, condition: &mut Condition) {
+    let (path, refused) = match stored_run::store_path(&arguments.store) {
         Ok(path) => {
             let refused = Store::examine(&path).err().map(|error| error.to_string());
             (path.display().to_string(), refused)
@@ -63,7 +62,7 @@ fn store(arguments: &DoctorArguments, condition: &mut Condition) {
     condition.store = Some(StorePlace { path, refused });
 }
 
-fn clock(host: &Host) -> ClockState {
+fn examine_clock(host: &Host) -> ClockState {
     match Watch::begin(host) {
         Ok(watch) => ClockState { facts: Some(watch.facts()), failure: None },
         Err(error) => ClockState { facts: None, failure: Some(error.to_string()) },

@@ -1,8 +1,7 @@
-//! Runs as JSON documents that somebody else may have written: read, checked, and refused with the
-//! line and the field that are wrong.
+//! JSON documents of runs from untrusted files: parsed and validated; errors name line and field.
 //!
-//! What is no run is seen by its first field, and read no further. A document that is one has a
-//! largest size, since nobody but its writer knows what else is in it.
+//! A file that is not a run is refused by its first field, without reading on. A run is limited in
+//! size, which bounds the memory that its strings may take.
 
 use std::cell::Cell;
 use std::fmt;
@@ -15,24 +14,23 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, Visitor,
 };
 
-/// The fields of a document.
 const FIELDS: [&str; 6] = ["schema", "tool", "run", "host", "far", "records"];
-/// The largest document that is read: some ten times what a thorough run with samples takes.
+/// The size limit of a document: ten times that of a thorough run with samples.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// All documents, one after another, each checked as soon as it is read.
+/// Reads all documents, each validated as soon as it is read.
 ///
 /// # Errors
-/// What is wrong with the first that is none: where, and with which field.
+/// The first invalid document: line, column and field.
 pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document>> {
     let left = Cell::new(BYTES_MAX);
     let limited = BufReader::new(Limited { inner: reader, left: &left });
     let mut documents = Vec::new();
     for document in serde_json::Deserializer::from_reader(limited).into_iter::<Tracked>() {
         let Tracked(document) = document.map_err(|error| {
-            anyhow!("{name} holds no run of `fathom export` or `fathom run --json`: {error}")
+            anyhow!("{name} is not a run of `fathom export` or `fathom run --json`: {error}")
         })?;
-        checked(&document, name)?;
+        validate(&document, name)?;
         documents.push(document);
         left.set(BYTES_MAX);
     }
@@ -40,64 +38,58 @@ pub(super) fn read(reader: impl Read, name: &str) -> anyhow::Result<Vec<Document
     Ok(documents)
 }
 
-/// The digits of an id.
 const ID_DIGITS: usize = 16;
-/// The longest name of a host, in bytes, as DNS has it.
-const HOST_MAX: usize = 253;
+/// The longest host name of DNS, in bytes.
+const HOST_BYTES_MAX: usize = 253;
 
-/// As much of a text as a message has room for.
+/// The beginning of a text, for an error message.
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// What a document must have for being kept or shown.
-fn checked(document: &Document, name: &str) -> anyhow::Result<()> {
-    check_schema(document.schema).map_err(|why| anyhow!("{name} has {why}"))?;
+fn validate(document: &Document, name: &str) -> anyhow::Result<()> {
+    check_schema(document.schema).map_err(|why| anyhow!("{name}: {why}"))?;
     let id = &document.run.id;
     if id.len() != ID_DIGITS || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
-        bail!("{name}: {:?} is no id of a run, which has {ID_DIGITS} digits", shortened(id));
+        bail!("{name}: invalid run id {:?}: must have {ID_DIGITS} digits", shortened(id));
     }
     let started = &document.run.started;
     if started.parse::<jiff::Timestamp>().is_err() {
-        let started = shortened(started);
-        bail!("{name}: run {id} began at {started:?}, which is no time of RFC 3339");
+        bail!("{name}: run {id}: start time {:?} is not RFC 3339", shortened(started));
     }
     let far = document.far.iter().flat_map(|far| [&far.name, &far.host.name]);
     for host in far.chain([&document.host.name]) {
-        if host.len() > HOST_MAX || host.chars().any(char::is_control) {
-            bail!("{name}: {:?} of run {id} is no name of a host", shortened(host));
+        if host.len() > HOST_BYTES_MAX || host.chars().any(char::is_control) {
+            bail!("{name}: run {id}: invalid host name {:?}", shortened(host));
         }
     }
     if let Some(Err(why)) = document.run.label.as_deref().map(label) {
-        bail!("{name}: the label of run {id} is none: {why}");
+        bail!("{name}: run {id}: invalid label: {why}");
     }
     match document.records.iter().find(|record| !record.is_intact()) {
         Some(record) => bail!(
-            "{name} is damaged: the checksum of {} in run {id} does not fit its content; \
-             export the run again",
+            "{name} is damaged: checksum mismatch of {} in run {id}; export the run again",
             record.name()
         ),
         None => Ok(()),
     }
 }
 
-/// Documents of this schema alone are read.
 fn check_schema(schema: u32) -> Result<(), SchemaError> {
     if schema == SCHEMA_VERSION { Ok(()) } else { Err(SchemaError(schema)) }
 }
 
-/// A document of a schema that this program does not know.
 #[derive(Debug, thiserror::Error)]
-#[error("schema {0}, and this fathom reads {SCHEMA_VERSION}; {remedy}", remedy = self.remedy())]
+#[error("schema {0}, but this fathom reads {SCHEMA_VERSION}; {remedy}", remedy = self.remedy())]
 struct SchemaError(u32);
 
 impl SchemaError {
     fn remedy(&self) -> &'static str {
-        if self.0 > SCHEMA_VERSION { "upgrade fathom" } else { "use the fathom that made it" }
+        if self.0 > SCHEMA_VERSION { "upgrade fathom" } else { "use the fathom that created it" }
     }
 }
 
-/// A reader that gives so many bytes at most.
+/// A reader that fails after a number of bytes, which the caller may reset.
 struct Limited<'l, R> {
     inner: R,
     left: &'l Cell<u64>,
@@ -108,7 +100,7 @@ impl<R: Read> Read for Limited<'_, R> {
         let left = self.left.get();
         if left == 0 {
             let mib = BYTES_MAX >> 20;
-            let text = format!("a run is larger than {mib} MiB; export it without --samples");
+            let text = format!("a run exceeds {mib} MiB; export it without --samples");
             return Err(io::Error::other(text));
         }
         let most = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
@@ -118,69 +110,69 @@ impl<R: Read> Read for Limited<'_, R> {
     }
 }
 
-/// A document that says where it is wrong: line, column and field.
+/// A document whose errors have line, column and field.
 struct Tracked(Document);
 
 impl<'de> Deserialize<'de> for Tracked {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let opened: Result<Opened, _> = serde_path_to_error::deserialize(deserializer);
-        opened.map(|Opened(document)| Self(document)).map_err(|error| {
+        let checked: Result<FirstFieldChecked, _> = serde_path_to_error::deserialize(deserializer);
+        checked.map(|FirstFieldChecked(document)| Self(document)).map_err(|error| {
             let field = error.path().to_string();
             let text = error.into_inner().to_string();
             match field.as_str() {
                 "." | "?" => D::Error::custom(text),
-                field => D::Error::custom(format!("{text}, in the field `{field}`")),
+                field => D::Error::custom(format!("{text}, field `{field}`")),
             }
         })
     }
 }
 
-/// A document whose first field was looked at before the rest was read.
-struct Opened(Document);
+/// A document whose first field was checked before the rest was read.
+struct FirstFieldChecked(Document);
 
-impl<'de> Deserialize<'de> for Opened {
+impl<'de> Deserialize<'de> for FirstFieldChecked {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Opening)
+        deserializer.deserialize_map(FirstFieldVisitor)
     }
 }
 
-struct Opening;
+struct FirstFieldVisitor;
 
-impl<'de> Visitor<'de> for Opening {
-    type Value = Opened;
+impl<'de> Visitor<'de> for FirstFieldVisitor {
+    type Value = FirstFieldChecked;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a run")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Opened, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<FirstFieldChecked, A::Error> {
         let Some(first) = map.next_key::<String>()? else {
             return Err(A::Error::missing_field("schema"));
         };
         if !FIELDS.contains(&first.as_str()) {
             let shown = shortened(&first);
-            let text = format!("its first field, `{shown}`, is none of a run (missing field)");
+            let text = format!("its first field is `{shown}`, not one of a run");
             return Err(A::Error::custom(text));
         }
         let mut schema = None;
         if first == FIELDS[0] {
-            let theirs = map.next_value()?;
-            check_schema(theirs).map_err(A::Error::custom)?;
-            schema = Some(theirs);
+            let version = map.next_value()?;
+            check_schema(version).map_err(A::Error::custom)?;
+            schema = Some(version);
         }
-        let rest = Resumed { first: Some(first), schema, map };
-        Document::deserialize(MapAccessDeserializer::new(rest)).map(Opened)
+        let whole = Replayed { first: Some(first), schema, map };
+        Document::deserialize(MapAccessDeserializer::new(whole)).map(FirstFieldChecked)
     }
 }
 
-/// A map from its beginning, although its first key, and the schema after it, were read.
-struct Resumed<A> {
+/// A map that yields its first key, and the schema version after it, a second time.
+struct Replayed<A> {
     first: Option<String>,
     schema: Option<u32>,
     map: A,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Resumed<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for Replayed<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
@@ -208,15 +200,15 @@ mod tests {
     /// A document in which every field has a value.
     pub(super) const WHOLE: &str = include_str!("../../../store/tests/golden/document.json");
 
-    fn refused(text: &str) -> String {
+    fn error_for(text: &str) -> String {
         read(text.as_bytes(), "x.json").map(|_| ()).unwrap_err().to_string()
     }
 
     #[test]
-    fn document_is_read_in_any_order_of_its_fields() {
+    fn field_order_does_not_matter() {
         let first = read(WHOLE.as_bytes(), "x").unwrap();
         assert_eq!(first.len(), 1);
-        // As a program writes it that sorts the fields: the schema is not the first then.
+        // As a program that sorts the fields writes it: the schema is not the first then.
         let sorted: serde_json::Value = serde_json::from_str(WHOLE).unwrap();
         assert!(!sorted.to_string().starts_with("{\"schema\""));
         assert_eq!(read(sorted.to_string().as_bytes(), "x").unwrap(), first);
@@ -225,58 +217,57 @@ mod tests {
     }
 
     #[test]
-    fn other_schema_is_refused_before_the_rest_is_read() {
+    fn other_schema_is_refused_before_reading_on() {
         let whole = |schema: &str| WHOLE.replacen("\"schema\": 3", schema, 1);
         for (other, remedy) in [
             ("{\"schema\": 4, \"tool\": \"other\"}".to_owned(), "upgrade fathom"),
             (whole("\"schema\": 99"), "upgrade fathom"),
-            (whole("\"schema\": 2"), "use the fathom that made it"),
-            (whole("\"schema\": 0"), "use the fathom that made it"),
+            (whole("\"schema\": 2"), "use the fathom that created it"),
         ] {
-            let text = refused(&other);
+            let text = error_for(&other);
             assert!(text.contains(&format!("this fathom reads 3; {remedy}")), "{text}");
         }
     }
 
     #[test]
-    fn another_file_is_refused_by_its_first_field_and_a_broken_one_by_line_and_field() {
-        assert!(refused("{\"data\": [0, 0").contains("`data`, is none of a run"));
-        assert!(refused("[1, 2]").contains("expected a run at line 1"));
-        assert!(refused("{}").contains("missing field `schema`"));
+    fn invalid_document_names_line_and_field() {
+        assert!(error_for("{\"data\": [0, 0").contains("first field is `data`"));
+        assert!(error_for("[1, 2]").contains("expected a run at line 1"));
+        assert!(error_for("{}").contains("missing field `schema`"));
         let wrong = WHOLE.replacen("\"cpu\": 1,", "\"cpu\": \"one\",", 1);
-        let text = refused(&wrong);
+        let text = error_for(&wrong);
         assert!(text.contains("line 2") && text.contains("field `run.cpu`"), "{text}");
-        assert!(refused(&WHOLE[..WHOLE.len() / 2]).contains("EOF"));
+        assert!(error_for(&WHOLE[..WHOLE.len() / 2]).contains("EOF"));
     }
 
-    /// Gives so many bytes of a text without an end, and counts them.
+    /// An endless file that begins with a text, and how many bytes of it were read.
     struct Endless<'c> {
         begin: &'static [u8],
-        given: &'c Cell<u64>,
+        count: &'c Cell<u64>,
     }
 
     impl Read for Endless<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let begun = self.given.get() as usize;
-            let rest = self.begin.get(begun..).unwrap_or_default();
-            let count = rest.len().min(buffer.len());
-            buffer[..count].copy_from_slice(&rest[..count]);
-            buffer[count..].fill(b'1');
-            self.given.set((begun + buffer.len()) as u64);
+            let at = self.count.get() as usize;
+            let rest = self.begin.get(at..).unwrap_or_default();
+            let length = rest.len().min(buffer.len());
+            buffer[..length].copy_from_slice(&rest[..length]);
+            buffer[length..].fill(b'1');
+            self.count.set((at + buffer.len()) as u64);
             Ok(buffer.len())
         }
     }
 
     #[test]
-    fn no_more_is_read_than_it_takes_to_know() {
-        let given = Cell::new(0);
-        let foreign = Endless { begin: b"{\"data\": \"", given: &given };
+    fn foreign_file_is_not_read_to_its_end() {
+        let count = Cell::new(0);
+        let foreign = Endless { begin: b"{\"data\": \"", count: &count };
         assert!(read(foreign, "x").is_err());
-        assert!(given.get() < 1 << 20, "{} bytes were read", given.get());
+        assert!(count.get() < 1 << 20, "{} bytes were read", count.get());
         for begin in [&b"\""[..], b"{\"schema\": 3, \"tool\": \"", b"{\"", b"1"] {
-            given.set(0);
-            let text = read(Endless { begin, given: &given }, "x").unwrap_err().to_string();
-            assert!(given.get() <= BYTES_MAX + (1 << 20), "{} bytes were read", given.get());
+            count.set(0);
+            let text = read(Endless { begin, count: &count }, "x").unwrap_err().to_string();
+            assert!(count.get() <= BYTES_MAX + (1 << 20), "{} bytes were read", count.get());
             assert!(text.contains("64 MiB") || text.contains("line 1"), "{text}");
         }
     }

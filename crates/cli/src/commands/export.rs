@@ -1,36 +1,35 @@
-//! `fathom export`: kept runs for other programs.
+//! `fathom export`: stored runs for other programs.
+
+use std::path::Path;
 
 use fathom_record::Document;
 use fathom_report::export as format;
 
-use super::made::{self, Own};
-use super::stored;
+use super::output_file::{self, Replaceable};
+use super::stored_run;
 use crate::arguments::{ExportArguments, FormatName};
-use crate::exit::{Status, refuse};
-use crate::remedy::in_full;
+use crate::exit::{Status, usage_error};
+use crate::remedy::with_remedy;
 use crate::terminal;
 
-/// An export looks like any file of others: none is replaced without being told to.
-const OWN: Own = Own { is: |_| false, refusal: "it is there already" };
+/// An export has no mark by which it is recognised: no file is replaced without `--force`.
+const REPLACEABLE: Replaceable = Replaceable { is_replaceable: |_| false, refusal: "file exists" };
 
 pub(super) fn export(arguments: &ExportArguments) -> anyhow::Result<Status> {
     if arguments.samples && arguments.format != FormatName::Jsonl {
-        refuse!("--samples: raw values are in JSON lines only (`--format jsonl`)");
+        usage_error!("--samples: only JSON lines have raw samples (--format jsonl)");
     }
-    let path = arguments.output.as_deref().and_then(made::path);
-    // Before the work: who must not write need not wait for it.
-    let place = path.map(|path| made::place(path, arguments.force, &OWN)).transpose()?;
+    // Before the work, so that a refusal comes at once.
+    let output = arguments.output.as_deref().unwrap_or(Path::new("-"));
+    let output = output_file::check(output, arguments.force, &REPLACEABLE)?;
     let documents = documents(arguments)?;
     let text = match arguments.format {
         FormatName::Jsonl => format::jsonl(&documents),
         FormatName::Csv => format::csv(&documents),
         FormatName::Openmetrics => format::openmetrics(&documents),
     };
-    match place {
-        Some(place) => {
-            made::write(&place, &text)?;
-            Ok(Status::Done)
-        }
+    match output {
+        Some(path) => output_file::write(&path, &text).map(|()| Status::Success),
         None => super::print_text(&text),
     }
 }
@@ -40,16 +39,16 @@ fn documents(arguments: &ExportArguments) -> anyhow::Result<Vec<Document>> {
     if !arguments.all {
         let latest = ["latest".to_owned()];
         let runs = if arguments.runs.is_empty() { &latest[..] } else { &arguments.runs };
-        return runs.iter().map(|run| stored::document(run, samples, &arguments.store)).collect();
+        let read = |run: &String| stored_run::document(run, samples, &arguments.store);
+        return runs.iter().map(read).collect();
     }
-    let store = stored::open(&arguments.store)?;
-    let runs = store.runs()?;
+    let store = stored_run::open_store(&arguments.store)?;
     let mut documents = Vec::new();
-    for run in runs {
+    for run in store.runs()? {
         match store.document(&run.id, samples) {
             Ok(document) => documents.push(document),
-            // One damaged run must not take the others.
-            Err(error) => terminal::warn(&format!("left out: {}", in_full(&error))),
+            // A damaged run does not prevent the export of the others.
+            Err(error) => terminal::warn(&format!("skipped: {}", with_remedy(&error))),
         }
     }
     Ok(documents)

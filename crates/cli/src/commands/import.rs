@@ -1,4 +1,4 @@
-//! `fathom import`: runs that were made elsewhere.
+//! `fathom import`: runs that were measured or exported elsewhere.
 
 #[cfg(test)]
 mod fuzz;
@@ -10,60 +10,48 @@ use anyhow::{Context, bail};
 use fathom_record::{Document, RunState};
 use fathom_store::{Store, StoreError};
 
-use super::{documents, stored};
+use super::{counted, documents, stored_run};
 use crate::arguments::ImportArguments;
 use crate::exit::Status;
 
-/// What became of the runs of a file.
-#[derive(Default)]
-struct Counted {
-    new: usize,
-    known: usize,
-}
-
 pub(super) fn import(arguments: &ImportArguments) -> anyhow::Result<Status> {
-    // All is read and checked before anything is kept.
+    // All files are validated before any run is stored.
     let mut documents = Vec::new();
     for path in &arguments.files {
         documents.extend(read(path)?);
     }
-    let mut store = Store::open(&stored::path(&arguments.store)?)?;
-    let mut counted = Counted::default();
+    let mut store = Store::open(&stored_run::store_path(&arguments.store)?)?;
+    let mut new = 0;
     for document in &documents {
-        keep(&mut store, document, &mut counted)?;
+        new += usize::from(store_run(&mut store, document)?);
     }
-    let Counted { new, known } = counted;
-    let runs = if new == 1 { "1 run".to_owned() } else { format!("{new} runs") };
-    let beside = match known {
+    let known = match documents.len() - new {
         0 => String::new(),
-        1 => "; 1 was there already".to_owned(),
-        _ => format!("; {known} were there already"),
+        known => format!("; skipped {known} that the store already had"),
     };
-    super::print_text(&format!("Kept {runs}{beside}. `fathom show --runs` lists them.\n"))
+    let runs = counted(new, "run");
+    super::print_text(&format!("Imported {runs}{known}. `fathom show --runs` lists them.\n"))
 }
 
-fn keep(store: &mut Store, document: &Document, counted: &mut Counted) -> Result<(), StoreError> {
+/// Stores a run; false if the store already has it.
+fn store_run(store: &mut Store, document: &Document) -> Result<bool, StoreError> {
     let mut document = document.clone();
     if document.run.state == RunState::Running {
-        // Wherever it goes on, it does not go on here.
+        // It will never be completed in this store.
         document.run.state = RunState::Interrupted;
     }
-    match store.import(&document)? {
-        true => counted.new += 1,
-        false => counted.known += 1,
-    }
-    Ok(())
+    store.import(&document)
 }
 
-/// All documents of a file: one, or one after another.
+/// All documents of a file.
 fn read(path: &Path) -> anyhow::Result<Vec<Document>> {
-    let shown = path.display();
+    let name = path.display();
     if path == Path::new("-") {
         return documents::read(std::io::stdin().lock(), "standard input");
     }
-    let file = File::open(path).with_context(|| format!("open {shown}"))?;
+    let file = File::open(path).with_context(|| format!("open {name}"))?;
     if file.metadata().is_ok_and(|facts| facts.is_dir()) {
-        bail!("{shown} is a directory; name files of `fathom export`");
+        bail!("{name} is a directory; name files of `fathom export`");
     }
-    documents::read(file, &shown.to_string())
+    documents::read(file, &name.to_string())
 }

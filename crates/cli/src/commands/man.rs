@@ -8,20 +8,16 @@ use crate::exit::Status;
 
 pub(super) fn man(arguments: &ManArguments) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
-    let shown = folder.display();
+    let path = folder.display();
     std::fs::create_dir_all(folder)
-        .map_err(|error| anyhow!("create {shown}: {error}; choose another folder"))?;
+        .map_err(|error| anyhow!("create {path}: {error}; choose another directory"))?;
     let mut command = Arguments::command();
     command.build();
-    let hidden: Vec<String> = command
-        .get_subcommands()
-        .filter(|one| one.is_hide_set())
-        .map(|one| one.get_name().to_owned())
-        .collect();
-    clap_mangen::generate_to(command, folder)
-        .with_context(|| format!("write to {}", folder.display()))?;
+    let hidden = command.get_subcommands().filter(|one| one.is_hide_set());
+    let hidden: Vec<String> = hidden.map(|one| one.get_name().to_owned()).collect();
+    clap_mangen::generate_to(command, folder).with_context(|| format!("write to {path}"))?;
     for name in hidden {
         let _ = std::fs::remove_file(folder.join(format!("fathom-{name}.1")));
     }
-    super::print_text(&format!("wrote the man pages to {}\n", folder.display()))
+    super::print_text(&format!("Wrote the man pages to {path}\n"))
 }

@@ -1,26 +1,26 @@
-//! One file per command, and what turns their outcome into an exit status.
+//! One file per command, and the mapping of their results to exit statuses.
 
 mod by_hand;
 mod compare;
 mod completions;
 mod crosscheck;
-mod disk_folder;
 mod doctor;
 mod documents;
 mod explain;
 mod export;
 mod history;
 mod import;
-mod keeping;
 mod list;
-mod made;
 mod man;
+mod output_file;
 mod reference;
 mod report;
 mod run;
+mod run_store;
+mod scratch_folder;
+mod setup;
 mod show;
-mod start;
-mod stored;
+mod stored_run;
 
 use std::process::ExitCode;
 
@@ -28,14 +28,14 @@ use fathom_engine::{CaseSelector, Plan, PlanError};
 use fathom_measure::host;
 use fathom_metric::Entry;
 use fathom_probes::REGISTRY;
-use fathom_record::{Effort, Protocol};
+use fathom_record::{Effort, Host, Protocol};
 use fathom_report::Layout;
 
 use crate::arguments::{Arguments, Command};
-use crate::exit::{OrUsage, Status, Usage};
+use crate::exit::{OrUsage, Status, UsageError};
 use crate::{remedy, terminal};
 
-/// Does what the command line says.
+/// Executes a command.
 pub fn main(arguments: Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Run(run) => run::run(run),
@@ -52,55 +52,63 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Import(import) => import::import(import),
         Command::Completions(completions) => completions::completions(completions),
         Command::Man(man) => man::man(man),
-        Command::Worker => {
-            fathom_engine::worker::serve(&fathom_probes::REGISTRY).map(|()| Status::Done)
-        }
+        Command::Worker => fathom_engine::worker::serve(&REGISTRY).map(|()| Status::Success),
     };
     match outcome {
         Ok(status) => status.into(),
         Err(error) => {
-            let remedy = error.chain().find_map(remedy::of);
+            let remedy = error.chain().find_map(remedy::remedy_for);
             let remedy = remedy.map_or(String::new(), |remedy| format!("; {remedy}"));
             terminal::warn(&format!("{error:#}{remedy}"));
-            // Bad input has a status of its own, so that scripts can tell it from a failure.
-            if error.is::<Usage>() { ExitCode::from(2) } else { Status::Failed.into() }
+            // Scripts must be able to distinguish a usage error from a failure.
+            if error.is::<UsageError>() { ExitCode::from(2) } else { Status::Failed.into() }
         }
     }
 }
 
-/// Prints what a command found, as JSON or laid out for the terminal.
+/// Prints a result, as JSON or laid out for the terminal.
 fn print(
     json: bool,
-    found: &impl serde::Serialize,
+    result: &impl serde::Serialize,
     text: impl FnOnce(&Layout) -> String,
 ) -> anyhow::Result<Status> {
     print_text(&match json {
-        true => fathom_report::json(found),
+        true => fathom_report::json(result),
         false => text(&Layout { width: terminal::width(), ..Layout::default() }),
     })
 }
 
-/// Prints a text.
 fn print_text(text: &str) -> anyhow::Result<Status> {
     let mut output = terminal::Output::new();
     output.write(text);
-    printed(&output)
+    output_status(&output)
 }
 
-/// The status of a command that only printed.
-fn printed(output: &terminal::Output) -> anyhow::Result<Status> {
-    match output.failure() {
+/// The status of a command that only prints.
+fn output_status(output: &terminal::Output) -> anyhow::Result<Status> {
+    match output.error() {
         Some(error) => anyhow::bail!("write to standard output: {error}"),
         None if output.is_closed() => Ok(Status::OutputClosed),
-        None => Ok(Status::Done),
+        None => Ok(Status::Success),
     }
 }
 
-/// Whether there are such cases at all, where no kept run has them: as `fathom run` says it.
-fn may_be_asked(word: &CaseSelector, entry: &Entry) -> Result<(), Usage> {
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+/// The registry's metrics under some names, without regard to this machine.
+fn metrics_named(names: Vec<String>) -> Result<Vec<&'static Entry>, UsageError> {
+    let (effort, protocol) = (Effort::Quick, Protocol::Median);
+    let plan = Plan::new(&REGISTRY, names, effort, protocol, 0, &Host::default()).or_usage()?;
+    Ok(plan.metrics(false))
+}
+
+/// Checks that a metric has the named cases although no stored run has them, as `fathom run` does.
+fn check_cases_exist(word: &CaseSelector, entry: &Entry) -> Result<(), UsageError> {
     let (effort, protocol) = (Effort::Thorough, Protocol::Median);
     match Plan::new(&REGISTRY, vec![word.text.clone()], effort, protocol, 0, &host::read()) {
-        // What has a command of its own has the cases that one asks it for.
+        // The cases of a file command depend on its options.
         Err(PlanError::NoSuchCase { .. }) if matches!(entry, Entry::ByHand(_)) => Ok(()),
         checked => checked.map(drop).or_usage(),
     }

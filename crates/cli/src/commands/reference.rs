@@ -1,27 +1,26 @@
-//! `--reference`: a study that somebody published, by its name; and of `fathom compare`, a run
-//! beside its figures.
+//! `--reference`: figures of a published study.
 
 use fathom_analysis::reference::{self as published, Reference};
 use fathom_report::reference::{known, render};
 
-use super::stored;
+use super::stored_run;
 use crate::arguments::CompareArguments;
-use crate::exit::{Status, Usage, refuse};
+use crate::exit::{Status, UsageError, usage_error};
 
-/// The studies there are, for who names none.
+/// Lists the studies, for `--reference` without a name.
 pub(super) fn list() -> anyhow::Result<Status> {
-    super::print_text(&format!("There are {}.\n", known(&published::all())))
+    super::print_text(&format!("Published studies: {}.\n", known(&published::all())))
 }
 
-/// The study that a command asks for.
-pub(super) fn find(command: &str, name: &str) -> Result<Reference, Usage> {
+pub(super) fn find(command: &str, name: &str) -> Result<Reference, UsageError> {
     published::find(name).ok_or_else(|| {
         let known = known(&published::all());
-        Usage(format!("{command} --reference {name}: no such figures; there are {known}"))
+        UsageError(format!("{command} --reference {name}: unknown study; known: {known}"))
     })
 }
 
-pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result<Status> {
+/// `fathom compare --reference`: a run beside a study.
+pub(super) fn compare(name: &str, arguments: &CompareArguments) -> anyhow::Result<Status> {
     if name.is_empty() {
         return list();
     }
@@ -29,12 +28,13 @@ pub(super) fn beside(name: &str, arguments: &CompareArguments) -> anyhow::Result
     let run = match arguments.runs.as_slice() {
         [] => "latest",
         [run] => run,
-        runs => refuse!(
-            "compare --reference {name}: one run stands beside published figures, {} were named",
+        runs => usage_error!(
+            "compare --reference {name}: published figures are compared with one run, but {} were \
+             named",
             runs.len()
         ),
     };
-    let document = stored::document(run, false, &arguments.store)?;
+    let document = stored_run::document(run, false, &arguments.store)?;
     let beside = published::beside(&reference, &document);
     super::print(arguments.json, &beside, |layout| render(&beside, layout))
 }

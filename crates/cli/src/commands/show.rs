@@ -1,24 +1,24 @@
-//! `fathom show`: a kept run again, or the list of them.
+//! `fathom show`: a stored run, or the list of runs.
 
 use fathom_report::{Layout, RunListing};
 use fathom_store::RunRow;
 
-use super::stored;
+use super::stored_run;
 use crate::arguments::ShowArguments;
 use crate::exit::Status;
 use crate::terminal;
 
 pub(super) fn show(arguments: &ShowArguments) -> anyhow::Result<Status> {
-    let common = &arguments.common;
+    let output = &arguments.output;
     if arguments.runs {
-        let rows = stored::open(&common.store)?.runs()?;
+        let rows = stored_run::open_store(&output.store)?.runs()?;
         let listings: Vec<RunListing> = rows.into_iter().map(listing).collect();
-        return super::print(common.json, &listings, |layout| {
+        return super::print(output.json, &listings, |layout| {
             fathom_report::runs(&listings, layout)
         });
     }
-    let document = stored::document(&arguments.run, common.samples, &common.store)?;
-    if common.json {
+    let document = stored_run::document(&arguments.run, output.samples, &output.store)?;
+    if output.json {
         return super::print_text(&fathom_report::document_json(&document));
     }
     let (protocol, cycles, all) = (document.run.protocol, arguments.cycles, arguments.all);

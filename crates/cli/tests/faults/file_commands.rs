@@ -1,77 +1,83 @@
-//! System calls that fail under the file commands that make temporary files, and kills at them:
-//! nothing is left in the folder, and what is printed is true.
+//! System calls that fail under file commands with temporary files, and kills at them: no file and
+//! no process is left, and failures are reported.
 
 use std::process::{Command, ExitStatus};
 
 use fathom_lab::strace::{self, Fault, Injection};
 
-use crate::fire::{self, Target, Word, names};
-use crate::place::Place;
+use crate::test_env::TestEnv;
+use crate::trials::{self, Outcome, Target, names};
 
-/// A command, by its words without the folder.
-#[derive(Clone, Copy, Debug)]
-struct Asked(&'static [&'static str]);
+/// The arguments of a file command, without `--folder`.
+#[derive(Debug)]
+struct FileCommand(&'static str);
 
-const ASKED: [Asked; 5] = [
-    Asked(&["size", "--block", "64K", "--between", "1ms..40ms", "--max", "64M"]),
-    Asked(&["sweep", "--sizes", "1M", "--blocks", "64K,1M", "--each", "1ms", "--passes", "2"]),
-    Asked(&["cache", "--sizes", "1M", "--blocks", "64K", "--rounds", "1"]),
-    Asked(&["calls", "--calls", "100", "--blocks", "4K", "--repeat", "1"]),
-    Asked(&["contend", "--processes", "1..2", "--bytes", "1M", "--repeat", "1"]),
+const COMMANDS: [FileCommand; 5] = [
+    FileCommand("size --block 64K --between 1ms..40ms --max 64M"),
+    FileCommand("sweep --sizes 1M --blocks 64K,1M --each 1ms --passes 2"),
+    FileCommand("cache --sizes 1M --blocks 64K --rounds 1"),
+    FileCommand("calls --calls 100 --blocks 4K --repeat 1"),
+    FileCommand("contend --processes 1..2 --bytes 1M --repeat 1"),
 ];
 
-impl Target for Asked {
-    fn place(self) -> Place {
-        let place = Place::new();
-        std::fs::create_dir(place.file("out")).expect("a folder");
-        place
+impl Target for FileCommand {
+    fn env(&self) -> TestEnv {
+        let env = TestEnv::new();
+        std::fs::create_dir(env.file("out")).expect("a folder");
+        env
     }
 
-    fn command(self, place: &Place) -> Command {
-        let folder = place.file("out");
-        let mut words = vec!["file"];
-        words.extend(self.0);
-        words.extend(["--folder", folder.to_str().expect("a name")]);
-        place.fathom(&words)
+    fn command(&self, env: &TestEnv) -> Command {
+        let mut command = env.fathom(&["file"]);
+        command.args(self.0.split(' ')).arg("--folder").arg(env.file("out"));
+        command
     }
 
-    fn judge(self, place: &Place, status: ExitStatus, injection: &Injection, said: &str) -> Word {
-        let broken = |what: &str| Err(format!("{what}\n{said}"));
-        let left = names(place);
+    fn judge(
+        &self,
+        env: &TestEnv,
+        status: ExitStatus,
+        injection: &Injection,
+        output: &str,
+    ) -> Outcome {
+        let left = names(env);
         if !left.is_empty() {
-            return broken(&format!("left behind: {left:?}"));
+            return Err(format!("files are left: {left:?}"));
         }
-        let running = place.left_running();
+        let running = env.running_processes();
         if !running.is_empty() {
-            return broken(&format!("still running: {running:?}"));
+            return Err(format!("processes are left: {running:?}"));
         }
         if injection.fault == Fault::Kill {
             return Ok("killed");
         }
-        // A sweep names what was best, and tables have a column of what was measured.
-        let claims = ["verdict", "best  ", "measured  "].iter().any(|word| said.contains(word));
+        // Parts of results: of records, of a sweep, and of tables.
+        let has_result =
+            ["verdict", "best  ", "measured  "].iter().any(|part| output.contains(part));
         match status.code() {
-            Some(0) if claims => Ok("done all the same"),
-            Some(0) => broken("it ends well without a result"),
+            Some(0) if has_result => Ok("complete"),
+            Some(0) => Err("exit status 0 without a result".to_owned()),
             Some(130) => Ok("interrupted"),
-            // Whom every write fails cannot say so.
-            Some(1) if injection.call == "write" && injection.times.is_none() => Ok("mute"),
-            Some(1) if !said.contains("fathom: ") => broken("it gives no reason"),
-            Some(1) if claims => Ok("done, and told what failed"),
-            Some(1) => Ok("told, nothing left"),
-            Some(3) if said.contains("no size") => Ok("told that no size fits"),
-            _ => broken(&format!("it ended with {status}")),
+            // Every write fails, also that of the message.
+            Some(1) if injection.call == "write" && injection.times.is_none() => {
+                Ok("failed without output")
+            }
+            Some(1) if !output.contains("fathom: ") => Err("no error message".to_owned()),
+            Some(1) if has_result => Ok("result and error"),
+            Some(1) => Ok("error, nothing left"),
+            Some(3) if output.contains("no size") => Ok("no size fits"),
+            _ => Err(status.to_string()),
         }
     }
 }
 
 #[test]
-fn a_call_that_fails_leaves_no_temporary_file_and_is_told() {
+fn failing_calls_leave_no_temporary_file() {
     if let Some(why) = strace::obstacle() {
         println!("skipped: {why}");
         return;
     }
-    let title = "System calls of the other file commands that fail";
-    let counts = fire::take(("7-file-commands", title), &ASKED);
-    assert!(counts.contains_key("told, nothing left") && counts.contains_key("killed"));
+    let heading = ("7-file-commands", "System calls of other file commands that fail");
+    let counts = trials::run(heading, &COMMANDS);
+    assert!(counts.contains_key("error, nothing left") && counts.contains_key("killed"));
 }

@@ -1,82 +1,84 @@
-//! System calls that fail under `fathom file write`, and kills at them: the file is there whole or
-//! not at all, nothing else is left, and what is printed is true.
+//! System calls that fail under `fathom file write`, and kills at them: the file is written
+//! completely or not at all, no other file is left, and failures are reported.
 
-use std::collections::BTreeMap;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 
 use fathom_fileio::{Generator, Sum};
-use fathom_lab::seeded::Seeded;
 use fathom_lab::strace::{self, Fault, Injection};
 
-use crate::amount;
-use crate::fire::{self, Target, Word, names};
-use crate::place::Place;
+use crate::test_env::TestEnv;
+use crate::trials::{self, Outcome, Target, names};
 
 const BYTES: usize = 64 << 10;
-/// What was there before, where something was.
-const BEFORE: &[u8] = b"before";
+/// The content of a file that is replaced.
+const FORMER: &[u8] = b"before";
 
-/// A way of writing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Form {
+#[derive(Debug)]
+struct Write {
     sync: &'static str,
+    /// Replace a file with `--force`.
     force: bool,
 }
 
-const FORMS: [Form; 3] = [
-    Form { sync: "data", force: false },
-    Form { sync: "every", force: true },
-    Form { sync: "none", force: true },
+const WRITES: [Write; 3] = [
+    Write { sync: "data", force: false },
+    Write { sync: "every", force: true },
+    Write { sync: "none", force: true },
 ];
 
-impl Target for Form {
-    fn place(self) -> Place {
-        let place = Place::new();
-        std::fs::create_dir(place.file("out")).expect("a folder");
+impl Target for Write {
+    fn env(&self) -> TestEnv {
+        let env = TestEnv::new();
+        std::fs::create_dir(env.file("out")).expect("a folder");
         if self.force {
-            std::fs::write(place.file("out/data"), BEFORE).expect("a file");
+            std::fs::write(env.file("out/data"), FORMER).expect("a file");
         }
-        place
+        env
     }
 
-    fn command(self, place: &Place) -> std::process::Command {
-        let path = place.file("out/data");
-        let path = path.to_str().expect("a name");
-        let mut words =
-            vec!["file", "write", path, "--block", "4K", "--count", "16", "--sync", self.sync];
-        words.extend(self.force.then_some("--force"));
-        place.fathom(&words)
+    fn command(&self, env: &TestEnv) -> Command {
+        let mut command = env.fathom(&["file", "write", "--block", "4K", "--count", "16"]);
+        command.args(["--sync", self.sync]).args(self.force.then_some("--force"));
+        command.arg(env.file("out/data"));
+        command
     }
 
-    fn judge(self, place: &Place, status: ExitStatus, injection: &Injection, said: &str) -> Word {
-        let broken = |what: &str| Err(format!("{what}\n{said}"));
-        let names = names(place);
+    fn judge(
+        &self,
+        env: &TestEnv,
+        status: ExitStatus,
+        injection: &Injection,
+        output: &str,
+    ) -> Outcome {
+        let names = names(env);
         if names.iter().any(|name| name != "data") {
-            return broken(&format!("left behind: {names:?}"));
+            return Err(format!("files are left: {names:?}"));
         }
-        let found = std::fs::read(place.file("out/data")).ok();
-        let is_whole = found.as_deref() == Some(&data()[..]);
-        let is_as_before =
-            if self.force { found.as_deref() == Some(BEFORE) } else { found.is_none() };
-        if !is_whole && !is_as_before {
-            return broken(&format!("{:?} bytes are neither", found.map(|bytes| bytes.len())));
+        let content = std::fs::read(env.file("out/data")).ok();
+        let is_whole = content.as_deref() == Some(&data()[..]);
+        let former = if self.force { Some(FORMER) } else { None };
+        if !is_whole && content.as_deref() != former {
+            let bytes = content.map(|bytes| bytes.len());
+            return Err(format!("{bytes:?} bytes are neither the former nor the new content"));
         }
         if injection.fault == Fault::Kill {
             return Ok("killed");
         }
-        let sums = Sum::of(&data());
-        let claims = said.contains(&format!("{:08x}", sums.xor)) && said.contains("verdict");
+        let checksum = format!("{:08x}", Sum::of(&data()).xor);
+        let has_result = output.contains(&checksum) && output.contains("verdict");
         match status.code() {
-            Some(0) if is_whole && claims => Ok("done all the same"),
-            Some(0) => broken("it says that all went well"),
+            Some(0) if is_whole && has_result => Ok("complete"),
+            Some(0) => Err("exit status 0 without a file or a result".to_owned()),
             Some(130) => Ok("interrupted"),
-            // Whom every write fails cannot say so.
-            Some(1) if injection.call == "write" && injection.times.is_none() => Ok("mute"),
-            Some(1) if !said.contains("fathom: ") => broken("it gives no reason"),
-            Some(1) if is_whole => Ok("written, and told what else failed"),
-            Some(1) if claims => broken("it prints a result of what is not there"),
-            Some(1) => Ok("told, nothing left"),
-            _ => broken(&format!("it ended with {status}")),
+            // Every write fails, also that of the message.
+            Some(1) if injection.call == "write" && injection.times.is_none() => {
+                Ok("failed without output")
+            }
+            Some(1) if !output.contains("fathom: ") => Err("no error message".to_owned()),
+            Some(1) if is_whole => Ok("written, with another error"),
+            Some(1) if has_result => Err("a result without the file".to_owned()),
+            Some(1) => Ok("error, nothing left"),
+            _ => Err(status.to_string()),
         }
     }
 }
@@ -89,37 +91,12 @@ fn data() -> Vec<u8> {
 }
 
 #[test]
-fn a_call_that_fails_leaves_the_whole_file_or_none() {
+fn failing_calls_leave_whole_file_or_none() {
     if let Some(why) = strace::obstacle() {
         println!("skipped: {why}");
         return;
     }
-    let title = "System calls of `fathom file write` that fail";
-    let counts = fire::take(("6-file-write", title), &FORMS);
-    assert!(counts.contains_key("told, nothing left") && counts.contains_key("killed"));
-}
-
-#[test]
-fn a_kill_at_any_moment_leaves_the_whole_file_or_none() {
-    let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut delays = Seeded(7);
-    for number in 0..amount(50, 200) {
-        let form = FORMS[number % FORMS.len()];
-        let place = form.place();
-        let mut command = form.command(&place);
-        let said = place.said_to(&mut command);
-        let mut child = command.spawn().expect("it starts");
-        // Calibrating the clock alone takes 50 ms.
-        std::thread::sleep(std::time::Duration::from_micros(delays.below(160_000)));
-        child.kill().expect("a signal");
-        let status = child.wait().expect("it ends");
-        let said = std::fs::read(said).expect("what it said");
-        let kill = Injection::once("", 0, Fault::Kill);
-        form.judge(&place, status, &kill, &String::from_utf8_lossy(&said))
-            .unwrap_or_else(|why| panic!("{form:?}: {why}"));
-        let is_whole = std::fs::read(place.file("out/data")).is_ok_and(|found| found == data());
-        *ends.entry(if is_whole { "whole" } else { "none" }).or_default() += 1;
-    }
-    println!("killed at {} moments: {ends:?}", amount(50, 200));
-    assert!(ends.contains_key("none"), "no kill came before the end: {ends:?}");
+    let heading = ("6-file-write", "System calls of `fathom file write` that fail");
+    let counts = trials::run(heading, &WRITES);
+    assert!(counts.contains_key("error, nothing left") && counts.contains_key("killed"));
 }

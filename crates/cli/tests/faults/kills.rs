@@ -3,129 +3,95 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::thread::sleep;
 use std::time::Duration;
 
 use fathom_lab::processes;
 use fathom_lab::seeded::Seeded;
-use fathom_record::{Record, RunState, State};
+use fathom_record::{Cause, Record, RunState, State};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::place::{Place, SHORT};
-use crate::{amount, kept, tell};
+use crate::test_env::{SHORT, TestEnv, signal};
+use crate::{scaled, stored, write_section};
 
-/// No run here lasts longer.
-const PATIENCE_S: u64 = 60;
+/// A run that takes longer hangs.
+const TIME_LIMIT_S: u64 = 60;
 
-/// What one run printed before it was killed: the journal outside of the store.
-struct Heard {
+/// The records that a run printed before it was killed.
+struct Acknowledged {
     run_id: String,
     records: Vec<Record>,
 }
 
-fn signal(pid: u32, signal: Signal) {
-    // It may have ended just now.
-    let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
-}
-
-/// A run on a CPU that is told, so that none is looked for.
-fn short_run(place: &Place, seeds: &mut Seeded) -> Child {
+/// Starts a run on a given CPU, so that it does not spend time on choosing one.
+fn short_run(env: &TestEnv, seeds: &mut Seeded) -> Child {
     let cpus = fathom_measure::affinity::allowed();
     let cpu = cpus[seeds.below(cpus.len() as u64) as usize].to_string();
-    let arguments = [&["run", "--quick", "--jsonl", "--cpu", &cpu][..], &SHORT].concat();
-    let mut command = place.fathom(&arguments);
-    command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts")
-}
-
-/// What kills of the coordinator found, at moments of one kind.
-#[derive(Default)]
-struct Row {
-    kills: usize,
-    stopped: usize,
-    printed: usize,
-    lost: usize,
-    twice: usize,
+    env.spawn(&[&["run", "--quick", "--jsonl", "--cpu", &cpu][..], &SHORT].concat())
 }
 
 #[test]
-fn a_killed_coordinator_loses_nothing_it_printed_and_leaves_no_worker() {
-    // Orphans come to this process: a worker that is stopped is ended by nobody but the kernel,
-    // by the promise that it does not outlive its coordinator.
+fn killed_coordinator_keeps_printed_records() {
+    // Orphans are reparented to this process. Only the kernel can end a stopped worker then, by its
+    // parent-death signal.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
-    let kills = amount(20, 200);
+    let kills = scaled(20, 200);
     let mut seeds = Seeded(1);
-    let mut place = Place::new();
-    let (mut journal, mut young) = (Vec::new(), 0);
-    let (mut rows, mut broken) = (BTreeMap::<String, Row>::new(), Vec::new());
+    let mut env = TestEnv::new();
+    let mut acknowledged = Vec::new();
+    let (mut printed, mut stopped, mut new_stores) = (0, 0, 1);
+    let (mut phases, mut broken) = (BTreeMap::<&str, usize>::new(), Vec::new());
     for kill in 0..kills {
-        // A new store now and then, to be killed while it is made.
+        // A new store now and then, so that a kill may hit its creation.
         if kill % 5 == 4 {
-            check(&place, &journal, &mut seeds);
-            place = Place::new();
-            journal = Vec::new();
-            young += 1;
+            check_all(&env, &acknowledged, &mut seeds);
+            env = TestEnv::new();
+            acknowledged.clear();
+            new_stores += 1;
         }
-        let mut run = short_run(&place, &mut seeds);
-        let moment = await_moment(&mut seeds, &place, &run);
-        let stopped = if seeds.coin() { stop_workers(&run) } else { 0 };
+        let mut run = short_run(&env, &mut seeds);
+        let moment = wait_for_moment(&mut seeds, &env, &run);
+        stopped += if seeds.coin() { stop_workers(&run) } else { 0 };
         run.kill().expect("it is ours");
-        let mut text = String::new();
-        let mut output = run.stdout.take().expect("a pipe");
-        output.read_to_string(&mut text).expect("what it printed");
+        let records = stored::records(&read_stdout(&mut run));
         run.wait().expect("it ends");
-        let left = place.left_running();
+        let left = env.running_processes();
         left.iter().for_each(|pid| signal(*pid, Signal::KILL));
         if !left.is_empty() {
             broken.push(format!("{moment}: {left:?} outlived the coordinator"));
         }
-        let records = kept::records(&text);
-        let printed = records.len();
-        let mut found = check_killed(&place, &journal, records);
-        broken.extend(found.broken.drain(..).map(|why| format!("{moment}: {why}")));
-        let row = rows.entry(found.phase).or_default();
-        let [twice, lost] = found.wrong;
-        row.kills += 1;
-        row.stopped += stopped;
-        row.printed += printed;
-        row.twice += twice;
-        row.lost += lost;
-        journal.extend(found.heard);
+        printed += records.len();
+        match check_killed(&env, &acknowledged, records) {
+            Ok((phase, run)) => {
+                *phases.entry(phase).or_default() += 1;
+                acknowledged.extend(run);
+            }
+            Err(why) => broken.push(format!("{moment}: {why}")),
+        }
     }
-    check(&place, &journal, &mut seeds);
-    let printed: usize = rows.values().map(|row| row.printed).sum();
-    tell("1-kills", &format!("{}\n{young} of the stores were new.\n", table(&rows, &broken)));
+    check_all(&env, &acknowledged, &mut seeds);
+    let page = format!(
+        "## Kills of the coordinator\n\n{kills} kills, {stopped} workers stopped before, \
+         {new_stores} new stores, {printed} records printed. The store then had: {phases:?}. \
+         Broken promises, `integrity_check` included: {}.\n",
+        broken.len()
+    );
+    write_section("1-kills", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-    assert!(printed > kills / 10, "the kills came before there was anything to lose: {printed}");
+    assert!(printed > kills / 10, "the kills came before any record: {printed}");
 }
 
-fn table(rows: &BTreeMap<String, Row>, broken: &[String]) -> String {
-    let mut text = "## Kills of the coordinator\n\n\
-        | what the store held after the kill | kills | workers stopped before | records printed \
-        | lost | twice |\n|---|---|---|---|---|---|\n"
-        .to_owned();
-    let mut all = Row::default();
-    let line = |name: &str, row: &Row| {
-        let Row { kills, stopped, printed, lost, twice } = row;
-        format!("| {name} | {kills} | {stopped} | {printed} | {lost} | {twice} |\n")
-    };
-    for (name, row) in rows {
-        text.push_str(&line(name, row));
-        all.kills += row.kills;
-        all.stopped += row.stopped;
-        all.printed += row.printed;
-        all.lost += row.lost;
-        all.twice += row.twice;
-    }
-    let broken = broken.len();
-    text + &line("all", &all)
-        + &format!("\nPromises broken, `integrity_check` included: {broken}.\n")
+fn read_stdout(run: &mut Child) -> String {
+    let mut text = String::new();
+    let mut stdout = run.stdout.take().expect("a pipe");
+    stdout.read_to_string(&mut text).expect("its output");
+    text
 }
 
-/// Stops the workers, and says how many. Not one that is no program yet: the kernel makes it by
-/// fork and ties it to its coordinator only then, and nothing can be promised for one that is
-/// stopped in between.
+/// Stops the workers, and counts them. A worker is excluded between its fork and its first system
+/// call, which sets the parent-death signal: one that is stopped there would stay.
 fn stop_workers(run: &Child) -> usize {
     let is_program = |pid: &&u32| {
         let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -137,9 +103,9 @@ fn stop_workers(run: &Child) -> usize {
     workers.len()
 }
 
-/// Awaits a moment: at the start, while a worker runs, when something was printed, or while the
-/// store is written.
-fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
+/// Waits for a random moment: after the start, while a worker runs, after a line was printed, or
+/// while the store is written.
+fn wait_for_moment(seeds: &mut Seeded, env: &TestEnv, run: &Child) -> String {
     match seeds.below(4) {
         0 => {
             let moment = Duration::from_micros(seeds.below(500_000));
@@ -149,20 +115,20 @@ fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
         1 => {
             let workers = 1 + seeds.below(12) as usize;
             let moment = Duration::from_micros(seeds.below(10_000));
-            await_workers(run, workers);
+            wait_for_workers(run, workers);
             sleep(moment);
             format!("{moment:?} after worker {workers}")
         }
         2 => {
             let moment = Duration::from_micros(seeds.below(3000));
-            await_word(run);
+            wait_for_output(run);
             sleep(moment);
-            format!("{moment:?} after its first word")
+            format!("{moment:?} after its first line")
         }
         _ => {
             let changes = 1 + seeds.below(10);
             let moment = Duration::from_micros(seeds.below(1500));
-            await_changes(place.store(), run, changes);
+            wait_for_changes(env.store(), run, changes);
             sleep(moment);
             format!("{moment:?} after change {changes} of the store")
         }
@@ -170,41 +136,41 @@ fn await_moment(seeds: &mut Seeded, place: &Place, run: &Child) -> String {
 }
 
 /// Waits until the run prints something, or ends.
-fn await_word(run: &Child) {
+fn wait_for_output(run: &Child) {
     let mut wait = [PollFd::new(run.stdout.as_ref().expect("a pipe"), PollFlags::IN)];
-    let patience = Timespec { tv_sec: PATIENCE_S as i64, tv_nsec: 0 };
-    poll(&mut wait, Some(&patience)).expect("a wait");
+    let limit = Timespec { tv_sec: TIME_LIMIT_S as i64, tv_nsec: 0 };
+    poll(&mut wait, Some(&limit)).expect("a wait");
 }
 
-/// Looks every 100 µs until it is there, or the run ended; about 30 s, and more on a busy machine.
-fn look_until(run: &Child, mut it_is_there: impl FnMut() -> bool) {
+/// Polls every 100 µs until a condition holds or the run ends, for about 30 s.
+fn poll_run(run: &Child, mut is_so: impl FnMut() -> bool) {
     for _ in 0..300_000 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", run.id()));
-        if it_is_there() || !stat.is_ok_and(|stat| !stat.contains(") Z ")) {
+        if is_so() || !stat.is_ok_and(|stat| !stat.contains(") Z ")) {
             return;
         }
         sleep(Duration::from_micros(100));
     }
 }
 
-/// Waits until so many workers were seen, or the run ended.
-fn await_workers(run: &Child, count: usize) {
+/// Waits until this many workers were seen, or the run ends.
+fn wait_for_workers(run: &Child, count: usize) {
     let mut seen = BTreeSet::new();
-    look_until(run, || {
+    poll_run(run, || {
         seen.extend(processes::children(run.id()));
         seen.len() >= count
     });
 }
 
-/// Waits until the store and its log were seen to change so often, or the run ended.
-fn await_changes(store: &Path, run: &Child, changes: u64) {
+/// Waits until this many changes of the store and its log were seen, or the run ends.
+fn wait_for_changes(store: &Path, run: &Child, changes: u64) {
     let log = store.with_extension("db-wal");
     let facts = || {
         [store, &log]
             .map(|path| path.metadata().ok().map(|facts| (facts.len(), facts.modified().ok())))
     };
     let (mut seen, mut before) = (0, facts());
-    look_until(run, || {
+    poll_run(run, || {
         let now = facts();
         seen += u64::from(now != before);
         before = now;
@@ -212,123 +178,102 @@ fn await_changes(store: &Path, run: &Child, changes: u64) {
     });
 }
 
-/// What was found after a kill.
-#[derive(Default)]
-struct Found {
-    /// How far the run had come, by what is kept of it.
-    phase: String,
-    /// Records that are there twice, and records that are lost.
-    wrong: [usize; 2],
-    broken: Vec<String>,
-    heard: Option<Heard>,
-}
-
-/// What a run left that was killed just now.
-fn check_killed(place: &Place, journal: &[Heard], records: Vec<Record>) -> Found {
-    let without = |phase: &str, why: Option<String>| {
-        let lost = (!records.is_empty()).then(|| format!("all that was printed is lost: {phase}"));
-        let wrong = [0, records.len()];
-        Found {
-            phase: phase.to_owned(),
-            wrong,
-            broken: why.into_iter().chain(lost).collect(),
-            heard: None,
-        }
+/// Checks the store after a kill; how far the run had come, and the run if it is in the store.
+fn check_killed(
+    env: &TestEnv,
+    acknowledged: &[Acknowledged],
+    records: Vec<Record>,
+) -> Result<(&'static str, Option<Acknowledged>), String> {
+    let absent = |what: &'static str| match records.is_empty() {
+        true => Ok((what, None)),
+        false => Err(format!("all printed records are lost: {what}")),
     };
-    let runs = match kept::runs(place.store()) {
-        // What a killed maker of a store leaves is empty, or no file at all.
-        Err(why) if journal.is_empty() && why.contains("no store") => {
-            return without("nothing", None);
+    let runs = match stored::runs(env.store()) {
+        // A kill during the creation of the store leaves an empty file or none.
+        Err(why) if acknowledged.is_empty() && why.contains("no store") => {
+            return absent("no store");
         }
-        Err(why) => return without("what cannot be read", Some(why)),
-        Ok(runs) => runs,
+        runs => runs?,
     };
-    let known: BTreeSet<&str> = journal.iter().map(|heard| heard.run_id.as_str()).collect();
+    let known: BTreeSet<&str> = acknowledged.iter().map(|one| one.run_id.as_str()).collect();
     let mut new = runs.iter().filter(|run| !known.contains(run.run.id.as_str()));
-    let Some(run) = new.next() else { return without("no such run", None) };
-    let mut broken = Vec::new();
+    let Some(run) = new.next() else { return absent("no run") };
     if new.next().is_some() {
-        broken.push("one run is kept as two".to_owned());
+        return Err("one run is stored as two".to_owned());
     }
-    broken.extend(kept::holds(run, &records).err());
+    stored::check(run, &records)?;
     let (count, state) = (run.records.len(), run.run.state);
-    let whole = count as u64 == run.run.planned;
-    if !(state == RunState::Interrupted || (state == RunState::Complete && whole)) {
-        broken.push(format!("{state:?} with {count} records"));
-    }
-    let phase = match state {
-        RunState::Complete => "the whole run".to_owned(),
-        _ => format!("the run with {count} of {} records", run.run.planned),
+    let phase = match (state, count) {
+        (RunState::Complete, _) if count as u64 == run.run.planned => "the complete run",
+        (RunState::Interrupted, 0) => "the run without a record",
+        (RunState::Interrupted, _) => "some records of the run",
+        _ => return Err(format!("{state:?} with {count} records")),
     };
-    let wrong = kept::tally(run, &records).map(|list| list.len());
-    let heard = Some(Heard { run_id: run.run.id.clone(), records });
-    Found { phase, wrong, broken, heard }
+    Ok((phase, Some(Acknowledged { run_id: run.run.id.clone(), records })))
 }
 
-/// All runs at one store, killed one after the other, and the next one.
-fn check(place: &Place, journal: &[Heard], seeds: &mut Seeded) {
-    let mut run = short_run(place, seeds);
-    let status = processes::ended_within(&mut run, PATIENCE_S).expect("a run that ends");
+/// Checks all runs of a store after another run.
+fn check_all(env: &TestEnv, acknowledged: &[Acknowledged], seeds: &mut Seeded) {
+    let mut run = short_run(env, seeds);
+    let status = processes::ended_within(&mut run, TIME_LIMIT_S).expect("a run that ends");
     assert!(status.success(), "the next run fails");
-    let runs = kept::runs(place.store()).expect("a store");
-    for heard in journal {
-        let run = runs.iter().find(|run| run.run.id == heard.run_id).expect("the run");
-        kept::holds(run, &heard.records).expect("what it printed");
+    let runs = stored::runs(env.store()).expect("a store");
+    for one in acknowledged {
+        let run = runs.iter().find(|run| run.run.id == one.run_id).expect("the run");
+        stored::check(run, &one.records).expect("the acknowledged records");
     }
     assert_eq!(runs[0].run.state, RunState::Complete);
-    assert_eq!(place.left_lying(), Vec::<std::path::PathBuf>::new());
+    assert_eq!(env.stray_files(), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
-fn a_killed_worker_costs_its_metric_and_nothing_else() {
-    let kills = amount(20, 200);
+fn killed_worker_fails_only_its_metric() {
+    let kills = scaled(20, 200);
     let mut seeds = Seeded(2);
-    let place = Place::new();
-    let mut met = 0;
+    let env = TestEnv::new();
+    let mut failures = 0;
     for _ in 0..kills {
-        let mut run = short_run(&place, &mut seeds);
+        let mut run = short_run(&env, &mut seeds);
         let moment = Duration::from_micros(seeds.below(400_000));
         sleep(moment);
-        let victim = await_worker(&run);
-        victim.iter().for_each(|pid| signal(*pid, Signal::KILL));
-        let mut text = String::new();
-        let mut output = run.stdout.take().expect("a pipe");
-        output.read_to_string(&mut text).expect("what it printed");
-        let status = processes::ended_within(&mut run, PATIENCE_S).expect("a run that ends");
+        let worker = wait_for_worker(&run);
+        worker.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        let text = read_stdout(&mut run);
+        let status = processes::ended_within(&mut run, TIME_LIMIT_S).expect("a run that ends");
         assert!(status.success(), "{moment:?}: {status}");
-        let left = place.left_running();
-        assert!(left.is_empty(), "{moment:?}: {left:?} outlived the run");
-        let records = kept::records(&text);
-        let runs = kept::runs(place.store()).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
-        kept::holds(&runs[0], &records).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
+        env.assert_no_process_left();
+        let records = stored::records(&text);
+        let runs = stored::runs(env.store()).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
+        stored::check(&runs[0], &records).unwrap_or_else(|error| panic!("{moment:?}: {error}"));
         assert_eq!((runs[0].run.state, records.len()), (RunState::Complete, SHORT.len()));
         assert_eq!(runs[0].records.len(), SHORT.len());
         let failed = records.iter().filter(|record| record.verdict.state == State::Failed);
         let failed: Vec<&Record> = failed.collect();
         assert!(failed.len() <= 1, "{moment:?}: one kill, {} metrics failed", failed.len());
         for record in failed {
-            let text = &record.verdict.reasons[0].text;
-            assert!(text.contains("was killed"), "{moment:?}: {text}");
-            met += 1;
+            let reason = &record.verdict.reasons[0];
+            assert_eq!(reason.cause, Cause::Crashed, "{moment:?}");
+            assert!(reason.text.contains("was killed"), "{moment:?}: {}", reason.text);
+            failures += 1;
         }
     }
     let page = format!(
         "## Kills of a worker\n\n\
-         | kills | before it answered: its metric failed, and no other | later: nothing lost |\n\
-         |---|---|---|\n| {kills} | {met} | {} |\n\n\
+         | kills | before its answer: only its metric failed | after it: nothing lost |\n\
+         |---|---|---|\n| {kills} | {failures} | {} |\n\n\
          {} runs, all complete with all of their records, each once.\n",
-        kills - met,
-        kept::runs(place.store()).expect("a store").len()
+        kills - failures,
+        stored::runs(env.store()).expect("a store").len()
     );
-    tell("2-worker-kills", &page);
-    assert!(met > kills / 3, "the kills came too late: {met}");
-    assert_eq!(place.left_lying(), Vec::<std::path::PathBuf>::new());
+    write_section("2-worker-kills", &page);
+    assert!(failures > kills / 3, "the kills came too late: {failures}");
+    assert_eq!(env.stray_files(), Vec::<std::path::PathBuf>::new());
 }
 
-/// The worker that runs, or the next one; none where the run ended.
-fn await_worker(run: &Child) -> Option<u32> {
+/// The running worker, or the next one; `None` if the run ends.
+fn wait_for_worker(run: &Child) -> Option<u32> {
     let mut workers = Vec::new();
-    look_until(run, || {
+    poll_run(run, || {
         workers = processes::children(run.id());
         !workers.is_empty()
     });

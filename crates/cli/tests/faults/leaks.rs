@@ -1,49 +1,49 @@
-//! A coordinator that takes case after case: it holds no more descriptors, threads, zombies and
-//! memory in the end than in the beginning.
+//! A coordinator that runs many cases holds no more descriptors, threads, zombies and memory at the
+//! end than at the beginning.
 
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
 
 use fathom_analysis::statistics;
-use fathom_engine::coordinate;
+use fathom_cli::interrupt::Interrupt;
+use fathom_cli::live::LiveMachine;
 use fathom_engine::worker::Workers;
-use fathom_engine::{Audience, Machine, Outcome, Plan, Progress, RunSetup, VisitRequest};
-use fathom_measure::clock::{Specification, Watch, WholeRun, monotonic_raw_ns};
-use fathom_measure::sampler::{LoopTime, Resources, calibration};
+use fathom_engine::{Audience, Outcome, Plan, Progress, RunSetup, VisitRequest, coordinate};
+use fathom_measure::clock::{Watch, monotonic_raw_ns};
+use fathom_measure::sampler::Resources;
 use fathom_measure::{affinity, host};
 use fathom_record::{Document, Effort, Host, Protocol, Record, Tool};
 use fathom_store::Store;
 
-use crate::{amount, tell};
+use crate::{scaled, text, write_section};
 
-/// Set where this program is the coordinator: how many cases it takes.
+/// Set in the process that is the coordinator: the number of cases.
 const CASES: &str = "FATHOM_TEST_CASES";
 
-/// Begins the lines that are meant for the other process.
-const MARK: &str = "held: ";
+/// The prefix of lines for the other process.
+const MARK: &str = "usage: ";
 
-/// What is made once is there after so many cases.
+/// After this many cases, everything that is created once exists.
 const WARM_UP: usize = 4;
 
-/// The share of the cases in which the allocator's arenas find their size. A hundred cases are too
-/// few for the last pages: there the memory may still grow by so many bytes a case.
+/// The share of the cases in which the allocator's arenas reach their size. In a hundred cases they
+/// do not quite: the memory may then still grow by this many bytes per case.
 const SETTLING: f64 = 0.6;
 const GROWTH_MAX_BYTES: [usize; 2] = [1024, 0];
 
-/// The memory's trend is taken through so many means, since neighbours are alike.
+/// The trend of the memory is fitted to this many means, since successive values are correlated.
 const BLOCKS: usize = 8;
 
-/// What the process holds after a case.
+/// The resources of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct Usage {
     descriptors: usize,
     threads: usize,
     zombies: usize,
     resident_bytes: usize,
 }
 
-impl Held {
+impl Usage {
     fn now() -> Self {
         let count = |folder: &str| std::fs::read_dir(folder).map_or(0, Iterator::count);
         let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
@@ -51,7 +51,7 @@ impl Held {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             stat.contains(") Z ")
         };
-        // Without pages of files, which come as code is first used.
+        // Without file pages, which are mapped when code is first used.
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mut words = status.split_whitespace().skip_while(|word| *word != "RssAnon:");
         let kib: Option<usize> = words.nth(1).and_then(|kib| kib.parse().ok());
@@ -64,45 +64,13 @@ impl Held {
     }
 }
 
-/// This machine, with real workers.
-struct Real {
-    workers: Workers,
-    watch: Watch,
-    begun_ns: u64,
-    stop: UnixStream,
-}
-
-impl Machine for Real {
-    fn visit(&mut self, request: &VisitRequest) -> Outcome {
-        self.workers.visit(request, &self.stop)
-    }
-    fn calibrate(&mut self, cpu: u32) -> Vec<LoopTime> {
-        calibration(self.clock(), cpu)
-    }
-    fn elapsed_ns(&self) -> u64 {
-        monotonic_raw_ns() - self.begun_ns
-    }
-    fn timestamp(&self) -> String {
-        "2026-02-03T04:05:06.789Z".to_owned()
-    }
-    fn clock_check(&self) -> WholeRun {
-        self.watch.end()
-    }
-    fn clock(&self) -> Specification {
-        self.watch.clock().specification()
-    }
-    fn interrupted(&self) -> bool {
-        false
-    }
-}
-
-/// Keeps what it is told, as the program does.
-struct Keeper {
+/// Stores the records, as the program does.
+struct StoreWriter {
     store: Store,
     run_id: String,
 }
 
-impl Audience for Keeper {
+impl Audience for StoreWriter {
     fn begins(&mut self, document: &Document, _: Option<(&Plan, f64)>) {
         self.store.begin(document).expect("a run");
     }
@@ -121,46 +89,47 @@ impl Audience for Keeper {
     }
 }
 
-/// The coordinator. Without a number of cases it is an empty test.
+/// The coordinator; does nothing unless [`CASES`] is set.
 #[test]
 fn coordinator() {
     let Ok(cases) = std::env::var(CASES) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let host = host::read();
     let watch = Watch::begin(&host).expect("a clock");
-    let (stop, _never) = UnixStream::pair().expect("a pair");
-    let mut machine = Real { workers: workers(&[]), watch, begun_ns: monotonic_raw_ns(), stop };
+    let interrupt = Interrupt::listen().expect("signal handlers");
+    let begun_ns = monotonic_raw_ns();
+    let mut machine = LiveMachine { workers: workers(&[]), watch, interrupt, begun_ns };
     for case in 0..cases.parse().expect("a number") {
-        let run_id = format!("{case:016x}");
         let store = Store::open(&folder.path().join("fathom.db")).expect("a store");
-        take_case(&host, &mut machine, Keeper { store, run_id: run_id.clone() });
-        take_bad_cases(&mut machine, &run_id);
-        let Held { descriptors, threads, zombies, resident_bytes } = Held::now();
+        let writer = StoreWriter { store, run_id: format!("{case:016x}") };
+        run_case(&host, &mut machine, writer);
+        run_bad_worker(&machine, case);
+        let Usage { descriptors, threads, zombies, resident_bytes } = Usage::now();
         println!("\n{MARK}{descriptors} {threads} {zombies} {resident_bytes}");
     }
 }
 
+/// Workers that are this program, or a script.
 fn workers(script: &[&str]) -> Workers {
-    let program = match script {
-        [] => PathBuf::from(env!("CARGO_BIN_EXE_fathom")),
-        [program, ..] => PathBuf::from(program),
+    let (program, arguments) = match script {
+        [] => (env!("CARGO_BIN_EXE_fathom"), &["worker"][..]),
+        [program, arguments @ ..] => (*program, arguments),
     };
-    let arguments = script.get(1..).unwrap_or(&["worker"]);
     Workers {
-        program,
+        program: PathBuf::from(program),
         arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
         grace_ns: 1e10,
     }
 }
 
-fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
-    let asked = vec!["cpu.frequency".to_owned()];
-    let plan = Plan::new(&fathom_probes::REGISTRY, asked, Effort::Quick, Protocol::Median, 7, host)
-        .expect("a plan");
+fn run_case(host: &Host, machine: &mut LiveMachine, mut writer: StoreWriter) {
+    let metrics = vec!["cpu.frequency".to_owned()];
+    let (registry, protocol) = (&fathom_probes::REGISTRY, Protocol::Median);
+    let plan = Plan::new(registry, metrics, Effort::Quick, protocol, 7, host).expect("a plan");
     let setup = RunSetup {
         tool: Tool { name: "fathom".to_owned(), version: "0.1.0".to_owned() },
         host: host.clone(),
-        id: keeper.run_id.clone(),
+        id: writer.run_id.clone(),
         label: None,
         cpu: affinity::allowed()[0],
         cpu_reason: "the first".to_owned(),
@@ -173,59 +142,55 @@ fn take_case(host: &Host, machine: &mut Real, mut keeper: Keeper) {
         far: Vec::new(),
         earlier: None,
     };
-    let document = coordinate(&plan, setup, machine, &mut keeper);
+    let document = coordinate(&plan, setup, machine, &mut writer);
     assert!(document.records[0].verdict.shows_number(), "{:?}", document.records[0].verdict);
 }
 
-/// Workers that do not do what they should: what is left of those is not left either.
-fn take_bad_cases(machine: &mut Real, seed: &str) {
+/// Runs a worker that fails in one of several ways.
+fn run_bad_worker(machine: &LiveMachine, case: usize) {
     let scripts: [&[&str]; 4] = [
         &["/nonexistent/fathom"],
         &["/bin/sh", "-c", "exit 7"],
         &["/bin/sh", "-c", "cat >/dev/null; echo nonsense"],
         &["/bin/sh", "-c", "sleep 100 >/dev/null & kill -KILL $$"],
     ];
-    let at = usize::from_str_radix(seed, 16).expect("a number") % scripts.len();
-    let request = VisitRequest {
-        metric: "cpu.frequency".to_owned(),
-        ..crate::worker_calls::request(("cpu.frequency", "", 0))
-    };
-    let outcome = workers(scripts[at]).visit(&request, &machine.stop);
+    let request: VisitRequest = crate::worker_calls::request(("cpu.frequency", "", 0));
+    let outcome = workers(scripts[case % scripts.len()]).visit(&request, &machine.interrupt);
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
 }
 
 #[test]
-fn a_thousand_cases_leave_nothing_behind_in_the_coordinator() {
-    let cases = amount(100, 1000);
+fn coordinator_does_not_leak() {
+    let cases = scaled(100, 1000);
     let this = std::env::current_exe().expect("the path of this program");
     let output = Command::new(this)
         .args(["leaks::coordinator", "--exact", "--nocapture", "--test-threads=1"])
         .env(CASES, cases.to_string())
-        // What is freed is given back, so that what is resident is what is held.
+        // Freed memory is returned, so that resident memory is used memory.
         .envs([("MALLOC_TRIM_THRESHOLD_", "0"), ("MALLOC_TOP_PAD_", "0")])
         .output()
         .expect("it starts");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    let held: Vec<Held> = said.lines().filter_map(parsed).collect();
-    assert_eq!(held.len(), cases);
-    let (first, last) = (held[WARM_UP], held[cases - 1]);
-    let warm = &held[(SETTLING * cases as f64) as usize..];
+    let stdout = text(&output.stdout);
+    assert!(output.status.success(), "{stdout}{}", text(&output.stderr));
+    let usages: Vec<Usage> = stdout.lines().filter_map(parsed).collect();
+    assert_eq!(usages.len(), cases);
+    let (first, last) = (usages[WARM_UP], usages[cases - 1]);
+    let warm = &usages[(SETTLING * cases as f64) as usize..];
     let at: Vec<f64> = (0..warm.len()).map(|case| case as f64).collect();
-    let bytes: Vec<f64> = warm.iter().map(|held| held.resident_bytes as f64).collect();
+    let bytes: Vec<f64> = warm.iter().map(|usage| usage.resident_bytes as f64).collect();
     let means = |values: &[f64]| statistics::block_means(values, BLOCKS);
     let trend = statistics::theil_sen(&means(&at), &means(&bytes)).expect("a trend");
-    let delta = |of: fn(&Held) -> usize| of(&last) as i64 - of(&first) as i64;
+    let delta = |of: fn(&Usage) -> usize| of(&last) as i64 - of(&first) as i64;
     let page = format!(
         "## Leaks\n\n\
-         | cases | descriptors | threads | zombies | resident bytes a case | 95 % interval |\n\
+         | cases | descriptors | threads | zombies | resident bytes per case | 95 % interval |\n\
          |---|---|---|---|---|---|\n\
          | {cases} | {:+} | {:+} | {:+} | {:+.0} | {:+.0} to {:+.0} |\n\n\
-         Differences of the coordinator from case {WARM_UP} on; at the end it holds {} \
+         Changes in the coordinator from case {WARM_UP} on; at the end it has {} \
          descriptors, {} threads, {} zombies and {} KiB.\n",
-        delta(|held| held.descriptors),
-        delta(|held| held.threads),
-        delta(|held| held.zombies),
+        delta(|usage| usage.descriptors),
+        delta(|usage| usage.threads),
+        delta(|usage| usage.zombies),
         trend.slope,
         trend.low,
         trend.high,
@@ -234,16 +199,16 @@ fn a_thousand_cases_leave_nothing_behind_in_the_coordinator() {
         last.zombies,
         last.resident_bytes >> 10,
     );
-    tell("8-leaks", &page);
-    let countable = |held: Held| (held.descriptors, held.threads, held.zombies);
+    write_section("8-leaks", &page);
+    let countable = |usage: Usage| (usage.descriptors, usage.threads, usage.zombies);
     assert_eq!(countable(last), countable(first));
     assert_eq!(last.zombies, 0);
-    let growth_max = amount(GROWTH_MAX_BYTES[0], GROWTH_MAX_BYTES[1]) as f64;
-    assert!(trend.low <= growth_max, "memory grows by {:.0} bytes a case", trend.slope);
+    let growth_max = scaled(GROWTH_MAX_BYTES[0], GROWTH_MAX_BYTES[1]) as f64;
+    assert!(trend.low <= growth_max, "memory grows by {:.0} bytes per case", trend.slope);
 }
 
-fn parsed(line: &str) -> Option<Held> {
+fn parsed(line: &str) -> Option<Usage> {
     let mut words = line.strip_prefix(MARK)?.split(' ').map(|word| word.parse().expect("a number"));
     let mut next = || words.next().expect("four numbers");
-    Some(Held { descriptors: next(), threads: next(), zombies: next(), resident_bytes: next() })
+    Some(Usage { descriptors: next(), threads: next(), zombies: next(), resident_bytes: next() })
 }

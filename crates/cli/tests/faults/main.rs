@@ -1,40 +1,43 @@
-//! The whole program under faults: kills, failing system calls, power cuts, full disks. It keeps
-//! what it said it keeps, says what it could not keep, and leaves nothing behind.
+//! The program under faults: kills, failing system calls, power cuts, full disks. Acknowledged
+//! records stay stored, failures are reported, and nothing is left behind.
 //!
-//! What it says it keeps: a line of `--jsonl` is printed after its record was stored; "Kept as run"
-//! after the whole run was. Where the store fails, the program says so before anything else, prints
-//! what it measures all the same, and ends with status 1.
+//! A record is acknowledged by its line of `--jsonl`, which is printed after it was stored; a whole
+//! run by "Kept as run". If the store fails, the program warns before it prints results, and exits
+//! with status 1.
 //!
-//! `make soak` does all of this far more often, and puts the tables into the folder that
-//! `FATHOM_SOAK` names; docs/FAULTS.md is made of them.
-#![expect(clippy::print_stdout, reason = "a test says what it covered, or that it is skipped")]
+//! `make soak` runs these tests with larger counts and assembles docs/FAULTS.md from the sections
+//! that they write into the folder of `FATHOM_SOAK`.
+#![expect(clippy::print_stdout, reason = "a test prints what it covered, or that it is skipped")]
 
 mod calls;
-mod coverage;
 mod disk;
+mod fault_plan;
+mod faulty_run;
 mod file_commands;
 mod file_write;
-mod fire;
-mod judge;
-mod kept;
 mod kills;
 mod leaks;
-mod place;
+mod orphans;
 mod power;
-mod tampering;
-mod ties;
+mod stored;
+mod test_env;
+mod trials;
 mod worker_calls;
 
-/// The amount for `make test`, or that for `make soak`.
-fn amount(short: usize, long: usize) -> usize {
-    if std::env::var_os("FATHOM_SOAK").is_some() { long } else { short }
+/// The count for `make test`, or that for `make soak`.
+fn scaled(test: usize, soak: usize) -> usize {
+    if std::env::var_os("FATHOM_SOAK").is_some() { soak } else { test }
 }
 
-/// Says what a test found, and keeps it as a section of docs/FAULTS.md where `make soak` asks.
-fn tell(name: &str, section: &str) {
+/// Prints a section of docs/FAULTS.md, and writes it for `make soak`.
+fn write_section(name: &str, section: &str) {
     println!("{section}");
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
         let path = std::path::Path::new(&folder).join(format!("{name}.md"));
         std::fs::write(path, section).expect("a section");
     }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,8 +1,8 @@
-//! The power fails while the program runs, on a disk that keeps nothing but what was synced.
+//! Power cuts while the program runs, on a disk that keeps only what was synced.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use fathom_lab::disk::{Disk, Survivors};
 use fathom_lab::fuse::Mount;
@@ -10,14 +10,14 @@ use fathom_lab::seeded::Seeded;
 use fathom_lab::{mounts, processes};
 use fathom_record::{Document, Record, RunState};
 
-use crate::place::{Place, SHORT};
-use crate::{amount, kept, tell};
+use crate::test_env::{SHORT, TestEnv};
+use crate::{scaled, stored, text, write_section};
 
-/// Where the store lies on the disk.
+/// The store on the disk.
 const STORE: &str = "share/fathom/fathom.db";
 
-/// What the program acknowledged, and how many changes the disk had seen when that was heard.
-struct Heard {
+/// What the program acknowledged, after how many changes of the disk.
+struct Acknowledged {
     changes: usize,
     what: What,
 }
@@ -25,24 +25,24 @@ struct Heard {
 enum What {
     /// By a line of `--jsonl`.
     Record(Box<Record>),
-    /// All of a run, by "Kept as run" or by exit status 0.
-    Whole,
+    /// By "Kept as run" or by exit status 0.
+    WholeRun,
 }
 
 #[test]
-fn what_was_printed_before_a_power_cut_is_kept_after_it() {
-    let name = "power::what_was_printed_before_a_power_cut_is_kept_after_it";
-    if !mounts::inside(name, |said| println!("{said}")) {
+fn power_cut_keeps_printed_records() {
+    let name = "power::power_cut_keeps_printed_records";
+    if !mounts::inside(name, |output| println!("{output}")) {
         return;
     }
     let disk = Disk::recording();
     let folder = tempfile::tempdir().expect("a folder");
     let mount = Mount::new(&disk, folder.path()).expect("a mount");
-    let place = Place::keeping_at(&folder.path().join(STORE));
-    let heard = [printed(&place, &disk, "--jsonl"), printed(&place, &disk, "--cycles")];
-    assert!(place.left_running().is_empty());
+    let env = TestEnv::with_store(&folder.path().join(STORE));
+    let runs = [run(&env, &disk, "--jsonl"), run(&env, &disk, "--cycles")];
+    assert!(env.running_processes().is_empty());
     drop(mount);
-    let (changes, cuts) = (disk.changes(), amount(60, 600));
+    let (changes, cuts) = (disk.changes(), scaled(60, 600));
     let (mut past, mut seeds) = (disk.past(), Seeded(5));
     let (mut rows, mut broken) = ([[0; 3]; 2], Vec::new());
     for cut in (0..cuts).map(|at| at * changes / (cuts - 1)) {
@@ -50,104 +50,103 @@ fn what_was_printed_before_a_power_cut_is_kept_after_it() {
         for (row, survivors) in rows.iter_mut().zip([Survivors::None, Survivors::Some(seeds.any())])
         {
             let left = past.after_power_cut(survivors);
-            let told = |why: String| format!("after `{}` with {survivors:?}: {why}", past.last());
-            let words = heard.iter().flatten().filter(|one| one.changes <= cut).count();
+            let count = runs.iter().flatten().filter(|one| one.changes <= cut).count();
             row[0] += 1;
-            row[1] += words;
-            match check(&left, cut, &heard) {
-                Ok(()) => row[2] += words,
-                Err(why) => broken.push(told(why)),
+            row[1] += count;
+            match check(&left, cut, &runs) {
+                Ok(()) => row[2] += count,
+                Err(why) => {
+                    broken.push(format!("after `{}` with {survivors:?}: {why}", past.last()));
+                }
             }
             if cut % (cuts / 3) == 1 || cut == changes {
                 use_again(&left);
             }
         }
     }
-    let [none, some] = rows.map(|[cuts, told, kept]| format!("{cuts} | {told} | {kept}"));
+    let [none, some] = rows.map(|[cuts, before, kept]| format!("{cuts} | {before} | {kept}"));
     let page = format!(
-        "## Power cuts\n\nTwo runs on a disk that saw {changes} changes.\n\n\
-         | of what was not synced, left | cuts | words heard before (a record; a whole run) \
-         | kept |\n|---|---|---|---|\n| nothing | {none} |\n| some, by chance | {some} |\n"
+        "## Power cuts\n\nTwo runs, {changes} changes of the disk.\n\n\
+         | unsynced data that is kept | cuts | acknowledged before (a record or a whole run) \
+         | kept |\n|---|---|---|---|\n| none | {none} |\n| a random part | {some} |\n"
     );
-    tell("5-power", &page);
+    write_section("5-power", &page);
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// A run, and when the disk had seen what by the time each of its words was heard.
-fn printed(place: &Place, disk: &Disk, form: &str) -> Vec<Heard> {
-    let arguments = [&["run", "--quick", form][..], &SHORT].concat();
-    let mut command = place.fathom(&arguments);
-    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-    let mut heard = Vec::new();
+/// Runs the program; what it acknowledged.
+fn run(env: &TestEnv, disk: &Disk, format: &str) -> Vec<Acknowledged> {
+    let mut run = env.spawn(&[&["run", "--quick", format][..], &SHORT].concat());
+    let mut acknowledged = Vec::new();
     for line in BufReader::new(run.stdout.take().expect("a pipe")).lines() {
         let line = line.expect("a line");
         let what = match line.as_str() {
             line if line.starts_with('{') => {
                 What::Record(serde_json::from_str(line).expect("a record"))
             }
-            line if line.starts_with("Kept as run") => What::Whole,
+            line if line.starts_with("Kept as run") => What::WholeRun,
             _ => continue,
         };
-        heard.push(Heard { changes: disk.changes(), what });
+        acknowledged.push(Acknowledged { changes: disk.changes(), what });
     }
     assert!(run.wait().expect("it ends").success());
-    heard.push(Heard { changes: disk.changes(), what: What::Whole });
-    heard
+    acknowledged.push(Acknowledged { changes: disk.changes(), what: What::WholeRun });
+    acknowledged
 }
 
-/// What was heard before the cut is there.
-fn check(left: &Disk, cut: usize, heard: &[Vec<Heard>; 2]) -> Result<(), String> {
-    // In memory, where a sync costs nothing.
+/// Checks that the disk has everything that was acknowledged before the cut.
+fn check(left: &Disk, cut: usize, acknowledged: &[Vec<Acknowledged>; 2]) -> Result<(), String> {
+    // In memory, where a sync is fast.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.map_err(|error| error.to_string())?;
     left.copy_to(folder.path()).map_err(|error| error.to_string())?;
-    let before = |run: &Vec<Heard>| run.iter().take_while(|one| one.changes <= cut).count();
+    let before = |run: &Vec<Acknowledged>| run.iter().take_while(|one| one.changes <= cut).count();
     let store = folder.path().join(STORE);
-    let mut runs = match kept::runs(&store) {
-        Err(_) if heard.iter().all(|run| before(run) == 0) => return Ok(()),
+    let mut runs = match stored::runs(&store) {
+        Err(_) if acknowledged.iter().all(|run| before(run) == 0) => return Ok(()),
         runs => runs?,
     };
-    // Oldest first, as they were heard.
+    // Oldest first, as they were acknowledged.
     runs.reverse();
-    for (at, run) in heard.iter().enumerate().filter(|(_, run)| before(run) > 0) {
-        let found = runs.get(at).ok_or("a run is lost")?;
-        holds(found, &run[..before(run)])?;
+    for (at, run) in acknowledged.iter().enumerate().filter(|(_, run)| before(run) > 0) {
+        let stored = runs.get(at).ok_or("a run is lost")?;
+        check_run(stored, &run[..before(run)])?;
     }
     Ok(())
 }
 
-fn holds(run: &Document, heard: &[Heard]) -> Result<(), String> {
+fn check_run(run: &Document, acknowledged: &[Acknowledged]) -> Result<(), String> {
     let mut records = Vec::new();
-    for one in heard {
+    for one in acknowledged {
         match &one.what {
             What::Record(record) => records.push((**record).clone()),
-            What::Whole if run.run.state == RunState::Complete => {
-                let (found, planned) = (run.records.len() as u64, run.run.planned);
-                if found != planned {
-                    return Err(format!("{found} of {planned} records of a whole run"));
+            What::WholeRun if run.run.state == RunState::Complete => {
+                let (stored, planned) = (run.records.len() as u64, run.run.planned);
+                if stored != planned {
+                    return Err(format!("{stored} of {planned} records of a whole run"));
                 }
             }
-            What::Whole => return Err("the end of a run is lost".to_owned()),
+            What::WholeRun => return Err("the end of a run is lost".to_owned()),
         }
     }
-    kept::holds(run, &records)
+    stored::check(run, &records)
 }
 
-/// The program itself finds its way on the disk that is left.
+/// The program works on the disk after the cut.
 fn use_again(left: &Disk) {
     let folder = tempfile::tempdir().expect("a folder");
     let _mount = Mount::new(left, folder.path()).expect("a mount");
-    let place = Place::keeping_at(&folder.path().join(STORE));
+    let env = TestEnv::with_store(&folder.path().join(STORE));
     let succeeds = |command: &mut Command| {
-        let said = place.said_to(command);
+        let output = env.redirect(command);
         let status = processes::ended_within(&mut command.spawn().expect("it starts"), 60);
-        let said = std::fs::read_to_string(said).expect("what it said");
-        assert!(status.is_some_and(|status| status.success()), "{status:?}: {said}");
-        said
+        let output = text(&std::fs::read(output).expect("the output"));
+        assert!(status.is_some_and(|status| status.success()), "{status:?}: {output}");
+        output
     };
-    succeeds(&mut place.fathom(&["run", "--quick", "cpu.frequency"]));
-    let runs = succeeds(&mut place.fathom(&["show", "--runs"]));
+    succeeds(&mut env.fathom(&["run", "--quick", "cpu.frequency"]));
+    let runs = succeeds(&mut env.fathom(&["show", "--runs"]));
     assert!(runs.contains("complete"), "{runs}");
-    succeeds(&mut place.fathom(&["show"]));
+    succeeds(&mut env.fathom(&["show"]));
 }

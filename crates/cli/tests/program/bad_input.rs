@@ -1,56 +1,49 @@
-//! Mistakes get one clear line before anything is measured: exit status 2 where the command line is
-//! wrong, 1 where a run or a file is missing or unreadable.
+//! Errors are one line, printed before anything is measured: exit status 2 for an invalid command
+//! line, 1 for a missing or unreadable run or file.
 
-use crate::place::ends_with;
-use crate::{Place, fails, is_refused, text};
+use crate::test_env::assert_status;
+use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 #[test]
-fn an_unknown_metric_is_answered_with_the_nearest() {
-    let place = Place::new();
-    let output = place.run(&["run", "os.sycall"]);
-    is_refused(&output, &["os.sycall", "did you mean `os.syscall`", "fathom list"]);
-    assert!(!place.store().exists(), "nothing is made for a mistake");
-    let wrong_value = place.run(&["run", "os.syscall{call=stta}"]);
-    is_refused(&wrong_value, &["os.syscall{call=stta}", "no such case", "call = getppid"]);
-    is_refused(&place.run(&["list", "memry"]), &["memry"]);
-    is_refused(&place.run(&["explain", "cpu.cal"]), &["`cpu.call`"]);
+fn unknown_metric_suggests_nearest() {
+    let env = TestEnv::new();
+    let output = env.run(&["run", "os.sycall"]);
+    assert_usage_error(&output, &["os.sycall", "did you mean `os.syscall`", "fathom list"]);
+    assert!(!env.store().exists(), "a usage error creates no store");
+    let wrong_value = env.run(&["run", "os.syscall{call=stta}"]);
+    assert_usage_error(&wrong_value, &["os.syscall{call=stta}", "no such case", "call = getppid"]);
+    assert_usage_error(&env.run(&["list", "memry"]), &["memry"]);
+    assert_usage_error(&env.run(&["explain", "cpu.cal"]), &["`cpu.call`"]);
 }
 
 #[test]
-fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
-    let place = Place::new();
-    is_refused(&place.run(&["run", "--cpu", "9999"]), &["--cpu 9999", "may use CPU"]);
+fn unknown_cpu_lists_allowed_cpus() {
+    let env = TestEnv::new();
+    assert_usage_error(&env.run(&["run", "--cpu", "9999"]), &["--cpu 9999", "allowed CPUs are"]);
 }
 
 #[test]
-fn unknown_runs_and_missing_stores_fail() {
-    let place = Place::new();
-    fails(&place.run(&["show"]), &["fathom.db"]);
-    place.short_run();
+fn unknown_run_or_missing_store_fails() {
+    let env = TestEnv::new();
+    assert_failure(&env.run(&["show"]), &["fathom.db"]);
+    assert_usage_error(&env.run(&["show", ""]), &["a value is required"]);
+    env.short_run();
     for command in ["show", "compare latest", "export"] {
-        place.fails(command, "latest~7 | latest~7\n ffffffff | ffffffff | show --runs");
+        env.assert_failures(command, "latest~7 | latest~7\n ffffffff | ffffffff | show --runs");
     }
-    ends_with(&place.ask("explain cpu.frequency --run ffffffff"), 1);
-    fails(&place.run(&["compare", "latest", "nothing.json"]), &["nothing.json"]);
+    assert_status(&env.exec("explain cpu.frequency --run ffffffff"), 1);
+    assert_failure(&env.run(&["compare", "latest", "nothing.json"]), &["nothing.json"]);
 }
 
 #[test]
-fn a_json_file_that_is_no_run_is_refused_and_a_damaged_one_is_named() {
-    let place = Place::new();
-    place.short_run();
-    let file = place.path().join("run.json");
+fn foreign_or_damaged_json_file_fails() {
+    let env = TestEnv::new();
+    env.short_run();
+    let file = env.path().join("run.json");
     let name = file.to_str().expect("a path");
     std::fs::write(&file, "{\"schema\": 1}").expect("a file");
-    fails(&place.run(&["compare", name, "latest"]), &["run.json", "fathom run --json"]);
-    let good = text(&place.run(&["show", "--json"]).stdout);
+    assert_failure(&env.run(&["compare", name, "latest"]), &["run.json", "fathom run --json"]);
+    let good = text(&env.run(&["show", "--json"]).stdout);
     std::fs::write(&file, good.replacen("\"median\": ", "\"median\": 1", 1)).expect("a file");
-    fails(&place.run(&["compare", name, "latest"]), &["damaged", "export the run again"]);
-}
-
-#[test]
-fn options_that_exclude_each_other_are_refused() {
-    let place = Place::new();
-    for pair in [["--quick", "--thorough"], ["--json", "--jsonl"]] {
-        is_refused(&place.run(&["run", pair[0], pair[1]]), &[pair[0], pair[1], "--help"]);
-    }
+    assert_failure(&env.run(&["compare", name, "latest"]), &["damaged", "export the run again"]);
 }

@@ -1,14 +1,13 @@
-//! `fathom compare` for scripts: what fails, what is noise, and which run a name means.
+//! `fathom compare`: the gate of `--fail-on`, run-to-run noise, and host names.
 
 use fathom_record::{Document, Stratum, Verdict};
 
-use crate::place::{ends_with, json, says};
-use crate::{Place, fails, is_refused, text};
+use crate::test_env::json;
+use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
-/// A run of one metric on ten processes around a headline, with the spread of a quiet machine; the
-/// number tells runs apart.
-fn run(place: &Place, number: usize, headline: f64) -> Document {
-    let mut document = place.latest();
+/// A run of one metric with ten process medians around a headline; its id contains the number.
+fn run(env: &TestEnv, number: usize, headline: f64) -> Document {
+    let mut document = env.latest();
     document.run.id = format!("{number:012x}abcd");
     document.run.verdict = Verdict::default();
     document.records.truncate(1);
@@ -17,94 +16,78 @@ fn run(place: &Place, number: usize, headline: f64) -> Document {
     record.verdict = Verdict::default();
     let summary = record.summary.as_mut().expect("a summary");
     summary.median = headline;
-    // What neighbours did to the real processes is no part of these.
+    // Without the disturbances of the real run.
     (summary.stratum, summary.full_speed, summary.as_found) = (Stratum::AsFound, None, None);
     summary.process_medians =
         (0..10).map(|at| headline * (1.0 + 0.001 * (f64::from(at) - 4.5))).collect();
     document
 }
 
-fn written(place: &Place, document: &Document) -> String {
-    place.keep(&format!("{}.json", document.run.id), document)
+fn write(env: &TestEnv, document: &Document) -> String {
+    env.write_document(&format!("{}.json", document.run.id), document)
 }
 
-/// A place with one metric whose smaller value is better.
-fn place() -> Place {
-    let place = Place::new();
-    place.said("run --quick --only cpu.clock.read");
-    place
+/// With a stored run of one metric of which a smaller value is better.
+fn env_with_run() -> TestEnv {
+    let env = TestEnv::new();
+    env.stdout("run --quick --only cpu.clock.read");
+    env
 }
 
 #[test]
-fn a_metric_that_is_worse_by_more_than_the_limit_fails() {
-    let place = place();
-    let before = written(&place, &run(&place, 1, 100.0));
+fn regression_above_limit_fails() {
+    let env = env_with_run();
+    let before = write(&env, &run(&env, 1, 100.0));
     for (headline, limit, status) in
         [(110.0, "5%", 3), (110.0, "15%", 0), (90.0, "5%", 0), (100.2, "0%", 0), (103.0, "5%", 0)]
     {
-        let after = written(&place, &run(&place, 2, headline));
-        let output = place.run(&["compare", &before, &after, "--fail-on", limit]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{headline} {limit}: {said}");
-        assert_eq!(said.contains("worse by more than"), status == 3, "{said}");
+        let after = write(&env, &run(&env, 2, headline));
+        let output = env.run(&["compare", &before, &after, "--fail-on", limit]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{headline} {limit}: {message}");
+        assert_eq!(message.contains("worse by more than"), status == 3, "{message}");
     }
-    let output = place.run(&["compare", &before, &before, "--fail-on", "much"]);
-    is_refused(&output, &["much", "5%"]);
+    let output = env.run(&["compare", &before, &before, "--fail-on", "much"]);
+    assert_usage_error(&output, &["much", "5%"]);
 }
 
+/// A conclusive case does not hide another that looks worse and is inconclusive.
 #[test]
-fn a_gate_that_cannot_close_says_so() {
-    let place = place();
-    let few = |number, headline| {
-        let mut document = run(&place, number, headline);
-        let summary = document.records[0].summary.as_mut().expect("a summary");
-        summary.process_medians.truncate(5);
-        written(&place, &document)
-    };
-    let (before, after) = (few(1, 100.0), few(2, 1000.0));
-    let output = place.run(&["compare", &before, &after, "--fail-on", "5%"]);
-    ends_with(&output, 3);
-    let why = "1 of 1 cases cannot be decided, 1 of which look worse by more than 5";
-    says(&text(&output.stderr), &[why]);
-}
-
-/// One case that is decided does not open a gate for another that looks worse and is not.
-#[test]
-fn a_gate_stays_closed_where_a_case_looks_worse_and_cannot_be_decided() {
-    let place = place();
+fn inconclusive_suspect_fails_the_gate() {
+    let env = env_with_run();
     let with = |number, doubtful: f64| {
-        let mut document = run(&place, number, 100.0);
-        let mut other = run(&place, number, doubtful).records.remove(0);
+        let mut document = run(&env, number, 100.0);
+        let mut other = run(&env, number, doubtful).records.remove(0);
         other.params = fathom_record::Params::one("case", 2);
         other.summary.as_mut().expect("a summary").process_medians.truncate(5);
         document.records.push(other.sealed());
-        written(&place, &document)
+        write(&env, &document)
     };
     let before = with(1, 100.0);
     for (doubtful, status, undecided) in [(150.0, 3, true), (100.1, 0, false), (70.0, 0, true)] {
-        let output = place.run(&["compare", &before, &with(2, doubtful), "--fail-on", "5%"]);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(status), "{doubtful}: {said}");
-        assert_eq!(said.contains("1 of 2 cases cannot be decided"), undecided, "{said}");
+        let output = env.run(&["compare", &before, &with(2, doubtful), "--fail-on", "5%"]);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{doubtful}: {message}");
+        assert_eq!(message.contains("1 of 2 cases are inconclusive, "), undecided, "{message}");
     }
 }
 
 #[test]
-fn a_change_that_runs_show_without_any_is_none() {
-    let (place, keeper) = (place(), Place::new());
-    let (before, after) = (run(&place, 1, 100.0), run(&place, 2, 104.0));
-    let names = [written(&place, &before), written(&place, &after)];
+fn change_within_run_to_run_noise_is_unchanged() {
+    let (env, other) = (env_with_run(), TestEnv::new());
+    let (before, after) = (run(&env, 1, 100.0), run(&env, 2, 104.0));
+    let names = [write(&env, &before), write(&env, &after)];
     let compared = || {
-        let output = keeper.run(&["compare", &names[0], &names[1], "--fail-on", "1%", "--json"]);
+        let output = other.run(&["compare", &names[0], &names[1], "--fail-on", "1%", "--json"]);
         let comparison: serde_json::Value = json(&output);
         (output.status.code(), comparison["rows"][0].clone())
     };
     let (status, row) = compared();
     assert_eq!((status, row["word"].as_str()), (Some(3), Some("slower")), "{row}");
-    // Runs of this host that go up and down by 6 % while nothing changes.
+    // Stored runs of this host that alternate by 6 % teach the noise.
     for number in 0..8 {
-        let like = run(&place, 10 + number, if number % 2 == 0 { 100.0 } else { 106.0 });
-        keeper.said(&format!("import {}", written(&place, &like)));
+        let like = run(&env, 10 + number, if number % 2 == 0 { 100.0 } else { 106.0 });
+        other.stdout(&format!("import {}", write(&env, &like)));
     }
     let (status, row) = compared();
     assert_eq!((status, row["word"].as_str()), (Some(0), Some("unchanged")), "{row}");
@@ -114,15 +97,15 @@ fn a_change_that_runs_show_without_any_is_none() {
 }
 
 #[test]
-fn a_host_s_name_means_its_newest_run() {
-    let place = place();
-    let mut other = run(&place, 1, 100.0);
+fn host_name_selects_its_newest_run() {
+    let env = env_with_run();
+    let mut other = run(&env, 1, 100.0);
     other.host.name = "elsewhere".to_owned();
     other.host.id = Some("e".repeat(32));
-    let path = written(&place, &other);
-    assert!(place.run(&["import", &path]).status.success());
-    let output = place.run(&["compare", "elsewhere", "latest"]);
-    let said = text(&output.stdout);
-    assert!(said.contains("elsewhere") && said.contains("host: elsewhere →"), "{said}");
-    fails(&place.run(&["compare", "nowhere", "latest"]), &["nowhere"]);
+    let path = write(&env, &other);
+    assert!(env.run(&["import", &path]).status.success());
+    let output = env.run(&["compare", "elsewhere", "latest"]);
+    let message = text(&output.stdout);
+    assert!(message.contains("elsewhere") && message.contains("host: elsewhere →"), "{message}");
+    assert_failure(&env.run(&["compare", "nowhere", "latest"]), &["nowhere"]);
 }

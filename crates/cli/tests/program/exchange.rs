@@ -1,6 +1,5 @@
-//! Runs that leave the store and come back: `fathom export` and `fathom import`.
+//! `fathom export` and `fathom import`.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, symlink};
@@ -9,23 +8,25 @@ use std::process::{Output, Stdio};
 
 use fathom_record::{Document, Record};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use rustix::io::Errno;
 
 use crate::group::skipped;
-use crate::{Place, fails, is_refused, text};
+use crate::test_env::entries;
+use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
-/// What a command says to this on its standard input.
-fn fed(place: &Place, arguments: &[&str], input: &[u8]) -> Output {
-    let mut command = place.fathom(arguments);
+/// Imports a standard input.
+fn import(env: &TestEnv, input: &[u8]) -> Output {
+    let mut command = env.command("import -");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     let mut pipe = child.stdin.take().expect("a pipe");
-    // One that refuses does not read on.
+    // An input that is refused is not read to its end.
     let _ = pipe.write_all(input);
     drop(pipe);
     child.wait_with_output().expect("it ends")
 }
 
-/// A run's document as a line, with this change made to it and to none of its checksums.
+/// The line of a run with a change, and with its former checksums.
 fn changed(line: &[u8], change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> {
     let mut value = serde_json::from_slice(line).expect("JSON");
     change(&mut value);
@@ -33,36 +34,36 @@ fn changed(line: &[u8], change: impl FnOnce(&mut serde_json::Value)) -> Vec<u8> 
 }
 
 #[test]
-fn what_is_exported_is_imported_as_it_was() {
-    let (here, there) = (Place::new(), Place::new());
+fn export_and_import_round_trip() {
+    let (here, there) = (TestEnv::new(), TestEnv::new());
     here.short_run();
     here.short_run();
     let exported = here.run(&["export", "--all", "--samples"]);
     assert_eq!(text(&exported.stdout).lines().count(), 2);
-    let output = fed(&there, &["import", "-"], &exported.stdout);
-    assert!(text(&output.stdout).contains("Kept 2 runs"), "{}", text(&output.stderr));
+    let output = import(&there, &exported.stdout);
+    assert!(text(&output.stdout).contains("Imported 2 runs"), "{}", text(&output.stderr));
     assert_eq!(there.latest(), here.latest());
-    let again = fed(&there, &["import", "-"], &exported.stdout);
-    assert!(text(&again.stdout).contains("2 were there already"), "{}", text(&again.stdout));
+    let again = import(&there, &exported.stdout);
+    assert!(text(&again.stdout).contains("Imported 0 runs; skipped 2"), "{}", text(&again.stdout));
     assert_eq!(there.run(&["show"]).stdout, here.run(&["show"]).stdout);
 }
 
 #[test]
-fn a_whole_document_of_run_json_is_imported_from_a_file() {
-    let (here, there) = (Place::new(), Place::new());
+fn json_document_is_imported() {
+    let (here, there) = (TestEnv::new(), TestEnv::new());
     here.short_run();
     let path = there.path().join("run.json");
     std::fs::write(&path, here.run(&["show", "--json"]).stdout).expect("a file");
     let output = there.run(&["import", path.to_str().expect("a name")]);
-    assert!(text(&output.stdout).contains("Kept 1 run."), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("Imported 1 run."), "{}", text(&output.stderr));
 }
 
 #[test]
-fn the_table_has_a_row_for_each_record_and_no_number_that_must_not_be_believed() {
-    let place = Place::new();
-    place.short_run();
-    let document = place.latest();
-    let exported = text(&place.run(&["export", "--format", "csv"]).stdout);
+fn csv_has_no_number_for_invalid_results() {
+    let env = TestEnv::new();
+    env.short_run();
+    let document = env.latest();
+    let exported = text(&env.run(&["export", "--format", "csv"]).stdout);
     let mut reader = csv::Reader::from_reader(exported.as_bytes());
     let names = reader.headers().expect("a header").clone();
     let at = |name: &str| names.iter().position(|one| one == name).expect("a column");
@@ -81,28 +82,8 @@ fn the_table_has_a_row_for_each_record_and_no_number_that_must_not_be_believed()
 }
 
 #[test]
-fn gauges_are_grouped_labelled_and_ended() {
-    let place = Place::new();
-    place.short_run();
-    place.short_run();
-    let exported = text(&place.run(&["export", "--all", "--format", "openmetrics"]).stdout);
-    assert!(exported.ends_with("# EOF\n"), "{exported}");
-    let types: Vec<&str> = exported.lines().filter(|line| line.starts_with("# TYPE")).collect();
-    assert_eq!(types.len(), types.iter().collect::<BTreeSet<_>>().len(), "each once: {exported}");
-    for line in exported.lines().filter(|line| !line.starts_with('#')) {
-        assert!(line.contains("host=\""), "{line}");
-        let (_, value) = line.rsplit_once("} ").expect("a value alone");
-        assert!(value.parse::<f64>().is_ok(), "{line}");
-        let labels = line.split(['{', '}']).nth(1).expect("labels");
-        let names: Vec<&str> =
-            labels.split("\",").filter_map(|label| label.split('=').next()).collect();
-        assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len(), "{line}");
-    }
-}
-
-#[test]
-fn what_is_no_run_is_refused_with_its_line_and_field_and_nothing_is_kept() {
-    let (here, place) = (Place::new(), Place::new());
+fn invalid_import_stores_nothing() {
+    let (here, env) = (TestEnv::new(), TestEnv::new());
     here.short_run();
     let good = here.run(&["export"]).stdout;
     let version = changed(&good, |run| run["tool"]["version"] = 3.into());
@@ -111,121 +92,108 @@ fn what_is_no_run_is_refused_with_its_line_and_field_and_nothing_is_kept() {
     let median = changed(&good, |run| run["records"][0]["summary"]["median"] = 1.5.into());
     let half = &good[..good.len() / 2];
     let second = [&good[..], b"{\"schema\":3}\n"].concat();
-    let large = format!("{{\"data\":[{}0]}}", "0,".repeat(10_000_000)).into_bytes();
-    let cases: [(&[u8], &[&str]); 9] = [
+    let cases: [(&[u8], &[&str]); 8] = [
         (b"", &["empty"]),
         (b"hello", &["line 1"]),
         (half, &["EOF"]),
         (&version, &["line 1", "tool.version"]),
         (&schema, &["schema 99", "reads 3"]),
-        (&id, &["../x", "no id"]),
+        (&id, &["../x", "invalid run id"]),
         (&median, &["damaged", "checksum"]),
         (&second, &["line 2", "missing field"]),
-        (&large, &["missing field"]),
     ];
     for (input, parts) in cases {
-        fails(&fed(&place, &["import", "-"], input), parts);
+        assert_failure(&import(&env, input), parts);
     }
-    assert!(!place.store().exists(), "nothing was to be kept");
+    assert!(!env.store().exists());
 }
 
 #[test]
-fn mistakes_about_places_are_one_line() {
-    let place = Place::new();
-    fails(&place.run(&["export"]), &["no store"]);
-    place.short_run();
-    let folder = place.path().to_str().expect("a name").to_owned();
+fn path_errors_are_one_line() {
+    let env = TestEnv::new();
+    assert_failure(&env.run(&["export"]), &["no store"]);
+    env.short_run();
+    let folder = env.path().to_str().expect("a name").to_owned();
     let nowhere = format!("{folder}/no/where");
-    fails(&place.run(&["export", "-o", &nowhere]), &["write", "No such file"]);
-    fails(&place.run(&["export", "nonsense"]), &["nonsense"]);
-    is_refused(&place.run(&["export", "--format", "xml"]), &["jsonl", "csv", "openmetrics"]);
-    fails(&place.run(&["import", &folder]), &["directory"]);
-    fails(&place.run(&["import", "missing"]), &["missing", "No such file"]);
+    let before = entries(env.path()).len();
+    assert_failure(&env.run(&["export", "-o", &nowhere]), &["write", "No such file"]);
+    let below_a_file = format!("{folder}/fathom.db/x");
+    assert_failure(&env.run(&["export", "-o", &below_a_file]), &["write", &below_a_file]);
+    assert_eq!(entries(env.path()).len(), before);
+    assert_failure(&env.run(&["export", "nonsense"]), &["nonsense"]);
+    assert_usage_error(&env.run(&["export", "--format", "xml"]), &["jsonl", "csv", "openmetrics"]);
+    assert_failure(&env.run(&["import", &folder]), &["directory"]);
+    assert_failure(&env.run(&["import", "missing"]), &["missing", "No such file"]);
 }
 
-/// A file of this kind under this name, as root alone may make a device; what the place was not
-/// allowed is said.
-fn node(path: &Path, kind: FileType, device: u64) -> bool {
-    match mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), device) {
-        Ok(()) => true,
-        Err(error) => {
-            skipped(&format!("{}: {error}", path.display()));
-            false
-        }
-    }
+/// Creates a special file; false if that is not permitted.
+fn create_node(path: &Path, kind: FileType, device: u64) -> bool {
+    let created = mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), device);
+    let skip = |error: &Errno| skipped(&format!("{}: {error}", path.display()));
+    created.inspect_err(skip).is_ok()
 }
 
 #[test]
-fn an_export_replaces_nothing_that_it_was_not_told_to() {
-    let place = Place::new();
-    place.short_run();
-    let file = |name: &str| place.path().join(name);
-    let export = |name: &str, more: &[&str]| {
-        let arguments = [&["export", "-o", name], more].concat();
-        place.fathom(&arguments).current_dir(place.path()).output().expect("it starts")
-    };
-    fs::write(file("text"), "precious").expect("a file");
-    fails(&export("text", &[]), &["write text", "--force"]);
-    fails(&export(".", &["--force"]), &["directory"]);
-    assert_eq!(fs::read_to_string(file("text")).expect("it"), "precious");
+fn export_replaces_only_with_force() {
+    let env = TestEnv::new();
+    env.short_run();
+    fs::write(env.file("text"), "precious").expect("a file");
+    env.assert_failures("export -o", "text | write text | --force\n . --force | directory");
+    assert_eq!(fs::read_to_string(env.file("text")).expect("a file"), "precious");
     let full = makedev(1, 7);
     for (name, kind, device) in
         [("pipe", FileType::Fifo, 0), ("full", FileType::CharacterDevice, full)]
     {
-        if node(&file(name), kind, device) {
-            for more in [&[][..], &["--force"]] {
-                fails(&export(name, more), &["no regular file", "-o -"]);
+        let path = env.file(name);
+        if create_node(&path, kind, device) {
+            for option in ["", "--force"] {
+                let table = format!("{name} {option} | not a regular file | -o -");
+                env.assert_failures("export -o", &table);
             }
-            let left = fs::symlink_metadata(file(name)).expect("it is there").file_type();
-            assert!(left.is_fifo() || left.is_char_device(), "{name} became {left:?}");
+            let kind = fs::symlink_metadata(path).expect("a node").file_type();
+            assert!(kind.is_fifo() || kind.is_char_device(), "{name} became {kind:?}");
         }
     }
-    fs::write(file("empty"), "").expect("a file");
-    for (name, more) in [("new", &[][..]), ("empty", &[]), ("text", &["--force"])] {
-        assert!(export(name, more).status.success(), "{name}");
-        assert_eq!(fs::read(file(name)).expect("it"), place.run(&["export"]).stdout, "{name}");
+    fs::write(env.file("empty"), "").expect("a file");
+    let whole = env.stdout("export");
+    for (name, option) in [("new", ""), ("empty", ""), ("text", "--force")] {
+        env.stdout(&format!("export -o {name} {option}"));
+        assert_eq!(fs::read_to_string(env.file(name)).expect("a file"), whole, "{name}");
     }
 }
 
 #[test]
-fn an_export_goes_through_a_link_and_by_a_dash_to_standard_output() {
-    let place = Place::new();
-    place.short_run();
-    let file = |name: &str| place.path().join(name);
-    let export = |arguments: &[&str]| {
-        let all = [&["export"], arguments].concat();
-        place.fathom(&all).current_dir(place.path()).output().expect("it starts")
-    };
-    fs::create_dir(file("within")).expect("a folder");
-    fs::write(file("within/target"), "old").expect("a file");
-    symlink("within/target", file("link")).expect("a link");
-    symlink("nothing", file("broken")).expect("a link");
-    fails(&export(&["-o", "link"]), &["write link", "--force"]);
-    fails(&export(&["-o", "broken", "--force"]), &["broken", "not there"]);
-    assert!(export(&["-o", "link", "--force"]).status.success());
-    assert!(fs::symlink_metadata(file("link")).expect("it").is_symlink());
-    let whole = export(&[]).stdout;
-    assert_eq!(fs::read(file("within/target")).expect("it"), whole);
-    let dash = export(&["-o", "-"]);
-    assert!(dash.status.success() && !file("-").exists());
-    assert_eq!(dash.stdout, whole);
-    for format in ["csv", "openmetrics"] {
-        is_refused(&export(&["--format", format, "--samples"]), &["--samples", "jsonl"]);
-    }
+fn export_follows_symlinks() {
+    let env = TestEnv::new();
+    env.short_run();
+    fs::create_dir(env.file("within")).expect("a folder");
+    fs::write(env.file("within/target"), "old").expect("a file");
+    symlink("within/target", env.file("link")).expect("a link");
+    symlink("nothing", env.file("dangling")).expect("a link");
+    let table = "link | write link | --force\n dangling --force | dangling | dangling symlink";
+    env.assert_failures("export -o", table);
+    env.stdout("export -o link --force");
+    assert!(fs::symlink_metadata(env.file("link")).expect("a file").is_symlink());
+    let whole = env.stdout("export");
+    assert_eq!(fs::read_to_string(env.file("within/target")).expect("a file"), whole);
+    assert_eq!(env.stdout("export -o -"), whole);
+    assert!(!env.file("-").exists());
+    let table = "csv --samples | --samples | jsonl\n openmetrics --samples | --samples | jsonl";
+    env.assert_usage_errors("export --format", table);
 }
 
 #[test]
-fn a_run_that_says_it_goes_on_does_not_go_on_here() {
-    let (here, place) = (Place::new(), Place::new());
+fn imported_running_run_is_interrupted() {
+    let (here, env) = (TestEnv::new(), TestEnv::new());
     here.short_run();
     let good = here.run(&["export"]).stdout;
     let running = changed(&good, |run| {
         run["run"]["state"] = "running".into();
         run["run"]["ended"] = serde_json::Value::Null;
     });
-    let output = fed(&place, &["import", "-"], &running);
+    let output = import(&env, &running);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let kept: Document = place.latest();
+    let kept: Document = env.latest();
     assert_eq!(kept.run.state, fathom_record::RunState::Interrupted);
     assert!(kept.records.iter().all(Record::is_intact));
 }

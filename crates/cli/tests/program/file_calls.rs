@@ -1,25 +1,25 @@
-//! `fathom file calls` and `fathom file contend`: what they say and keep, what they refuse, and
-//! that nothing is left of them.
+//! `fathom file calls` and `fathom file contend`: output, records, errors and cleanup.
 
 use std::time::Duration;
 
 use fathom_record::{Record, RunState};
 use rustix::process::Signal;
 
-use crate::children::{begun, is_interrupted, killed_leaves_nothing, none_is_left, started};
-use crate::place::{Folder, document, median, says};
-use crate::{Place, text};
+use crate::children::{
+    assert_interrupted, assert_no_process_left, spawn_until_io, spawn_until_line,
+};
+use crate::test_env::{Folder, assert_contains, document, median};
+use crate::{TestEnv, text};
 
-/// Few and short.
 const SHORT: &str = "file calls --calls 1e3,1e4 --repeat 3 --blocks";
 const CONTEND: &str = "file contend --bytes 4MiB --time-limit 3s --repeat 2 --processes 1..3";
 
 #[test]
-fn every_call_is_a_record_that_is_kept_and_says_how_many_calls_did_their_work() {
+fn each_call_is_a_stored_record() {
     let Some(disk) = Folder::on_disk() else { return };
-    let place = Place::new();
-    let asked = format!("{SHORT} 1,64K --json --folder {}", disk.name());
-    let document = document(&place.ask(&asked));
+    let env = TestEnv::new();
+    let line = format!("{SHORT} 1,64K --json --folder {}", disk.path_text());
+    let document = document(&env.exec(&line));
     let names: Vec<String> = document.records.iter().map(Record::name).collect();
     let calls = ["read1", "read4", "pread4k", "lseek", "fstat", "buffered_read1"];
     assert_eq!(names[..6], calls.map(|call| format!("file.call{{call={call}}}")));
@@ -30,33 +30,33 @@ fn every_call_is_a_record_that_is_kept_and_says_how_many_calls_did_their_work() 
         assert!(record.facts.iter().any(|fact| fact.name == "1000 calls"), "{:?}", record.facts);
     }
     let pairs = ["read", "lseek"].map(|call| format!("file.call{{block=65536,call={call}}}"));
-    assert_eq!(names[8..], pairs, "two for each block");
-    assert_eq!(document.records[8].checks["calls"], "768 of 768", "256 blocks, three times");
+    assert_eq!(names[8..], pairs, "two calls for each block size");
+    assert_eq!(document.records[8].checks["calls"], "768 of 768", "256 blocks, 3 times");
     assert!(document.records[9].facts.iter().any(|fact| fact.name == "lseek ÷ read"));
-    assert_eq!(place.latest().records.len(), document.records.len());
-    let history = place.run(&["history", "file.call{call=lseek}"]);
+    assert_eq!(env.latest().records.len(), document.records.len());
+    let history = env.run(&["history", "file.call{call=lseek}"]);
     assert!(text(&history.stdout).contains("file.call"), "{}", text(&history.stdout));
     assert!(disk.is_empty());
 }
 
 #[test]
-fn a_file_that_was_named_is_read_into_memory_and_shown_with_its_rates() {
-    let place = Place::new();
-    let file = place.path().join("file");
+fn calls_on_named_file_leave_it_unchanged() {
+    let env = TestEnv::new();
+    let file = env.path().join("file");
     std::fs::write(&file, vec![1; 100_000]).expect("a file");
-    let said = place.ask(&format!("{SHORT} 1,4096 {}", place.name("file")));
-    says(&text(&said.stdout), &["file.call", "/s", "lseek ÷ read", "fstat", "no model"]);
-    assert_eq!(std::fs::read(&file).expect("it is there"), vec![1; 100_000]);
+    let printed = env.stdout(&format!("{SHORT} 1,4096 {}", env.path_text("file")));
+    assert_contains(&printed, &["file.call", "/s", "lseek ÷ read", "fstat", "no model"]);
+    assert_eq!(std::fs::read(&file).expect("a file"), vec![1; 100_000]);
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_one_line() {
-    let place = Place::new();
+fn invalid_arguments_are_one_line() {
+    let env = TestEnv::new();
     for bytes in [0, 5000] {
-        std::fs::write(place.file(&format!("file-{bytes}")), vec![1; bytes]).expect("a file");
+        std::fs::write(env.file(&format!("file-{bytes}")), vec![1; bytes]).expect("a file");
     }
-    let folder = place.name("");
-    let (empty, small) = (place.name("file-0"), place.name("file-5000"));
+    let folder = env.path_text("");
+    let (empty, small) = (env.path_text("file-0"), env.path_text("file-5000"));
     let usage = "calls --calls 0 | `0` | 1 to
         calls --calls 1e6..1e4 | 1e6..1e4 | a range upwards
         calls --calls 1e15 | `1e15` | passes of 1 to
@@ -64,7 +64,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         contend --processes 0 | `0` | 1 to 64
         contend --processes 3..1 | `3..1`
         contend --bytes 4K | 4 KiB | 1 MiB to";
-    place.refuses("file", usage);
+    env.assert_usage_errors("file", usage);
     let failures = format!(
         "calls /no/such/file | /no/such/file
         calls {folder} | directory
@@ -75,21 +75,21 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         calls --folder /proc | --folder /proc | name one on a disk
         contend --bytes 8GiB --processes 64 --folder /proc | /proc"
     );
-    place.fails("file", &failures);
-    assert!(!place.store().exists(), "nothing is kept of a mistake");
-    let output = place.ask(&format!("file contend --reader-file {small} --coordinator 1"));
+    env.assert_failures("file", &failures);
+    assert!(!env.store().exists(), "a failure stores no run");
+    let output = env.exec(&format!("file contend --reader-file {small} --coordinator 1"));
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("`fathom file contend` itself"));
 }
 
 #[test]
-fn ctrl_c_keeps_the_calls_that_were_made() {
-    let place = Place::new();
-    let file = place.path().join("file");
+fn ctrl_c_keeps_finished_calls() {
+    let env = TestEnv::new();
+    let file = env.path().join("file");
     std::fs::write(&file, vec![1; 100_000]).expect("a file");
-    let calls = format!("file calls {} --calls 1e10", place.name("file"));
-    is_interrupted(begun(&place, &calls, |io| io.calls > 100_000), Signal::INT);
-    let document = place.latest();
+    let calls = format!("file calls {} --calls 1e10", env.path_text("file"));
+    assert_interrupted(spawn_until_io(&env, &calls, "syscr", 100_000), Signal::INT);
+    let document = env.latest();
     assert_eq!(document.run.state, RunState::Interrupted);
     let record = &document.records[0];
     assert_eq!(record.name(), "file.call{call=read1}");
@@ -97,11 +97,11 @@ fn ctrl_c_keeps_the_calls_that_were_made() {
 }
 
 #[test]
-fn processes_that_contend_have_a_block_time_each_and_a_line() {
+fn contention_has_a_record_per_process_count() {
     let Some(disk) = Folder::on_disk() else { return };
-    let place = Place::new();
-    let asked = format!("{CONTEND} --json --samples --folder {}", disk.name());
-    let document = document(&place.ask(&asked));
+    let env = TestEnv::new();
+    let line = format!("{CONTEND} --json --samples --folder {}", disk.path_text());
+    let document = document(&env.exec(&line));
     let names: Vec<&str> = document.records.iter().map(|one| one.metric.as_str()).collect();
     assert_eq!(names[..3], ["file.contention"; 3]);
     assert_eq!(names[3..], ["file.contention.per_process"]);
@@ -110,26 +110,20 @@ fn processes_that_contend_have_a_block_time_each_and_a_line() {
         let samples = record.samples.as_ref().expect("the values");
         assert_eq!(samples.iter().map(|one| one.values.len()).sum::<usize>(), 2, "two rounds");
         assert!(median(record) > 0.0);
-        assert_eq!(record.prediction.is_some(), processes > 1, "an order against one alone");
+        assert_eq!(record.prediction.is_some(), processes > 1, "a bound relative to one process");
     }
-    assert_eq!(document.records[3].facts[0].name, "a block takes", "a line");
+    assert_eq!(document.records[3].facts[0].name, "a block takes");
     assert!(disk.is_empty());
 }
 
 #[test]
-fn ctrl_c_ends_all_processes_that_contend() {
+fn signal_ends_all_contending_processes() {
     let Some(disk) = Folder::on_disk() else { return };
-    let place = Place::new();
-    let asked = format!("file contend --processes 3 --repeat 1000 --folder {}", disk.name());
-    let child = started(&place, &asked, "temporary");
+    let env = TestEnv::new();
+    let line = format!("file contend --processes 3 --repeat 1000 --folder {}", disk.path_text());
+    let child = spawn_until_line(&env, &line, "temporary");
     std::thread::sleep(Duration::from_millis(700));
-    is_interrupted(child, Signal::TERM);
-    none_is_left(&place);
+    assert_interrupted(child, Signal::TERM);
+    assert_no_process_left(&env);
     assert!(disk.is_empty());
-}
-
-#[test]
-fn kill_leaves_no_file_and_no_process() {
-    killed_leaves_nothing("file calls --calls 1e10", "temporary");
-    killed_leaves_nothing("file contend --repeat 1000", "temporary");
 }

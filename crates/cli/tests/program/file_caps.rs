@@ -1,20 +1,20 @@
-//! Reads under a limit of the control group: as fast as it allows, and it is named. The one place
-//! where a test asserts a speed, because here it is known.
+//! Reads under a blkio limit of a control group reach it and name it. These are the only tests that
+//! assert a speed, because only here it is known.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use fathom_record::{Cause, Record, Remedy};
 
-use crate::Place;
+use crate::TestEnv;
 use crate::group::{group, skipped};
-use crate::place::{Folder, document, median};
+use crate::test_env::{Folder, document, median};
 
 const BYTES_A_SECOND: f64 = 50e6;
 const READS_A_SECOND: f64 = 1000.0;
 const TRIES: u32 = 2;
 
-/// The whole disk that a folder lies on, as the kernel numbers it.
+/// The disk of a folder, as `major:minor`.
 fn whole_disk(folder: &Path) -> Option<String> {
     let device = folder.metadata().ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -24,13 +24,12 @@ fn whole_disk(folder: &Path) -> Option<String> {
     Some(std::fs::read_to_string(format!("{whole}/dev")).ok()?.trim().to_owned())
 }
 
-/// A read in a group with a limit, of a file of so many bytes;
-/// again where it was not near `rate`.
+/// Reads a new file in a group with a limit; again if the result is not near `rate`.
 fn read_under(limit: (&str, f64), rate: f64, bytes: u64, arguments: &str) -> Option<Record> {
     let disk = Folder::on_disk()?;
     let group = group("blkio", &format!("caps-{}", limit.1), &[])?;
     let Some(device) = whole_disk(disk.path()) else {
-        skipped("the folder lies on no disk");
+        skipped("the folder is not on a disk");
         return None;
     };
     let file = group.file(&format!("blkio.throttle.{}_device", limit.0));
@@ -38,35 +37,35 @@ fn read_under(limit: (&str, f64), rate: f64, bytes: u64, arguments: &str) -> Opt
         skipped(&format!("write {}: {error}", file.display()));
         return None;
     }
-    let place = Place::new();
-    let path = format!("{}/file", disk.name());
-    place.said(&format!("file write {path} --block 1M --count {}", bytes >> 20));
+    let env = TestEnv::new();
+    let path = format!("{}/file", disk.path_text());
+    env.stdout(&format!("file write {path} --block 1M --count {}", bytes >> 20));
     let read = || {
         let line = format!("file read {path} --json {arguments}");
-        document(&place.ask_within(&group, &line)).records.remove(0)
+        document(&env.exec_in(&group, &line)).records.remove(0)
     };
-    // Neighbours that take the CPU make it slower than its limit; nothing makes it faster.
-    let fastest = (0..TRIES).map(|_| read()).find(|record| is_near(record, rate));
-    Some(fastest.unwrap_or_else(read))
+    // A busy CPU makes it slower than its limit; nothing makes it faster.
+    let near = (0..TRIES).map(|_| read()).find(|record| is_near(record, rate));
+    Some(near.unwrap_or_else(read))
 }
 
 fn is_near(record: &Record, rate: f64) -> bool {
     (median(record) / rate - 1.0).abs() < 0.05
 }
 
-/// The limits of the control group that stand beside a record.
+/// The facts of a record about its control group.
 fn limits(record: &Record) -> String {
     let limits = record.facts.iter().filter(|fact| fact.name == "control group");
     limits.map(|fact| format!("{:?} ", fact.value)).collect()
 }
 
-/// Asserts a rate within 5 % of its cap, and that the cap is named.
-fn is_capped(record: &Record, rate: f64, file: &str) {
+/// Asserts a rate within 5 % of its cap, and a verdict that names the cap.
+fn assert_capped(record: &Record, rate: f64, file: &str) {
     assert!(is_near(record, rate), "{} B/s instead of {rate}", median(record));
     let named = limits(record);
     assert!(named.contains(&format!("{file} of /fathom-lab-caps")), "{named}");
     let reason = record.verdict.reasons.iter().find(|reason| reason.cause == Cause::Capped);
-    let reason = reason.expect("the verdict names the cap");
+    let reason = reason.expect("a reason");
     assert!(
         reason.text.contains(file) && reason.remedy == Some(Remedy::RaiseDeviceLimit),
         "{reason:?}"
@@ -74,27 +73,27 @@ fn is_capped(record: &Record, rate: f64, file: &str) {
 }
 
 #[test]
-fn cold_reads_are_as_fast_as_a_limit_of_50_mb_a_second_lets_them() {
+fn cold_reads_reach_the_bandwidth_limit() {
     let limit = ("read_bps", BYTES_A_SECOND);
-    // Twice 5.4 seconds.
-    let asked = "--block 1M --state cold --repeat 2";
-    let Some(record) = read_under(limit, BYTES_A_SECOND, 256 << 20, asked) else { return };
-    is_capped(&record, BYTES_A_SECOND, "blkio.throttle.read_bps_device");
+    // 5.4 seconds, twice.
+    let options = "--block 1M --state cold --repeat 2";
+    let Some(record) = read_under(limit, BYTES_A_SECOND, 256 << 20, options) else { return };
+    assert_capped(&record, BYTES_A_SECOND, "blkio.throttle.read_bps_device");
     assert!(limits(&record).contains("capped: 50.0 MB/s"), "{:?}", record.facts);
 }
 
 #[test]
-fn direct_reads_are_as_many_as_a_limit_of_1000_a_second_lets_be() {
+fn direct_reads_reach_the_iops_limit() {
     let limit = ("read_iops", READS_A_SECOND);
-    let asked = "--block 4K --count 4000 --state direct";
+    let options = "--block 4K --count 4000 --state direct";
     let rate = 4096.0 * READS_A_SECOND;
-    let Some(record) = read_under(limit, rate, 32 << 20, asked) else { return };
-    is_capped(&record, rate, "blkio.throttle.read_iops_device");
+    let Some(record) = read_under(limit, rate, 32 << 20, options) else { return };
+    assert_capped(&record, rate, "blkio.throttle.read_iops_device");
 }
 
 #[test]
-fn what_is_read_from_memory_names_no_limit() {
-    // No rate is near nought: it is read as often as may be.
+fn cached_reads_name_no_limit() {
+    // No rate is near 0: all tries are used.
     let read = read_under(("read_bps", 1e6), 0.0, 4 << 20, "--block 1M --state as-is");
     let Some(record) = read else { return };
     assert_eq!(limits(&record), "");

@@ -1,5 +1,4 @@
-//! `fathom file fast` as a person uses it: files, folders and patterns, and the same sums as
-//! `file read` gives.
+//! `fathom file fast`: files, directories and patterns.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use fathom_fileio::Sum;
 use fathom_record::{Document, State};
 
-use crate::place::{ends_with, generated, json, says, text_of};
-use crate::{Place, fails, text};
+use crate::test_env::{assert_contains, assert_status, generated, json, path_text};
+use crate::{TestEnv, assert_failure, text};
 
 fn write(path: &Path, seed: u64, length: usize) -> Sum {
     let bytes = generated(seed, length);
@@ -18,9 +17,9 @@ fn write(path: &Path, seed: u64, length: usize) -> Sum {
 }
 
 #[test]
-fn a_file_has_the_sums_that_reading_it_gives_by_every_path() {
-    let place = Place::new();
-    let path = place.path().join("data");
+fn every_path_gives_the_same_checksum() {
+    let env = TestEnv::new();
+    let path = env.path().join("data");
     let sum = write(&path, 3, 5_000_003);
     for more in [
         "",
@@ -29,7 +28,7 @@ fn a_file_has_the_sums_that_reading_it_gives_by_every_path() {
         "--path direct",
         "--path pread --block 1000 --repeat 3",
     ] {
-        let output = place.ask(&format!("file fast {} --json {more}", path.display()));
+        let output = env.exec(&format!("file fast {} --json {more}", path.display()));
         if more.contains("direct") && output.status.code() == Some(2) {
             crate::group::skipped(text(&output.stderr).trim());
             continue;
@@ -44,69 +43,72 @@ fn a_file_has_the_sums_that_reading_it_gives_by_every_path() {
 }
 
 #[test]
-fn a_folder_gives_a_line_for_each_file_and_leaves_out_what_is_none() {
-    let place = Place::new();
-    let folder = place.path().join("many");
+fn directory_gives_a_line_per_regular_file() {
+    let env = TestEnv::new();
+    let folder = env.path().join("many");
     fs::create_dir_all(folder.join("deep")).expect("a folder");
     let mut sums = Vec::new();
     for number in 0..40_u64 {
         let deep = if number % 2 == 0 { "" } else { "deep/" };
         let path = folder.join(format!("{deep}{number:02}"));
-        sums.push((text_of(&path).to_owned(), write(&path, number, 1000 * number as usize)));
+        sums.push((path_text(&path).to_owned(), write(&path, number, 1000 * number as usize)));
     }
     rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("fifo"), 0o600.into()).expect("a fifo");
-    let said = place.said(&format!("file fast {}", folder.display()));
+    let printed = env.stdout(&format!("file fast {}", folder.display()));
     for (path, sum) in &sums {
-        let line = said.lines().find(|line| line.ends_with(path.as_str())).expect("a line");
+        let line = printed.lines().find(|line| line.ends_with(path.as_str())).expect("a line");
         let start = format!("{:08x} {:016x}", sum.xor, sum.position);
         assert!(line.starts_with(&start), "{line}");
     }
-    assert!(said.contains("40 read") && said.contains("no regular file"), "{said}");
+    assert!(printed.contains("40 read") && printed.contains("no regular file"), "{printed}");
     let total: u64 = sums.iter().map(|(_, sum)| sum.bytes).sum();
-    assert!(said.contains(&format!("{total} bytes")), "{said}");
-    let pattern = place.ask(&format!("file fast {}/*2", folder.display()));
-    says(&text(&pattern.stdout), &["4 read"]);
+    assert!(printed.contains(&format!("{total} bytes")), "{printed}");
+    let pattern = env.exec(&format!("file fast {}/*2", folder.display()));
+    assert_contains(&text(&pattern.stdout), &["4 read"]);
 }
 
 #[test]
-fn an_empty_file_has_no_number_and_a_known_sum() {
-    let place = Place::new();
-    let path = place.path().join("empty");
+fn empty_file_is_unavailable_with_checksum() {
+    let env = TestEnv::new();
+    let path = env.path().join("empty");
     write(&path, 1, 0);
-    let document: Document = json(&place.run(&["file", "fast", text_of(&path), "--json"]));
+    let document: Document = json(&env.run(&["file", "fast", path_text(&path), "--json"]));
     assert_eq!(document.records[0].verdict.state, State::Unavailable);
     assert_eq!(document.records[0].checks["XOR-32"], "00000000");
 }
 
 #[test]
-fn the_share_of_the_ceiling_is_told_or_how_to_get_one() {
-    let place = Place::new();
-    let path = place.path().join("data");
+fn ceiling_share_or_its_remedy_is_shown() {
+    let env = TestEnv::new();
+    let path = env.path().join("data");
     write(&path, 1, 1 << 20);
     let fast = format!("file fast {}", path.display());
-    says(&text(&place.ask(&fast).stdout), &["fathom run memory.bandwidth"]);
-    let share = place.ask(&format!("{fast} --ceiling 50GB"));
-    says(&text(&share.stdout), &["% of", "as given"]);
+    assert_contains(&text(&env.exec(&fast).stdout), &["fathom run memory.bandwidth"]);
+    let share = env.exec(&format!("{fast} --ceiling 50GB"));
+    assert_contains(&text(&share.stdout), &["% of", "as given"]);
 }
 
 #[test]
-fn holes_and_devices_without_an_end_are_told() {
-    let place = Place::new();
-    let path = place.path().join("holes");
+fn holes_are_noisy_and_endless_devices_fail() {
+    let env = TestEnv::new();
+    let path = env.path().join("holes");
     fs::File::create(&path).expect("a file").set_len(64 << 20).expect("a length");
-    let said = text(&place.run(&["file", "fast", text_of(&path)]).stdout);
-    assert!(said.contains("only 0 % of a file is data") && said.contains("noisy"), "{said}");
-    assert!(!said.contains("from the device by"), "{said}");
-    fails(&place.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
+    let printed = text(&env.run(&["file", "fast", path_text(&path)]).stdout);
+    assert!(
+        printed.contains("only 0 % of a file is data") && printed.contains("noisy"),
+        "{printed}"
+    );
+    assert!(!printed.contains("from the device by"), "{printed}");
+    assert_failure(&env.run(&["file", "fast", "/dev/zero"]), &["/dev/zero has no end"]);
 }
 
 #[test]
-fn a_file_that_changes_between_passes_is_told() {
-    let place = Place::new();
-    let path = place.path().join("data");
+fn file_changed_between_passes_is_noisy() {
+    let env = TestEnv::new();
+    let path = env.path().join("data");
     write(&path, 1, 64 << 20);
-    let mut command = place.asked(&format!("file fast {} --repeat 40 --json", path.display()));
-    let file = fs::File::options().write(true).open(&path).expect("it is there");
+    let mut command = env.command(&format!("file fast {} --repeat 40 --json", path.display()));
+    let file = fs::File::options().write(true).open(&path).expect("a file");
     let has_ended = AtomicBool::new(false);
     let output = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -123,37 +125,37 @@ fn a_file_that_changes_between_passes_is_told() {
     let document: Document = json(&output);
     let record = &document.records[0];
     assert_eq!(record.verdict.state, State::Noisy);
-    let told = |text: &str| record.verdict.reasons.iter().any(|one| one.text.contains(text));
-    assert!(told("different content"), "{:?}", record.verdict);
+    let reasons = &record.verdict.reasons;
+    assert!(reasons.iter().any(|one| one.text.contains("different content")), "{reasons:?}");
 }
 
 #[test]
-fn mistakes_are_one_line_with_what_helps() {
-    let place = Place::new();
-    fs::create_dir(place.file("nothing")).expect("a folder");
+fn invalid_arguments_are_one_line() {
+    let env = TestEnv::new();
+    fs::create_dir(env.file("nothing")).expect("a folder");
     let table = format!(
         "missing | missing | No such file
         *.missing | no file has a name like
         {} | no regular file in",
-        place.name("nothing")
+        env.path_text("nothing")
     );
-    place.fails("file fast", &table);
+    env.assert_failures("file fast", &table);
     let usage = "| FILE
         [ | the pattern [
         /dev/null --path fast | pread | mmap | direct
         /dev/null --threads 0 | 1..=1024";
-    place.refuses("file fast", usage);
+    env.assert_usage_errors("file fast", usage);
 }
 
 #[test]
-fn one_file_that_cannot_be_read_ends_it_unless_told_to_go_on() {
-    let place = Place::new();
-    let good = place.path().join("good");
+fn keep_going_reads_on_after_an_error() {
+    let env = TestEnv::new();
+    let good = env.path().join("good");
     let sum = write(&good, 1, 1000);
     let bad = "/proc/self/mem";
     let fast = format!("file fast {} {bad} missing --keep-going", good.display());
-    let output = place.ask(&fast);
-    ends_with(&output, 1);
-    says(&text(&output.stdout), &[&format!("{:08x}", sum.xor), "not read"]);
-    says(&text(&output.stderr), &["missing: No such file"]);
+    let output = env.exec(&fast);
+    assert_status(&output, 1);
+    assert_contains(&text(&output.stdout), &[&format!("{:08x}", sum.xor), "not read"]);
+    assert_contains(&text(&output.stderr), &["missing: No such file"]);
 }

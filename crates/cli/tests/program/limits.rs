@@ -1,4 +1,4 @@
-//! Limits that a test puts on the program between fork and exec.
+//! Limits imposed on the program between fork and exec.
 
 use std::io::Result;
 use std::os::unix::process::CommandExt as _;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The program under what `impose` does to its process, which makes system calls and nothing else.
+/// Runs the program after `impose`, which may only make system calls.
 pub(crate) fn under(
     mut command: Command,
     impose: impl FnMut() -> Result<()> + Send + Sync + 'static,
@@ -17,7 +17,7 @@ pub(crate) fn under(
     command.output().expect("the program starts under a limit")
 }
 
-/// No more of a resource than this.
+/// Limits a resource.
 pub(crate) fn at_most(
     resource: Resource,
     most: u64,
@@ -25,7 +25,7 @@ pub(crate) fn at_most(
     move || Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
 }
 
-/// One CPU of those that this process may use.
+/// Restricts the process to its first allowed CPU.
 pub(crate) fn one_cpu() -> Result<()> {
     let mut one = CpuSet::new();
     let all = sched_getaffinity(None)?;

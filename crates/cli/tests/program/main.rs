@@ -1,11 +1,11 @@
-//! The program as a person uses it, and misuses it.
+//! The program as users call it, correctly and incorrectly.
 
 mod bad_input;
+mod bad_runs;
 mod children;
 mod comparing;
 mod crosscheck;
 mod doctor;
-mod endings;
 mod exchange;
 mod file_calls;
 mod file_capacity;
@@ -18,19 +18,19 @@ mod file_write;
 mod forbidden;
 mod group;
 mod hosts;
-mod keeping;
 mod labels;
 mod laboratory;
 mod limits;
 mod memory;
-mod place;
 mod reference;
 mod report;
-mod spoilt;
+mod signals;
+mod test_env;
 mod two_hosts;
+mod unusable_store;
 mod views;
 
-use place::{Place, fails, is_refused, text};
+use test_env::{TestEnv, assert_failure, assert_usage_error, text};
 
 /// Two metrics that take well under a second.
 const SHORT: [&str; 2] = ["cpu.frequency", "cpu.clock.resolution"];

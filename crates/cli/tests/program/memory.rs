@@ -1,63 +1,68 @@
-//! The memory group where memory is short, forbidden or in other pieces: what does not fit says
-//! what it needs, what the limit is and what helps, and the rest is measured.
+//! The memory metrics under limits: a case that does not fit names its need, the limit and a
+//! remedy; the others are measured.
 
 use std::io::{Error, Result};
 
 use fathom_record::{Document, Record, Remedy};
 use rustix::process::Resource;
 
-use crate::Place;
-use crate::forbidden::{has_number, within, without_number};
+use crate::TestEnv;
+use crate::forbidden::{has_number, in_mount_namespace, missing_records};
 use crate::group::group;
 use crate::limits::{at_most, one_cpu, under};
-use crate::place::{document, says};
+use crate::test_env::{assert_contains, document};
 
-/// A quick run of these alone, as a document.
-fn asked(metrics: &str) -> String {
+/// The command line of a quick run of some metrics.
+fn run_line(metrics: &str) -> String {
     format!("run --quick --only --json {metrics}")
 }
 
-/// A run of some metrics in a process that was limited between fork and exec.
-fn limited(
-    place: &Place,
+/// Runs some metrics in a process that is limited between fork and exec.
+fn run_limited(
+    env: &TestEnv,
     limit: impl FnMut() -> Result<()> + Send + Sync + 'static,
     metrics: &str,
 ) -> Document {
-    document(&under(place.asked(&asked(metrics)), limit))
+    document(&under(env.command(&run_line(metrics)), limit))
 }
 
-/// Why a case has no number, and what would change that.
+/// The reason and the remedy of an unavailable case.
 fn reason<'d>(missing: &[&'d Record], name: &str) -> (&'d str, Option<&'d Remedy>) {
     let record = missing.iter().find(|record| record.name() == name);
     let reason = &record.unwrap_or_else(|| panic!("{name} has a number")).verdict.reasons[0];
     (&reason.text, reason.remedy.as_ref())
 }
 
-/// Asserts that these have numbers.
-fn have_numbers(document: &Document, names: &[&str]) {
+fn assert_numbers(document: &Document, names: &[&str]) {
     for name in names {
         assert!(has_number(document, name), "{name}");
     }
 }
 
 #[test]
-fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
-    let place = Place::new();
+fn small_cgroup_makes_large_cases_unavailable() {
+    let env = TestEnv::new();
     let limits = [("memory.limit_in_bytes", 64 << 20)];
     let Some(group) = group("memory", "group", &limits) else { return };
-    let document = document(&place.ask_within(&group, &asked("memory")));
-    let missing = without_number(&document);
+    let document = document(&env.exec_in(&group, &run_line("memory os.process.fork")));
+    assert_eq!(document.host.cgroup.memory_limit_bytes, Some(64 << 20));
+    let missing = missing_records(&document);
     let (large, remedy) = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
-    says(large, &["needs 64 MiB", "cgroup's limit is 16 MiB"]);
+    assert_contains(large, &["needs 64 MiB", "cgroup's limit is 16 MiB"]);
     assert_eq!(remedy, Some(&Remedy::FreeMemory));
+    let forks = missing.iter().filter(|one| one.metric.as_str() == "os.process.fork");
+    let reasons: Vec<&str> = forks.map(|one| one.verdict.reasons[0].text.as_str()).collect();
+    assert_eq!(reasons.len(), 4, "256 MiB and 1 GiB, two parts each: {reasons:?}");
+    assert!(reasons.iter().all(|text| text.contains("cgroup's limit")), "{reasons:?}");
     let small = ["memory.fault{kind=anonymous}", "memory.fault{kind=anonymous_first}"];
-    have_numbers(&document, &small);
-    have_numbers(&document, &["memory.munmap{bytes=16777216,touched=yes}"]);
+    assert_numbers(&document, &small);
+    assert_numbers(&document, &["memory.munmap{bytes=16777216,touched=yes}"]);
+    assert_numbers(&document, &["os.process.fork{part=fork,rss_bytes=1048576}"]);
     let control = std::fs::read_to_string(group.file("memory.oom_control")).expect("a counter");
     assert!(control.contains("oom_kill 0"), "{control}");
 }
 
-/// Forbids huge pages to this process and its children, advice or not.
+/// Disables transparent huge pages for this process and its children.
 fn forbid_huge_pages() -> Result<()> {
     let (yes, none): (libc::c_ulong, libc::c_ulong) = (1, 0);
     // SAFETY: takes plain numbers.
@@ -68,72 +73,74 @@ fn forbid_huge_pages() -> Result<()> {
 }
 
 #[test]
-fn without_huge_pages_what_asks_for_them_is_unavailable_and_nothing_else() {
-    let place = Place::new();
+fn without_thp_only_huge_page_cases_are_missing() {
+    let env = TestEnv::new();
     let metrics = "memory.fault memory.latency{set_bytes=1MiB}";
-    let document = limited(&place, forbid_huge_pages, metrics);
-    let missing = without_number(&document);
+    let document = run_limited(&env, forbid_huge_pages, metrics);
+    let missing = missing_records(&document);
     let (huge, _) = reason(&missing, "memory.fault{kind=huge}");
     assert!(huge.contains("huge pages"), "{huge}");
-    have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=cow}"]);
-    let told = |record: &&&Record| {
+    assert_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=cow}"]);
+    let is_expected = |record: &&&Record| {
         let text = &record.verdict.reasons[0].text;
         text.contains("huge") || text.contains("no result") || text.contains("on a disk")
     };
     let others: Vec<String> =
-        missing.iter().filter(|record| !told(record)).map(|record| record.name()).collect();
+        missing.iter().filter(|record| !is_expected(record)).map(|one| one.name()).collect();
     assert!(others.is_empty(), "{others:?}");
 }
 
 #[test]
-fn under_a_limit_of_address_space_large_mappings_are_unavailable_and_say_ulimit() {
-    let place = Place::new();
+fn address_space_limit_names_ulimit() {
+    let env = TestEnv::new();
     let metrics = "memory.mmap.setup memory.munmap memory.fault{kind=anonymous}";
     // `ulimit -v` of 2 GiB.
-    let document = limited(&place, at_most(Resource::As, 2 << 30), metrics);
-    let missing = without_number(&document);
+    let document = run_limited(&env, at_most(Resource::As, 2 << 30), metrics);
+    let missing = missing_records(&document);
     for name in ["memory.mmap.setup{bytes=1073741824}", "memory.mmap.setup{bytes=268435456}"] {
         let remedy = Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]);
         assert_eq!(reason(&missing, name).1, Some(&remedy), "{name}");
     }
-    have_numbers(&document, &["memory.mmap.setup{bytes=4096}", "memory.fault{kind=anonymous}"]);
-    have_numbers(&document, &["memory.munmap{bytes=67108864,touched=yes}"]);
+    assert_numbers(&document, &["memory.mmap.setup{bytes=4096}", "memory.fault{kind=anonymous}"]);
+    assert_numbers(&document, &["memory.munmap{bytes=67108864,touched=yes}"]);
 }
 
 #[test]
-fn nothing_needs_locked_memory() {
-    let place = Place::new();
+fn no_metric_needs_locked_memory() {
+    let env = TestEnv::new();
     let metrics = "memory.mmap.setup memory.fault{kind=anonymous} memory.latency{set_bytes=1MiB}";
-    // `ulimit -l` of nothing.
-    let document = limited(&place, at_most(Resource::Memlock, 0), metrics);
-    for record in without_number(&document) {
+    // `ulimit -l` of 0.
+    let document = run_limited(&env, at_most(Resource::Memlock, 0), metrics);
+    for record in missing_records(&document) {
         let text = &record.verdict.reasons[0].text;
         assert!(!text.contains("lock") && !text.contains("ulimit -l"), "{}: {text}", record.name());
     }
-    have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.mmap.setup{bytes=4096}"]);
+    assert_numbers(&document, &["memory.fault{kind=anonymous}", "memory.mmap.setup{bytes=4096}"]);
 }
 
 #[test]
-fn on_one_cpu_what_needs_no_second_is_measured() {
-    let place = Place::new();
+fn one_cpu_measures_single_cpu_cases() {
+    let env = TestEnv::new();
     let metrics = "memory.munmap memory.fault memory.core_to_core";
-    let document = limited(&place, one_cpu, metrics);
-    let missing = without_number(&document);
+    let document = run_limited(&env, one_cpu, metrics);
+    let missing = missing_records(&document);
     let fault = missing.iter().find(|one| one.metric.as_str() == "memory.munmap");
     assert!(fault.is_none(), "{fault:?}");
-    have_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=file_minor}"]);
+    assert_numbers(&document, &["memory.fault{kind=anonymous}", "memory.fault{kind=file_minor}"]);
 }
 
 #[test]
-fn without_proc_what_needs_no_memory_is_measured_and_the_rest_says_why_not() {
-    let place = Place::new();
+fn without_proc_faults_cannot_be_verified() {
+    let env = TestEnv::new();
     let metrics = "memory.mmap.setup memory.munmap memory.fault{kind=anonymous}";
-    let Some(output) = within(&place, "umount -l /proc", &asked(metrics)) else { return };
+    let Some(output) = in_mount_namespace(&env, "umount -l /proc", &run_line(metrics)) else {
+        return;
+    };
     let document = document(&output);
-    let missing = without_number(&document);
-    have_numbers(&document, &["memory.mmap.setup{bytes=1073741824}"]);
-    have_numbers(&document, &["memory.munmap{bytes=4096,touched=no}"]);
+    let missing = missing_records(&document);
+    assert_numbers(&document, &["memory.mmap.setup{bytes=1073741824}"]);
+    assert_numbers(&document, &["memory.munmap{bytes=4096,touched=no}"]);
     let (anonymous, remedy) = reason(&missing, "memory.fault{kind=anonymous}");
-    says(anonymous, &["cannot be verified"]);
+    assert_contains(anonymous, &["cannot be verified"]);
     assert_eq!(remedy, Some(&Remedy::MountProc));
 }

@@ -1,28 +1,28 @@
-//! Published figures: that the data fits the metrics there are, and how they are shown.
+//! Published figures: their data matches the registry, and how they are shown.
 
 use fathom_analysis::reference::all;
 use fathom_probes::REGISTRY;
 use fathom_record::{Document, MetricId, ParamValue, Record, Unit};
 
-use crate::place::{json, says};
-use crate::{Place, fails, is_refused, text};
+use crate::test_env::{assert_contains, json};
+use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
 #[test]
-fn every_figure_is_of_a_metric_there_is_with_its_parameters_or_is_said_not_to_be() {
+fn published_figures_match_the_registry() {
     for reference in all() {
         let name = &reference.name;
         for metric in &reference.not_measured {
             assert!(
                 REGISTRY.find(metric.as_str()).is_none(),
-                "{name}: {metric} is measured by now"
+                "{name}: {metric} is in the registry"
             );
             let used = reference.record.iter().any(|record| record.metric == *metric);
-            assert!(used, "{name}: {metric} is listed for nothing");
+            assert!(used, "{name}: {metric} has no figure");
         }
         for record in &reference.record {
             let metric = &record.metric;
             let Some(entry) = REGISTRY.find(metric.as_str()) else {
-                assert!(reference.not_measured.contains(metric), "{name}: there is no {metric}");
+                assert!(reference.not_measured.contains(metric), "{name}: unknown metric {metric}");
                 continue;
             };
             let about = entry.about();
@@ -40,24 +40,23 @@ fn every_figure_is_of_a_metric_there_is_with_its_parameters_or_is_said_not_to_be
 }
 
 #[test]
-fn without_a_name_or_with_a_wrong_one_the_studies_are_listed() {
-    let place = Place::new();
-    for words in [&["compare", "--reference"][..], &["compare", "latest", "--reference"]] {
-        let output = place.run(words);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let said = text(&output.stdout);
-        assert!(all().iter().all(|one| said.contains(&one.name)), "{said}");
+fn unknown_study_lists_known_studies() {
+    let env = TestEnv::new();
+    for line in ["compare --reference", "compare latest --reference", "report --reference"] {
+        let printed = env.stdout(line);
+        assert!(all().iter().all(|one| printed.contains(&one.name)), "{printed}");
     }
-    let output = place.run(&["compare", "--reference", "1999"]);
-    is_refused(&output, &["--reference 1999", "`2016-i5-5257u`", "`2020-transfer`"]);
-    fails(&place.run(&["compare", "--reference", "2016-i5-5257u"]), &["no store"]);
+    assert!(!env.file("report.html").exists());
+    let output = env.run(&["compare", "--reference", "1999"]);
+    assert_usage_error(&output, &["--reference 1999", "`2016-i5-5257u`", "`2020-transfer`"]);
+    assert_failure(&env.run(&["compare", "--reference", "2016-i5-5257u"]), &["no store"]);
 }
 
-/// A run with one call of 2.5 ns, two switches of which one has a set, and bandwidth in another
-/// unit than was published.
-fn run(place: &Place) -> String {
-    place.short_run();
-    let mut document: Document = place.latest();
+/// Writes a run with a call of 2.5 ns, switches with and without a working set, and a bandwidth
+/// in another unit than published.
+fn write_run(env: &TestEnv) -> String {
+    env.short_run();
+    let mut document: Document = env.latest();
     let template = document.records[0].clone();
     let record = |metric: &str, params: fathom_record::Params, unit: Unit, median: f64| {
         let mut record = Record { samples: None, params, unit, ..template.clone() };
@@ -74,21 +73,21 @@ fn run(place: &Place) -> String {
         record("os.switch.process", one("set_bytes", 65_536), Unit::Nanoseconds, 9999.0),
         record("memory.bandwidth", of_memory, Unit::PerSecond, 1e9),
     ];
-    place.keep("run.json", &document)
+    env.write_document("run.json", &document)
 }
 
 #[test]
-fn a_run_stands_beside_a_study_with_both_predictions_and_no_word_of_significance() {
-    let place = Place::new();
-    let file = run(&place);
+fn reference_shows_figures_without_judgement() {
+    let env = TestEnv::new();
+    let file = write_run(&env);
     let words = ["compare", &file, "--reference", "2016-i5-5257u", "--json"];
-    let beside: serde_json::Value = json(&place.run(&words));
+    let beside: serde_json::Value = json(&env.run(&words));
     let rows = beside["rows"].as_array().expect("rows");
     let of = |metric: &str| -> Vec<&serde_json::Value> {
         rows.iter().filter(|row| row["published"]["metric"] == metric).collect()
     };
     let switch = of("os.switch.process");
-    assert_eq!(switch.len(), 1, "the case with a set is other work: {switch:?}");
+    assert_eq!(switch.len(), 1, "the case with a working set is excluded: {switch:?}");
     assert_eq!(switch[0]["ratio"], 0.5);
     assert_eq!(switch[0]["published"]["sd_percent"], 16.309);
     let read = of("memory.bandwidth");
@@ -97,14 +96,14 @@ fn a_run_stands_beside_a_study_with_both_predictions_and_no_word_of_significance
     assert_eq!(of("cpu.call").len(), 8);
     assert_eq!(of("cpu.call")[1]["missing"], "not_in_run");
     for width in ["60", "80", "140"] {
-        let mut command = place.fathom(&words[..4]);
-        let said = text(&command.env("COLUMNS", width).output().expect("a view").stdout);
-        let widest = said.lines().map(|line| line.chars().count()).max();
-        assert!(widest <= width.parse().ok(), "{widest:?} of {width}\n{said}");
+        let mut command = env.fathom(&words[..4]);
+        let printed = text(&command.env("COLUMNS", width).output().expect("a view").stdout);
+        let widest = printed.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= width.parse().ok(), "{widest:?} of {width}\n{printed}");
         let figures = ["11.10 ns", "10.66 ns", "± 28 %", "2.500 ns", "0.235"];
-        says(&said, &[&figures[..], &["2 of 37 published"]].concat());
+        assert_contains(&printed, &[&figures[..], &["2 of 37 published"]].concat());
         for word in ["worse", "better", "slower", "faster"] {
-            assert!(!said.contains(word), "`{word}` says too much:\n{said}");
+            assert!(!printed.contains(word), "`{word}` is a judgement:\n{printed}");
         }
     }
 }

@@ -1,27 +1,12 @@
-//! `fathom report`: what the page holds, what it does not let out, and which files it leaves alone.
-
-use fathom_analysis::reference::all;
-
-use crate::{Place, fails, text};
+//! `fathom report`: the contents of the page, escaping, and which files are replaced.
 
 #[cfg(not(feature = "page"))]
 #[test]
-fn without_the_page_it_says_how_to_get_it() {
-    let place = Place::new();
-    fails(&place.run(&["report"]), &["without the page", "Node", "make build"]);
-    assert!(!place.path().join("report.html").exists());
-}
-
-#[test]
-fn without_a_name_of_a_study_those_there_are_are_listed() {
-    let place = Place::new();
-    for words in [&["report", "--reference"][..], &["report", "latest", "--reference"]] {
-        let output = place.run(words);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let said = text(&output.stdout);
-        assert!(all().iter().all(|one| said.contains(&one.name)), "{said}");
-    }
-    assert!(!place.path().join("report.html").exists());
+fn without_page_report_says_how_to_build_it() {
+    let env = crate::TestEnv::new();
+    let parts = ["without the report page", "Node", "make build"];
+    crate::assert_failure(&env.run(&["report"]), &parts);
+    assert!(!env.path().join("report.html").exists());
 }
 
 #[cfg(feature = "page")]
@@ -29,28 +14,25 @@ mod page {
     use std::fs;
     use std::os::unix::fs::MetadataExt as _;
     use std::path::{Path, PathBuf};
-    use std::process::{Command, Output};
+    use std::process::Output;
 
     use fathom_analysis::reference::all;
     use fathom_record::{Cause, MetricId, Params, Record, RunState, State, Unit, Verdict};
     use serde_json::{Value, json};
 
-    use super::{Place, fails, text};
-    use crate::is_refused;
-    use crate::place::left;
+    use crate::test_env::entries;
+    use crate::{TestEnv, assert_failure, assert_usage_error, text};
 
-    /// What a page of these runs may take.
+    /// The size limit of a page of these runs.
     const PAGE_BYTES: u64 = 1_500_000;
 
-    /// The program in the folder of its store, as a person is in one.
-    fn report(place: &Place, arguments: &[&str]) -> Output {
-        let all = [&["report"], arguments].concat();
-        place.fathom(&all).current_dir(place.path()).output().expect("the program starts")
+    fn report(env: &TestEnv, arguments: &[&str]) -> Output {
+        env.run(&[&["report"], arguments].concat())
     }
 
-    /// What the program put into a page.
+    /// The JSON in a page.
     fn contents(page: &str) -> Value {
-        let (_, after) = page.split_once("id=\"runs\">").expect("a place for the runs");
+        let (_, after) = page.split_once("id=\"runs\">").expect("the runs");
         let (json, _) = after.split_once("</script>").expect("its end");
         serde_json::from_str(json).expect("JSON")
     }
@@ -59,40 +41,43 @@ mod page {
         contents(&fs::read_to_string(path).expect("a page"))
     }
 
-    fn names(place: &Place) -> Vec<PathBuf> {
-        let mut names = left(place.path());
+    fn names(env: &TestEnv) -> Vec<PathBuf> {
+        let mut names = entries(env.path());
         names.sort();
         names
     }
 
     #[test]
-    fn the_page_holds_the_run_as_json_prints_it_and_its_raw_values() {
-        let place = Place::new();
-        place.short_run();
-        let output = report(&place, &[]);
-        let said = text(&output.stdout);
+    fn page_has_document_and_samples() {
+        let env = TestEnv::new();
+        env.short_run();
+        let output = report(&env, &[]);
+        let message = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
-        assert!(said.starts_with("Wrote report.html (") && said.contains("(2 cases)"), "{said}");
-        let page = place.path().join("report.html");
+        assert!(
+            message.starts_with("Wrote report.html (") && message.contains("(2 cases)"),
+            "{message}"
+        );
+        let page = env.path().join("report.html");
         let contents = of_file(&page);
         let shown: Value =
-            serde_json::from_slice(&place.run(&["show", "--json"]).stdout).expect("JSON");
+            serde_json::from_slice(&env.run(&["show", "--json"]).stdout).expect("JSON");
         assert_eq!(contents["documents"], Value::Array(vec![shown]));
         assert_eq!(contents["comparison"], Value::Null);
         assert_eq!(contents["study"], Value::Null);
         let samples = contents["samples"][0][0].as_array().expect("processes");
         assert!(samples.len() >= 5, "{}", samples.len());
         let first = samples[0]["values"][0].as_f64().expect("a value");
-        let raw = place.latest().records[0].samples.as_ref().expect("samples")[0].values[0];
+        let raw = env.latest().records[0].samples.as_ref().expect("samples")[0].values[0];
         assert!((first / raw - 1.0).abs() < 0.001, "{first} {raw}");
         assert!(fs::metadata(&page).expect("a page").len() < PAGE_BYTES);
     }
 
     #[test]
-    fn a_study_lies_under_the_run_as_compare_lays_it_beside() {
-        let place = Place::new();
-        place.short_run();
-        let mut document = place.latest();
+    fn page_has_study_figures() {
+        let env = TestEnv::new();
+        env.short_run();
+        let mut document = env.latest();
         let template = document.records[0].clone();
         let record = |metric: &str, params: Params, unit: Unit| {
             let (metric, samples) = (MetricId::new(metric), None);
@@ -102,18 +87,18 @@ mod page {
         document.records = vec![
             record("os.switch.process", one("set_bytes", 65_536), Unit::Nanoseconds),
             record("os.switch.process", one("set_bytes", 0), Unit::Nanoseconds),
-            record("cpu.call", one("args", 1).and("more", "told"), Unit::Nanoseconds),
+            record("cpu.call", one("args", 1).and("more", "text"), Unit::Nanoseconds),
             record("memory.latency.l1", Params::default(), Unit::Bytes),
             record("file.call", Params::one("call", "lseek"), Unit::Nanoseconds),
         ];
-        let file = place.keep("run.json", &document);
+        let file = env.write_document("run.json", &document);
         let under = |name: &str| {
-            let output = report(&place, &[&file, "--reference", name, "-o", "-"]);
+            let output = report(&env, &[&file, "--reference", name, "-o", "-"]);
             assert!(output.status.success(), "{}", text(&output.stderr));
             (contents(&text(&output.stdout))["study"].clone(), text(&output.stderr))
         };
-        let (study, said) = under("2016-i5-5257u");
-        assert!(!said.contains("nothing lies under"), "{said}");
+        let (study, message) = under("2016-i5-5257u");
+        assert!(!message.contains("no figure"), "{message}");
         let published = all().into_iter().find(|one| one.name == "2016-i5-5257u");
         let published = published.expect("the study");
         assert_eq!(study["name"], published.name);
@@ -124,10 +109,10 @@ mod page {
             let of = figures.iter().filter(|figure| figure["metric"] == metric);
             of.map(|figure| &figure["like"][0]).collect()
         };
-        assert_eq!(like("os.switch.process"), [&json!([1])], "the one without a set");
+        assert_eq!(like("os.switch.process"), [&json!([1])], "the one without a working set");
         let calls = like("cpu.call");
         assert_eq!((calls.len(), calls[0], calls[1]), (8, &json!([]), &json!([2])));
-        assert_eq!(like("memory.latency.l1"), [&json!([])], "of another unit");
+        assert_eq!(like("memory.latency.l1"), [&json!([])], "another unit");
         assert!(like("network.tcp.rtt").is_empty(), "not measured by this version");
         let fork = figures.iter().find(|figure| figure["metric"] == "os.process.fork");
         let fork = fork.expect("a fork");
@@ -139,152 +124,129 @@ mod page {
         let (files, _) = under("2022-files-a");
         let files = files["figures"].as_array().expect("figures");
         let seeks = files.iter().filter(|figure| figure["params"]["call"] == "lseek");
-        assert_eq!(seeks.count(), 0, "a seek within a stream is other work");
-        assert!(under("2020-transfer").1.contains("nothing lies under"));
+        assert_eq!(seeks.count(), 0, "a seek within a stream is another operation");
+        assert!(under("2020-transfer").1.contains("no figure"));
     }
 
     #[test]
-    fn an_unknown_study_is_refused_with_those_there_are() {
-        let place = Place::new();
-        place.short_run();
-        let output = report(&place, &["--reference", "1999"]);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-        is_refused(&output, &["report --reference 1999", "`2016-i5-5257u`", "`2020-transfer`"]);
-        assert!(!place.path().join("report.html").exists());
-    }
-
-    #[test]
-    fn no_text_of_a_run_becomes_a_part_of_the_page() {
-        let place = Place::new();
-        place.short_run();
-        let mut document = place.latest();
+    fn text_of_a_run_is_escaped() {
+        let env = TestEnv::new();
+        env.short_run();
+        let mut document = env.latest();
         let evil = "</script><img src=x onerror=alert(1)><!--\u{2028}";
         document.host.name = evil.to_owned();
         document.records[0].title = evil.to_owned();
-        let file = place.keep("evil.json", &document);
-        let output = report(&place, &[&file, "-o", "-"]);
+        let file = env.write_document("evil.json", &document);
+        let output = report(&env, &[&file, "-o", "-"]);
         let page = text(&output.stdout);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert!(!page.contains("<img src=x") && !page.contains('\u{2028}'));
         assert_eq!(contents(&page)["documents"][0]["host"]["name"], evil);
-        assert!(!place.path().join("-").exists() && !place.path().join("report.html").exists());
+        assert!(!env.path().join("-").exists() && !env.path().join("report.html").exists());
     }
 
     #[test]
-    fn a_file_that_is_no_page_of_ours_is_left_alone() {
-        let place = Place::new();
-        place.short_run();
-        let other = place.path().join("report.html");
+    fn report_replaces_only_its_own_pages() {
+        let env = TestEnv::new();
+        env.short_run();
+        let other = env.path().join("report.html");
         fs::write(&other, "precious").expect("a file");
-        fails(&report(&place, &[]), &["report.html", "no page of `fathom report`", "--force"]);
-        assert_eq!(fs::read_to_string(&other).expect("it"), "precious");
-        assert!(report(&place, &["--force"]).status.success());
+        let parts = ["report.html", "not a page of `fathom report`", "--force"];
+        assert_failure(&report(&env, &[]), &parts);
+        assert_eq!(fs::read_to_string(&other).expect("a file"), "precious");
+        assert!(report(&env, &["--force"]).status.success());
         let first = fs::metadata(&other).expect("a page").ino();
-        // One of ours is replaced, and not written over.
-        assert!(report(&place, &[]).status.success());
+        // One of ours is replaced atomically, as a new file.
+        assert!(report(&env, &[]).status.success());
         assert_ne!(fs::metadata(&other).expect("a page").ino(), first);
         assert_eq!(of_file(&other)["documents"].as_array().map(Vec::len), Some(1));
-        // And through a link, which stays one.
-        std::os::unix::fs::symlink("report.html", place.path().join("link")).expect("a link");
+        // Through a symlink, which stays one.
+        std::os::unix::fs::symlink("report.html", env.path().join("link")).expect("a link");
         let second = fs::metadata(&other).expect("a page").ino();
-        assert!(report(&place, &["-o", "link"]).status.success());
+        assert!(report(&env, &["-o", "link"]).status.success());
         assert_ne!(fs::metadata(&other).expect("a page").ino(), second);
-        let link = fs::symlink_metadata(place.path().join("link")).expect("a link");
+        let link = fs::symlink_metadata(env.path().join("link")).expect("a link");
         assert!(link.is_symlink());
-        let before = names(&place);
-        fails(&report(&place, &["-o", "."]), &["directory"]);
-        fails(&report(&place, &["-o", "none/r.html"]), &["none/r.html", "No such file"]);
-        fails(&report(&place, &["-o", "/dev/null"]), &["/dev/null", "-o -"]);
-        assert_eq!(names(&place), before, "something was left behind");
+        let before = names(&env);
+        assert_failure(&report(&env, &["-o", "."]), &["directory"]);
+        assert_failure(&report(&env, &["-o", "none/r.html"]), &["none/r.html", "No such file"]);
+        assert_failure(&report(&env, &["-o", "/dev/null"]), &["/dev/null", "-o -"]);
+        assert_eq!(names(&env), before, "a file is left");
     }
 
     #[test]
-    fn runs_that_are_not_there_are_refused_in_a_line() {
-        let place = Place::new();
-        fails(&report(&place, &[]), &["fathom.db"]);
-        place.short_run();
-        fails(&report(&place, &["0123456789abcdef"]), &["0123456789abcdef"]);
-        fails(&report(&place, &["./none.json"]), &["./none.json", "No such file"]);
-        is_refused(&report(&place, &["latest"; 7]), &["7 runs", "6 at most"]);
-        assert!(!place.path().join("report.html").exists());
-        let empty = Place::new();
-        fs::copy(place.store(), empty.store()).expect("a copy");
+    fn unknown_runs_are_one_line() {
+        let env = TestEnv::new();
+        assert_failure(&report(&env, &[]), &["fathom.db"]);
+        env.short_run();
+        assert_failure(&report(&env, &["0123456789abcdef"]), &["0123456789abcdef"]);
+        assert_failure(&report(&env, &["./none.json"]), &["./none.json", "No such file"]);
+        assert_usage_error(&report(&env, &["latest"; 7]), &["7 runs", "at most 6"]);
+        assert!(!env.path().join("report.html").exists());
+        let empty = TestEnv::new();
+        fs::copy(env.store(), empty.store()).expect("a copy");
         let store = rusqlite::Connection::open(empty.store()).expect("the store");
         let all = "DELETE FROM samples; DELETE FROM record; DELETE FROM run";
         store.execute_batch(all).expect("no run left");
         drop(store);
-        fails(&report(&empty, &[]), &["no run"]);
+        assert_failure(&report(&empty, &[]), &["no run"]);
     }
 
     #[test]
-    fn a_large_file_of_another_kind_is_refused_within_little_memory() {
-        let place = Place::new();
-        let path = place.path().join("other.json");
-        let line = "{\"kind\": [1, 2, 3], \"text\": \"what others keep\"},\n".repeat(20_000);
-        let all = format!("{{\"others\": [{}0]}}", line.repeat(25));
-        fs::write(&path, &all).expect("a file");
-        // Half of the file, in KiB, for all data of the program.
-        let script = format!("ulimit -d {}; exec \"$0\" report ./other.json", all.len() / 2048);
-        let output = Command::new("sh")
-            .args(["-c", &script, env!("CARGO_BIN_EXE_fathom")])
-            .current_dir(place.path())
-            .output()
-            .expect("a shell");
-        fails(&output, &["other.json", "holds no run", "first field"]);
-    }
-
-    #[test]
-    fn two_runs_are_compared_and_what_they_do_not_share_is_said() {
-        let place = Place::new();
-        place.short_run();
-        let mut other = place.latest();
+    fn two_runs_are_compared_on_the_page() {
+        let env = TestEnv::new();
+        env.short_run();
+        let mut other = env.latest();
         other.run.id = "0123456789abcdef".to_owned();
-        let same = place.keep("same.json", &other);
-        let output = report(&place, &["latest", &same]);
+        let same = env.write_document("same.json", &other);
+        let output = report(&env, &["latest", &same]);
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
-        let page = of_file(&place.path().join("report.html"));
+        let page = of_file(&env.path().join("report.html"));
         assert_eq!(page["documents"].as_array().map(Vec::len), Some(2));
         assert_eq!(page["comparison"]["rows"].as_array().map(Vec::len), Some(2));
         for record in &mut other.records {
             record.metric = fathom_record::MetricId::new(format!("{}.other", record.metric));
         }
-        let foreign = place.keep("foreign.json", &other);
-        let output = report(&place, &["latest", &foreign]);
-        assert!(text(&output.stderr).contains("no metric in common"));
+        let foreign = env.write_document("foreign.json", &other);
+        let output = report(&env, &["latest", &foreign]);
+        assert!(text(&output.stderr).contains("no common metric"));
         assert!(output.status.success());
-        // The same run twice is one.
-        let output = report(&place, &["latest", "latest~0"]);
-        assert!(text(&output.stderr).contains("once more"), "{}", text(&output.stderr));
-        let page = of_file(&place.path().join("report.html"));
+        // The same run twice is shown once.
+        let output = report(&env, &["latest", "latest~0"]);
+        assert!(text(&output.stderr).contains("named twice"), "{}", text(&output.stderr));
+        let page = of_file(&env.path().join("report.html"));
         assert_eq!(page["documents"].as_array().map(Vec::len), Some(1));
     }
 
     #[test]
-    fn a_run_that_was_cut_off_or_has_no_number_is_shown_and_said() {
-        let place = Place::new();
-        place.short_run();
-        let mut document = place.latest();
+    fn incomplete_run_is_shown_with_warning() {
+        let env = TestEnv::new();
+        env.short_run();
+        let mut document = env.latest();
         document.run.state = RunState::Interrupted;
         for record in &mut document.records {
             record.verdict = Verdict::because(State::Invalid, Cause::Clock, "it ran backwards");
         }
-        let file = place.keep("cut.json", &document);
-        let output = report(&place, &[&file]);
-        let said = text(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        assert!(said.contains("was interrupted") && said.contains("no number"), "{said}");
-        let page = of_file(&place.path().join("report.html"));
-        assert!(page["closing"][0]["progress"].as_str().expect("words").contains("interrupted"));
+        let file = env.write_document("cut.json", &document);
+        let output = report(&env, &[&file]);
+        let message = text(&output.stderr);
+        assert!(output.status.success(), "{message}");
+        assert!(
+            message.contains("was interrupted") && message.contains("no valid number"),
+            "{message}"
+        );
+        let page = of_file(&env.path().join("report.html"));
+        assert!(page["told"][0]["progress"].as_str().expect("a text").contains("interrupted"));
         let samples = page["samples"][0].as_array().expect("records");
         assert!(samples.iter().all(|record| record == &Value::Array(Vec::new())), "{samples:?}");
         assert_eq!(page["causes"][0][0]["count"], 2);
     }
 
     #[test]
-    fn of_many_raw_values_as_many_are_kept_as_fit() {
-        let place = Place::new();
-        place.short_run();
-        let mut document = place.latest();
+    fn many_samples_are_thinned_to_fit() {
+        let env = TestEnv::new();
+        env.short_run();
+        let mut document = env.latest();
         document.records[0].verdict = Verdict::default();
         let samples = document.records[0].samples.as_mut().expect("samples");
         let sample = samples[0].clone();
@@ -297,10 +259,10 @@ mod page {
                 sample
             })
             .collect();
-        let file = place.keep("many.json", &document);
+        let file = env.write_document("many.json", &document);
         assert!(fs::metadata(&file).expect("a file").len() > 2 * PAGE_BYTES);
-        assert!(report(&place, &[&file]).status.success());
-        let path = place.path().join("report.html");
+        assert!(report(&env, &[&file]).status.success());
+        let path = env.path().join("report.html");
         assert!(fs::metadata(&path).expect("a page").len() < PAGE_BYTES);
         let page = of_file(&path);
         assert_eq!(page["left_out"], false);
@@ -317,21 +279,21 @@ mod page {
     }
 
     #[test]
-    fn without_a_name_it_is_a_run_of_this_host() {
-        let place = Place::new();
-        place.short_run();
-        let own = place.latest().run.id;
-        let mut other = place.latest();
+    fn default_is_latest_run_of_this_host() {
+        let env = TestEnv::new();
+        env.short_run();
+        let own = env.latest().run.id;
+        let mut other = env.latest();
         other.host.name = "elsewhere".to_owned();
         other.host.id = Some("e".repeat(32));
         other.run.id = "fffffffffffffff0".to_owned();
         other.run.started = "2999-01-01T00:00:00Z".to_owned();
-        let file = place.keep("other.json", &other);
-        assert!(place.run(&["import", &file]).status.success());
-        assert!(report(&place, &[]).status.success());
-        let path = place.path().join("report.html");
+        let file = env.write_document("other.json", &other);
+        assert!(env.run(&["import", &file]).status.success());
+        assert!(report(&env, &[]).status.success());
+        let path = env.path().join("report.html");
         assert_eq!(of_file(&path)["documents"][0]["run"]["id"], own.as_str());
-        assert!(report(&place, &["elsewhere"]).status.success());
+        assert!(report(&env, &["elsewhere"]).status.success());
         assert_eq!(of_file(&path)["documents"][0]["run"]["id"], "fffffffffffffff0");
     }
 }

@@ -1,38 +1,38 @@
-//! `fathom crosscheck --list`: what is compared with what, and what is not installed.
+//! `fathom crosscheck --list`: the comparisons, and which programs are missing.
 
 use serde_json::{Value, json};
 
-use super::chosen::Chosen;
+use super::selection::Selection;
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
 
-/// Prints the peers with their rows; `missing` has the package of each that is not here.
+/// Prints the peers with their rows; `missing` has the package of each missing peer.
 pub(super) fn list(
     arguments: &CrosscheckArguments,
-    all: &[Chosen],
+    all: &[Selection],
     missing: &[Option<&str>],
 ) -> anyhow::Result<Status> {
     let peers = || all.iter().zip(missing);
-    let found: Vec<Value> = peers().map(|(chosen, missing)| as_json(chosen, *missing)).collect();
-    super::super::print(arguments.json, &found, |layout| {
-        peers().map(|(chosen, missing)| lines(chosen, *missing, layout.width)).collect()
+    let values: Vec<Value> = peers().map(|(one, missing)| as_json(one, *missing)).collect();
+    super::super::print(arguments.json, &values, |layout| {
+        peers().map(|(one, missing)| lines(one, *missing, layout.width)).collect()
     })
 }
 
-fn lines(chosen: &Chosen, missing: Option<&str>, width: usize) -> String {
-    let standing = match missing {
+fn lines(selection: &Selection, missing: Option<&str>, width: usize) -> String {
+    let state = match missing {
         None => "installed".to_owned(),
         Some(package) => format!("not installed: sudo apt-get install {package}"),
     };
-    let mut text = format!("{} ({standing})\n", chosen.peer.name());
-    for row in &chosen.rows {
+    let mut text = format!("{} ({state})\n", selection.peer.name());
+    for row in &selection.rows {
         let line = format!("{}: {}", row.case(), row.work);
         text += &fathom_report::paragraph(&line, width, "  ", "      ");
     }
     text
 }
 
-fn as_json(chosen: &Chosen, missing: Option<&str>) -> Value {
+fn as_json(selection: &Selection, missing: Option<&str>) -> Value {
     let row = |row: &fathom_peers::Row| {
         json!({
             "metric": row.metric, "params": row.params, "work": row.work,
@@ -40,8 +40,8 @@ fn as_json(chosen: &Chosen, missing: Option<&str>) -> Value {
         })
     };
     json!({
-        "peer": chosen.peer.name(), "program": chosen.peer.program(),
-        "package": missing.unwrap_or_else(|| chosen.peer.package()),
-        "installed": missing.is_none(), "rows": chosen.rows.iter().map(row).collect::<Vec<_>>(),
+        "peer": selection.peer.name(), "program": selection.peer.program(),
+        "package": missing.unwrap_or_else(|| selection.peer.package()),
+        "installed": missing.is_none(), "rows": selection.rows.iter().map(row).collect::<Vec<_>>(),
     })
 }

@@ -1,10 +1,10 @@
-//! `fathom crosscheck`: other programs on the same work, in turn with this one.
+//! `fathom crosscheck`: other programs on the same work, alternating with this one.
 
-mod chosen;
+mod fathom_side;
 mod files;
 mod list;
-mod ours;
-mod turns;
+mod pairs;
+mod selection;
 mod view;
 
 use fathom_measure::host;
@@ -15,26 +15,26 @@ use fathom_peers::{
 use fathom_record::crosscheck::CROSSCHECK_SCHEMA_VERSION;
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck, Host, MetricId};
 
-use super::disk_folder::in_full;
-use super::start;
+use super::scratch_folder::missing_text;
+use super::{counted, setup};
 use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::live::timestamp;
-use chosen::{Chosen, chosen};
 use fathom_engine::worker::Workers;
-use turns::Bench;
+use pairs::Bench;
+use selection::{Selection, select};
 use view::View;
 
-/// So long a program may take to tell its version.
-const TELLING_NS: u64 = 5_000_000_000;
+/// The time limit of `--version`.
+const VERSION_LIMIT_NS: u64 = 5_000_000_000;
 
 pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Status> {
     let interrupt = Interrupt::listen()?;
     let host = host::read();
-    start::check_environment(&host)?;
+    setup::check_environment(&host)?;
     let (cpu, _) = super::run::choose_cpu(arguments.cpu, &host)?;
-    let all = chosen(&arguments.words, &Machine { host: &host, cpu })?;
+    let all = select(&arguments.words, &Machine { host: &host, cpu })?;
     let mut bench = Bench {
         interrupt: &interrupt,
         program: Workers::of_this_program()?.program,
@@ -51,44 +51,45 @@ pub(super) fn crosscheck(arguments: &CrosscheckArguments) -> anyhow::Result<Stat
         return list::list(arguments, &all, &missing);
     }
     let mut view = View::new(arguments);
-    let there = || all.iter().zip(&missing).filter(|(_, missing)| missing.is_none());
-    let rows: Vec<&Row> = there().flat_map(|(chosen, _)| &chosen.rows).collect();
+    let installed = || all.iter().zip(&missing).filter(|(_, missing)| missing.is_none());
+    let rows: Vec<&Row> = installed().flat_map(|(one, _)| &one.rows).collect();
     let files = files::prepare(arguments, &rows, &interrupt)?;
     bench.place = files.files.clone();
-    view.begins(&announcement(&rows, &bench, files.said.as_deref()), !rows.is_empty());
-    let mut document = begun(arguments, host, cpu);
+    let announcement = announcement(&rows, &bench, files.announcement.as_deref());
+    view.print_opening(&announcement, !rows.is_empty());
+    let mut document = empty_document(arguments, host, cpu);
     document.interrupted = interrupt.arrived();
-    for (Chosen { peer, rows }, missing) in all.iter().zip(missing) {
+    for (Selection { peer, rows }, missing) in all.iter().zip(missing) {
         let package = missing.unwrap_or_else(|| peer.package());
-        if document.interrupted || view.has_left() {
+        if document.interrupted || view.is_closed() {
             break;
         }
         let version = if missing.is_none() { version(*peer, &bench) } else { None };
-        let made = if missing.is_none() { made(*peer, rows, &bench) } else { Ok(()) };
+        let built = if missing.is_none() { build(*peer, rows, &bench) } else { Ok(()) };
         for row in rows {
-            let mut taken = begun_row(*peer, package, version.clone(), row, &bench);
-            match (missing, &made) {
-                (Some(_), _) => taken.outcome = CrossOutcome::Missing,
-                (None, Err(why)) => fail(&mut taken, why.clone()),
-                (None, Ok(())) => bench.take(row, &mut taken, |pair| view.pair(row, *peer, pair)),
+            let mut result = empty_row(*peer, package, version.clone(), row, &bench);
+            match (missing, &built) {
+                (Some(_), _) => result.outcome = CrossOutcome::Missing,
+                (None, Err(error)) => fail(&mut result, error.clone()),
+                (None, Ok(())) => bench.run(row, &mut result, |pair| view.pair(row, *peer, pair)),
             }
-            view.row(&taken);
-            document.interrupted |= taken.outcome == CrossOutcome::Interrupted;
-            document.rows.push(taken);
-            if document.interrupted || view.has_left() {
+            view.row(&result);
+            document.interrupted |= result.outcome == CrossOutcome::Interrupted;
+            document.rows.push(result);
+            if document.interrupted || view.is_closed() {
                 break;
             }
         }
     }
-    // Before the last word: nothing is left by then.
+    // Test files are removed before the closing lines are printed.
     drop(files);
-    view.ends(&document)
+    view.finish(&document)
 }
 
-fn begun(arguments: &CrosscheckArguments, host: Host, cpu: u32) -> Crosscheck {
+fn empty_document(arguments: &CrosscheckArguments, host: Host, cpu: u32) -> Crosscheck {
     Crosscheck {
         schema: CROSSCHECK_SCHEMA_VERSION,
-        tool: start::tool(),
+        tool: setup::tool(),
         started: timestamp(),
         host,
         cpu,
@@ -98,8 +99,7 @@ fn begun(arguments: &CrosscheckArguments, host: Host, cpu: u32) -> Crosscheck {
     }
 }
 
-/// A row before its first pair.
-fn begun_row(
+fn empty_row(
     peer: &dyn Peer,
     package: &str,
     version: Option<String>,
@@ -130,8 +130,8 @@ fn begun_row(
     }
 }
 
-fn fail(row: &mut CrossRow, trouble: RunError) {
-    match trouble {
+fn fail(row: &mut CrossRow, error: RunError) {
+    match error {
         RunError::Stopped => row.outcome = CrossOutcome::Interrupted,
         RunError::Failed(why) => {
             row.outcome = CrossOutcome::Failed;
@@ -140,59 +140,48 @@ fn fail(row: &mut CrossRow, trouble: RunError) {
     }
 }
 
-/// The package to install for a peer that is not here.
+/// The package to install for a missing peer.
 fn missing(peer: &dyn Peer, bench: &Bench<'_>) -> Result<Option<&'static str>, RunError> {
     if !is_there(peer.program()) {
         return Ok(Some(peer.package()));
     }
-    let Some((look, package)) = peer.library() else { return Ok(None) };
-    match bench.runs(&look, On::All) {
+    let Some((check, package)) = peer.library() else { return Ok(None) };
+    match bench.execute(&check, On::All) {
         Ok(_) => Ok(None),
         Err(RunError::Failed(_)) => Ok(Some(package)),
         Err(RunError::Stopped) => Err(RunError::Stopped),
     }
 }
 
-/// What a peer says of its version, if anything.
 fn version(peer: &dyn Peer, bench: &Bench<'_>) -> Option<String> {
     let stop = std::os::fd::AsFd::as_fd(bench.interrupt);
-    let runner = Runner { stop, limit_ns: TELLING_NS, cpus: bench.allowed.clone() };
-    let said = runner.run(&peer.version()).ok()?;
-    version_in(&said.out).or_else(|| version_in(&said.err))
+    let runner = Runner { stop, limit_ns: VERSION_LIMIT_NS, cpus: bench.allowed.clone() };
+    let output = runner.run(&peer.version()).ok()?;
+    version_in(&output.out).or_else(|| version_in(&output.err))
 }
 
-/// Makes what is measured, where a peer is made here.
-fn made(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), RunError> {
+/// Compiles a peer that is a library.
+fn build(peer: &dyn Peer, rows: &[Row], bench: &Bench<'_>) -> Result<(), RunError> {
     let place = match &bench.place {
         Ok(place) => place,
         Err(why) if rows.iter().any(Row::needs_files) => {
-            return Err(RunError::Failed(in_full(why)));
+            return Err(RunError::Failed(missing_text(why)));
         }
         Err(_) => return Ok(()),
     };
     match peer.made_by(place) {
-        Some(maker) => bench.runs(&maker, On::All).map(drop),
+        Some(compiler) => bench.execute(&compiler, On::All).map(drop),
         None => Ok(()),
     }
 }
 
-/// What will be done, how long it takes and what is written, before any of it.
+/// What will run, how long it takes and what is written.
 fn announcement(rows: &[&Row], bench: &Bench<'_>, files: Option<&str>) -> String {
     if rows.is_empty() {
         return "None of the programs is installed: nothing is measured.".to_owned();
     }
-    let pairs = bench.pairs;
-    let seconds: f64 = rows.iter().map(|row| row.seconds * f64::from(pairs)).sum();
-    let counted = |count: usize, noun: &str| match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    };
-    let time = format!("about {:.0} s", seconds.ceil());
-    let pairs = counted(pairs as usize, "pair");
-    let mut text =
-        format!("{}, {pairs} each in turn (A B, B A …): {time}.", counted(rows.len(), "row"));
-    if let Some(said) = files {
-        text += &format!(" {said}");
-    }
-    text
+    let seconds: f64 = rows.iter().map(|row| row.seconds * f64::from(bench.pairs)).sum();
+    let (rows, pairs) = (counted(rows.len(), "row"), counted(bench.pairs as usize, "pair"));
+    let files = files.map_or(String::new(), |files| format!(" {files}"));
+    format!("{rows}, {pairs} each (A B, B A …): about {:.0} s.{files}", seconds.ceil())
 }

@@ -1,4 +1,4 @@
-//! Who follows a crosscheck: a person at a terminal, or a reader of JSON.
+//! The output of `fathom crosscheck`: a table or JSON.
 
 use fathom_peers::{Peer, Row};
 use fathom_record::{CrossOutcome, CrossRow, Crosscheck};
@@ -8,7 +8,7 @@ use crate::arguments::crosscheck::CrosscheckArguments;
 use crate::exit::Status;
 use crate::terminal::{self, Output};
 
-/// Prints a crosscheck as it goes.
+/// Prints a crosscheck while it runs.
 pub(super) struct View {
     output: Output,
     width: usize,
@@ -26,13 +26,13 @@ impl View {
         Self { output, width, json, verbose, pairs, peer: String::new() }
     }
 
-    /// Whoever read it has left.
-    pub(super) fn has_left(&self) -> bool {
+    /// Whether the reader of standard output closed it.
+    pub(super) fn is_closed(&self) -> bool {
         self.output.is_closed()
     }
 
-    /// Says what will be done; a table begins where there will be rows.
-    pub(super) fn begins(&mut self, announcement: &str, has_rows: bool) {
+    /// Prints the announcement, and the header of the table if it will have rows.
+    pub(super) fn print_opening(&mut self, announcement: &str, has_rows: bool) {
         if self.json {
             return terminal::warn(announcement);
         }
@@ -43,7 +43,7 @@ impl View {
         self.output.write(&text);
     }
 
-    /// Tells of the pair that is taken next.
+    /// Shows the current pair in the progress bar.
     pub(super) fn pair(&mut self, row: &Row, peer: &dyn Peer, pair: u32) {
         let Some(bar) = self.output.bar("{msg}") else { return };
         let (name, pairs) = (peer.name(), self.pairs);
@@ -51,7 +51,7 @@ impl View {
         bar.tick();
     }
 
-    /// Prints a row that is done, after its peer where that is another.
+    /// Prints a finished row, after the name of its peer unless the row before has the same.
     pub(super) fn row(&mut self, row: &CrossRow) {
         if self.json {
             return;
@@ -65,22 +65,22 @@ impl View {
         self.output.write(&text);
     }
 
-    /// Prints what remains. That nothing was compared has a status of its own.
+    /// Prints the closing lines or the document.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub(super) fn ends(mut self, document: &Crosscheck) -> anyhow::Result<Status> {
+    /// If standard output cannot be written.
+    pub(super) fn finish(mut self, document: &Crosscheck) -> anyhow::Result<Status> {
         self.output.clear_bar();
         let text = match self.json {
             true => fathom_report::json(document),
             false => "\n".to_owned() + &table::foot(document, self.width),
         };
         self.output.write(&text);
-        let printed = super::super::printed(&self.output)?;
+        let printed = super::super::output_status(&self.output)?;
         let stopped = document.rows.iter().any(|row| row.outcome == CrossOutcome::Interrupted);
         Ok(match printed {
-            Status::Done if stopped || document.interrupted => Status::Interrupted,
-            Status::Done if !document.compares() => Status::Incomplete,
+            Status::Success if stopped || document.interrupted => Status::Interrupted,
+            Status::Success if !document.compares() => Status::Incomplete,
             printed => printed,
         })
     }

@@ -1,6 +1,6 @@
-//! Documents that were spoilt in thousands of ways: each is refused or kept whole, and what is kept
-//! can be shown. The same ways each time, by a seed; `FATHOM_FUZZ` asks for more of them.
-#![expect(clippy::print_stdout, reason = "a long test tells what it found")]
+//! Documents mutated at random by a fixed seed: each is refused or stored whole, and every view
+//! renders it. `FATHOM_FUZZ` sets the number of documents.
+#![expect(clippy::print_stdout, reason = "a long test prints its counts")]
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,85 +15,69 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 
-use super::{Counted, documents, keep};
+use super::{documents, store_run};
 
 /// A whole run in which every field has a value.
 const WHOLE: &str = include_str!("../../../../store/tests/golden/document.json");
-/// Documents that `make test` spoils.
 const TRIES: u32 = 3_000;
-/// No document of some kilobytes takes this long.
-const BOUND: Duration = Duration::from_secs(60);
-/// What is put in the place of a value.
-const VALUES: [&str; 14] = [
-    "null",
-    "true",
-    "-1",
-    "0",
-    "1e999",
-    "-1e-999",
-    "1e308",
-    "NaN",
-    "Infinity",
-    "\"\"",
-    "[]",
-    "{}",
-    "18446744073709551616",
-    "\"\\ud800\"",
-];
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// JSON values that replace others, separated by spaces.
+const VALUES: &str = "null true -1 0 1e999 -1e-999 1e308 NaN Infinity \"\" [] {} \
+    18446744073709551616 \"\\ud800\"";
 
-struct Chance(Xoshiro256PlusPlus);
+struct Random(Xoshiro256PlusPlus);
 
-impl Chance {
+impl Random {
     fn below(&mut self, bound: usize) -> usize {
         (self.0.next_u64() % bound.max(1) as u64) as usize
     }
 }
 
-/// The document, spoilt in one way.
-fn spoilt(chance: &mut Chance) -> Vec<u8> {
+/// The document with one mutation.
+fn mutated(random: &mut Random) -> Vec<u8> {
     let text = WHOLE.as_bytes();
-    let (at, other) = (chance.below(text.len()), chance.below(text.len()));
+    let (at, other) = (random.below(text.len()), random.below(text.len()));
     let (from, to) = (at.min(other), at.max(other));
-    match chance.below(10) {
-        0 => flipped(text, chance),
+    match random.below(10) {
+        0 => with_flipped_bits(text, random),
         1 => text[..at].to_vec(),
         2 => [&text[..from], &text[to..]].concat(),
         3 => [&text[..to], &text[from..]].concat(),
-        4 => [&text[..at], &random(chance), &text[at..]].concat(),
+        4 => [&text[..at], &random_bytes(random), &text[at..]].concat(),
         5 => {
-            let value = VALUES[chance.below(VALUES.len())];
-            in_place_of_a_value(chance, value)
+            let values: Vec<&str> = VALUES.split(' ').collect();
+            let value = values[random.below(values.len())];
+            with_replaced_value(random, value)
         }
         6 => {
-            let (open, depth) = ([b'[', b'{'][chance.below(2)], chance.below(200_000));
-            let deep = vec![open; depth];
-            in_place_of_a_value(chance, &String::from_utf8_lossy(&deep))
+            let deep = ["[", "{"][random.below(2)].repeat(random.below(200_000));
+            with_replaced_value(random, &deep)
         }
         7 => {
-            let digits = "9".repeat(chance.below(5_000) + 1);
-            in_place_of_a_value(chance, &digits)
+            let digits = "9".repeat(random.below(5_000) + 1);
+            with_replaced_value(random, &digits)
         }
-        8 => named_twice(chance),
-        _ => sealed_again(chance),
+        8 => with_duplicate_line(random),
+        _ => with_changed_values(random),
     }
 }
 
-fn flipped(text: &[u8], chance: &mut Chance) -> Vec<u8> {
+fn with_flipped_bits(text: &[u8], random: &mut Random) -> Vec<u8> {
     let mut text = text.to_vec();
-    for _ in 0..=chance.below(8) {
-        let at = chance.below(text.len());
-        text[at] ^= 1 << chance.below(8);
+    for _ in 0..=random.below(8) {
+        let at = random.below(text.len());
+        text[at] ^= 1 << random.below(8);
     }
     text
 }
 
-fn random(chance: &mut Chance) -> Vec<u8> {
-    (0..chance.below(64)).map(|_| chance.0.next_u64() as u8).collect()
+fn random_bytes(random: &mut Random) -> Vec<u8> {
+    (0..random.below(64)).map(|_| random.0.next_u64() as u8).collect()
 }
 
-/// Where values begin and end: after `: ` up to the end of the line, as the document is written.
-fn values() -> Vec<(usize, usize)> {
-    let begins = WHOLE.match_indices("\": ").map(|(at, found)| at + found.len());
+/// The ranges of values: after `: ` up to the end of the line.
+fn value_ranges() -> Vec<(usize, usize)> {
+    let begins = WHOLE.match_indices("\": ").map(|(at, text)| at + text.len());
     let end = |begin: usize| {
         let line = WHOLE[begin..].find('\n').unwrap_or_default();
         begin + WHOLE[begin..begin + line].trim_end_matches(',').len()
@@ -101,107 +85,103 @@ fn values() -> Vec<(usize, usize)> {
     begins.map(|begin| (begin, end(begin))).collect()
 }
 
-fn in_place_of_a_value(chance: &mut Chance, value: &str) -> Vec<u8> {
-    let places = values();
-    let (begin, end) = places[chance.below(places.len())];
+fn with_replaced_value(random: &mut Random, value: &str) -> Vec<u8> {
+    let ranges = value_ranges();
+    let (begin, end) = ranges[random.below(ranges.len())];
     [&WHOLE[..begin], value, &WHOLE[end..]].concat().into_bytes()
 }
 
-/// A line that stands there a second time, with its key.
-fn named_twice(chance: &mut Chance) -> Vec<u8> {
+fn with_duplicate_line(random: &mut Random) -> Vec<u8> {
     let lines: Vec<&str> = WHOLE.lines().collect();
-    let at = chance.below(lines.len());
+    let at = random.below(lines.len());
     let again = format!("{},", lines[at].trim_end_matches(','));
     let (before, after) = lines.split_at(at);
     [before, &[again.as_str()], after].concat().join("\n").into_bytes()
 }
 
-/// A value changed within its type, and checksums that fit: what nothing but a reader can refuse.
-fn sealed_again(chance: &mut Chance) -> Vec<u8> {
+/// Values changed within their types, with valid checksums: only validation can refuse them.
+fn with_changed_values(random: &mut Random) -> Vec<u8> {
     let mut value: Value = serde_json::from_str(WHOLE).expect("JSON");
-    for _ in 0..=chance.below(4) {
-        change(&mut value, chance);
+    for _ in 0..=random.below(4) {
+        change(&mut value, random);
     }
     let Ok(mut document) = serde_json::from_value::<Document>(value.clone()) else {
         return value.to_string().into_bytes();
     };
-    document.run.id = format!("{:016x}", chance.0.next_u64());
+    document.run.id = format!("{:016x}", random.0.next_u64());
     document.records = document.records.into_iter().map(Record::sealed).collect();
     serde_json::to_vec(&document).expect("a document is plain data")
 }
 
-/// Walks into the value at random and changes what it finds there.
-fn change(value: &mut Value, chance: &mut Chance) {
+/// Changes a random descendant of the value.
+fn change(value: &mut Value, random: &mut Random) {
     match value {
         Value::Object(fields) if !fields.is_empty() => {
-            let at = chance.below(fields.len());
+            let at = random.below(fields.len());
             let field = fields.values_mut().nth(at).expect("a field");
-            change(field, chance);
+            change(field, random);
         }
-        Value::Array(items) if !items.is_empty() => match chance.below(4) {
+        Value::Array(items) if !items.is_empty() => match random.below(4) {
             0 => items.clear(),
             1 => items.extend(items.clone()),
             _ => {
-                let at = chance.below(items.len());
-                change(&mut items[at], chance);
+                let at = random.below(items.len());
+                change(&mut items[at], random);
             }
         },
         Value::Number(_) => {
             const NUMBERS: [f64; 8] = [0.0, -0.0, -1.0, 1e308, -1e308, 5e-324, 1e15, 0.1];
-            *value = match chance.below(3) {
-                0 => Value::from(chance.0.next_u64() >> chance.below(64)),
-                _ => Value::from(NUMBERS[chance.below(NUMBERS.len())]),
+            *value = match random.below(3) {
+                0 => Value::from(random.0.next_u64() >> random.below(64)),
+                _ => Value::from(NUMBERS[random.below(NUMBERS.len())]),
             };
         }
         Value::String(text) => {
-            *text = ["", "x\u{0}\n\u{1b}[31m", "ü".repeat(300).as_str()][chance.below(3)].to_owned()
+            *text = ["", "x\u{0}\n\u{1b}[31m", "ü".repeat(300).as_str()][random.below(3)].to_owned()
         }
         _ => *value = Value::from(1.5),
     }
 }
 
-/// What became of them.
 #[derive(Debug, Default)]
-struct Became {
-    refused: u32,
-    refused_by_the_store: u32,
-    kept: u32,
+struct Counts {
+    refused_by_parser: u32,
+    refused_by_store: u32,
+    stored: u32,
 }
 
-fn all(tries: u32) -> Became {
+fn fuzz(tries: u32) -> Counts {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open(&folder.path().join("runs.db")).expect("a store");
-    let mut chance = Chance(Xoshiro256PlusPlus::seed_from_u64(20_260_101));
+    let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(20_260_101));
     let whole: Document = serde_json::from_str(WHOLE).expect("a document");
-    let mut became = Became::default();
+    let mut counts = Counts::default();
     for _ in 0..tries {
-        let Ok(documents) = documents::read(spoilt(&mut chance).as_slice(), "spoilt") else {
-            became.refused += 1;
+        let Ok(documents) = documents::read(mutated(&mut random).as_slice(), "mutated") else {
+            counts.refused_by_parser += 1;
             continue;
         };
         for document in documents {
             let before = store.runs().expect("the runs").len();
-            let mut counted = Counted::default();
-            match keep(&mut store, &document, &mut counted) {
-                Ok(()) => {
-                    became.kept += 1;
-                    let kept = store.document(&document.run.id, true).expect("it is whole");
-                    let as_it_was = counted.new == 0 || kept.records == document.records;
-                    assert!(as_it_was, "{document:?}");
+            match store_run(&mut store, &document) {
+                Ok(is_new) => {
+                    counts.stored += 1;
+                    let stored = store.document(&document.run.id, true).expect("a whole run");
+                    assert!(!is_new || stored.records == document.records, "{document:?}");
                 }
                 Err(_) => {
-                    became.refused_by_the_store += 1;
-                    assert_eq!(store.runs().expect("the runs").len(), before, "half of one");
+                    counts.refused_by_store += 1;
+                    assert_eq!(store.runs().expect("the runs").len(), before, "partly stored");
                 }
             }
-            shown(&document, &whole);
+            render_all(&document, &whole);
         }
     }
-    became
+    counts
 }
 
-/// Every view of it, of which none may panic.
-fn shown(document: &Document, whole: &Document) {
+/// Renders every view of a document, to see that none panics.
+fn render_all(document: &Document, whole: &Document) {
     let layout = Layout::default();
     let _ = fathom_report::show(document, &layout);
     let _ = render(&compare(whole, document, &Noise::default(), 1), &layout);
@@ -210,26 +190,26 @@ fn shown(document: &Document, whole: &Document) {
 }
 
 #[test]
-fn whatever_was_done_to_a_document_it_is_refused_or_kept_whole() {
+fn mutated_document_is_refused_or_stored_whole() {
     let tries = std::env::var("FATHOM_FUZZ").map_or(TRIES, |tries| tries.parse().expect("a count"));
     let (sender, receiver) = mpsc::channel();
     let worker = thread::spawn(move || {
-        let became = all(tries);
+        let counts = fuzz(tries);
         let _ = sender.send(());
-        became
+        counts
     });
-    let ended = receiver.recv_timeout(BOUND * tries.div_ceil(TRIES));
-    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "it hangs");
-    let became = worker.join().expect("nothing panics");
-    println!("{became:?}");
-    assert!(became.refused > tries / 2 && became.kept > tries / 50, "{became:?}");
+    let ended = receiver.recv_timeout(TIME_LIMIT * tries.div_ceil(TRIES));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout), "hangs");
+    let counts = worker.join().expect("no panic");
+    println!("{counts:?}");
+    assert!(counts.refused_by_parser > tries / 2 && counts.stored > tries / 50, "{counts:?}");
     if let Some(folder) = std::env::var_os("FATHOM_SOAK") {
-        let Became { refused, refused_by_the_store, kept } = became;
+        let Counts { refused_by_parser, refused_by_store, stored } = counts;
         let section = format!(
-            "## Documents that were spoilt\n\n{tries} documents, by seed: flipped bits, cut off, \
-             parts missing or twice, other values, other types, numbers of thousands of digits, \
-             nests of thousands. {refused} were refused when read, {refused_by_the_store} by the \
-             store, {kept} kept whole and shown; no panic, no run kept in part.\n"
+            "## Mutated documents\n\n{tries} documents, by seed: flipped bits, truncation, missing \
+             and duplicate parts, other values and types, numbers of thousands of digits, deep \
+             nesting. {refused_by_parser} were refused by the parser, {refused_by_store} by the \
+             store, {stored} stored whole and rendered; no panic, no run stored in part.\n"
         );
         let path = std::path::Path::new(&folder).join("a-documents.md");
         std::fs::write(path, section).expect("a section");

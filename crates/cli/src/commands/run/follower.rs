@@ -1,18 +1,17 @@
-//! Who follows `fathom run`: the terminal or the JSON reader, and the store.
+//! The output of `fathom run`: a table or JSON, and the store.
 
 use std::time::Duration;
 
+use fathom_engine::{Audience, Plan, Progress};
 use fathom_record::{Document, Record};
 use fathom_report::{Layout, Table};
 use fathom_store::{Store, StoreError};
 
-use super::super::keeping::Keeping;
+use super::super::counted;
+use super::super::run_store::RunStore;
 use crate::arguments::RunArguments;
-use crate::remedy::in_full;
-use crate::terminal::{self, Output, SHARE};
-use fathom_engine::{Audience, Plan, Progress};
+use crate::terminal::{self, Output, PERCENT_BAR};
 
-/// How results are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Format {
     Table,
@@ -20,23 +19,23 @@ enum Format {
     JsonLines,
 }
 
-/// Prints and keeps a run as it goes.
+/// Prints and stores a run while it is measured.
 pub(super) struct Follower {
     format: Format,
     with_samples: bool,
     output: Output,
     table: Table,
     layout: Layout,
-    keeping: Keeping,
-    /// What is written where, if anything.
+    store: RunStore,
+    /// The announcement of the test files, if any.
     files: Option<String>,
     run_id: String,
-    /// Rows that no longer are as they were printed.
+    /// How many printed rows have changed since.
     changed: usize,
 }
 
 impl Follower {
-    pub(super) fn new(arguments: &RunArguments, keeping: Keeping, files: Option<String>) -> Self {
+    pub(super) fn new(arguments: &RunArguments, store: RunStore, files: Option<String>) -> Self {
         let format = match (arguments.json, arguments.jsonl) {
             (true, _) => Format::Json,
             (_, true) => Format::JsonLines,
@@ -54,7 +53,7 @@ impl Follower {
             output: Output::new(),
             table: Table::new(layout),
             layout,
-            keeping,
+            store,
             files,
             run_id: String::new(),
             changed: 0,
@@ -62,32 +61,34 @@ impl Follower {
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.keeping.has_failed() || self.output.failure().is_some()
+        self.store.has_failed() || self.output.error().is_some()
     }
 
-    pub(super) fn is_closed(&self) -> bool {
-        self.output.is_closed()
-    }
-
-    /// Writes to the store.
-    fn keep(&mut self, write: impl FnOnce(&mut Store) -> Result<(), StoreError>) {
-        if let Some(error) = self.keeping.keep(write) {
+    fn store(&mut self, write: impl FnOnce(&mut Store) -> Result<(), StoreError>) {
+        if let Some(warning) = self.store.write(write) {
             self.output.clear_bar();
-            let error = in_full(error);
-            terminal::warn(&format!("{error}; measuring goes on, but is no longer kept"));
+            terminal::warn(&warning);
         }
     }
 
-    fn as_printed(&self, record: &Record) -> Record {
+    /// The record as it is printed and as `fathom show` reads it: without samples, unless
+    /// requested.
+    fn printed(&self, record: &Record) -> Record {
         let samples = record.samples.clone().filter(|_| self.with_samples);
         Record { samples, ..record.clone() }
+    }
+
+    fn write_lines(&mut self, records: &[Record]) {
+        let line = |one| fathom_report::record_line(&self.printed(one));
+        let lines: String = records.iter().map(line).collect();
+        self.output.write(&lines);
     }
 }
 
 impl Audience for Follower {
     fn begins(&mut self, document: &Document, plan: Option<(&Plan, f64)>) {
         self.run_id = document.run.id.clone();
-        self.keep(|store| store.begin(document));
+        self.store(|store| store.begin(document));
         if self.format == Format::Table {
             let width = self.layout.width;
             self.output.write(&fathom_report::opening(document, width));
@@ -103,7 +104,7 @@ impl Audience for Follower {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        let Some(bar) = self.output.bar(SHARE) else { return };
+        let Some(bar) = self.output.bar(PERCENT_BAR) else { return };
         let whole = progress.elapsed_ns + progress.left_ns;
         bar.set_length(1000);
         bar.set_position((1000.0 * progress.elapsed_ns / whole.max(1.0)) as u64);
@@ -115,53 +116,47 @@ impl Audience for Follower {
     fn block(&mut self, records: &[Record]) {
         let run_id = self.run_id.clone();
         for record in records {
-            self.keep(|store| store.add(&run_id, record));
+            self.store(|store| store.add(&run_id, record));
         }
         match self.format {
             Format::Table => {
-                // As `show` will read them, which does without the raw values.
-                let records: Vec<Record> = records.iter().map(|one| self.as_printed(one)).collect();
+                let records: Vec<Record> = records.iter().map(|one| self.printed(one)).collect();
                 self.output.write(&self.table.rows(&records));
             }
-            Format::JsonLines => {
-                let line = |one| fathom_report::record_line(&self.as_printed(one));
-                self.output.write(&records.iter().map(line).collect::<String>());
-            }
+            Format::JsonLines => self.write_lines(records),
             Format::Json => {}
         }
     }
 
     fn revised(&mut self, document: &Document, again: &[Record], changed: usize) {
-        self.keep(|store| store.replace_records(&document.run.id, &document.records));
+        self.store(|store| store.replace_records(&document.run.id, &document.records));
         self.changed = changed;
         if self.format == Format::JsonLines {
-            let line = |one| fathom_report::record_line(&self.as_printed(one));
-            self.output.write(&again.iter().map(line).collect::<String>());
+            self.write_lines(again);
         }
     }
 
     fn ends(&mut self, document: &Document) {
         self.output.clear_bar();
-        self.keep(|store| store.update_run(&document.run));
+        self.store(|store| store.update_run(&document.run));
         match self.format {
             Format::Table => {
                 let width = self.layout.width;
                 self.output.write(&self.table.foot());
                 self.output.write(&fathom_report::changed(document, self.changed, width));
                 self.output.write(&fathom_report::closing(document, width));
-                if self.keeping.store().is_some() {
+                if self.store.store().is_some() {
                     self.output.write(&fathom_report::kept(document, width));
                 }
             }
             Format::Json => {
-                let records = document.records.iter().map(|one| self.as_printed(one)).collect();
+                let records = document.records.iter().map(|one| self.printed(one)).collect();
                 let document = Document { records, ..document.clone() };
                 self.output.write(&fathom_report::document_json(&document));
             }
             Format::JsonLines => {}
         }
-        self.keeping.ends();
-        if let Some(error) = self.output.failure() {
+        if let Some(error) = self.output.error() {
             terminal::warn(&format!("write to standard output: {error}"));
         }
     }
@@ -171,13 +166,13 @@ impl Audience for Follower {
     }
 }
 
-/// What will be measured and how long it takes, before it begins.
+/// What will be measured and how long it takes.
 fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
     let visits = plan.visits();
     let needed: Vec<&str> = plan.metrics(true).iter().map(|entry| entry.about().id).collect();
-    let with = match needed.as_slice() {
+    let needed_by_models = match needed.as_slice() {
         [] => String::new(),
-        ids => format!(" (with {}, which the predictions need)", ids.join(", ")),
+        ids => format!(" (including {}, needed by predictions)", ids.join(", ")),
     };
     let processes = match visits.processes_max == visits.processes_min {
         true => format!("{}", visits.processes_min),
@@ -190,16 +185,11 @@ fn announcement(plan: &Plan, estimate_ns: f64, width: usize) -> String {
         false => format!("about {seconds:.0} s"),
     };
     let text = format!(
-        "{} of {}{with}; {} effort, {processes} fresh processes each, seed {}: \
-         {time}",
+        "{} of {}{needed_by_models}; {} effort, {processes} processes each, seed {}: {time}",
         counted(plan.records(), "result"),
         counted(plan.metrics(false).len() + needed.len(), "metric"),
         plan.effort.word(),
         plan.seed
     );
     fathom_report::paragraph(&text, width, "", "") + "\n"
-}
-
-fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

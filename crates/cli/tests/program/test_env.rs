@@ -1,4 +1,4 @@
-//! Where a test runs the program: a store and a folder of its own; and what it reads of an output.
+//! The environment of a test, with a store and a folder of its own, and assertions on outputs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -10,22 +10,22 @@ use tempfile::TempDir;
 use crate::SHORT;
 use crate::group::{Group, skipped};
 
-/// A folder with a store of its own.
-pub(crate) struct Place(Folder);
+/// A temporary folder with a store.
+pub(crate) struct TestEnv(Folder);
 
-impl Place {
+impl TestEnv {
     pub(crate) fn new() -> Self {
         Self(Folder(tempfile::tempdir().expect("a folder")))
     }
 
-    /// One whose files lie on a device, from which alone a file can be cold.
+    /// On a disk: only there can a file be cold.
     pub(crate) fn on_device() -> Option<Self> {
-        let place = Self::new();
-        let subject = fathom_fileio::look(place.path());
+        let env = Self::new();
+        let subject = fathom_fileio::look(env.path());
         if subject.is_ok_and(|at| at.is_on_device() == Some(true)) {
-            return Some(place);
+            return Some(env);
         }
-        skipped("files for temporary use lie on no device here");
+        skipped("the folder for temporary files is not on a disk");
         None
     }
 
@@ -41,68 +41,69 @@ impl Place {
         self.path().join(name)
     }
 
-    /// The path of a file, as text.
-    pub(crate) fn name(&self, name: &str) -> String {
-        text_of(&self.file(name)).to_owned()
+    pub(crate) fn path_text(&self, name: &str) -> String {
+        path_text(&self.file(name)).to_owned()
     }
 
-    /// The program with this store, whatever the environment says.
+    /// The program with this store, in this folder.
     pub(crate) fn fathom(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
-        command.args(arguments).env("FATHOM_STORE", self.store());
+        command.args(arguments).current_dir(self.path()).env("FATHOM_STORE", self.store());
         command.env("XDG_DATA_HOME", self.path()).env_remove("COLUMNS").env_remove("NO_COLOR");
         command
     }
 
+    /// Runs the program.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.fathom(arguments).output().expect("the program starts")
     }
 
-    /// The program with the words of a line, which spaces separate.
-    pub(crate) fn asked(&self, line: &str) -> Command {
+    /// The program with arguments separated by spaces.
+    pub(crate) fn command(&self, line: &str) -> Command {
         self.fathom(&words(line))
     }
 
-    pub(crate) fn ask(&self, line: &str) -> Output {
+    /// Runs the program with arguments separated by spaces.
+    pub(crate) fn exec(&self, line: &str) -> Output {
         self.run(&words(line))
     }
 
-    /// What the program prints when it ends well.
-    pub(crate) fn said(&self, line: &str) -> String {
-        let output = self.ask(line);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    /// Standard output of a successful run.
+    pub(crate) fn stdout(&self, line: &str) -> String {
+        let output = self.exec(line);
+        assert_status(&output, 0);
         text(&output.stdout)
     }
 
-    /// The program in a control group.
-    pub(crate) fn ask_within(&self, group: &Group, line: &str) -> Output {
+    /// Runs the program in a control group.
+    pub(crate) fn exec_in(&self, group: &Group, line: &str) -> Output {
         let mut inside = group.enter(Path::new(env!("CARGO_BIN_EXE_fathom")), &words(line));
         inside.env("FATHOM_STORE", self.store()).output().expect("it starts")
     }
 
-    /// Asserts wrong usage for every line of a table: the arguments after `command`, and what the
-    /// answer contains, between bars.
-    pub(crate) fn refuses(&self, command: &str, table: &str) {
-        self.complains(command, table, is_refused);
+    /// Asserts a usage error for every line of a table: arguments after `command`, then parts of
+    /// the message, separated by bars.
+    pub(crate) fn assert_usage_errors(&self, command: &str, table: &str) {
+        self.assert_errors(command, table, 2);
     }
 
-    /// The same for a failure.
-    pub(crate) fn fails(&self, command: &str, table: &str) {
-        self.complains(command, table, fails);
+    /// The same for failures.
+    pub(crate) fn assert_failures(&self, command: &str, table: &str) {
+        self.assert_errors(command, table, 1);
     }
 
-    fn complains(&self, command: &str, table: &str, check: fn(&Output, &[&str])) {
+    fn assert_errors(&self, command: &str, table: &str, status: i32) {
         for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
-            let (arguments, parts) = line.split_once('|').expect("arguments and an answer");
+            let (arguments, parts) = line.split_once('|').expect("arguments and a message");
             let parts: Vec<&str> = parts.split('|').map(str::trim).collect();
-            check(&self.ask(&format!("{command} {arguments}")), &parts);
+            assert_error(&self.exec(&format!("{command} {arguments}")), status, &parts);
         }
     }
 
     /// A quick run of two short metrics.
     pub(crate) fn short_run(&self) -> Output {
         let output = self.run(&["run", "--quick", SHORT[0], SHORT[1]]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_status(&output, 0);
         output
     }
 
@@ -110,26 +111,24 @@ impl Place {
         json(&self.run(&["show", "--json", "--samples"]))
     }
 
-    /// The document as a file, its records sealed again; the path.
-    pub(crate) fn keep(&self, name: &str, document: &Document) -> String {
+    /// Writes the document with valid checksums; returns the path.
+    pub(crate) fn write_document(&self, name: &str, document: &Document) -> String {
         let mut document = document.clone();
         document.records = document.records.into_iter().map(Record::sealed).collect();
         std::fs::write(self.file(name), serde_json::to_vec(&document).expect("JSON"))
             .expect("a file");
-        self.name(name)
+        self.path_text(name)
     }
 }
 
-/// A folder for files that the program reads and writes.
+/// A temporary folder for test files.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
-    /// Where files usually lie on a disk.
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir_in("/var/tmp").expect("a folder"))
     }
 
-    /// One that lies on a disk, as temporary files want it.
     pub(crate) fn on_disk() -> Option<Self> {
         let folder = Self::new();
         let subject = fathom_fileio::look(folder.path()).expect("a folder");
@@ -140,59 +139,54 @@ impl Folder {
         Some(folder)
     }
 
-    /// One in memory.
     pub(crate) fn in_memory() -> Option<Self> {
-        let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
-            skipped("there is no /dev/shm to write to");
-            return None;
-        };
-        if fathom_fileio::look(folder.path()).is_ok_and(|at| at.file_system.name != "tmpfs") {
-            skipped("/dev/shm is no tmpfs here");
-            return None;
+        let folder = tempfile::tempdir_in("/dev/shm").ok().filter(|folder| {
+            fathom_fileio::look(folder.path()).is_ok_and(|at| at.file_system.name == "tmpfs")
+        });
+        if folder.is_none() {
+            skipped("/dev/shm is not a writable tmpfs");
         }
-        Some(Self(folder))
+        folder.map(Self)
     }
 
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }
 
-    pub(crate) fn name(&self) -> &str {
-        text_of(self.path())
+    pub(crate) fn path_text(&self) -> &str {
+        path_text(self.path())
     }
 
-    /// A file of so many bytes, none of them alike; its path.
+    /// Writes a file of generated bytes; returns its path.
     pub(crate) fn file(&self, name: &str, bytes: usize) -> String {
         let path = self.path().join(name);
         std::fs::write(&path, generated(5, bytes)).expect("a file");
-        text_of(&path).to_owned()
+        path_text(&path).to_owned()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        left(self.path()).is_empty()
+        entries(self.path()).is_empty()
     }
 }
 
-/// Bytes that nothing else has.
+/// Pseudo-random bytes.
 pub(crate) fn generated(seed: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Generator::new(seed).fill(0, &mut bytes);
     bytes
 }
 
-/// The words of a line, which spaces separate.
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// What lies in a folder.
-pub(crate) fn left(folder: &Path) -> Vec<PathBuf> {
+/// The paths in a folder.
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).expect("a folder");
     entries.map(|entry| entry.expect("an entry").path()).collect()
 }
 
-/// A path as text.
-pub(crate) fn text_of(path: &Path) -> &str {
+pub(crate) fn path_text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
@@ -200,19 +194,19 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What was printed, without its breaks of lines.
-pub(crate) fn unwrapped(output: &Output) -> String {
+/// Standard output without line breaks.
+pub(crate) fn unwrapped_stdout(output: &Output) -> String {
     words(&text(&output.stdout)).join(" ")
 }
 
-/// What was printed as JSON, whatever the exit status.
+/// Standard output as JSON, whatever the exit status.
 pub(crate) fn json<T: serde::de::DeserializeOwned>(output: &Output) -> T {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
         panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr))
     })
 }
 
-/// The document of a command that ends well.
+/// The document of a successful command.
 pub(crate) fn document(output: &Output) -> Document {
     assert!(output.status.success(), "{}", text(&output.stderr));
     json(output)
@@ -226,44 +220,42 @@ pub(crate) fn median(record: &Record) -> f64 {
     record.summary.as_ref().expect("a summary").median
 }
 
-/// Asserts that what was printed fits a schema, which does not let `broken` pass.
-pub(crate) fn fits_schema(output: &Output, schema: &str, broken: &serde_json::Value) {
+/// Asserts that standard output conforms to a schema, which rejects `invalid`.
+pub(crate) fn assert_schema(output: &Output, schema: &str, invalid: &serde_json::Value) {
     let schema = serde_json::from_str(schema).expect("a schema");
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     let errors: Vec<String> =
         validator.iter_errors(&json(output)).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
-    assert!(!validator.is_valid(broken), "a schema that everything fits is none");
+    assert!(!validator.is_valid(invalid), "the schema accepts everything");
 }
 
-/// Asserts that all of `parts` were said.
-pub(crate) fn says(said: &str, parts: &[&str]) {
+pub(crate) fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
-        assert!(said.contains(part), "`{part}` is missing: {said}");
+        assert!(text.contains(part), "`{part}` is missing: {text}");
     }
 }
 
-/// Asserts an exit status.
-pub(crate) fn ends_with(output: &Output, status: i32) {
-    let [said, complaint] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
-    assert_eq!(output.status.code(), Some(status), "{said}{complaint}");
+pub(crate) fn assert_status(output: &Output, status: i32) {
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| text(bytes));
+    assert_eq!(output.status.code(), Some(status), "{stdout}{stderr}");
 }
 
-/// Asserts wrong usage: exit status 2 and one line that contains all of `parts`.
-pub(crate) fn is_refused(output: &Output, parts: &[&str]) {
-    complains(output, 2, parts);
+/// Asserts exit status 2 and a one-line message with all of `parts`.
+pub(crate) fn assert_usage_error(output: &Output, parts: &[&str]) {
+    assert_error(output, 2, parts);
 }
 
-/// Asserts a failure: exit status 1 and one line that contains all of `parts`.
-pub(crate) fn fails(output: &Output, parts: &[&str]) {
-    complains(output, 1, parts);
+/// Asserts exit status 1 and a one-line message with all of `parts`.
+pub(crate) fn assert_failure(output: &Output, parts: &[&str]) {
+    assert_error(output, 1, parts);
 }
 
-/// Asserts an exit status, one line that contains all of `parts`, and nothing else.
-pub(crate) fn complains(output: &Output, status: i32, parts: &[&str]) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(status), "{said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "one clear line: {said}");
-    says(&said, parts);
+/// Asserts an exit status, a one-line message with all of `parts`, and no other output.
+pub(crate) fn assert_error(output: &Output, status: i32, parts: &[&str]) {
+    assert_status(output, status);
+    let message = text(&output.stderr);
+    assert_eq!(message.trim_end().lines().count(), 1, "not one line: {message}");
+    assert_contains(&message, parts);
     assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
 }

@@ -1,21 +1,21 @@
-//! A place for one trial: a store, a folder for temporary files, and the program in between.
+//! The environment of a trial: a store, a folder for temporary files, and the program.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use fathom_lab::processes;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Metrics that take well under a second together.
 pub(crate) const SHORT: [&str; 3] = ["cpu.frequency", "cpu.clock.resolution", "cpu.clock.read"];
 
-/// A folder with a place for a store.
-pub(crate) struct Place {
+pub(crate) struct TestEnv {
     folder: tempfile::TempDir,
     store: PathBuf,
 }
 
-impl Place {
+impl TestEnv {
     /// Without a store yet.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -23,8 +23,8 @@ impl Place {
         Self::with(folder, store)
     }
 
-    /// With its store elsewhere.
-    pub(crate) fn keeping_at(store: &Path) -> Self {
+    /// With the store at a path.
+    pub(crate) fn with_store(store: &Path) -> Self {
         Self::with(tempfile::tempdir().expect("a folder"), store.to_owned())
     }
 
@@ -41,11 +41,11 @@ impl Place {
         self.folder.path().join(name)
     }
 
-    /// The program with this store, whatever the environment says.
+    /// The program with this store.
     pub(crate) fn fathom(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
         command.args(arguments).env("FATHOM_STORE", &self.store).stdin(Stdio::null());
-        // It is the default place too, whose folders alone are made.
+        // So that it is the default store too: the program creates only the folders of that one.
         let data = self.store.ancestors().nth(2).expect("a folder");
         command.env("XDG_DATA_HOME", data);
         command.env("TMPDIR", self.file("temporary"));
@@ -54,21 +54,38 @@ impl Place {
         command
     }
 
-    /// A file that takes what a command says, on both of its outputs, in order.
-    pub(crate) fn said_to(&self, command: &mut Command) -> PathBuf {
-        let path = self.file("said");
+    pub(crate) fn output(&self, arguments: &[&str]) -> Output {
+        self.fathom(arguments).output().expect("it starts")
+    }
+
+    /// Starts the program with a pipe for its standard output.
+    pub(crate) fn spawn(&self, arguments: &[&str]) -> Child {
+        let mut command = self.fathom(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts")
+    }
+
+    /// Redirects both outputs of a command into one file; its path.
+    pub(crate) fn redirect(&self, command: &mut Command) -> PathBuf {
+        let path = self.file("output");
         let file = File::create(&path).expect("a file");
         command.stderr(file.try_clone().expect("a descriptor")).stdout(file);
         path
     }
 
-    /// What still runs of what was started here, after ten seconds to end.
-    pub(crate) fn left_running(&self) -> Vec<u32> {
+    /// The processes of this environment that are left after ten seconds.
+    pub(crate) fn running_processes(&self) -> Vec<u32> {
         processes::left_after(&format!("FATHOM_STORE={}", self.store.display()), 10)
     }
 
-    /// What lies about that should not, once the store was opened and closed in peace.
-    pub(crate) fn left_lying(&self) -> Vec<PathBuf> {
+    /// Kills the processes that are left, and asserts that there were none.
+    pub(crate) fn assert_no_process_left(&self) {
+        let left = self.running_processes();
+        left.iter().for_each(|pid| signal(*pid, Signal::KILL));
+        assert!(left.is_empty(), "{left:?} are left");
+    }
+
+    /// Files beside the store and temporary files, which a closed store leaves none of.
+    pub(crate) fn stray_files(&self) -> Vec<PathBuf> {
         let list = |folder: &Path| {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             entries.map(|entry| entry.path()).collect::<Vec<_>>()
@@ -77,4 +94,9 @@ impl Place {
         let beside = beside.into_iter().filter(|path| *path != self.store);
         beside.chain(list(&self.file("temporary"))).collect()
     }
+}
+
+/// Sends a signal to a process, which may have ended.
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    let _ = Pid::from_raw(pid as i32).map(|pid| kill_process(pid, signal));
 }

@@ -1,22 +1,22 @@
-//! What every command that measures does first.
+//! Setup that all measuring commands share.
 
+use fathom_engine::INJECT;
 use fathom_measure::clock::{self, Source, Watch};
 use fathom_record::{Host, Tool};
 
-use crate::exit::{OrUsage, refuse};
-use fathom_engine::INJECT;
+use crate::exit::{OrUsage, usage_error};
 
 /// This program.
 pub(super) fn tool() -> Tool {
     Tool { name: "fathom".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() }
 }
 
-/// What the environment imposes must be something that can be.
+/// Validates environment variables that change a measurement.
 pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
     if let Ok(clock) = std::env::var("FATHOM_CLOCK")
         && clock != "monotonic_raw"
     {
-        refuse!("FATHOM_CLOCK={clock}: the only clock to ask for is monotonic_raw");
+        usage_error!("FATHOM_CLOCK={clock}: the only supported value is monotonic_raw");
     }
     if std::env::var_os(fathom_probes::uarch::OVERRIDE).is_some() {
         fathom_probes::uarch::row_for(host).or_usage()?;
@@ -24,7 +24,7 @@ pub(super) fn check_environment(host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the environment imposes on the run, beyond the command line.
+/// The environment variables that change the measurement, for the record.
 pub(super) fn imposed() -> Vec<String> {
     [fathom_probes::uarch::OVERRIDE, "FATHOM_CLOCK", INJECT]
         .into_iter()
@@ -33,7 +33,7 @@ pub(super) fn imposed() -> Vec<String> {
         .collect()
 }
 
-/// The rate of the counter by calibration, where the CPU does not tell it.
+/// Records the calibrated rate of the counter if the CPU does not report one.
 pub(super) fn note_counter_rate(host: &mut Host, watch: &Watch) {
     let specification = watch.clock().specification();
     if host.cpu.tsc_hz.is_none() && specification.source == Source::Tsc {
@@ -42,7 +42,7 @@ pub(super) fn note_counter_rate(host: &mut Host, watch: &Watch) {
     }
 }
 
-/// Milliseconds since 1970 and 16 random bits, so that ids sort by time.
+/// Milliseconds since 1970 and 16 pseudo-random bits, so that ids sort by time.
 pub(super) fn run_id() -> String {
     let now = clock::wall_ns();
     let low =

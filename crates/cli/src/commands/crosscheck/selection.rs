@@ -1,63 +1,57 @@
-//! Which rows are asked for.
+//! The rows that the command line selects.
 
 use fathom_peers::{Machine, PEERS, Peer, Row};
 
-use crate::exit::{OrUsage, Usage};
+use crate::exit::{OrUsage, UsageError};
 use crate::remedy::did_you_mean;
 use fathom_engine::{CaseSelector, beginnings, matches, nearest_of};
 
-/// A peer with those of its rows that are asked for.
-pub(super) struct Chosen {
+/// A peer with its selected rows.
+pub(super) struct Selection {
     pub(super) peer: &'static dyn Peer,
     pub(super) rows: Vec<Row>,
 }
 
-/// The rows that some words ask for, by peer; all where there are no words.
+/// The rows that the words select, by peer; all rows if there are no words.
 ///
 /// # Errors
-/// A word that asks for none.
-pub(super) fn chosen(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Chosen>> {
-    let asked: Result<Vec<CaseSelector>, _> =
-        words.iter().map(|word| CaseSelector::parse(word)).collect();
-    let asked = asked.or_usage()?;
+/// A word that selects no row.
+pub(super) fn select(words: &[String], machine: &Machine) -> anyhow::Result<Vec<Selection>> {
+    let words: Result<Vec<CaseSelector>, _> = words.iter().map(|word| CaseSelector::parse(word)).collect();
+    let words = words.or_usage()?;
     let all = || PEERS.iter().map(|peer| (*peer, peer.rows(machine)));
-    for word in &asked {
-        let is_met = all().any(|(peer, rows)| rows.iter().any(|row| is_of(word, peer, row)));
-        if !is_met {
-            return Err(Usage(unknown(word, machine)).into());
+    for word in &words {
+        if !all().any(|(peer, rows)| rows.iter().any(|row| selects(word, peer, row))) {
+            return Err(UsageError(unknown(word, machine)).into());
         }
     }
-    let of_words = |(peer, mut rows): (&'static dyn Peer, Vec<Row>)| {
-        rows.retain(|row| asked.is_empty() || asked.iter().any(|word| is_of(word, peer, row)));
-        (!rows.is_empty()).then_some(Chosen { peer, rows })
+    let selected = |(peer, mut rows): (&'static dyn Peer, Vec<Row>)| {
+        rows.retain(|row| words.is_empty() || words.iter().any(|word| selects(word, peer, row)));
+        (!rows.is_empty()).then_some(Selection { peer, rows })
     };
-    Ok(all().filter_map(of_words).collect())
+    Ok(all().filter_map(selected).collect())
 }
 
-fn is_of(word: &CaseSelector, peer: &dyn Peer, row: &Row) -> bool {
+fn selects(word: &CaseSelector, peer: &dyn Peer, row: &Row) -> bool {
     let is_peer = !word.has_parameters() && word.name == peer.name();
     is_peer || (matches(row.metric, &word.name) && word.selects(&row.params))
 }
 
-/// That nothing is compared under a name, with those most like it.
+/// The error for a word that selects no row, with the nearest names.
 fn unknown(word: &CaseSelector, machine: &Machine) -> String {
     let rows: Vec<Row> = PEERS.iter().flat_map(|peer| peer.rows(machine)).collect();
     if let Some(row) = rows.iter().find(|row| row.metric == word.name) {
         let cases = rows.iter().filter(|other| other.metric == row.metric);
         let cases: Vec<String> = cases.map(Row::case).collect();
-        return format!(
-            "`{}`: no such case is compared; there are: {}",
-            word.text,
-            cases.join(" ")
-        );
+        return format!("`{}`: no such case; cases: {}", word.text, cases.join(" "));
     }
     let mut names: Vec<&str> = rows.iter().flat_map(|row| beginnings(row.metric)).collect();
     names.extend(PEERS.iter().map(|peer| peer.name()));
     names.sort_unstable();
     names.dedup();
     let nearest = nearest_of(&word.name, names);
-    let remedy = did_you_mean(&nearest, "`fathom crosscheck --list` names them all");
-    format!("no group, program or metric that is compared is called `{}`; {remedy}", word.text)
+    let remedy = did_you_mean(&nearest, "`fathom crosscheck --list` lists them all");
+    format!("no group, program or metric of a crosscheck is named `{}`; {remedy}", word.text)
 }
 
 #[cfg(test)]
@@ -68,13 +62,14 @@ mod tests {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let mut host = fathom_record::Host::default();
         host.cpu.allowed = vec![0, 1];
-        let all = chosen(&words, &Machine { host: &host, cpu: 1 })?;
-        let of = |one: Chosen| one.rows.into_iter().map(move |row| (one.peer.name(), row.case()));
+        let all = select(&words, &Machine { host: &host, cpu: 1 })?;
+        let of =
+            |one: Selection| one.rows.into_iter().map(move |row| (one.peer.name(), row.case()));
         Ok(all.into_iter().flat_map(of).collect())
     }
 
     #[test]
-    fn rows_are_asked_for_by_program_group_metric_or_case() {
+    fn words_select_program_group_metric_or_case() {
         assert!(cases(&["fio"]).unwrap().iter().all(|(peer, _)| *peer == "fio"));
         let memory = cases(&["memory"]).unwrap();
         assert!(memory.len() >= 4 && memory.iter().all(|(_, case)| case.starts_with("memory.")));
@@ -87,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compared_is_refused_with_the_nearest_names() {
+    fn unknown_word_suggests_nearest_names() {
         let message = |word: &str| cases(&[word]).unwrap_err().to_string();
         assert!(message("sysbnch").contains("did you mean `sysbench`"), "{}", message("sysbnch"));
         assert!(message("os.sycall").contains("`os.syscall`"), "{}", message("os.sycall"));
         let case = message("os.syscall{call=stat}");
-        assert!(case.contains("there are: os.syscall{call=getppid_called}"), "{case}");
+        assert!(case.contains("cases: os.syscall{call=getppid_called}"), "{case}");
         assert!(message("cpu.call").contains("--list"), "{}", message("cpu.call"));
         assert!(message("fio{a=b}").contains("no group"), "{}", message("fio{a=b}"));
     }

@@ -1,0 +1,207 @@
+//! The pairs of a row: A B, B A, A B …, each side with its files in the state that it needs.
+
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use fathom_fileio::residency;
+use fathom_measure::sampler::Missing;
+use fathom_peers::{Invocation, On, Output, Place, Row, RunError, Runner};
+use fathom_record::{CrossRow, Turn, Verdict};
+
+use super::super::scratch_folder::missing_text;
+use super::fathom_side;
+use crate::interrupt::Interrupt;
+
+/// The time limit of our side, which ends by itself.
+const FATHOM_LIMIT_NS: u64 = 120_000_000_000;
+
+/// The settings of all rows.
+pub(super) struct Bench<'s> {
+    pub(super) interrupt: &'s Interrupt,
+    pub(super) program: PathBuf,
+    pub(super) cpu: u32,
+    pub(super) allowed: Vec<u32>,
+    pub(super) limit_ns: u64,
+    pub(super) allow_memory: bool,
+    pub(super) pairs: u32,
+    /// The test files, or why there are none.
+    pub(super) place: Result<Place, Missing>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Ours,
+    Theirs,
+}
+
+/// The order within a pair: A B, then B A, so that a linear drift affects both sides alike.
+fn sides(pair: u32) -> [Side; 2] {
+    match pair % 2 {
+        0 => [Side::Ours, Side::Theirs],
+        _ => [Side::Theirs, Side::Ours],
+    }
+}
+
+impl Bench<'_> {
+    /// Runs the pairs of a row, and `before` with the number of each.
+    pub(super) fn run(&self, row: &Row, into: &mut CrossRow, mut before: impl FnMut(u32)) {
+        for pair in 0..self.pairs {
+            before(pair);
+            match self.pair(row, pair) {
+                Ok(turn) => fathom_analysis::crosscheck::add(into, turn),
+                Err(error) => return super::fail(into, error),
+            }
+        }
+    }
+
+    /// Runs a command of the peer.
+    pub(super) fn execute(&self, invocation: &Invocation, on: On) -> Result<Output, RunError> {
+        self.runner(self.cpus(on), self.limit_ns).run(invocation)
+    }
+
+    pub(super) fn cpus(&self, on: On) -> Vec<u32> {
+        match on {
+            On::One => vec![self.cpu],
+            On::All => self.allowed.clone(),
+        }
+    }
+
+    pub(super) fn our_command(&self, row: &Row) -> Invocation {
+        let mut command =
+            fathom_side::command(row, &self.program, self.cpu, self.files(row).ok().flatten());
+        if self.allow_memory && command.arguments.iter().any(|word| word == "--folder") {
+            command.arguments.push("--allow-memory".to_owned());
+        }
+        command
+    }
+
+    /// The peer's commands for a row; empty without the files that it needs.
+    pub(super) fn peer_commands(&self, row: &Row) -> Vec<Invocation> {
+        let Ok(place) = self.files(row) else { return Vec::new() };
+        (row.commands)(place.unwrap_or(&Place::at("".as_ref())))
+    }
+
+    fn files(&self, row: &Row) -> Result<Option<&Place>, RunError> {
+        if !row.needs_files() {
+            return Ok(None);
+        }
+        let place = self.place.as_ref().map_err(|why| RunError::Failed(missing_text(why)))?;
+        Ok(Some(place))
+    }
+
+    fn runner(&self, cpus: Vec<u32>, limit_ns: u64) -> Runner<'_> {
+        Runner { stop: self.interrupt.as_fd(), limit_ns, cpus }
+    }
+
+    fn pair(&self, row: &Row, pair: u32) -> Result<Turn, RunError> {
+        let (mut ours, mut theirs) = (Default::default(), PeerResult::default());
+        for side in sides(pair) {
+            match side {
+                Side::Ours => ours = self.ours(row)?,
+                Side::Theirs => theirs = self.theirs(row)?,
+            }
+        }
+        let (ours, verdict) = ours;
+        let PeerResult { value, detail, preempted_hz, lost_share } = theirs;
+        let turn = Turn::new(ours, value, detail).judged(&verdict);
+        Ok(Turn { peer_preempted_hz: preempted_hz, peer_lost_share: lost_share, ..turn })
+    }
+
+    fn ours(&self, row: &Row) -> Result<(f64, Verdict), RunError> {
+        let cpus = fathom_side::cpus(row, self.cpu, &self.allowed);
+        let _files = self.prepare_files(row)?;
+        let output = self.runner(cpus, FATHOM_LIMIT_NS).run(&self.our_command(row))?;
+        fathom_side::value(row, &output)
+    }
+
+    fn theirs(&self, row: &Row) -> Result<PeerResult, RunError> {
+        let _files = self.prepare_files(row)?;
+        let commands = self.peer_commands(row);
+        let outputs: Result<Vec<Output>, RunError> =
+            commands.iter().map(|command| self.execute(command, row.on)).collect();
+        let outputs = outputs?;
+        let reading = (row.parse)(&outputs)?;
+        let preempted: u64 = outputs.iter().map(|output| output.preempted).sum();
+        let ns: f64 = outputs.iter().map(|output| output.ns).sum();
+        let lost: Option<f64> = outputs.iter().map(|output| output.lost_ns).sum();
+        let cpu_ns = ns.max(1.0) * self.cpus(row.on).len() as f64;
+        let (rate, share) = (1e9 * preempted as f64 / ns.max(1.0), lost.map(|lost| lost / cpu_ns));
+        Ok(PeerResult {
+            value: reading.value,
+            detail: reading.detail,
+            preempted_hz: (!row.takes_turns).then_some(rate),
+            lost_share: share.filter(|_| !row.takes_turns),
+        })
+    }
+
+    /// Reads the data into the page cache, and removes the file that is to be written, now and when
+    /// the result is dropped.
+    fn prepare_files(&self, row: &Row) -> Result<Option<RemovedFile>, RunError> {
+        let Some(place) = self.files(row)? else { return Ok(None) };
+        let failed =
+            |what: &str, error: std::io::Error| RunError::Failed(format!("{what}: {error}"));
+        if row.reads_data {
+            let data =
+                std::fs::File::open(&place.data).map_err(|error| failed("open the data", error))?;
+            let residency = residency::warm(&data, &AtomicBool::new(false))
+                .map_err(|error| failed("read the data into memory", error.into()))?;
+            if residency.state != residency::State::Warm {
+                let text = "the data does not stay in the page cache: free some memory";
+                return Err(RunError::Failed(text.to_owned()));
+            }
+        }
+        Ok(Some(RemovedFile::new(place.own.clone())))
+    }
+}
+
+/// The peer's side of a pair.
+#[derive(Default)]
+struct PeerResult {
+    value: f64,
+    detail: String,
+    /// Preemptions per second.
+    preempted_hz: Option<f64>,
+    /// The share of its CPU time that other processes had.
+    lost_share: Option<f64>,
+}
+
+/// A file that is removed before and after a program writes it.
+struct RemovedFile(PathBuf);
+
+impl RemovedFile {
+    fn new(path: PathBuf) -> Self {
+        // A killed program left it.
+        let _ = std::fs::remove_file(&path);
+        Self(path)
+    }
+}
+
+impl Drop for RemovedFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_affects_both_sides_alike() {
+        let order: Vec<Side> = (0..2).flat_map(sides).collect();
+        assert_eq!(order, [Side::Ours, Side::Theirs, Side::Theirs, Side::Ours]);
+    }
+
+    #[test]
+    fn written_file_is_removed_before_and_after() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f-1");
+        std::fs::write(&path, "left by a killed program").unwrap();
+        let removed = RemovedFile::new(path.clone());
+        assert!(!path.exists());
+        std::fs::write(&path, "written in this pair").unwrap();
+        drop(removed);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,63 @@
+//! Files written with `-o`: which existing files may be replaced, and atomic writing.
+
+use std::fmt::Display;
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use fathom_fileio::scratch::Scratch;
+
+/// Which existing files are replaced without `--force`, besides empty ones.
+pub(super) struct Replaceable {
+    pub is_replaceable: fn(&Path) -> bool,
+    /// Why another file is not replaced.
+    pub refusal: &'static str,
+}
+
+/// Checks that the file may be written; `None` for standard output (`-`). The path of a symlink's
+/// target is returned, so that the link stays one.
+pub(super) fn check(
+    path: &Path,
+    force: bool,
+    replaceable: &Replaceable,
+) -> anyhow::Result<Option<PathBuf>> {
+    if path == Path::new("-") {
+        return Ok(None);
+    }
+    let refused = |why: &dyn Display| Err(refusal(path, why));
+    let facts = match fs::metadata(path) {
+        Ok(facts) => facts,
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return match fs::symlink_metadata(path) {
+                Ok(_) => refused(&"dangling symlink"),
+                Err(_) => Ok(Some(path.to_owned())),
+            };
+        }
+        Err(error) => return refused(&error),
+    };
+    if facts.is_dir() {
+        return refused(&"is a directory; name a file in it");
+    }
+    if !facts.is_file() {
+        return refused(&"not a regular file; write to a pipe through standard output (-o -)");
+    }
+    if force || facts.len() == 0 || (replaceable.is_replaceable)(path) {
+        return fs::canonicalize(path).map(Some).map_err(|error| refusal(path, &error));
+    }
+    refused(&format!("{}; name another, or replace it with --force", replaceable.refusal))
+}
+
+/// Writes a file atomically.
+pub(super) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let scratch =
+        Scratch::new(folder.unwrap_or(Path::new("."))).map_err(|error| refusal(path, &error))?;
+    scratch.file().write_all(text.as_bytes()).map_err(|error| refusal(path, &error))?;
+    scratch.publish(path, true).map_err(|error| refusal(path, &error))?;
+    Ok(())
+}
+
+fn refusal(path: &Path, why: &dyn Display) -> anyhow::Error {
+    anyhow!("write {}: {why}", path.display())
+}

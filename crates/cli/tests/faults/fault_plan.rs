@@ -1,0 +1,145 @@
+//! Which system calls fail, at which position, and how.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use fathom_lab::seeded::Seeded;
+use fathom_lab::strace::{Call, Fault, Injection};
+
+use crate::scaled;
+
+/// The errors that each call may return. Other calls do not fail.
+const ERRORS: &[(&str, &[&str])] = &[
+    ("openat", &["EMFILE", "EACCES", "EIO", "ENOSPC", "EINTR"]),
+    ("read", &["EIO", "EINTR"]),
+    ("pread64", &["EIO", "EINTR"]),
+    ("write", &["ENOSPC", "EIO", "EINTR"]),
+    ("pwrite64", &["ENOSPC", "EIO", "EINTR"]),
+    ("fsync", &["EIO", "ENOSPC", "EINTR"]),
+    ("fdatasync", &["EIO", "ENOSPC", "EINTR"]),
+    ("ftruncate", &["EIO", "EINTR"]),
+    // F_SETLK does not wait, and so never returns EINTR.
+    ("fcntl", &["EACCES", "EIO", "ENOLCK"]),
+    ("mkdir", &["EACCES", "ENOSPC", "EIO"]),
+    ("unlink", &["EACCES", "EIO"]),
+    ("linkat", &["EACCES", "ENOSPC", "EIO"]),
+    ("rename", &["EACCES", "ENOSPC", "EIO"]),
+    ("renameat2", &["EACCES", "ENOSPC", "EIO"]),
+    ("access", &["EACCES", "EIO"]),
+    ("statx", &["EACCES", "EIO", "ENOMEM"]),
+    ("newfstatat", &["EACCES", "EIO", "ENOMEM"]),
+    ("fchown", &["EPERM"]),
+    // Linux closes a descriptor even if close(2) fails; strace would leave it open.
+    ("close", &[]),
+    ("mmap", &["ENOMEM"]),
+    ("munmap", &["ENOMEM"]),
+    ("mprotect", &["ENOMEM"]),
+    // It reports failure by its value, not by an error.
+    ("brk", &[]),
+    ("pipe2", &["EMFILE", "ENFILE"]),
+    ("clone", &["EAGAIN", "ENOMEM"]),
+    ("clone3", &["EAGAIN", "ENOMEM"]),
+    ("socketpair", &["EMFILE", "ENFILE"]),
+    ("recvfrom", &["EINTR"]),
+    ("prctl", &["EPERM"]),
+    ("ppoll", &["EINTR", "ENOMEM"]),
+    ("poll", &["EINTR", "ENOMEM"]),
+    ("wait4", &["EINTR", "ECHILD"]),
+    ("waitid", &["EINTR", "ECHILD"]),
+    ("kill", &["EPERM", "ESRCH"]),
+    ("socket", &["EMFILE", "EACCES"]),
+    ("bind", &["EACCES"]),
+    ("listen", &["EACCES"]),
+    ("clock_nanosleep", &["EINTR"]),
+    ("readlink", &["EACCES", "EIO"]),
+    ("getdents64", &["EIO"]),
+    ("getrandom", &["EINTR"]),
+    ("sched_setaffinity", &["EINVAL", "EPERM"]),
+    ("sched_getaffinity", &["EINVAL"]),
+    ("sendto", &["ECONNREFUSED"]),
+];
+
+/// Calls that store results, or start workers and read from them: sampled more often.
+const FREQUENT: &str = "openat read write pread64 pwrite64 fsync fdatasync linkat rename fcntl \
+    mmap clone clone3 ppoll pipe2 socketpair recvfrom";
+
+/// An error after which the caller repeats the call.
+pub(crate) const TRANSIENT: &str = "EINTR";
+
+/// The faults of these calls. Each error comes once at every selected call. At a few of those it
+/// comes for good, or twice in a row if it is transient; and so do a kill and a SIGINT.
+pub(crate) fn plan(calls: &[Call], store: &Path) -> Vec<Injection> {
+    let mut by_name: BTreeMap<(&str, &str), Vec<&Call>> = BTreeMap::new();
+    for call in calls {
+        by_name.entry((&call.name, object_of(&call.line, store))).or_default().push(call);
+    }
+    let mut planned = Vec::new();
+    for ((name, object), calls) in by_name {
+        let Some((_, errors)) = ERRORS.iter().find(|(call, _)| *call == name) else { continue };
+        let positions = if is_store(object) { scaled(4, usize::MAX) } else { scaled(2, 3) };
+        let few = spread(&calls, scaled(4, 5).min(positions));
+        for at in spread(&calls, positions) {
+            for error in *errors {
+                let once = Injection::once(name, at, Fault::Error(error));
+                let times = if *error == TRANSIENT { Some(2) } else { None };
+                if few.contains(&at) {
+                    planned.push(Injection { times, ..once.clone() });
+                }
+                planned.push(once);
+            }
+            if few.contains(&at) {
+                planned.push(Injection::once(name, at, Fault::Kill));
+                planned.push(Injection::once(name, at, Fault::Interrupt));
+            }
+        }
+    }
+    planned
+}
+
+/// The numbers of `count` of these calls: the first, the last and some between.
+fn spread(among: &[&Call], count: usize) -> BTreeSet<usize> {
+    let count = count.min(among.len());
+    let at = |part: usize| among[part * (among.len() - 1) / (count - 1).max(1)].number;
+    (0..count).map(at).collect()
+}
+
+/// The kind of file that a line of the log is about.
+fn object_of(line: &str, store: &Path) -> &'static str {
+    let store = store.to_string_lossy();
+    let folder = store.rfind('/').map_or("", |end| &store[..end]);
+    let is_file = |suffix: &str| line.contains(&format!("{store}{suffix}"));
+    let kinds = [
+        (is_file("-wal"), "log"),
+        (is_file("-shm"), "index"),
+        (is_file("-journal"), "journal"),
+        (is_file(""), "store"),
+        (line.contains(folder), "folder of the store"),
+        (line.contains("<pipe:["), "pipe"),
+        (line.contains("<socket:[") || line.contains("<UNIX"), "socket"),
+        (line.contains("/proc/"), "/proc"),
+        (line.contains("/sys/"), "/sys"),
+        (line.contains("</") || line.contains("\"/"), "other file"),
+    ];
+    kinds.iter().find(|(is_kind, _)| *is_kind).map_or("–", |(_, name)| name)
+}
+
+fn is_store(object: &str) -> bool {
+    ["log", "index", "journal", "store", "folder of the store"].contains(&object)
+}
+
+/// All trials, or a sample with some of every call, and more of the frequent ones.
+pub(crate) fn sample<T>(trials: Vec<T>, call_of: impl Fn(&T) -> &String) -> Vec<T> {
+    let mut by_call: BTreeMap<String, Vec<T>> = BTreeMap::new();
+    for trial in trials {
+        by_call.entry(call_of(&trial).clone()).or_default().push(trial);
+    }
+    let mut seeds = Seeded(3);
+    let mut sample = Vec::new();
+    for (call, mut trials) in by_call {
+        let count = if FREQUENT.split(' ').any(|one| one == call) { 8 } else { 2 };
+        for _ in 0..scaled(count, trials.len()).min(trials.len()) {
+            sample.push(trials.swap_remove(seeds.below(trials.len() as u64) as usize));
+        }
+    }
+    sample
+}

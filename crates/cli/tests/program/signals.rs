@@ -1,0 +1,114 @@
+//! Runs that end early or are restricted: finished records are stored, and no process is left.
+//! Kills of coordinators and workers are tested in `tests/faults`.
+
+use std::process::{Child, Stdio};
+
+use fathom_lab::processes::children;
+use fathom_record::{RunState, State};
+use rustix::process::{Resource, Signal};
+
+use crate::children::{assert_all_end, next_line, send, spawn_piped, wait_until};
+use crate::limits::{at_most, one_cpu, under};
+use crate::test_env::assert_status;
+use crate::{SHORT, TestEnv, text};
+
+/// Starts a long run and waits for its first record.
+fn start_run(env: &TestEnv) -> Child {
+    let mut child = spawn_piped(env.command("run --jsonl cpu os"));
+    next_line(&mut child);
+    child
+}
+
+#[test]
+fn ctrl_c_keeps_records_and_leaves_no_worker() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let env = TestEnv::new();
+        let child = start_run(&env);
+        let workers = children(child.id());
+        send(&child, signal);
+        assert_status(&child.wait_with_output().expect("it ends"), 130);
+        assert_all_end(&workers);
+        let document = env.latest();
+        assert_eq!(document.run.state, RunState::Interrupted);
+        let records = document.records.len() as u64;
+        assert!(records > 0 && document.run.planned > records);
+    }
+}
+
+#[test]
+fn ctrl_c_prints_closing_paragraph() {
+    let env = TestEnv::new();
+    let child = spawn_piped(env.command("run os"));
+    wait_until("no worker", || !children(child.id()).is_empty());
+    send(&child, Signal::INT);
+    let message = text(&child.wait_with_output().expect("it ends").stdout);
+    assert!(message.contains("The run was interrupted"), "{message}");
+}
+
+#[test]
+fn closed_pipe_ends_the_run_quietly() {
+    let env = TestEnv::new();
+    let mut child = start_run(&env);
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_status(&output, 141);
+    // Runs of other tests cause a warning.
+    let message = text(&output.stderr);
+    assert!(message.lines().all(|line| line.contains("another fathom run")), "{message}");
+    assert_eq!(env.latest().run.state, RunState::Interrupted);
+}
+
+#[test]
+fn one_allowed_cpu_is_enough() {
+    let env = TestEnv::new();
+    assert_status(&under(env.fathom(&["run", "--quick", SHORT[0], SHORT[1]]), one_cpu), 0);
+    assert!(env.latest().run.cpu_reason.contains("only CPU"));
+}
+
+#[test]
+fn without_tsc_the_kernel_clock_is_used() {
+    let env = TestEnv::new();
+    let mut command = env.command("run --quick cpu.frequency");
+    let output = command.env("FATHOM_CLOCK", "monotonic_raw").output().expect("it starts");
+    assert_status(&output, 0);
+    let clock = env.latest().run.clock;
+    assert_eq!(clock.source, "monotonic_raw");
+    assert!(clock.refused.is_some_and(|why| why.contains("FATHOM_CLOCK")));
+}
+
+#[test]
+fn concurrent_runs_warn_and_are_both_stored() {
+    let env = TestEnv::new();
+    let run = || env.fathom(&["run", "--quick", SHORT[0], SHORT[1]]).output().expect("it starts");
+    let (one, two) = std::thread::scope(|scope| {
+        let other = scope.spawn(run);
+        (run(), other.join().expect("no panic"))
+    });
+    assert!(one.status.success() && two.status.success());
+    let message = text(&one.stderr) + &text(&two.stderr);
+    assert!(message.contains("another fathom run"), "{message}");
+    let runs = text(&env.run(&["show", "--runs"]).stdout);
+    assert_eq!(runs.matches("complete").count(), 2, "{runs}");
+}
+
+#[test]
+fn strict_fails_on_missing_numbers() {
+    let env = TestEnv::new();
+    let strict = |address_space_mib: u64| {
+        let run = env.command("run --quick --strict cpu.frequency os.process.fork");
+        under(run, at_most(Resource::As, address_space_mib << 20)).status.code()
+    };
+    assert_eq!(strict(300), Some(3), "the largest sizes cannot be mapped");
+    let steps = env.latest().records;
+    let of_state = |state| steps.iter().filter(|record| record.verdict.state == state).count();
+    assert!(of_state(State::Unavailable) > 0 && of_state(State::Failed) == 0, "{steps:?}");
+    let frequency = env.run(&["run", "--quick", "--strict", "cpu.frequency"]);
+    assert_eq!(frequency.status.code(), Some(0));
+}
+
+#[test]
+fn worker_without_request_fails() {
+    let mut worker = TestEnv::new().fathom(&["worker"]);
+    let output = worker.stdin(Stdio::null()).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1));
+}
