@@ -15,13 +15,9 @@ const LAYERS: usize = 8;
 /// The limits on the device of a file; all `None` where there is none, or none can be seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Caps {
-    /// Bytes read a second.
     pub read_bps: Option<u64>,
-    /// Bytes written a second.
     pub write_bps: Option<u64>,
-    /// Reads a second.
     pub read_iops: Option<u64>,
-    /// Writes a second.
     pub write_iops: Option<u64>,
     /// Who sets them: the files of the groups, with commas between.
     pub source: String,
@@ -31,16 +27,11 @@ pub struct Caps {
     pub largest_request: Option<u64>,
 }
 
-/// Which of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes read a second.
     ReadBytes,
-    /// Bytes written a second.
     WriteBytes,
-    /// Reads a second.
     Reads,
-    /// Writes a second.
     Writes,
 }
 

@@ -12,10 +12,8 @@ use crate::subject::{Kind, size_of};
 
 /// `FIEMAP_EXTENT_UNWRITTEN`: reserved, read as zeroes.
 const UNWRITTEN: u32 = 0x800;
-/// `FIEMAP_EXTENT_ENCODED`: compressed or encrypted.
 const ENCODED: u32 = 0x8;
 
-/// Who told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The FIEMAP request: the only one that tells unwritten space from holes.
@@ -29,19 +27,14 @@ pub enum By {
 /// How the bytes of a file are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extents {
-    /// All bytes.
     pub bytes: u64,
-    /// Those that were written.
     pub data: u64,
     /// Of these, kept compressed or encrypted: a device transfers another number of bytes.
     pub encoded: u64,
-    /// Those with reserved space.
     pub unwritten: u64,
-    /// Those without.
     pub holes: u64,
     /// Pieces that the data is in.
     pub pieces: u64,
-    /// Who told.
     pub by: By,
 }
 
@@ -59,9 +52,6 @@ impl Extents {
 }
 
 /// How the bytes of a file or block device are kept.
-///
-/// # Errors
-/// Where the file cannot be asked at all.
 pub fn of(file: &File) -> Result<Extents, Errno> {
     let (kind, size) = size_of(file)?;
     let bytes = size.unwrap_or(0);

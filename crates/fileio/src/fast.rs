@@ -38,65 +38,50 @@ const WAITING: usize = 8;
 /// What a person may fix.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// The way.
     pub way: Option<Way>,
     /// Threads; as many as the CPUs that may be used where it is not given.
     pub threads: Option<usize>,
     /// CPUs that may be used.
     pub cpus: usize,
-    /// Bytes of a block.
     pub block: Option<usize>,
     /// Whether to read on behind a place that cannot be read.
     pub keep_going: bool,
-    /// Looked at between blocks.
     pub stop: &'a AtomicBool,
 }
 
 /// Where a part of a file came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
-    /// It was in memory.
     Memory,
-    /// It was not.
     Device,
-    /// It cannot be told.
     Unknown,
 }
 
 /// A way with all that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
-    /// The way.
     pub way: Way,
-    /// How many threads.
     pub threads: usize,
-    /// Bytes of a block.
     pub block: usize,
 }
 
 /// What was read of a file in one way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Where it was.
     pub from: From,
-    /// How it was read.
     pub choice: Choice,
-    /// How many bytes.
     pub bytes: u64,
-    /// How long that took.
     pub ns: f64,
     /// Whether it was read to see how fast this way is.
     pub is_trial: bool,
 }
 
 impl Part {
-    /// Bytes a second.
     pub fn rate(&self) -> f64 {
         1e9 * self.bytes as f64 / self.ns
     }
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Fast {
     /// The sums of the whole.
@@ -113,16 +98,11 @@ pub struct Fast {
     pub ended_at: Option<u64>,
     /// Whether it was told to stop, and did.
     pub stopped: bool,
-    /// What changed meanwhile.
     pub changed: Option<Change>,
     /// What of it was in memory before.
     pub before: Option<Residency>,
 }
 
-/// Reads a whole file.
-///
-/// # Errors
-/// Where no way can begin.
 pub fn fast(source: &Source, options: &Options<'_>, clock: &Clock) -> Result<Fast, ReadError> {
     let begin = clock.start();
     let before = residency::of(source.file());

@@ -5,7 +5,6 @@
 pub enum Class {
     /// On a block device of this machine.
     Disk,
-    /// In memory.
     Memory,
     /// In layers of other file systems.
     Overlay,
@@ -13,20 +12,16 @@ pub enum Class {
     Network,
     /// Nowhere: the kernel writes them while they are read.
     Kernel,
-    /// A program serves them.
     Program,
-    /// It cannot be told.
     Unknown,
 }
 
 /// The file system that something lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystem {
-    /// The number of statfs(2).
     pub magic: u64,
     /// Its name; `unknown` for a number that is in no table.
     pub name: &'static str,
-    /// Where its bytes live.
     pub class: Class,
 }
 

@@ -14,9 +14,7 @@ const USUAL: [&str; 2] = ["/var/tmp", "."];
 /// A folder, and the file system that it lies on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Folder {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it lies on.
     pub file_system: FileSystem,
 }
 
@@ -35,7 +33,6 @@ pub enum FolderError {
     /// It cannot be looked at, or not be written to.
     #[error("{0}")]
     Failed(#[from] Errno),
-    /// It is something else.
     #[error("not a directory")]
     NotADirectory,
     /// It keeps files in memory, by the name of its file system.
@@ -55,9 +52,6 @@ fn listed(folders: &[(&str, FolderError)]) -> String {
 
 impl Folder {
     /// The folder of a path.
-    ///
-    /// # Errors
-    /// There is none, or it is something else.
     pub fn at(path: &Path) -> Result<Self, FolderError> {
         let found = look(path).map_err(|error| match error {
             OpenError::Failed { error, .. } => FolderError::Failed(error),
@@ -70,9 +64,6 @@ impl Folder {
     }
 
     /// The first usual folder that keeps files on a device.
-    ///
-    /// # Errors
-    /// Why none of them does.
     pub fn usual() -> Result<Self, FolderError> {
         let mut reasons = Vec::new();
         for path in USUAL {
@@ -85,9 +76,6 @@ impl Folder {
     }
 
     /// The same, if files can be made there, on a device or in memory where that is allowed.
-    ///
-    /// # Errors
-    /// Why not.
     pub fn keeping_files(self, allow_memory: bool) -> Result<Self, FolderError> {
         let name = self.file_system.name;
         match self.file_system.class {
@@ -102,9 +90,6 @@ impl Folder {
 }
 
 /// How much room there is where a path lies.
-///
-/// # Errors
-/// Where the file system does not say.
 pub fn space(path: &Path) -> Result<Space, Errno> {
     let found = statvfs(path)?;
     let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);

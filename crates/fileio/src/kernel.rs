@@ -18,7 +18,6 @@ const FIEMAP: libc::c_ulong = (3 << 30) | (32 << 16) | ((b'f' as libc::c_ulong) 
 /// Extents asked for at a time.
 const EXTENTS: usize = 128;
 
-/// `struct cachestat`, in pages.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CacheStat {
@@ -57,7 +56,6 @@ pub(crate) fn resident_pages(file: BorrowedFd<'_>, at: u64, length: usize) -> Re
     }
 }
 
-/// `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
@@ -69,7 +67,6 @@ pub(crate) struct Extent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap`.
 #[repr(C)]
 struct Fiemap {
     start: u64,

@@ -48,7 +48,6 @@ impl Call {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)
     }
 
-    /// Bytes that one gives.
     pub fn bytes(self) -> usize {
         match self {
             Self::Read(bytes) | Self::Pread(bytes) => bytes,
@@ -65,10 +64,8 @@ pub struct Loop<'f> {
     file: &'f File,
     /// The file's size when this was made.
     size: u64,
-    /// What came last.
     block: Vec<u8>,
     stream: BufReader<&'f File>,
-    /// Where lseek goes next.
     place: u64,
 }
 
@@ -93,9 +90,6 @@ impl<'f> Loop<'f> {
     }
 
     /// Makes the call so many times. Returns how many did what they were to do.
-    ///
-    /// # Errors
-    /// Where one fails, or the file has become too short.
     pub fn repeat(&mut self, calls: u64) -> Result<u64, Errno> {
         let Self { call, file, size, block, stream, place } = self;
         match *call {

@@ -23,9 +23,6 @@ unsafe impl Sync for Pages {}
 
 impl Pages {
     /// Pages for `length` bytes, present in memory.
-    ///
-    /// # Errors
-    /// Where there is not so much memory or address space, or `length` is 0.
     pub fn new(length: usize) -> rustix::io::Result<Self> {
         // SAFETY: a new mapping where the kernel finds room touches nothing that exists.
         let start = unsafe {
@@ -74,7 +71,6 @@ impl Drop for Pages {
     }
 }
 
-/// Bytes in a page.
 pub(crate) fn page() -> usize {
     rustix::param::page_size()
 }

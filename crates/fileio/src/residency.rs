@@ -40,16 +40,12 @@ const WARMING: usize = 1 << 20;
 pub enum State {
     /// No page of it is.
     Cold,
-    /// Some pages are.
     Mixed {
         /// How much of the file, above 0 and below 1.
         share: f64,
     },
-    /// All pages are.
     Warm,
-    /// It cannot be told.
     Unknown {
-        /// Why not.
         why: Blind,
     },
 }
@@ -77,9 +73,7 @@ pub enum Blind {
     NotOurs,
     /// The two ways of counting contradict each other.
     Disagreement {
-        /// Pages by cachestat.
         cachestat: u64,
-        /// Pages by mincore.
         mincore: u64,
     },
     /// A system call failed, with this error number.
@@ -107,13 +101,11 @@ impl fmt::Display for Blind {
 /// Which system call the answer rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
-    /// Both, and they agree.
     Both,
     /// cachestat alone: mincore would not tell the truth here.
     Cachestat,
     /// mincore alone: there is no cachestat here, or it sees nothing.
     Mincore,
-    /// Neither.
     Nobody,
 }
 
@@ -131,9 +123,7 @@ impl fmt::Display for Witness {
 /// What of a file is in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residency {
-    /// In a word.
     pub state: State,
-    /// Bytes of the file.
     pub bytes: u64,
     /// Bytes in memory, by whole pages, but never more than the file has.
     pub cached: u64,
@@ -141,7 +131,6 @@ pub struct Residency {
     pub dirty: u64,
     /// Of these, being written just now.
     pub writeback: u64,
-    /// Who says so.
     pub witness: Witness,
 }
 
@@ -304,9 +293,6 @@ fn cachestat(file: &File, windows: &[(u64, u64)]) -> Result<u64, Blind> {
 /// Takes a file out of memory, without root: writes its dirty pages, drops the clean ones, and
 /// says what is left. Pages that another program has mapped or locked stay, and so does all of a
 /// file that lives in memory only.
-///
-/// # Errors
-/// Where the pages cannot be written.
 pub fn evict(file: &File) -> Result<Residency, Errno> {
     match fdatasync(file) {
         // What cannot be synced has no dirty pages.
@@ -327,9 +313,6 @@ pub fn evict(file: &File) -> Result<Residency, Errno> {
 }
 
 /// Reads a file into memory, and says how much of it is there. It stops early when told to.
-///
-/// # Errors
-/// Where the file cannot be read.
 pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
     let mut block = Pages::new(WARMING)?;
     let mut at = 0;
@@ -347,11 +330,8 @@ pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
 /// What `/proc/sys/vm/drop_caches` is told to drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drop {
-    /// 1: clean pages.
     Pages,
-    /// 2: names and inodes.
     Names,
-    /// 3: both.
     Both,
 }
 

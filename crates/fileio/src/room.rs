@@ -9,11 +9,9 @@ const NONE: u64 = 1 << 62;
 /// Memory that pages of files could fill, those that do so now included.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// So much.
     pub bytes: u64,
     /// All that there is within the limit, whoever uses it.
     pub limit: u64,
-    /// Where that was read.
     pub source: String,
 }
 

@@ -24,9 +24,6 @@ pub struct Scratch {
 
 impl Scratch {
     /// A new file in a folder.
-    ///
-    /// # Errors
-    /// Where none can be made there.
     pub fn new(folder: &Path) -> Result<Self, Errno> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
@@ -44,9 +41,6 @@ impl Scratch {
     }
 
     /// A new file under a passing name.
-    ///
-    /// # Errors
-    /// Where none can be made there.
     pub fn named(folder: &Path) -> Result<Self, Errno> {
         let (file, name) = unused(folder, |name| {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -56,7 +50,6 @@ impl Scratch {
         Ok(Self { file, folder: folder.to_owned(), name: Some(name) })
     }
 
-    /// The file.
     pub fn file(&self) -> &File {
         self.file.as_ref().expect("it is handed over by value only")
     }

@@ -11,19 +11,15 @@ use rustix::io::Errno;
 use crate::filesystem::{Class, FileSystem};
 use crate::kernel::reopened_fd;
 
-/// `STATX_DIOALIGN`, Linux 6.1.
 const DIOALIGN: u32 = 0x2000;
 
 /// What kind of thing a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
     Regular,
-    /// A directory.
     Directory,
     /// A FIFO, also called a named pipe.
     Fifo,
-    /// A socket.
     Socket,
     /// A character device, such as `/dev/zero`.
     Character,
@@ -52,7 +48,6 @@ impl Kind {
 pub enum Direct {
     /// They are possible, with these alignments in bytes.
     Aligned {
-        /// Of the memory.
         memory: u32,
         /// Of the offset in the file and of the length.
         offset: u32,
@@ -96,30 +91,21 @@ impl Subject {
 /// Why a path cannot be looked at or opened for reading.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// A system call failed.
     #[error("{what} {path}: {error}")]
     Failed {
-        /// What was tried.
         what: &'static str,
-        /// The path.
         path: PathBuf,
-        /// Why it failed.
         error: Errno,
     },
     /// It is no file in the sense of this crate.
     #[error("read {path}: {what}; name a regular file or a block device")]
     Unreadable {
-        /// The path.
         path: PathBuf,
-        /// What it is instead.
         what: &'static str,
     },
 }
 
 /// Looks at a path without opening what it leads to: that could wait for ever, or wake a device.
-///
-/// # Errors
-/// Where there is nothing, or it may not be seen.
 pub fn look(path: &Path) -> Result<Subject, OpenError> {
     looked_at(path).map(|(subject, _)| subject)
 }
@@ -159,9 +145,6 @@ pub struct Source {
 impl Source {
     /// Opens what a path leads to. A FIFO, a socket or a directory is refused, and never waited
     /// for.
-    ///
-    /// # Errors
-    /// Where it cannot be opened, or has no bytes to read.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let (mut subject, handle) = looked_at(path)?;
         let what = match subject.kind {
@@ -189,9 +172,6 @@ impl Source {
     }
 
     /// A file that is open already, for reading at least. The name is for messages.
-    ///
-    /// # Errors
-    /// Where it is nothing that can be read.
     pub fn of(file: File, name: &Path) -> Result<Self, OpenError> {
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
         let mut source = Self::open(Path::new(&path))?;
@@ -200,7 +180,6 @@ impl Source {
         Ok(source)
     }
 
-    /// What it is.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }

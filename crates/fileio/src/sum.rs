@@ -19,7 +19,6 @@
 
 use std::fmt;
 
-/// Bytes in a word.
 const WORD: usize = 4;
 /// What the loop takes at a time; a multiple of each kernel's row.
 const STRIDE: usize = 128;
@@ -31,7 +30,6 @@ pub struct Sum {
     pub xor: u32,
     /// Σ (i + 1) · wᵢ modulo 2⁶⁴.
     pub position: u64,
-    /// How many bytes.
     pub bytes: u64,
 }
 
@@ -97,10 +95,8 @@ impl fmt::Display for Sum {
 /// The loop for one width of vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// 512 bits.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// 256 bits.
     #[cfg(target_arch = "x86_64")]
     Avx2,
     /// What every processor of the architecture has; on x86-64 SSE2.
@@ -163,9 +159,7 @@ impl Kernel {
 /// Sums of some strides of words, counted from their own first word.
 struct Part {
     xor: u32,
-    /// Σ wᵢ.
     plain: u64,
-    /// Σ i · wᵢ.
     weighted: u64,
 }
 

@@ -25,11 +25,8 @@ const BUFFER: usize = 256 << 10;
 /// When what is written is to be on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// When the kernel likes.
     None,
-    /// At the end.
     Data,
-    /// After every block.
     Every,
 }
 
@@ -38,9 +35,7 @@ pub enum Sync {
 pub struct Request<'a> {
     /// Bytes of a block: one call writes exactly these.
     pub block: usize,
-    /// How many blocks.
     pub count: u64,
-    /// Which data.
     pub seed: u64,
     /// When it is to be on the device.
     pub sync: Sync,
@@ -57,22 +52,16 @@ impl Request<'_> {
     }
 }
 
-/// What was written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
     /// The sums of what was given to the kernel.
     pub sum: Sum,
-    /// Calls that wrote.
     pub calls: u64,
-    /// The calls that wrote.
     pub data_ns: f64,
-    /// The syncs.
     pub sync_ns: f64,
-    /// How many there were.
     pub syncs: u64,
     /// Bytes that were not on the device before the first sync, by cachestat, where that tells.
     pub unsynced: Option<u64>,
-    /// The close.
     pub close_ns: f64,
     /// Giving the file its name. Some file systems write a file's data when it replaces another.
     pub name_ns: f64,
@@ -80,7 +69,6 @@ pub struct Written {
     pub generate_ns: f64,
 }
 
-/// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The request makes no sense.
@@ -89,13 +77,11 @@ pub enum WriteError {
     /// A file of the name is there, which was not to be replaced.
     #[error("write {path}: the file exists")]
     Exists {
-        /// The path.
         path: PathBuf,
     },
     /// The name is in use by what is never replaced.
     #[error("write {path}: {what}")]
     InUse {
-        /// The path.
         path: PathBuf,
         /// By what, and what to do.
         what: &'static str,
@@ -103,21 +89,15 @@ pub enum WriteError {
     /// It was told to stop.
     #[error("write {path}: stopped after {after} bytes; nothing is left")]
     Stopped {
-        /// The path.
         path: PathBuf,
-        /// What had been written.
         after: u64,
     },
-    /// A system call failed.
     #[error("{what} {path}: {error} after {after} bytes; nothing is left")]
     Failed {
-        /// What was tried.
         what: &'static str,
-        /// The path.
         path: PathBuf,
         /// Bytes that had been written.
         after: u64,
-        /// Why it failed.
         error: Errno,
     },
 }

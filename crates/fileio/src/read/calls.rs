@@ -13,7 +13,6 @@ use super::{BLOCK, Fault, ReadError, Request, failed};
 use crate::kernel::reopened;
 use crate::memory::Pages;
 
-/// Where a read stands.
 struct Position {
     /// Calls that are still to be made.
     left: u64,

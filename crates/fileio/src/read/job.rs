@@ -19,9 +19,7 @@ const PLACE: u64 = 4096;
 /// What is to be read, shared by all threads.
 pub(super) struct Job<'a> {
     pub(super) file: &'a File,
-    /// The whole range.
     pub(super) range: Range<u64>,
-    /// Sums count from here.
     origin: u64,
     pub(super) block: usize,
     keep_going: bool,

@@ -29,12 +29,10 @@ use job::{Job, Tally};
 /// A huge page: mapped with one entry where the cache has one. A copy is quickest into memory that
 /// the third level of cache holds, but not the second: processors then copy past the latter.
 pub const BLOCK: usize = 2 << 20;
-/// No block is larger.
 pub const BLOCK_MAX: usize = 1 << 30;
 /// All buffers of a read together are not larger.
 pub const MEMORY_MAX: usize = 4 << 30;
 
-/// A way of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// pread(2) into a buffer for each thread.
@@ -58,16 +56,13 @@ pub enum Way {
 /// What is to be read, and how.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The way.
     pub way: Way,
-    /// These bytes; none: all.
     pub range: Option<Range<u64>>,
     /// Sums count from this byte, at or before the range: those of parts can then be merged; none:
     /// from the start of the range.
     pub origin: Option<u64>,
     /// Bytes of a block: exactly these, never rounded.
     pub block: usize,
-    /// How many threads.
     pub threads: usize,
     /// Whether to read on behind a place that cannot be read.
     pub keep_going: bool,
@@ -100,7 +95,6 @@ pub struct Fault {
     pub at: u64,
     /// How many bytes were given up, from there on.
     pub bytes: u64,
-    /// The error number.
     pub error: i32,
 }
 
@@ -143,7 +137,6 @@ pub struct Outcome {
     pub ended_at: Option<u64>,
     /// Whether it was told to stop, and did.
     pub stopped: bool,
-    /// What changed meanwhile.
     pub changed: Option<Change>,
     /// For reads past the cache.
     pub bypass: Option<Bypass>,
@@ -158,17 +151,13 @@ pub enum ReadError {
     /// This machine, or this file, has not got the way.
     #[error("{way} is not available: {why}")]
     Unavailable {
-        /// The way.
         way: &'static str,
-        /// Why not.
         why: String,
     },
     /// A system call failed before anything was read.
     #[error("{what}: {error}")]
     Failed {
-        /// What was tried.
         what: &'static str,
-        /// Why it failed.
         error: Errno,
     },
 }

@@ -24,7 +24,6 @@ const SLOTS: usize = 256;
 /// What the handler must know of a window. All of it is atomic, as a handler can wait for nobody.
 struct Slot {
     taken: AtomicBool,
-    /// 0: no window.
     start: AtomicUsize,
     end: AtomicUsize,
     broken: AtomicBool,

@@ -17,7 +17,6 @@ pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
     quantities.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// No more than that.
 pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;

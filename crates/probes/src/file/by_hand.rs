@@ -21,9 +21,6 @@ type Passed<P> = Result<Option<(P, Disturbance)>, ProcedureError>;
 
 /// Makes passes, as often as asked, until a person stops it, one gives nothing or one `ends` them;
 /// with what disturbed them all together.
-///
-/// # Errors
-/// Those of a pass.
 pub(super) fn repeated<P>(
     recorder: &mut dyn Recorder,
     (times, what): (u32, &str),
@@ -84,7 +81,6 @@ pub(super) fn name_of(way: Way) -> &'static str {
     }
 }
 
-/// `1 thread`, `2 threads`.
 pub(super) fn threads(count: usize) -> String {
     if count == 1 { "1 thread".to_owned() } else { format!("{count} threads") }
 }

@@ -22,7 +22,6 @@ const READS: usize = 3;
 /// A ratio foretold lies within this share of it.
 const TOLERANCE: f64 = 0.30;
 
-/// file.cache.speedup.
 pub struct Speedup;
 
 static ABOUT: About = About {

@@ -17,7 +17,6 @@ use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.call.
 pub struct FileCall;
 
 static ABOUT: About = About {

@@ -15,7 +15,6 @@ const SLICE_S: f64 = 0.1;
 /// What the control group allows.
 #[derive(Debug, PartialEq)]
 pub(super) struct Cap {
-    /// Every limit, in words.
     limits: Vec<String>,
     /// The lowest rate of bytes that follows, with its words.
     bound: Option<(f64, String)>,

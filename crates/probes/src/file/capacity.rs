@@ -25,7 +25,6 @@ use self::knee::{Knee, Look, Search};
 use super::by_hand::{checked, size};
 use super::temporary::{Folder, Temporary};
 
-/// file.capacity.
 pub struct Capacity;
 
 static ABOUT: About = About {
@@ -110,7 +109,6 @@ const STEP: u64 = 1 << 30;
 const PARTS: u64 = 16;
 /// Sizes are multiples of this.
 const GRAIN: u64 = 1 << 20;
-/// Read at a time.
 const CHUNK: usize = 1 << 20;
 /// The usual block, in which times are told.
 const BLOCK: usize = 4096;

@@ -39,7 +39,6 @@ use super::conditions;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
 
-/// Bytes of a block.
 const BLOCK: usize = 4096;
 /// What a process says when it is ready.
 const READY: u8 = b'r';
@@ -54,10 +53,8 @@ const TRIES: u32 = 5;
 /// A file that is in memory by more than this share was not read past it.
 const CACHED_MAX: f64 = 0.25;
 
-/// file.contention.
 pub struct Contention;
 
-/// file.contention.per_process.
 pub struct PerProcess;
 
 static ABOUT: About = About {
@@ -231,7 +228,6 @@ struct Files {
     /// Past the page cache, or after they were dropped from it.
     asked: StateName,
     bytes: u64,
-    /// Of a round.
     nanoseconds: u64,
     /// What was not as it should have been.
     wrong: Option<Verdict>,
@@ -299,7 +295,6 @@ impl Contend {
         self.processes.0.iter().copied().max().unwrap_or(1)
     }
 
-    /// Whole blocks.
     fn file_bytes(&self) -> u64 {
         self.bytes / BLOCK as u64 * BLOCK as u64
     }

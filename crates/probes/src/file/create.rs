@@ -8,7 +8,6 @@ use super::named::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.create.
 pub struct Create;
 
 static ABOUT: About = About {
@@ -30,7 +29,6 @@ static ABOUT: About = About {
     ..super::OF_RUNS
 };
 
-/// Files of a pass.
 pub(super) const FILES: usize = 64;
 
 impl Probe for Create {

@@ -9,7 +9,6 @@ use super::named::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.delete.
 pub struct Delete;
 
 static ABOUT: About = About {

@@ -29,7 +29,6 @@ use super::bandwidth;
 use super::by_hand::{self, checked, shown, size};
 use super::options::block;
 
-/// file.fast.
 pub struct Fast;
 
 static ABOUT: About = About {

@@ -12,7 +12,6 @@ use super::named::{Named, cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.fsync.
 pub struct Fsync;
 
 static ABOUT: About = About {

@@ -10,7 +10,6 @@ use fathom_metric::order::earlier;
 
 /// Reads of a ring that are under way at once.
 const DEPTH: u32 = 16;
-/// What is predicted.
 const THROUGHPUT: &str = "file.read.throughput";
 const BANDWIDTH: &str = "memory.bandwidth";
 const SYSCALL: &str = "os.syscall";

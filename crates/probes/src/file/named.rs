@@ -101,7 +101,6 @@ impl Named {
         (0..self.count()).try_for_each(|number| self.write(&self.open(number)?))
     }
 
-    /// Takes all away.
     pub(super) fn delete(&self) -> Result<(), Fault> {
         let mut paths = self.paths.iter();
         paths.try_for_each(unlink).map_err(|error| failed("delete a file", error))

@@ -43,22 +43,16 @@ pub enum DropName {
     All,
 }
 
-/// Some counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts(pub Vec<u64>);
 
-/// Sizes of files.
 #[derive(Clone, Debug)]
 pub struct Sizes(pub Vec<u64>);
 
-/// Sizes of blocks.
 #[derive(Clone, Debug)]
 pub struct Blocks(pub Vec<usize>);
 
 /// A number of bytes above nought.
-///
-/// # Errors
-/// What was got, and what is meant.
 pub(super) fn block(text: &str) -> Result<usize, NotationError> {
     match usize::try_from(bytes(text)?) {
         Ok(size @ 1..=BLOCK_MAX) => Ok(size),
@@ -70,9 +64,6 @@ pub(super) fn block(text: &str) -> Result<usize, NotationError> {
 }
 
 /// A list of file sizes.
-///
-/// # Errors
-/// As [`block`].
 pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     let mut all = sizes(text)?;
     all.sort_unstable();
@@ -83,10 +74,6 @@ pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     }
 }
 
-/// A list of blocks.
-///
-/// # Errors
-/// As [`block`].
 pub(super) fn blocks(text: &str) -> Result<Blocks, NotationError> {
     let sizes = sizes(text)?.into_iter();
     let mut all = sizes.map(|size| block(&size.to_string())).collect::<Result<Vec<_>, _>>()?;

@@ -18,7 +18,6 @@ use super::options::StateName;
 /// A thread takes at least so many bytes of a file at a time, in whole blocks.
 const SHARE: u64 = 4 << 20;
 
-/// How one pass went.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     pub(super) before: Residency,
@@ -28,9 +27,6 @@ pub(super) struct Pass {
 
 impl Pass {
     /// Reads a file once, of which so much was in memory before; with what disturbed it.
-    ///
-    /// # Errors
-    /// Where it cannot be read in this way at all.
     pub(super) fn read(
         recorder: &dyn Recorder,
         source: &Source,
@@ -118,9 +114,6 @@ impl Series {
 
     /// Brings the file into its state and reads it once more, for so long at most. A pass that a
     /// person stops is none, unless it is the first and had begun. False where it was stopped.
-    ///
-    /// # Errors
-    /// Where it cannot be read in this way at all.
     pub(super) fn pass(
         &mut self,
         recorder: &dyn Recorder,
@@ -244,7 +237,6 @@ impl Series {
     }
 }
 
-/// What a pass verified.
 pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
     let mut facts = vec![("file", conditions::place(source))];
     facts.extend(sums(last.outcome.sum));

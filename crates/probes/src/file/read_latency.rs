@@ -23,7 +23,6 @@ use super::{LARGE_BYTES, failed};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.read.latency.
 pub struct ReadLatency;
 
 static ABOUT: About = About {

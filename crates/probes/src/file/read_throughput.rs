@@ -17,7 +17,6 @@ use super::model::{self, Kind};
 use super::state::{State, TRIES, words};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.read.throughput.
 pub struct ReadThroughput;
 
 static ABOUT: About = About {
@@ -73,7 +72,6 @@ static ABOUT: About = About {
     ..super::OF_RUNS
 };
 
-/// Bytes of a pass.
 const PASS_BYTES: i64 = 16 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
 

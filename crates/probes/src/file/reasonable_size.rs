@@ -23,12 +23,10 @@ use super::options::{StateName, TemporaryOptions, block};
 use super::passes::{Manner, Series};
 use super::temporary::{Folder, Limit, Temporary, announce, memory};
 
-/// file.reasonable_size.
 pub struct ReasonableSize;
 
 /// What a read of a byte of a cached file costs.
 const CALL: &str = "file.call";
-/// What memory gives.
 const BANDWIDTH: &str = "memory.bandwidth";
 /// What reading with a block gives.
 const THROUGHPUT: &str = "file.read.throughput";
@@ -249,9 +247,6 @@ pub(super) struct Sought {
 
 impl Sought {
     /// What is sought in this folder.
-    ///
-    /// # Errors
-    /// Where not even a block fits.
     pub(super) fn new(
         host: &Host,
         folder: &Folder,
@@ -325,9 +320,6 @@ impl Sought {
 }
 
 /// Finds the size, records it, and gives the file, which then has it.
-///
-/// # Errors
-/// Where a file cannot be written or read.
 pub(super) fn find(
     recorder: &mut dyn Recorder,
     folder: &Folder,

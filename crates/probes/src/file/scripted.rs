@@ -8,7 +8,6 @@ use fathom_measure::clock::{Source, Specification};
 use fathom_metric::{Event, Measured, Recorder, Stop};
 use fathom_record::{Better, Host, MetricId, NoModel, Params, Prediction, Record, Unit};
 
-/// The recorder.
 pub(super) struct Scripted {
     clock: Clock,
     now: Arc<AtomicBool>,
@@ -30,7 +29,6 @@ impl Scripted {
         Self { clock, now, stop, host: Host::default() }
     }
 
-    /// From now on.
     pub(super) fn stops(&mut self) {
         self.now.store(true, Ordering::Relaxed);
     }

@@ -28,7 +28,6 @@ pub(super) enum State {
     Warm,
     /// From a device: none of it is in memory before.
     Cold,
-    /// Past the page cache.
     Direct,
 }
 
@@ -49,9 +48,6 @@ impl State {
 
     /// Brings a file into this state. What is to be read past the page cache is taken out of it
     /// too: else nothing would show that it went past.
-    ///
-    /// # Errors
-    /// `WrongWork` where it is in another state nevertheless.
     pub(super) fn prepare(self, file: &File) -> Result<Residency, Fault> {
         let is = match self {
             Self::Cold | Self::Direct => evicted(file)?,

@@ -31,9 +31,6 @@ pub(super) struct Folder(folder::Folder);
 
 impl Folder {
     /// The folder that was named, or one that lies on no memory.
-    ///
-    /// # Errors
-    /// Where it is no folder; where nobody named one and all lie in memory.
     pub(super) fn choose(named: Option<&Path>) -> Result<Self, ProcedureError> {
         let found = match named {
             Some(path) => {
@@ -45,9 +42,6 @@ impl Folder {
     }
 
     /// The same, but on a device or where it cannot be told, also where one was named.
-    ///
-    /// # Errors
-    /// As [`Folder::choose`], and where it lies in memory.
     pub(super) fn on_device(named: Option<&Path>) -> Result<Self, ProcedureError> {
         let folder = Self::choose(named)?;
         let FileSystem { name, .. } = folder.0.file_system;
@@ -61,9 +55,6 @@ impl Folder {
     }
 
     /// Bytes that may be written there: what is free, but for a reserve that is left to others.
-    ///
-    /// # Errors
-    /// Where the file system does not say.
     pub(super) fn free(&self) -> Result<u64, ProcedureError> {
         let Space { all, free } = self.space()?;
         Ok(free.saturating_sub((all / 20).min(RESERVE)))
@@ -77,18 +68,12 @@ impl Folder {
     }
 
     /// Half of what is free: the rest is for others.
-    ///
-    /// # Errors
-    /// Where the file system does not say.
     pub(super) fn room(&self) -> Result<Limit, ProcedureError> {
         let of = format!("half of what is free in {}", shown(&self.0.path));
         Ok(Limit { bytes: self.space()?.free / 2, of })
     }
 
     /// Refuses what there is no room for.
-    ///
-    /// # Errors
-    /// With what is needed, what there is, and what to do.
     pub(super) fn check(&self, bytes: u64) -> Result<(), ProcedureError> {
         let room = self.room()?;
         if bytes <= room.bytes {
@@ -102,12 +87,10 @@ impl Folder {
         )))
     }
 
-    /// In words.
     pub(super) fn words(&self) -> String {
         format!("{} ({})", shown(&self.0.path), self.0.file_system.name)
     }
 
-    /// A path in it.
     pub(super) fn join(&self, name: &Path) -> PathBuf {
         self.0.path.join(name)
     }
@@ -149,10 +132,6 @@ pub(super) struct Temporary {
 }
 
 impl Temporary {
-    /// An empty one.
-    ///
-    /// # Errors
-    /// Where none can be made there.
     pub(super) fn new(folder: &Folder) -> Result<Self, ProcedureError> {
         let place = shown(&folder.0.path);
         let scratch = Scratch::new(&folder.0.path)
@@ -164,9 +143,6 @@ impl Temporary {
     }
 
     /// Makes it so large, on the device; false where it was told to stop before.
-    ///
-    /// # Errors
-    /// Where there is no space, or the device fails.
     pub(super) fn resize(
         &mut self,
         bytes: u64,
@@ -207,30 +183,23 @@ impl Temporary {
         Ok(true)
     }
 
-    /// How large it is.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The file itself.
     pub(super) fn file(&self) -> &File {
         self.scratch.file()
     }
 
-    /// For reading, alone.
     pub(super) fn into_source(self) -> Source {
         self.source
     }
 
-    /// For reading.
     pub(super) fn source(&self) -> &Source {
         &self.source
     }
 
     /// Gives it a name for good.
-    ///
-    /// # Errors
-    /// Where the name is in use, or cannot be given.
     pub(super) fn keep(self, path: &Path) -> Result<(), ProcedureError> {
         self.scratch
             .publish(path, false)

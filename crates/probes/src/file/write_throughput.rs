@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use super::{failed, model};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.write.throughput.
 pub struct WriteThroughput;
 
 static ABOUT: About = About {

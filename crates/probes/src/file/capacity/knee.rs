@@ -6,7 +6,6 @@ use std::convert::Infallible;
 /// What a look at one size showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
-    /// All of it stayed.
     Stays,
     /// Some of it was gone.
     Leaves,
@@ -19,18 +18,14 @@ pub(super) enum Look {
 pub(super) enum Knee {
     /// Between a size that stays and one that does not.
     Found { stays: u64, leaves: u64 },
-    /// Even the largest stays.
     Above(u64),
     /// Stopped on the way, after this size was seen to stay.
     Stopped(u64),
 }
 
-/// How the search goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    /// From size to size.
     pub(super) step: u64,
-    /// No size is larger.
     pub(super) most: u64,
     /// Sizes are multiples of this.
     pub(super) grain: u64,
@@ -42,9 +37,6 @@ const WITHIN: f64 = 0.02;
 impl Search {
     /// Looks at one size after another. A size that leaves is looked at twice before it counts:
     /// another program may have wanted memory just then.
-    ///
-    /// # Errors
-    /// What a look came to grief by.
     pub(super) fn knee<E>(&self, mut look: impl FnMut(u64) -> Result<Look, E>) -> Result<Knee, E> {
         let mut look = |size| match look(size)? {
             Look::Leaves => look(size),

@@ -13,7 +13,6 @@ use super::super::by_hand::shown;
 /// More files than this are a mistake, or a file system as a whole.
 const MANY: usize = 10_000_000;
 
-/// What was found.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// Files with their sizes, in the order found; 0 where a size is not known.

@@ -18,7 +18,6 @@ const LINES: usize = 1000;
 
 /// What was asked for, as far as it is a reason for what was done.
 pub(super) struct Why {
-    /// `--path` fixes the way.
     pub(super) is_fixed: bool,
     /// Whether rates may be shown at all.
     pub(super) is_shown: bool,

@@ -17,10 +17,8 @@ pub(in crate::file) struct Try {
     pub(in crate::file) seconds: f64,
 }
 
-/// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::file) enum Found {
-    /// This one lies within.
     Fits(Try),
     /// Even the largest is read too quickly.
     TooQuick(Try),
@@ -28,15 +26,11 @@ pub(in crate::file) enum Found {
     TooSlow(Try),
     /// One is read too quickly, one a little larger takes too long: between them the time leaps.
     Leaps { below: Try, above: Try },
-    /// A person stopped it.
     Stopped,
 }
 
 /// Searches sizes within `sizes` from `first` on. `time` gives the seconds of a size, which above
 /// the window may be less than all of it would have taken; none where a person stopped it.
-///
-/// # Errors
-/// Those of `time`.
 pub(in crate::file) fn search<E>(
     first: u64,
     sizes: RangeInclusive<u64>,

@@ -41,9 +41,6 @@ impl Dd {
 
     /// Bytes a second of dd in this manner: of its whole process, less one that reads nothing.
     /// None where too little is left of it to be told from that.
-    ///
-    /// # Errors
-    /// Where the file cannot be brought into its state, or dd fails.
     pub(super) fn read(
         &self,
         recorder: &dyn Recorder,

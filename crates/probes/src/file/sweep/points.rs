@@ -86,9 +86,6 @@ type Taken = (Series, Vec<f64>);
 
 impl Points<'_> {
     /// Reads all points of a file in all states; false where a person stopped it.
-    ///
-    /// # Errors
-    /// Where the file cannot be read.
     pub(super) fn of(
         &self,
         recorder: &mut dyn Recorder,
