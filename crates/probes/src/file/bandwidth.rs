@@ -22,6 +22,6 @@ pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache passes from memory to a core at least once";
     let claim = Prediction::at_most(most, &format!("≤ {name}"), source)
-        .if_above("the file lay in the cores' caches, or the other result was spoilt");
+        .if_above("the file lay in the cores' caches, or the other result was invalid_verdict");
     Ok(claim.with_result(&name, most, Unit::BytesPerSecond))
 }

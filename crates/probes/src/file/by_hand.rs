@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use fathom_fileio::Sum;
-use fathom_fileio::read::{Fault, Way};
+use fathom_fileio::read::{ReadFault, Way};
 use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Check, Disturbance, Fact, Reason, State, Unit, Verdict};
@@ -56,13 +56,13 @@ pub(super) fn check_length(block: usize, count: u64) -> Result<u128, ProcedureEr
 }
 
 /// A path for the terminal: what moves a cursor is taken out of names.
-pub(super) fn shown(path: &Path) -> String {
+pub(super) fn printable(path: &Path) -> String {
     path.display().to_string().chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Several paths for the terminal.
-pub(super) fn all_shown<'p>(paths: impl IntoIterator<Item = &'p std::path::PathBuf>) -> String {
-    paths.into_iter().map(|path| shown(path)).collect::<Vec<_>>().join(" ")
+pub(super) fn printable_list<'p>(paths: impl IntoIterator<Item = &'p std::path::PathBuf>) -> String {
+    paths.into_iter().map(|path| printable(path)).collect::<Vec<_>>().join(" ")
 }
 
 /// A number of bytes, as `1.5 MiB`.
@@ -71,7 +71,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// A way in one word, as records and `--way` have it.
-pub(super) fn name_of(way: Way) -> &'static str {
+pub(super) fn way_name(way: Way) -> &'static str {
     match way {
         Way::Pread => "pread",
         Way::Map => "mmap",
@@ -157,13 +157,13 @@ pub(super) fn too_short(ns: impl Iterator<Item = f64>) -> Option<Reason> {
 }
 
 /// A place that could not be read, in words.
-pub(super) fn fault_words(fault: &Fault) -> String {
+pub(super) fn fault_words(fault: &ReadFault) -> String {
     let error = std::io::Error::from_raw_os_error(fault.error);
     format!("{} bytes from byte {} on: {error}", fault.bytes, fault.at)
 }
 
 /// What places that could not be read do to a number.
-pub(super) fn unreadable<'f>(faults: impl Iterator<Item = &'f Fault>) -> Option<Verdict> {
+pub(super) fn unreadable<'f>(faults: impl Iterator<Item = &'f ReadFault>) -> Option<Verdict> {
     let words: Vec<String> = faults.map(fault_words).collect();
     let text = match words.as_slice() {
         [] => return None,

@@ -12,9 +12,9 @@ use fathom_record::{
     Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit, Verdict,
 };
 
-use super::by_hand::{self, shown, size};
+use super::by_hand::{self, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
-use super::passes::{Manner, Pass, Series};
+use super::passes::{ReadConfig, Pass, PassSeries};
 use super::temporary::{Folder, Temporary, announce};
 
 /// Reads of a round: cold, a second and a third.
@@ -126,7 +126,7 @@ pub struct Cache {
 
 impl Procedure for Cache {
     fn asked(&self) -> String {
-        by_hand::all_shown(&self.file)
+        by_hand::printable_list(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -175,10 +175,10 @@ impl Cache {
     fn named(&self) -> Result<Option<Source>, ProcedureError> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
-        match source.subject().size {
+        match source.info().size {
             Some(1..) => Ok(Some(source)),
             _ => {
-                let path = shown(path);
+                let path = printable(path);
                 Err(ProcedureError::failed(format!(
                     "{path} has no size, or none above 0: it has no pages"
                 )))
@@ -214,10 +214,10 @@ impl Cache {
         recorder: &mut dyn Recorder,
         source: &Source,
         block: usize,
-    ) -> Result<(Option<[Series; READS]>, bool), ProcedureError> {
+    ) -> Result<(Option<[PassSeries; READS]>, bool), ProcedureError> {
         // The second and the third find what the read before them left: nothing is done between.
         let states = [StateName::Cold, StateName::AsIs, StateName::AsIs];
-        let mut reads = states.map(|state| Series::new(Manner::whole(block, state)));
+        let mut reads = states.map(|state| PassSeries::new(ReadConfig::whole(block, state)));
         let mut goes_on = true;
         for round in 0..self.rounds {
             let (done, all) = (round.into(), self.rounds.into());
@@ -237,13 +237,13 @@ impl Cache {
 }
 
 /// Keeps the reads of a block; how many times as fast the second was is to be kept after them.
-fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[Series; READS]) -> Measured {
+fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; READS]) -> Measured {
     let mut records: Vec<Record> = Vec::new();
     for (number, series) in (1..).zip(reads) {
         let mut series = series.clone();
         if number > 1 {
             // Whatever was left of it in memory: that all of it was is what is asked for.
-            series.manner.state = StateName::Warm;
+            series.config.state = StateName::Warm;
         }
         let proof = Fact::text("in memory before", series.proof());
         records.push(series.record(recorder, source, &Params::one("read", number), vec![proof]));
@@ -251,19 +251,19 @@ fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[Series; READS]
     let params = &records[0].params;
     let kept = |name: &str| name == "block" || name == "file_bytes";
     let params = Params(params.0.clone().into_iter().filter(|(name, _)| kept(name)).collect());
-    let ns = |series: &Series| -> Vec<f64> {
+    let ns = |series: &PassSeries| -> Vec<f64> {
         series.passes.iter().map(|pass: &Pass| pass.outcome.ns).collect()
     };
     let ratios = ns(&reads[0]).into_iter().zip(ns(&reads[1])).map(|(first, second)| first / second);
     let both = reads[0].disturbance.as_ref().zip(reads[1].disturbance.as_ref());
     let disturbance = both.map(|(one, two)| one.plus(two));
-    let spoilt: Option<&Record> = records[..2].iter().find(|record| !record.verdict.shows_number());
+    let invalid_verdict: Option<&Record> = records[..2].iter().find(|record| !record.verdict.shows_number());
     Measured {
         metric: ABOUT.id,
         params,
         values: ratios.collect(),
         disturbance: disturbance.unwrap_or_default(),
-        verdict: spoilt.map(|record| Verdict { ..record.verdict.clone() }),
+        verdict: invalid_verdict.map(|record| Verdict { ..record.verdict.clone() }),
         ..Measured::default()
     }
 }

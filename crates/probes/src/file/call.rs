@@ -1,7 +1,7 @@
 //! file.call: one small call on a file that is in memory.
 
 use fathom_fileio::Generator;
-use fathom_fileio::loops::{Call, Loop, STREAM};
+use fathom_fileio::loops::{Call, CallLoop, STREAM_BUFFER};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
@@ -12,7 +12,7 @@ use fathom_record::{
 use rustix::io::Errno;
 
 use super::state::{State, words};
-use super::{failed, held};
+use super::{failed, generated_file};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
@@ -110,7 +110,7 @@ impl Probe for FileCall {
             }
             _ => {
                 let source = "the kernel is entered once for as many bytes as the buffer holds";
-                (1.0 / STREAM as f64, ABOUT.id, "read1", source)
+                (1.0 / STREAM_BUFFER as f64, ABOUT.id, "read1", source)
             }
         };
         Order { factor, metric, source }.claim(&Params::one("call", call), known)
@@ -119,7 +119,7 @@ impl Probe for FileCall {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let files = sampler.files()?;
         for (index, case) in cases.iter().enumerate() {
-            let scratch = held::written(&files.folder, FILE_BYTES, SEED)?;
+            let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
             let call = case.params.text("call").unwrap_or_default();
             if let Err(fault) = take(call, &scratch, index, sampler) {
                 sampler.fault(index, fault);
@@ -141,7 +141,7 @@ fn take(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> R
     let call =
         Call::named(name).ok_or_else(|| Fault::Failed(format!("no call is known as {name}")))?;
     State::Warm.prepare(scratch.file())?;
-    let mut again = Loop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
+    let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     if again.repeat(1).map_err(|error| refused(name, error))? != 1 {
         return Err(Fault::WrongWork(format!("{name}: the trial did not do what it was to do")));
     }
@@ -167,7 +167,7 @@ fn refused(name: &str, error: Errno) -> Fault {
 
 /// Whether the call gives what was written, by one more of it at the beginning.
 fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String), Fault> {
-    let mut again = Loop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
+    let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     let done = again.repeat(1).map_err(|error| failed(name, error))?;
     let mut expected = vec![0; call.bytes()];
     Generator::new(SEED).fill(0, &mut expected);

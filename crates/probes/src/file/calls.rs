@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 use fathom_analysis::statistics;
 use fathom_fileio::Source;
-use fathom_fileio::loops::{Call, Loop};
+use fathom_fileio::loops::{Call, CallLoop};
 use fathom_fileio::residency::{self, Residency};
 use fathom_measure::Clock;
 use fathom_metric::notation::{NotationError, counts};
@@ -14,8 +14,8 @@ use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder
 use fathom_record::{Cause, Disturbance, Fact, Params, State, Unit, Verdict};
 use rustix::io::Errno;
 
-use super::by_hand::{self, checked, shown};
-use super::conditions;
+use super::by_hand::{self, checked, printable};
+use super::cache_state;
 use super::options::{Counts, StateName, block};
 use super::temporary::{Folder, Temporary};
 
@@ -100,7 +100,7 @@ impl Row {
     /// Makes the calls of every pass once; the rest is left out where it is told to stop.
     fn passes(&mut self, source: &Source, clock: &Clock, stop: &AtomicBool) -> Result<(), Errno> {
         for (asked, values) in &mut self.slices {
-            let mut again = Loop::new(self.call, source.file())?;
+            let mut again = CallLoop::new(self.call, source.file())?;
             let mut made = 0;
             while made < *asked && !stop.load(Ordering::Relaxed) {
                 let slice = (*asked - made).min(SLICE);
@@ -117,7 +117,7 @@ impl Row {
 
 impl Procedure for Calls {
     fn asked(&self) -> String {
-        by_hand::all_shown(&self.file)
+        by_hand::printable_list(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -146,7 +146,7 @@ impl Procedure for Calls {
         };
         let (timed, disturbance) = observed(recorder.cpu(), &mut take);
         timed.map_err(|error| {
-            ProcedureError::failed(format!("read {}: {error}", shown(&source.subject().path)))
+            ProcedureError::failed(format!("read {}: {error}", printable(&source.info().path)))
         })?;
         self.record(recorder, &source, &before, &rows, &disturbance);
         Ok(Ending::Done)
@@ -164,12 +164,12 @@ impl Calls {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
         let block = self.blocks.iter().map(|&block| block as u64).fold(BLOCK, u64::max);
-        match source.subject().size.unwrap_or(0) {
+        match source.info().size.unwrap_or(0) {
             bytes if bytes >= block => Ok(Some(source)),
             bytes => Err(ProcedureError::failed(format!(
                 "{} has {bytes} bytes, and blocks of {block} are read of it: name a larger file, \
                  or none for a temporary one",
-                shown(path)
+                printable(path)
             ))),
         }
     }
@@ -191,7 +191,7 @@ impl Calls {
     fn rows(&self, source: &Source) -> Vec<Row> {
         let named = Call::NAMED
             .map(|(name, call)| Row::new(call, Params::one("call", name), &self.calls.0));
-        let end = source.subject().size.unwrap_or(0);
+        let end = source.info().size.unwrap_or(0);
         let pair = |&block: &usize| {
             let calls = [(end / block as u64).min(PASS_MAX)];
             let params = |call: &str| Params::one("call", call).and("block", block as i64);
@@ -254,15 +254,15 @@ fn keep(
         values: values.clone(),
         disturbance: disturbance.clone(),
         checks: checked(vec![
-            ("file", conditions::place(source)),
+            ("file", cache_state::place(source)),
             ("calls", format!("{done} of {made}")),
             ("calls in a pass", count.to_string()),
-            ("in memory before", conditions::proof(before)),
+            ("in memory before", cache_state::proof(before)),
         ]),
         verdict: (done != made)
             .then(wrong)
-            .or_else(|| conditions::not_as_asked(source, StateName::Warm, before)),
-        doubts: conditions::doubts(source, StateName::Warm, before),
+            .or_else(|| cache_state::not_as_asked(source, StateName::Warm, before)),
+        doubts: cache_state::doubts(source, StateName::Warm, before),
         facts,
         ..Measured::default()
     });

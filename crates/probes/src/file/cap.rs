@@ -3,7 +3,7 @@
 use std::fs::File;
 
 use fathom_analysis::statistics;
-use fathom_fileio::caps::{self, Caps, Kind};
+use fathom_fileio::caps::{self, Caps, LimitKind};
 use fathom_record::{Cause, Fact, Origin, Prediction, Reason, Remedy, Unit};
 
 /// So near to its cap a rate is the cap's, and not the device's.
@@ -24,16 +24,16 @@ impl Cap {
     /// On reads of a file. `request` is what a request to the device has in bytes, where that is
     /// known: past the page cache.
     pub(super) fn on_reads(file: &File, request: Option<usize>) -> Option<Self> {
-        Self::of(&caps::of(file), Kind::ReadBytes, Kind::Reads, request)
+        Self::of(&caps::of(file), LimitKind::ReadBytes, LimitKind::Reads, request)
     }
 
     /// On writes of a file.
     pub(super) fn on_writes(file: &File) -> Option<Self> {
-        Self::of(&caps::of(file), Kind::WriteBytes, Kind::Writes, None)
+        Self::of(&caps::of(file), LimitKind::WriteBytes, LimitKind::Writes, None)
     }
 
     /// None where there is no limit.
-    fn of(caps: &Caps, bytes: Kind, requests: Kind, request: Option<usize>) -> Option<Self> {
+    fn of(caps: &Caps, bytes: LimitKind, requests: LimitKind, request: Option<usize>) -> Option<Self> {
         let mut limits = Vec::new();
         let mut bounds = Vec::new();
         if let Some(limit) = caps.limit(bytes) {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn of(caps: &Caps, request: Option<usize>) -> Option<Cap> {
-        Cap::of(caps, Kind::ReadBytes, Kind::Reads, request)
+        Cap::of(caps, LimitKind::ReadBytes, LimitKind::Reads, request)
     }
 
     #[test]

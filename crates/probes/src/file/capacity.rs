@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 use fathom_analysis::statistics;
 use fathom_fileio::memory::Pages;
-use fathom_fileio::room::{self, Room};
-use fathom_fileio::{residency, traffic};
+use fathom_fileio::available_memory::{self, AvailableMemory};
+use fathom_fileio::{residency, proc_io};
 use fathom_measure::Clock;
 use fathom_metric::notation::bytes;
 use fathom_metric::{
@@ -21,7 +21,7 @@ use fathom_record::{
 };
 use rustix::fs::{Advice, fadvise};
 
-use self::knee::{Knee, Look, Search};
+use self::knee::{Knee, Observation, Search};
 use super::by_hand::{checked, size};
 use super::temporary::{Folder, Temporary};
 
@@ -170,11 +170,11 @@ impl Procedure for FindCapacity {
         }
         let mut file = Temporary::new(&folder)?;
         let mut points = Vec::new();
-        let knee = search.knee(|bytes| -> Result<Look, ProcedureError> {
-            let Some(point) = look(&mut file, bytes, recorder)? else { return Ok(Look::Stopped) };
+        let knee = search.knee(|bytes| -> Result<Observation, ProcedureError> {
+            let Some(point) = look(&mut file, bytes, recorder)? else { return Ok(Observation::Stopped) };
             let what = point.words();
             recorder.event(Event::Progress { done: bytes, all: search.most, what: &what });
-            let seen = if point.stays() { Look::Stays } else { Look::Leaves };
+            let seen = if point.stays() { Observation::Stays } else { Observation::Evicted };
             points.push(point);
             Ok(seen)
         })?;
@@ -184,12 +184,12 @@ impl Procedure for FindCapacity {
 }
 
 /// The memory that a file may have.
-fn room() -> Result<Room, ProcedureError> {
-    room::now().ok_or_else(|| ProcedureError::failed("/proc/meminfo tells no memory"))
+fn room() -> Result<AvailableMemory, ProcedureError> {
+    available_memory::now().ok_or_else(|| ProcedureError::failed("/proc/meminfo tells no memory"))
 }
 
 /// Every size that was looked at, and the two between which the page cache ends.
-fn facts(knee: Knee, room: &Room, points: &[Point]) -> Vec<Fact> {
+fn facts(knee: Knee, room: &AvailableMemory, points: &[Point]) -> Vec<Fact> {
     let predicted = format!("{} ({})", size(room.bytes), room.source);
     let mut facts = vec![Fact::text("room", predicted)];
     facts.extend(points.iter().map(|point| Fact::text("size", point.words())));
@@ -205,7 +205,7 @@ fn facts(knee: Knee, room: &Room, points: &[Point]) -> Vec<Fact> {
 }
 
 /// How the search goes here.
-fn search(options: &FindCapacity, folder: &Folder, room: &Room) -> Result<Search, ProcedureError> {
+fn search(options: &FindCapacity, folder: &Folder, room: &AvailableMemory) -> Result<Search, ProcedureError> {
     let free = folder.free()?;
     let wanted = options.max.unwrap_or(room.limit);
     let most = wanted.min(free);
@@ -247,9 +247,9 @@ fn look(
         return Ok(None);
     }
     let first = resident();
-    let before = traffic::fetched();
+    let before = proc_io::read_bytes();
     let Some(times) = pass(file, bytes, clock, stop)? else { return Ok(None) };
-    let device = traffic::since(before);
+    let device = proc_io::read_bytes_since(before);
     let ns = statistics::mean(&times).unwrap_or(f64::NAN);
     let deviation = statistics::standard_deviation(&times).unwrap_or(0.0);
     Ok(Some(Point { bytes, ns, deviation, resident: [first, resident()], device }))
@@ -281,7 +281,7 @@ fn pass(
     Ok(Some(times))
 }
 
-fn measured(knee: Knee, search: &Search, room: &Room, points: &[Point]) -> Measured {
+fn measured(knee: Knee, search: &Search, room: &AvailableMemory, points: &[Point]) -> Measured {
     let (values, verdict) = match knee {
         Knee::Found { stays, .. } => (vec![stays as f64], None),
         // What is known by then is a lower limit, and said to be stopped.

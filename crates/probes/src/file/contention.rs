@@ -35,7 +35,7 @@ use rustix::process::Pid;
 
 use super::by_hand::{checked, size};
 use super::cap::Cap;
-use super::conditions;
+use super::cache_state;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
 
@@ -372,7 +372,7 @@ impl Files {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
                 self.wrong =
-                    self.wrong.take().or(conditions::not_as_asked(source, self.asked, &found));
+                    self.wrong.take().or(cache_state::not_as_asked(source, self.asked, &found));
             }
         }
         let (gate, hold) = std::io::pipe()?;
@@ -483,7 +483,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
             in_fresh_processes: true,
             disturbance: disturbance.clone(),
             checks: checked(vec![
-                ("file", conditions::place(&files.sources[0])),
+                ("file", cache_state::place(&files.sources[0])),
                 ("block", BLOCK.to_string()),
             ]),
             verdict: files.wrong.clone(),

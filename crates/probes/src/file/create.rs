@@ -4,7 +4,7 @@ use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use super::named::{cases_of_small, disk_of_small, visit_small};
+use super::small_files::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 

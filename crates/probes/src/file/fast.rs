@@ -1,18 +1,18 @@
 //! file.fast: whole files, read and checked as fast as this machine can, by `fathom file fast`.
 
-mod found;
+mod file_list;
 mod pass;
-mod words;
+mod facts;
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
-use fathom_fileio::fast::{Options, fast as read_fast};
+use fathom_fileio::fast::{Options, read_fast};
 use fathom_fileio::read::{ReadError, Way};
-use fathom_fileio::subject::{Kind, OpenError};
-use fathom_fileio::{Source, traffic};
+use fathom_fileio::path_info::{FileKind, OpenError};
+use fathom_fileio::{Source, proc_io};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::{NotationError, bytes};
 use fathom_metric::{
@@ -22,11 +22,11 @@ use fathom_metric::{
 use fathom_record::quantity::percent;
 use fathom_record::{Better, Cause, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit};
 
-use self::found::Found;
-use self::pass::{One, Pass};
-use self::words::{Why, facts};
+use self::file_list::FileList;
+use self::pass::{FileResult, Pass};
+use self::facts::{FactOptions, facts};
 use super::bandwidth;
-use super::by_hand::{self, checked, shown, size};
+use super::by_hand::{self, checked, printable, size};
 use super::options::block;
 
 pub struct Fast;
@@ -140,7 +140,7 @@ fn ceiling(text: &str) -> Result<u64, NotationError> {
 
 impl Procedure for ReadFast {
     fn asked(&self) -> String {
-        by_hand::all_shown(&self.files)
+        by_hand::printable_list(&self.files)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -153,11 +153,11 @@ impl Procedure for ReadFast {
     }
 
     fn check(&self) -> Result<(), ProcedureError> {
-        Found::of(&self.files, self.keep_going).map(|_| ())
+        FileList::of(&self.files, self.keep_going).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
-        let found = Found::of(&self.files, self.keep_going)?;
+        let found = FileList::of(&self.files, self.keep_going)?;
         let what = format!("reading {}", size(found.bytes()));
         let pass = |recorder: &mut dyn Recorder, _| {
             let (pass, counted) = observed(recorder.cpu(), || pass(recorder, self, &found));
@@ -173,7 +173,7 @@ impl Procedure for ReadFast {
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
         let measured = measured(self, &found, &passes, disturbance);
         let (is_fixed, is_shown) = (self.path.is_some(), measured.verdict.is_none());
-        let why = Why { is_fixed, is_shown, ceiling: self.ceiling };
+        let why = FactOptions { is_fixed, is_shown, ceiling: self.ceiling };
         let facts = facts(recorder, &why, &found, &passes);
         recorder.record(Measured { facts, ..measured });
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
@@ -195,64 +195,64 @@ fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
     }
 }
 
-/// All files once: large ones one after another by all threads, small ones side by side.
-fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass, ProcedureError> {
+/// All files once: large results one after another by all threads, small results side by side.
+fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &FileList) -> Result<Pass, ProcedureError> {
     let options = options(recorder, read);
     let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
     let all = 0..found.files.len();
     let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
     let clock = recorder.clock();
     let mut pass = Pass::default();
-    let before = traffic::fetched();
+    let before = proc_io::read_bytes();
     let begin = clock.start();
     for number in large {
         let is_alone = found.files.len() == 1;
         match one(&found.files[number].0, number, &options, clock) {
-            Ok(one) => pass.ones.push(one),
+            Ok(one) => pass.results.push(one),
             Err(why) if read.keep_going && !is_alone => pass.failed.push(why.to_string()),
             Err(why) => return Err(ProcedureError::failed(why)),
         }
     }
     side_by_side(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
-    pass.device_bytes = traffic::since(before);
+    pass.device_bytes = proc_io::read_bytes_since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
         return Err(ProcedureError::failed(first));
     }
-    if pass.ones.is_empty() {
+    if pass.results.is_empty() {
         return Err(ProcedureError::failed(
             pass.failed.first().map_or("nothing was read", String::as_str),
         ));
     }
-    pass.ones.sort_by_key(|one| one.number);
+    pass.results.sort_by_key(|one| one.number);
     Ok(pass)
 }
 
-/// Why one file cannot be read.
+/// FactOptions one file cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error("{} has no end: `file read` reads so many blocks of it", shown(.0))]
+    #[error("{} has no end: `file read` reads so many blocks of it", printable(.0))]
     Endless(PathBuf),
-    #[error("read {}: {error}", shown(.path))]
+    #[error("read {}: {error}", printable(.path))]
     Read { path: PathBuf, error: ReadError },
 }
 
-/// One file, with what of it was in memory before.
-fn one(path: &Path, number: usize, options: &Options<'_>, clock: &Clock) -> Result<One, FileError> {
+/// FileResult file, with what of it was in memory before.
+fn one(path: &Path, number: usize, options: &Options<'_>, clock: &Clock) -> Result<FileResult, FileError> {
     let source = Source::open(path)?;
-    if source.subject().kind == Kind::Character {
+    if source.info().kind == FileKind::Character {
         return Err(FileError::Endless(path.to_owned()));
     }
     let fast = read_fast(&source, options, clock)
         .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
-    Ok(One::new(number, &source, fast))
+    Ok(FileResult::new(number, &source, fast))
 }
 
 fn side_by_side(
     recorder: &dyn Recorder,
-    found: &Found,
+    found: &FileList,
     small: &[usize],
     options: &Options<'_>,
     pass: &mut Pass,
@@ -284,13 +284,13 @@ fn side_by_side(
     });
     for one in done {
         match one {
-            Ok(one) => pass.ones.push(one),
+            Ok(one) => pass.results.push(one),
             Err(why) => pass.failed.push(why.to_string()),
         }
     }
 }
 
-fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Disturbance) -> Measured {
+fn measured(read: &ReadFast, found: &FileList, passes: &[Pass], disturbance: Disturbance) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
     let states: Vec<&str> = passes.iter().map(Pass::state).collect();
@@ -298,11 +298,11 @@ fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Distur
         .and("files", found.files.len() as i64)
         .and("file_bytes", sum.bytes as i64);
     let mut verified = vec![
-        ("files", by_hand::all_shown(&read.files)),
+        ("files", by_hand::printable_list(&read.files)),
         ("bytes", sum.bytes.to_string()),
         ("XOR-32", format!("{:08x}", sum.xor)),
     ];
-    if let [one] = last.ones.as_slice() {
+    if let [one] = last.results.as_slice() {
         verified.push(("position sum", format!("{:016x}", sum.position)));
         verified.push(("in memory before", one.proof.clone()));
     }
@@ -329,21 +329,21 @@ fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Distur
 fn doubts(passes: &[Pass]) -> Vec<Reason> {
     let mut doubts = Vec::new();
     let mut doubt = |cause, text: String| doubts.push(Reason::new(cause, text));
-    let ones = || passes.iter().flat_map(|pass| &pass.ones);
-    let is_changed = |one: &&One| {
+    let results = || passes.iter().flat_map(|pass| &pass.results);
+    let is_changed = |one: &&FileResult| {
         one.fast.changed.is_some_and(|change| change.modified || change.size.0 != change.size.1)
     };
-    let changed = ones().filter(is_changed).count();
-    if changed > 0 || ones().any(|one| one.fast.ended_at.is_some()) {
+    let changed = results().filter(is_changed).count();
+    if changed > 0 || results().any(|one| one.fast.ended_at.is_some()) {
         doubt(Cause::NotAsAsked, "what is read changed while it was read".to_owned());
     }
-    let is_whole = |pass: &&Pass| !pass.ones.iter().any(|one| one.fast.stopped);
+    let is_whole = |pass: &&Pass| !pass.results.iter().any(|one| one.fast.stopped);
     let mut whole = passes.iter().filter(is_whole);
     let first = whole.next().map(|pass| (pass.sum().xor, pass.sum().position));
     if whole.any(|pass| Some((pass.sum().xor, pass.sum().position)) != first) {
         doubt(Cause::WrongWork, "the passes read different content".to_owned());
     }
-    if let Some(share) = ones().filter_map(|one| one.data).reduce(f64::min).filter(|it| *it < 1.0) {
+    if let Some(share) = results().filter_map(|one| one.data).reduce(f64::min).filter(|it| *it < 1.0) {
         let text = format!(
             "only {} of a file is data: holes and reserved space are read without a device",
             percent(share)

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 
-use fathom_fileio::residency::{self, Witness};
+use fathom_fileio::residency::{self, CountedBy};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler};
 use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::failed;
-use super::named::{Named, cases_of_small, disk_of_small, visit_small};
+use super::small_files::{SmallFiles, cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
@@ -71,14 +71,14 @@ impl Probe for Fsync {
 }
 
 /// Writes and syncs a file; nanoseconds.
-fn synced(set: &Named, file: &File, clock: &Clock) -> Result<f64, Fault> {
+fn synced(set: &SmallFiles, file: &File, clock: &Clock) -> Result<f64, Fault> {
     let start = clock.start();
     set.write(file)?;
     rustix::fs::fsync(file).map_err(|error| failed("fsync", error))?;
     let stop = clock.stop();
     let is = residency::of(file);
     // mincore knows of no dirty pages, and an empty file has none.
-    let tells = matches!(is.witness, Witness::Both | Witness::Cachestat);
+    let tells = matches!(is.counted_by, CountedBy::Both | CountedBy::Cachestat);
     if tells && is.dirty > 0 {
         let text = format!("{} of {} bytes are not yet written", is.dirty, is.bytes);
         return Err(Fault::WrongWork(text));

@@ -20,7 +20,7 @@ const TOLERANCE: f64 = 0.3;
 
 /// A case in words that are understood.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kind {
+pub(super) struct ReadCase {
     pub(super) block: usize,
     pub(super) state: Option<State>,
     pub(super) threads: usize,
@@ -28,7 +28,7 @@ pub(super) struct Kind {
     pub(super) bytes: u64,
 }
 
-impl Kind {
+impl ReadCase {
     pub(super) fn of(params: &Params) -> Option<Self> {
         let number = |name: &str| usize::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
         Some(Self {
@@ -54,7 +54,7 @@ fn way_named(name: &str) -> Option<Way> {
 
 /// What a case of file.read.throughput should give.
 pub(super) fn read(
-    kind: Kind,
+    kind: ReadCase,
     params: &Params,
     host: &Host,
     known: &Known<'_>,
@@ -91,7 +91,7 @@ fn rate(
 }
 
 /// The level of cache that holds the buffer between the copy and the sum.
-fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
+fn level_of_buffer(kind: ReadCase, host: &Host) -> &'static str {
     let mut caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
     let second = caches.find(|cache| cache.level == 2).map_or(0, |cache| cache.size_bytes);
     // One call after another fills a buffer of many blocks before it is summed.
@@ -104,8 +104,8 @@ fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
 }
 
 /// A file in memory, read by calls.
-fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let Kind { block, threads, bytes, .. } = kind;
+fn copied(kind: ReadCase, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let ReadCase { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
     let (copy_name, copy) = rate("copy", threads, "dram", known)?;
@@ -153,7 +153,7 @@ fn at_most(
 }
 
 /// A file in memory, read where it lies.
-fn mapped(kind: Kind, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn mapped(kind: ReadCase, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let limit = rate("read", kind.threads, "dram", known)?;
     let source = "nothing is copied; the pages are mapped, and then read as any memory is";
     at_most(limit, source, "a part of the file stays in a cache from one pass to the next")
@@ -162,7 +162,7 @@ fn mapped(kind: Kind, known: &Known<'_>) -> Result<Prediction, NoModel> {
 /// A file that is on a device alone: it comes to memory before it is copied from there.
 fn at_most_warm(
     params: &Params,
-    kind: Kind,
+    kind: ReadCase,
     host: &Host,
     known: &Known<'_>,
 ) -> Result<Prediction, NoModel> {
@@ -173,7 +173,7 @@ fn at_most_warm(
     match known.quantity(THROUGHPUT, &warm) {
         Some(limit) => at_most((format!("{}{warm}", THROUGHPUT), limit), source, meaning),
         None => {
-            let claim = copied(Kind { state: Some(State::Warm), ..kind }, host, known)?;
+            let claim = copied(ReadCase { state: Some(State::Warm), ..kind }, host, known)?;
             let high = claim.value;
             let formula = format!("≤ {}", claim.formula);
             let claim = Prediction { value: None, low: None, high, formula, ..claim };

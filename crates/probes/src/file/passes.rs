@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_fileio::{Source, traffic};
+use fathom_fileio::{Source, proc_io};
 use fathom_metric::{Measured, ProcedureError, Recorder, observed};
 use fathom_record::{
     Cause, Check, Disturbance, Fact, Params, Reason, Record, State, Unit, Verdict,
 };
 
-use super::by_hand::{self, checked, name_of, sums};
-use super::conditions;
+use super::by_hand::{self, checked, way_name, sums};
+use super::cache_state;
 use super::options::StateName;
 
 /// A thread takes at least so many bytes of a file at a time, in whole blocks.
@@ -33,13 +33,13 @@ impl Pass {
         request: &Request<'_>,
         before: Residency,
     ) -> Result<(Self, Disturbance), ProcedureError> {
-        let fetched = traffic::fetched();
+        let fetched = proc_io::read_bytes();
         let clock = recorder.clock();
         let (outcome, counted) =
             observed(recorder.cpu(), || fathom_fileio::read(source, request, clock));
-        let device_bytes = traffic::since(fetched);
+        let device_bytes = proc_io::read_bytes_since(fetched);
         let outcome = outcome.map_err(|error| {
-            let text = format!("read {}: {error}", source.subject().path.display());
+            let text = format!("read {}: {error}", source.info().path.display());
             match error {
                 ReadError::Invalid(_) => ProcedureError::Usage(text),
                 _ => ProcedureError::Failed(text),
@@ -63,7 +63,7 @@ impl Pass {
 
 /// How a file is read, pass by pass.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Manner {
+pub(super) struct ReadConfig {
     pub(super) block: usize,
     pub(super) state: StateName,
     pub(super) threads: u16,
@@ -71,7 +71,7 @@ pub(super) struct Manner {
     pub(super) range: Option<Range<u64>>,
 }
 
-impl Manner {
+impl ReadConfig {
     /// The whole file by one thread.
     pub(super) fn whole(block: usize, state: StateName) -> Self {
         Self { block, state, threads: 1, range: None }
@@ -99,17 +99,17 @@ impl Manner {
     }
 }
 
-/// Passes over one file in one manner.
+/// Passes over one file in one config.
 #[derive(Clone)]
-pub(super) struct Series {
-    pub(super) manner: Manner,
+pub(super) struct PassSeries {
+    pub(super) config: ReadConfig,
     pub(super) passes: Vec<Pass>,
     pub(super) disturbance: Option<Disturbance>,
 }
 
-impl Series {
-    pub(super) fn new(manner: Manner) -> Self {
-        Self { manner, passes: Vec::new(), disturbance: None }
+impl PassSeries {
+    pub(super) fn new(config: ReadConfig) -> Self {
+        Self { config, passes: Vec::new(), disturbance: None }
     }
 
     /// Brings the file into its state and reads it once more, for so long at most. A pass that a
@@ -120,14 +120,14 @@ impl Series {
         source: &Source,
         limit: Option<Duration>,
     ) -> Result<bool, ProcedureError> {
-        let Manner { block, state, threads, ref range } = self.manner;
+        let ReadConfig { block, state, threads, ref range } = self.config;
         let stop = recorder.stop().now();
-        let before = conditions::prepare_again(source, state, stop)?;
+        let before = cache_state::prepare_again(source, state, stop)?;
         if recorder.stop().is_by_person() {
             return Ok(false);
         }
         let request = Request {
-            way: self.manner.way(),
+            way: self.config.way(),
             range: range.clone(),
             origin: None,
             block,
@@ -155,8 +155,8 @@ impl Series {
     }
 
     /// Why none of its numbers counts, where that is so.
-    pub(super) fn spoilt(&self, source: &Source) -> Option<Verdict> {
-        spoilt(&self.passes, source, self.manner.state)
+    pub(super) fn invalid_verdict(&self, source: &Source) -> Option<Verdict> {
+        invalid_verdict(&self.passes, source, self.config.state)
     }
 
     /// Keeps it as a result of file.read.throughput; `more` is what tells this case from others
@@ -175,7 +175,7 @@ impl Series {
 
     /// As a result that is not yet kept.
     fn measured(&self, source: &Source, more: &Params) -> Measured {
-        let Manner { block, state, threads, .. } = self.manner;
+        let ReadConfig { block, state, threads, .. } = self.config;
         let (first, last) = (&self.passes[0], &self.passes[self.passes.len() - 1]);
         let word = match state {
             StateName::Direct => "direct",
@@ -183,19 +183,19 @@ impl Series {
             StateName::Warm => "warm",
             StateName::AsIs => {
                 let states: Vec<&str> =
-                    self.passes.iter().map(|pass| pass.before.state.word()).collect();
+                    self.passes.iter().map(|pass| pass.before.state.name()).collect();
                 by_hand::state_of_all(&states)
             }
         };
-        let file_bytes = source.subject().size.unwrap_or(last.outcome.sum.bytes);
+        let file_bytes = source.info().size.unwrap_or(last.outcome.sum.bytes);
         let mut params = Params::one("block", block as i64)
             .and("state", word)
             .and("threads", i64::from(threads))
-            .and("way", name_of(self.manner.way()))
+            .and("way", way_name(self.config.way()))
             .and("file_bytes", file_bytes as i64);
         params.0.extend(more.0.clone());
         let bytes = last.outcome.sum.bytes;
-        let mut doubts = conditions::doubts(source, state, &first.before);
+        let mut doubts = cache_state::doubts(source, state, &first.before);
         doubts.extend(self.passes.iter().find_map(changed));
         Measured {
             metric: "file.read.throughput",
@@ -203,10 +203,10 @@ impl Series {
             values: rates(&self.passes),
             disturbance: self.disturbance.clone().unwrap_or_default(),
             checks: checks(source, last),
-            verdict: self.spoilt(source).or_else(|| by_hand::nothing_done(bytes)),
+            verdict: self.invalid_verdict(source).or_else(|| by_hand::nothing_done(bytes)),
             doubts,
             facts: self.facts(source),
-            notes: match &self.manner.range {
+            notes: match &self.config.range {
                 Some(_) => vec![format!("each pass read the first {bytes} bytes of the file")],
                 None => Vec::new(),
             },
@@ -217,7 +217,7 @@ impl Series {
     /// What stands beside the number: of the pass in the middle, whose time and bytes belong
     /// together.
     fn facts(&self, source: &Source) -> Vec<Fact> {
-        let mut facts = vec![Fact::text("file", conditions::place(source))];
+        let mut facts = vec![Fact::text("file", cache_state::place(source))];
         if let Some(pass) = self.middle() {
             facts.push(Fact::quantity("time", pass.outcome.ns, Unit::Nanoseconds));
             facts.push(Fact::quantity("bytes", pass.bytes() as f64, Unit::Bytes));
@@ -228,8 +228,8 @@ impl Series {
     /// The state before the last pass with its proof, and in how many passes it was another.
     pub(super) fn proof(&self) -> String {
         let Some(last) = self.passes.last() else { return String::new() };
-        let word = |pass: &Pass| pass.before.state.word();
-        let briefly = conditions::briefly(&last.before);
+        let word = |pass: &Pass| pass.before.state.name();
+        let briefly = cache_state::briefly(&last.before);
         match self.passes.iter().filter(|pass| word(pass) != word(last)).count() {
             0 => briefly,
             some => format!("{briefly}; another in {some} of {}", self.passes.len()),
@@ -238,18 +238,18 @@ impl Series {
 }
 
 pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
-    let mut facts = vec![("file", conditions::place(source))];
+    let mut facts = vec![("file", cache_state::place(source))];
     facts.extend(sums(last.outcome.sum));
     facts.push(("calls", last.outcome.calls.to_string()));
-    facts.push(("in memory before", conditions::proof(&last.before)));
+    facts.push(("in memory before", cache_state::proof(&last.before)));
     facts.extend(last.device_bytes.map(|bytes| ("bytes from devices", bytes.to_string())));
     checked(facts)
 }
 
 /// Why no number of some passes counts, where that is so.
-pub(super) fn spoilt(passes: &[Pass], source: &Source, state: StateName) -> Option<Verdict> {
+pub(super) fn invalid_verdict(passes: &[Pass], source: &Source, state: StateName) -> Option<Verdict> {
     let not_as_asked =
-        || passes.iter().find_map(|one| conditions::not_as_asked(source, state, &one.before));
+        || passes.iter().find_map(|one| cache_state::not_as_asked(source, state, &one.before));
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
     faults.or_else(not_as_asked).or_else(|| bypassed(passes))
 }
@@ -287,8 +287,8 @@ mod tests {
 
     #[test]
     fn a_bounded_pass_is_whole_blocks_and_as_many_for_each_thread() {
-        let manner = |block, threads| Manner { threads, ..Manner::whole(block, StateName::Warm) };
-        let range = |block, threads, bytes| manner(block, threads).bounded(bytes, 1 << 30).range;
+        let config = |block, threads| ReadConfig { threads, ..ReadConfig::whole(block, StateName::Warm) };
+        let range = |block, threads, bytes| config(block, threads).bounded(bytes, 1 << 30).range;
         assert_eq!(range(1000, 1, 2500), Some(0..3000));
         assert_eq!(range(1000, 1, 0), Some(0..1000));
         assert_eq!(range(1, 2, 10), Some(0..2 * SHARE));

@@ -11,11 +11,11 @@ use fathom_metric::{Ending, Measured, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::{NOTHING, quantity};
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
 
-use super::by_hand::{self, amount, name_of, shown, size, sum_facts, threads};
+use super::by_hand::{self, amount, way_name, printable, size, sum_facts, threads};
 use super::cap::Cap;
-use super::conditions;
+use super::cache_state;
 use super::options::{DropName, StateName, block};
-use super::passes::{Pass, changed, checks, rates, spoilt};
+use super::passes::{Pass, changed, checks, rates, invalid_verdict};
 
 /// So many passes have a line each.
 const LINES: usize = 10;
@@ -90,7 +90,7 @@ pub struct Read {
 
 impl Procedure for Read {
     fn asked(&self) -> String {
-        shown(&self.file)
+        printable(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -105,8 +105,8 @@ impl Procedure for Read {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         let (state, way) = self.state_and_way(&source)?;
-        let limit = recorder.stop().after(self.time_limit, source.subject().size.is_none());
-        let what = format!("reading {}", source.subject().size.map_or_else(String::new, size));
+        let limit = recorder.stop().after(self.time_limit, source.info().size.is_none());
+        let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
         let (mut passes, disturbance) = by_hand::repeated(
             recorder,
             (self.repeat, &what),
@@ -143,7 +143,7 @@ impl Read {
             (state, _) => state,
         };
         // Calls behind the end read nothing.
-        let blocks = source.subject().size.map(|bytes| bytes.div_ceil(self.block as u64));
+        let blocks = source.info().size.map(|bytes| bytes.div_ceil(self.block as u64));
         let count = self.count.map(|count| blocks.map_or(count, |blocks| count.min(blocks)));
         let way = match (self.way, state, self.threads) {
             (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
@@ -163,9 +163,9 @@ impl Read {
             (None, _, 2..) => Way::Pread,
             (Some(WayName::Read) | None, ..) => Way::Calls { count },
         };
-        if self.count.is_none() && source.subject().kind == fathom_fileio::subject::Kind::Character
+        if self.count.is_none() && source.info().kind == fathom_fileio::path_info::FileKind::Character
         {
-            let path = shown(&self.file);
+            let path = printable(&self.file);
             return Err(ProcedureError::usage(format!(
                 "{path} has no end: say how many blocks, as --count 1000"
             )));
@@ -182,7 +182,7 @@ impl Read {
         way: Way,
     ) -> Result<(Pass, Disturbance), ProcedureError> {
         let stop = recorder.stop().now();
-        let before = conditions::prepare(source, state, self.drop_caches, stop)?;
+        let before = cache_state::prepare(source, state, self.drop_caches, stop)?;
         let range = match (way, self.count) {
             (Way::Calls { .. }, _) | (_, None) => None,
             (_, Some(count)) => Some(0..self.block as u64 * count),
@@ -208,7 +208,7 @@ impl Read {
         cap: Option<&Cap>,
     ) -> Measured {
         let last = &passes[passes.len() - 1];
-        let states: Vec<&str> = passes.iter().map(|pass| pass.before.state.word()).collect();
+        let states: Vec<&str> = passes.iter().map(|pass| pass.before.state.name()).collect();
         let word = match state {
             StateName::Direct => "direct",
             _ => by_hand::state_of_all(&states),
@@ -216,16 +216,16 @@ impl Read {
         let params = Params::one("block", self.block as i64)
             .and("state", word)
             .and("threads", i64::from(self.threads))
-            .and("way", name_of(way))
+            .and("way", way_name(way))
             .and("file_bytes", last.outcome.sum.bytes as i64);
         let params = match way {
             Way::Ring { depth } => params.and("depth", i64::from(depth)),
             _ => params,
         };
-        let verdict = spoilt(passes, source, state).or_else(|| by_hand::nothing_done(last.bytes()));
+        let verdict = invalid_verdict(passes, source, state).or_else(|| by_hand::nothing_done(last.bytes()));
         let values = rates(passes);
         let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
-        let mut doubts = conditions::doubts(source, state, &passes[0].before);
+        let mut doubts = cache_state::doubts(source, state, &passes[0].before);
         doubts.extend(passes.iter().find_map(changed));
         doubts.extend(by_hand::other_states(&states).filter(|_| state != StateName::Direct));
         doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.outcome.ns)));
@@ -260,9 +260,9 @@ impl Read {
         let last = &passes[passes.len() - 1];
         let Outcome { sum, ns, calls, fallbacks, .. } = &last.outcome;
         let blocks = sum.bytes.div_ceil(self.block as u64);
-        let by = format!("; by {}, {}", name_of(way), threads(self.threads.into()));
+        let by = format!("; by {}, {}", way_name(way), threads(self.threads.into()));
         let mut facts = vec![
-            Fact::text("file", conditions::place(source)),
+            Fact::text("file", cache_state::place(source)),
             Fact::text("read", amount(blocks, self.block, sum.bytes) + &by),
         ];
         let has_number = measured.verdict.is_none();
@@ -275,8 +275,8 @@ impl Read {
             let text = format!("{}; what follows is of the last", passes.len());
             facts.push(Fact::text("passes", text));
         }
-        let guest = conditions::in_guest(recorder.host(), last.before.state);
-        facts.push(Fact::text("before", conditions::proof(&last.before) + guest));
+        let guest = cache_state::in_guest(recorder.host(), last.before.state);
+        facts.push(Fact::text("before", cache_state::proof(&last.before) + guest));
         facts.push(Fact::quantity("time", *ns, Unit::Nanoseconds));
         facts.push(Fact::quantity("calls", 1e9 * *calls as f64 / ns, Unit::PerSecond));
         facts.extend(sum_facts(*sum));
@@ -299,7 +299,7 @@ impl Read {
 
 /// What the control group allows, where the passes went to the device at all.
 fn cap(read: &Read, source: &Source, way: Way, passes: &[Pass]) -> Option<Cap> {
-    let is_past_cache = matches!(way, Way::Direct | Way::Ring { .. });
+    let is_past_cache = way.is_direct();
     let is_warm = |pass: &Pass| pass.before.state == residency::State::Warm;
     if !is_past_cache && passes.iter().all(is_warm) {
         return None;
@@ -315,7 +315,7 @@ fn pass_fact(number: u32, pass: &Pass, has_number: bool) -> Fact {
     };
     let word = match pass.outcome.bypass {
         Some(_) => "direct".to_owned(),
-        None => pass.before.state.word().to_uppercase(),
+        None => pass.before.state.name().to_uppercase(),
     };
     let seconds = pass.seconds();
     Fact::text("pass", format!("{number}: {word}, {seconds:.6} s, {rate}"))

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, residency, traffic};
+use fathom_fileio::{Generator, residency, proc_io};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{
@@ -17,7 +17,7 @@ use fathom_record::{
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::held::{self, Large};
+use super::generated_file::{self, LargeFile};
 use super::state::{State, words};
 use super::{LARGE_BYTES, failed};
 use fathom_metric::order::Order;
@@ -161,7 +161,7 @@ impl Probe for ReadLatency {
             if works.is_empty() {
                 continue;
             }
-            let begun = traffic::fetched();
+            let begun = proc_io::read_bytes();
             sampler.run(works);
             for (index, reading) in readings {
                 if let Err(fault) = reading.into_inner().tell(begun, index, sampler) {
@@ -205,7 +205,7 @@ fn work<'r>(
 /// The file of a case, which it has itself or shares with all.
 enum Held {
     Own(Scratch),
-    Shared(Large),
+    Shared(LargeFile),
 }
 
 impl Held {
@@ -240,11 +240,11 @@ impl Reading {
     fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self, Fault> {
         let bytes = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
-        let (held, seed, bytes) = if bytes <= SMALL_MAX {
+        let (generated_file, seed, bytes) = if bytes <= SMALL_MAX {
             let bytes = u64::try_from(bytes).unwrap_or(0);
-            (Held::Own(held::written(&files.folder, bytes, SEED)?), SEED, bytes)
+            (Held::Own(generated_file::write_synced(&files.folder, bytes, SEED)?), SEED, bytes)
         } else {
-            let large = Large::open(files, bytes as u64)?;
+            let large = LargeFile::open(files, bytes as u64)?;
             let (seed, bytes) = (large.seed(), large.bytes());
             (Held::Shared(large), seed, bytes)
         };
@@ -256,7 +256,7 @@ impl Reading {
         let random = Xoshiro256PlusPlus::seed_from_u64(random);
         let order = (0..of_pass as u64).map(|block| block * BLOCK as u64).collect();
         Ok(Self {
-            held,
+            generated_file,
             opened,
             state,
             is_random,
@@ -306,7 +306,7 @@ impl Reading {
     /// Reads each block once, from the device, and counts the time of each: nanoseconds a block.
     fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64, Fault> {
         self.prepare()?;
-        let begun = traffic::fetched();
+        let begun = proc_io::read_bytes();
         let mut good = 0;
         // A pass waits for a device: two clock reads a block are far below its spread.
         let start = clock.start();
@@ -320,7 +320,7 @@ impl Reading {
         if good != blocks {
             return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read whole")));
         }
-        let more = traffic::since(begun);
+        let more = proc_io::read_bytes_since(begun);
         if !self.state.has_held(self.held.file(), more) {
             return Err(self.state.unheld());
         }
@@ -353,12 +353,12 @@ impl Reading {
         sampler: &mut Sampler,
     ) -> Result<(), Fault> {
         if self.state == State::Warm {
-            let more = traffic::since(begun);
+            let more = proc_io::read_bytes_since(begun);
             let held = self.state.has_held(self.held.file(), more);
             let more = more.map_or("untold".to_owned(), |bytes| bytes.to_string());
             let is = words(&residency::of(self.held.file()));
             let text = format!("WARM before; {more} bytes from devices meanwhile; after: {is}");
-            sampler.check(index, "in memory", held, text);
+            sampler.check(index, "in memory", generated_file, text);
             self.next = 0;
             let good = self.repeat(1);
             self.look_at_all()?;

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_fileio::traffic;
+use fathom_fileio::proc_io;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
 use fathom_record::{
@@ -12,8 +12,8 @@ use fathom_record::{
 };
 
 use super::LARGE_BYTES;
-use super::held::Large;
-use super::model::{self, Kind};
+use super::generated_file::LargeFile;
+use super::model::{self, ReadCase};
 use super::state::{State, TRIES, words};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
@@ -121,7 +121,7 @@ impl Probe for ReadThroughput {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        match Kind::of(&case.params) {
+        match ReadCase::of(&case.params) {
             Some(kind) => model::read(kind, &case.params, host, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
@@ -129,9 +129,9 @@ impl Probe for ReadThroughput {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let files = sampler.files()?;
-        let kinds: Vec<Option<Kind>> = cases.iter().map(|case| Kind::of(&case.params)).collect();
+        let kinds: Vec<Option<ReadCase>> = cases.iter().map(|case| ReadCase::of(&case.params)).collect();
         let part = kinds.iter().flatten().map(|kind| kind.bytes).max().unwrap_or(0);
-        let large = Large::open(&files, part)?;
+        let large = LargeFile::open(&files, part)?;
         let cpus = sampler.cpus().to_vec();
         let home = sampler.settings().cpu;
         // One state after another: the file is brought from memory to the device once a visit.
@@ -172,8 +172,8 @@ impl Probe for ReadThroughput {
 
 /// One case's passes over the large file, part by part.
 struct Pass<'v> {
-    large: &'v Large,
-    kind: Kind,
+    large: &'v LargeFile,
+    kind: ReadCase,
     state: State,
     way: Way,
     /// All CPUs of the visit, and the one it is pinned to: threads inherit the pin.
@@ -189,8 +189,8 @@ struct Pass<'v> {
 
 impl<'v> Pass<'v> {
     fn new(
-        large: &'v Large,
-        (kind, state, way): (Kind, State, Way),
+        large: &'v LargeFile,
+        (kind, state, way): (ReadCase, State, Way),
         (cpus, home): (&'v [u32], u32),
     ) -> Self {
         Self {
@@ -213,9 +213,9 @@ impl<'v> Pass<'v> {
         let file = self.large.file();
         for _ in 0..TRIES {
             self.before = Some(self.state.prepare(file)?);
-            let fetched = traffic::fetched();
+            let fetched = proc_io::read_bytes();
             let outcome = self.read(clock)?;
-            let more = traffic::since(fetched);
+            let more = proc_io::read_bytes_since(fetched);
             self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
             self.bytes += outcome.sum.bytes;
             if self.state.has_held(file, more) {
@@ -230,7 +230,7 @@ impl<'v> Pass<'v> {
     fn read(&mut self, clock: &Clock) -> Result<Outcome, Fault> {
         let (at, expected) = self.large.part(self.taken);
         self.taken += 1;
-        let Kind { block, threads, bytes, .. } = self.kind;
+        let ReadCase { block, threads, bytes, .. } = self.kind;
         let range = Some(at..at + bytes);
         let request = Request { range, block, threads, ..Request::whole(self.way) };
         let outcome = {

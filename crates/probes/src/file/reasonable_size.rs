@@ -15,12 +15,12 @@ use fathom_record::quantity::quantity;
 use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
 use rustix::fs::lstat;
 
-pub(super) use self::search::Found;
-use self::search::{Try, search};
-use super::by_hand::{checked, shown, size};
-use super::conditions;
+pub(super) use self::search::SearchEnd;
+use self::search::{TimedSize, search};
+use super::by_hand::{checked, printable, size};
+use super::cache_state;
 use super::options::{StateName, TemporaryOptions, block};
-use super::passes::{Manner, Series};
+use super::passes::{ReadConfig, PassSeries};
 use super::temporary::{Folder, Limit, Temporary, announce, memory};
 
 pub struct ReasonableSize;
@@ -173,7 +173,7 @@ pub struct FindSize {
     state: StateName,
     /// What to look for.
     #[command(flatten)]
-    sought: SoughtOptions,
+    sought: SearchOptions,
     /// Keep the file that is found under this name, in the folder.
     #[arg(long, value_name = "NAME")]
     keep: Option<PathBuf>,
@@ -184,7 +184,7 @@ pub struct FindSize {
 
 /// Which size is sought.
 #[derive(Clone, Debug, Args)]
-pub struct SoughtOptions {
+pub struct SearchOptions {
     /// The time that reading it is to take; the second at least twice the first.
     #[arg(long, value_name = "TIME..TIME", default_value = "5s..15s", value_parser = between)]
     pub(super) between: (Duration, Duration),
@@ -206,30 +206,30 @@ impl Procedure for FindSize {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         if let Some(name) = &self.keep {
             if name.components().count() != 1 || name.file_name().is_none() {
-                let name = shown(name);
+                let name = printable(name);
                 return Err(ProcedureError::usage(format!(
                     "--keep {name}: give a name without a folder, and --folder"
                 )));
             }
             if lstat(folder.join(name)).is_ok() {
-                let path = shown(&folder.join(name));
+                let path = printable(&folder.join(name));
                 return Err(ProcedureError::failed(format!(
                     "{path} exists; give another name to --keep"
                 )));
             }
         }
-        Sought::new(&Host::default(), &folder, self.block, self.state, &self.sought).map(|_| ())
+        SizeSearch::new(&Host::default(), &folder, self.block, self.state, &self.sought).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let host = recorder.host();
-        let sought = Sought::new(host, &folder, self.block, self.state, &self.sought)?;
+        let sought = SizeSearch::new(host, &folder, self.block, self.state, &self.sought)?;
         if !sought.announce(recorder, &folder, self.temporary.yes) {
             return Ok(Ending::Stopped);
         }
         let (found, file) = find(recorder, &folder, &sought)?;
-        let Found::Fits(_) = found else { return Ok(Ending::NotFound) };
+        let SearchEnd::Fits(_) = found else { return Ok(Ending::NotFound) };
         if let Some(name) = &self.keep {
             file.keep(&folder.join(name))?;
         }
@@ -238,21 +238,21 @@ impl Procedure for FindSize {
 }
 
 /// What is sought, and the most that may be tried.
-pub(super) struct Sought {
+pub(super) struct SizeSearch {
     block: usize,
     state: StateName,
     window: (f64, f64),
     most: Limit,
 }
 
-impl Sought {
+impl SizeSearch {
     /// What is sought in this folder.
     pub(super) fn new(
         host: &Host,
         folder: &Folder,
         block: usize,
         state: StateName,
-        sought: &SoughtOptions,
+        sought: &SearchOptions,
     ) -> Result<Self, ProcedureError> {
         if state == StateName::AsIs {
             return Err(ProcedureError::usage(
@@ -323,8 +323,8 @@ impl Sought {
 pub(super) fn find(
     recorder: &mut dyn Recorder,
     folder: &Folder,
-    sought: &Sought,
-) -> Result<(Found, Temporary), ProcedureError> {
+    sought: &SizeSearch,
+) -> Result<(SearchEnd, Temporary), ProcedureError> {
     let mut file = Temporary::new(folder)?;
     if recorder.predicted(ABOUT.id, &sought.params()).is_err() {
         calibrate(recorder, &mut file, sought)?;
@@ -334,12 +334,12 @@ pub(super) fn find(
     recorder.event(Event::Progress { done: 0, all: 1, what: &format!("foretold {first_words}") });
     let first = foretold.ok().and_then(|prediction| prediction.value).unwrap_or(FIRST as f64);
     let block = sought.block as u64;
-    let mut last: Option<Series> = None;
+    let mut last: Option<PassSeries> = None;
     let mut tries = Vec::new();
     let most = sought.most.bytes / block;
     let found = search(sought.blocks(first), 1..=most, sought.window, |blocks| {
         let series = attempt(recorder, &mut file, sought, blocks * block)?;
-        let Some(pass) = series.as_ref().and_then(Series::middle) else { return Ok(None) };
+        let Some(pass) = series.as_ref().and_then(PassSeries::middle) else { return Ok(None) };
         let (bytes, all) = (pass.bytes(), blocks * block);
         // What its limit ended had taken too long, however little it had read by then.
         let least = if pass.outcome.stopped { sought.limit().as_secs_f64() } else { 0.0 };
@@ -355,7 +355,7 @@ pub(super) fn find(
         last = series;
         Ok::<_, ProcedureError>(Some(seconds))
     })?;
-    if let (Found::Stopped, None) = (found, &last) {
+    if let (SearchEnd::Stopped, None) = (found, &last) {
         return Ok((found, file));
     }
     let foretold = Fact::text("foretold", first_words);
@@ -388,13 +388,13 @@ fn foretold_words(foretold: &Result<Prediction, NoModel>) -> String {
 fn calibrate(
     recorder: &mut dyn Recorder,
     file: &mut Temporary,
-    sought: &Sought,
+    sought: &SizeSearch,
 ) -> Result<(), ProcedureError> {
     let bytes = CALIBRATION.max(sought.block as u64).min(sought.most.bytes);
     if !file.resize(bytes, recorder)? {
         return Ok(());
     }
-    let mut series = Series::new(Manner::whole(sought.block, sought.state));
+    let mut series = PassSeries::new(ReadConfig::whole(sought.block, sought.state));
     if series.pass(recorder, file.source(), Some(CALIBRATION_TIME))? {
         series.record(recorder, file.source(), &Params::none(), Vec::new());
     }
@@ -405,36 +405,36 @@ fn calibrate(
 fn attempt(
     recorder: &mut dyn Recorder,
     file: &mut Temporary,
-    sought: &Sought,
+    sought: &SizeSearch,
     bytes: u64,
-) -> Result<Option<Series>, ProcedureError> {
+) -> Result<Option<PassSeries>, ProcedureError> {
     if !file.resize(bytes, recorder)? {
         return Ok(None);
     }
-    let mut series = Series::new(Manner::whole(sought.block, sought.state));
+    let mut series = PassSeries::new(ReadConfig::whole(sought.block, sought.state));
     let is_read = series.pass(recorder, file.source(), Some(sought.limit()))?;
     Ok(is_read.then_some(series))
 }
 
 fn measured(
-    sought: &Sought,
-    found: Found,
+    sought: &SizeSearch,
+    found: SearchEnd,
     tries: &[String],
-    last: Option<&Series>,
+    last: Option<&PassSeries>,
     file: &Temporary,
 ) -> Measured {
     let mut facts: Vec<(&str, String)> = vec![("tried", tries.join("; "))];
     if let Some(pass) = last.and_then(|series| series.passes.last()) {
-        facts.push(("in memory before", conditions::proof(&pass.before)));
+        facts.push(("in memory before", cache_state::proof(&pass.before)));
         facts.push(("XOR-32", format!("{:08x}", pass.outcome.sum.xor)));
     }
-    let spoilt = last.and_then(|series| series.spoilt(file.source()));
+    let invalid_verdict = last.and_then(|series| series.invalid_verdict(file.source()));
     let verdict = match found {
-        Found::Fits(_) => spoilt,
+        SearchEnd::Fits(_) => invalid_verdict,
         _ => Some(no_size(sought, found)),
     };
     let value = match found {
-        Found::Fits(fits) => Some((fits.size * sought.block as u64) as f64),
+        SearchEnd::Fits(fits) => Some((fits.size * sought.block as u64) as f64),
         _ => None,
     };
     Measured {
@@ -448,11 +448,11 @@ fn measured(
 }
 
 /// That no size fits, with the figures.
-fn no_size(sought: &Sought, found: Found) -> Verdict {
+fn no_size(sought: &SizeSearch, found: SearchEnd) -> Verdict {
     let (from, to) = sought.window;
     let bytes = |blocks: u64| blocks * sought.block as u64;
     let text = match found {
-        Found::TooQuick(Try { size: blocks, seconds }) => {
+        SearchEnd::TooQuick(TimedSize { size: blocks, seconds }) => {
             let rate = bytes(blocks) as f64 / seconds;
             format!(
                 "no size fits: {}, {}, is read in {}; at {}, {} would need {}",
@@ -464,20 +464,20 @@ fn no_size(sought: &Sought, found: Found) -> Verdict {
                 size((rate * from) as u64)
             )
         }
-        Found::TooSlow(Try { seconds, .. }) => format!(
+        SearchEnd::TooSlow(TimedSize { seconds, .. }) => format!(
             "no size fits: even one block of {} takes {}, more than {}",
             size(sought.block as u64),
             time(seconds),
             time(to)
         ),
-        Found::Leaps { below, above } => format!(
+        SearchEnd::Leaps { below, above } => format!(
             "no size fits: {} is read in {}, and {} in {} at least",
             size(bytes(below.size)),
             time(below.seconds),
             size(bytes(above.size)),
             time(above.seconds)
         ),
-        Found::Stopped | Found::Fits(_) => {
+        SearchEnd::Stopped | SearchEnd::Fits(_) => {
             let text = "stopped before its end";
             return Verdict::because(State::Unavailable, Cause::Interrupted, text);
         }
@@ -491,9 +491,9 @@ fn time(seconds: f64) -> String {
 }
 
 /// What was tried, and what was found.
-fn facts(sought: &Sought, found: Found, tries: &[String]) -> Vec<Fact> {
+fn facts(sought: &SizeSearch, found: SearchEnd, tries: &[String]) -> Vec<Fact> {
     let mut facts: Vec<Fact> = tries.iter().map(|text| Fact::text("tried", text)).collect();
-    if let Found::Fits(fits) = found {
+    if let SearchEnd::Fits(fits) = found {
         let bytes = fits.size * sought.block as u64;
         let text = format!("{} = {bytes} bytes: {}", size(bytes), time(fits.seconds));
         facts.push(Fact::text("found", text));

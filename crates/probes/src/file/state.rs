@@ -5,7 +5,7 @@ use std::fs::File;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fathom_fileio::residency::{self, Blind, Residency, State as InMemory};
+use fathom_fileio::residency::{self, UnknownReason, Residency, State as InMemory};
 use fathom_measure::sampler::Fault;
 
 use super::failed;
@@ -19,7 +19,7 @@ const ON_THE_WAY: Duration = Duration::from_millis(1);
 const ON_THE_WAY_MAX: u32 = 1000;
 /// What of a file may at least be in memory behind reads that no device had a part in.
 const NEARLY_ALL: f64 = 0.99;
-static NEVER: AtomicBool = AtomicBool::new(false);
+static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 /// From where a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ fn evicted(file: &File) -> Result<Residency, Fault> {
 /// Whether pages may be under way: cachestat counts such, and mincore does not.
 fn is_on_the_way(is: &Residency) -> bool {
     match is.state {
-        InMemory::Unknown { why: Blind::Disagreement { .. } } => true,
+        InMemory::Unknown { why: UnknownReason::Disagreement { .. } } => true,
         InMemory::Unknown { .. } => false,
         _ => is.state != InMemory::Warm,
     }
@@ -125,20 +125,20 @@ fn warmed(file: &File) -> Result<Residency, Fault> {
         if is.state == InMemory::Warm {
             break;
         }
-        is = residency::warm(file, &NEVER).map_err(|error| failed("read the file", error))?;
+        is = residency::warm(file, &NEVER_STOP).map_err(|error| failed("read the file", error))?;
     }
     Ok(is)
 }
 
 /// What of a file is in memory, and who says so.
 pub(super) fn words(is: &Residency) -> String {
-    let word = is.state.word().to_uppercase();
-    format!("{word}: {} of {} bytes in memory ({})", is.cached, is.bytes, is.witness)
+    let word = is.state.name().to_uppercase();
+    format!("{word}: {} of {} bytes in memory ({})", is.cached, is.bytes, is.counted_by)
 }
 
 #[cfg(test)]
 mod tests {
-    use fathom_fileio::residency::Witness;
+    use fathom_fileio::residency::CountedBy;
 
     use super::*;
 
@@ -150,7 +150,7 @@ mod tests {
             cached,
             dirty: 0,
             writeback: 0,
-            witness: Witness::Both,
+            counted_by: CountedBy::Both,
         };
         let mixed = |cached| of(InMemory::Mixed { share: cached as f64 / 1000.0 }, cached);
         let (warm, cold) = (of(InMemory::Warm, 1000), of(InMemory::Cold, 0));

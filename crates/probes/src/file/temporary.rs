@@ -15,7 +15,7 @@ use fathom_fileio::{Generator, Source};
 use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::Host;
 
-use super::by_hand::{shown, size};
+use super::by_hand::{printable, size};
 
 /// Bytes that are made and written at a time.
 const PIECE: usize = 1 << 20;
@@ -34,7 +34,7 @@ impl Folder {
     pub(super) fn choose(named: Option<&Path>) -> Result<Self, ProcedureError> {
         let found = match named {
             Some(path) => {
-                folder::Folder::at(path).map_err(|why| format!("--folder {}: {why}", shown(path)))
+                folder::Folder::at(path).map_err(|why| format!("--folder {}: {why}", printable(path)))
             }
             None => folder::Folder::usual().map_err(|why| format!("{why}; name one by --folder")),
         };
@@ -48,7 +48,7 @@ impl Folder {
         match folder.0.file_system.is_on_device() {
             Some(false) => Err(ProcedureError::failed(format!(
                 "--folder {}: {name} keeps files in memory or elsewhere; name one on a disk",
-                shown(&folder.0.path)
+                printable(&folder.0.path)
             ))),
             _ => Ok(folder),
         }
@@ -63,13 +63,13 @@ impl Folder {
     fn space(&self) -> Result<Space, ProcedureError> {
         let path = &self.0.path;
         folder::space(path).map_err(|error| {
-            ProcedureError::failed(format!("ask {} for its space: {error}", shown(path)))
+            ProcedureError::failed(format!("ask {} for its space: {error}", printable(path)))
         })
     }
 
     /// Half of what is free: the rest is for others.
     pub(super) fn room(&self) -> Result<Limit, ProcedureError> {
-        let of = format!("half of what is free in {}", shown(&self.0.path));
+        let of = format!("half of what is free in {}", printable(&self.0.path));
         Ok(Limit { bytes: self.space()?.free / 2, of })
     }
 
@@ -88,7 +88,7 @@ impl Folder {
     }
 
     pub(super) fn words(&self) -> String {
-        format!("{} ({})", shown(&self.0.path), self.0.file_system.name)
+        format!("{} ({})", printable(&self.0.path), self.0.file_system.name)
     }
 
     pub(super) fn join(&self, name: &Path) -> PathBuf {
@@ -133,7 +133,7 @@ pub(super) struct Temporary {
 
 impl Temporary {
     pub(super) fn new(folder: &Folder) -> Result<Self, ProcedureError> {
-        let place = shown(&folder.0.path);
+        let place = printable(&folder.0.path);
         let scratch = Scratch::new(&folder.0.path)
             .map_err(|error| ProcedureError::failed(format!("make a file in {place}: {error}")))?;
         let path = folder.join(Path::new("(temporary)"));
@@ -148,7 +148,7 @@ impl Temporary {
         bytes: u64,
         recorder: &mut dyn Recorder,
     ) -> Result<bool, ProcedureError> {
-        let place = shown(self.path.parent().unwrap_or(Path::new(".")));
+        let place = printable(self.path.parent().unwrap_or(Path::new(".")));
         let failed = |error: std::io::Error| {
             let wanted = size(bytes);
             ProcedureError::failed(format!(
@@ -203,7 +203,7 @@ impl Temporary {
     pub(super) fn keep(self, path: &Path) -> Result<(), ProcedureError> {
         self.scratch
             .publish(path, false)
-            .map_err(|error| ProcedureError::failed(format!("name {}: {error}", shown(path))))?;
+            .map_err(|error| ProcedureError::failed(format!("name {}: {error}", printable(path))))?;
         Ok(())
     }
 }
@@ -211,7 +211,7 @@ impl Temporary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::scripted::Scripted;
+    use crate::file::test_recorder::TestRecorder;
 
     #[test]
     fn half_of_the_tighter_memory_may_be_filled() {
@@ -230,7 +230,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = Folder::choose(Some(folder.path())).expect("a folder");
         let mut file = Temporary::new(&folder).expect("a file");
-        let mut recorder = Scripted::new();
+        let mut recorder = TestRecorder::new();
         recorder.stops();
         let is_made = file.resize(64 << 20, &mut recorder);
         assert!(!is_made.expect("nothing is written") && file.bytes == 0);
@@ -241,10 +241,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = Folder::choose(Some(folder.path())).expect("a folder");
         let mut file = Temporary::new(&folder).expect("a file");
-        let mut recorder = Scripted::new();
+        let mut recorder = TestRecorder::new();
         let mut sum_of = |bytes: u64| {
             assert!(file.resize(bytes, &mut recorder).expect("space"));
-            assert_eq!(file.source().subject().size, Some(bytes));
+            assert_eq!(file.source().info().size, Some(bytes));
             let mut content = vec![0; bytes as usize];
             file.source().file().read_exact_at(&mut content, 0).expect("all of it");
             let mut wanted = vec![1; bytes as usize];

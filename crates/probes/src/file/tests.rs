@@ -10,9 +10,9 @@ use fathom_record::host::Cache;
 use fathom_record::{Host, NoModel, Params, Prediction, Record};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::named::Named;
+use super::small_files::SmallFiles;
 use super::state::State;
-use super::{call, create, delete, fsync, held, read_latency, read_throughput, write_throughput};
+use super::{call, create, delete, fsync, generated_file, read_latency, read_throughput, write_throughput};
 use crate::{REGISTRY, smoke};
 use fathom_metric::{Case, Entry, Known, Probe, Sizes};
 
@@ -96,7 +96,7 @@ fn a_file_that_never_leaves_memory_is_not_called_cold() {
 #[test]
 fn a_file_that_was_driven_out_is_not_called_warm() {
     let Some(place) = smoke::place() else { return };
-    let scratch = held::written(&place.folder, 1 << 20, 1).unwrap();
+    let scratch = generated_file::write_synced(&place.folder, 1 << 20, 1).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
     assert!(State::Warm.has_held(scratch.file(), Some(4096)));
     residency::evict(scratch.file()).unwrap();
@@ -126,7 +126,7 @@ fn without_a_place_a_probe_says_why() {
 fn files_with_names_are_counted_and_none_is_taken_for_new_that_is_there() {
     let Some(place) = smoke::place() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
-    let set = Named::of(&files, 3, 1024);
+    let set = SmallFiles::of(&files, 3, 1024);
     assert_eq!((set.there(), set.whole()), (0, 0));
     set.create().unwrap();
     assert_eq!((set.there(), set.whole()), (3, 3));
@@ -233,7 +233,7 @@ fn what_waits_for_a_device_is_an_order_or_has_no_model() {
     assert!(read_at(&reading(1 << 20, "mixed", 1, "read"), &records).is_err());
     let mapped = read_at(&reading(1 << 18, "warm", 2, "mmap"), &records).unwrap();
     assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
-    let Some(kind) = super::model::Kind::of(&warm) else { panic!("{warm}") };
+    let Some(kind) = super::model::ReadCase::of(&warm) else { panic!("{warm}") };
     assert_eq!(kind.way, Some(Way::Calls { count: None }));
 }
 

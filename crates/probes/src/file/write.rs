@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
-use fathom_fileio::write::{Request, Sync, WriteError, Written};
+use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_metric::notation::{count, seed};
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
 use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Remedy, Unit};
 use rustix::io::Errno;
 
-use super::by_hand::{self, amount, checked, shown, size, sum_facts, sums};
+use super::by_hand::{self, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::block;
 
@@ -71,7 +71,7 @@ pub struct Write {
 
 impl Procedure for Write {
     fn asked(&self) -> String {
-        shown(&self.file)
+        printable(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -90,7 +90,7 @@ impl Procedure for Write {
                 Err(WriteError::Stopped { path, after }) => {
                     // What earlier passes gave stands.
                     if number == 0 {
-                        let path = shown(&path);
+                        let path = printable(&path);
                         let text =
                             format!("stopped after {after} bytes; nothing is left of {path}");
                         recorder.event(Event::Warning(&text));
@@ -119,15 +119,15 @@ impl Write {
         &self,
         recorder: &dyn Recorder,
         overwrite: bool,
-    ) -> (Result<Written, WriteError>, Disturbance) {
+    ) -> (Result<WriteOutcome, WriteError>, Disturbance) {
         let request = Request {
             block: self.block,
             count: self.count,
             seed: self.seed,
             sync: match self.sync {
-                SyncName::None => Sync::None,
-                SyncName::Data => Sync::Data,
-                SyncName::Every => Sync::Every,
+                SyncName::None => SyncMode::None,
+                SyncName::Data => SyncMode::AtEnd,
+                SyncName::Every => SyncMode::EachBlock,
             },
             overwrite: self.force || overwrite,
             stop: recorder.stop().now(),
@@ -146,7 +146,7 @@ fn failure(error: WriteError) -> ProcedureError {
         }
         WriteError::Invalid(_) => ProcedureError::usage(error),
         WriteError::Failed { path, error, .. } if is_of_the_place(error) => {
-            let path = shown(&path);
+            let path = printable(&path);
             ProcedureError::failed(format!("write {path}: {error}; name a place to write to"))
         }
         error => ProcedureError::failed(error),
@@ -169,7 +169,7 @@ fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
         return Ok(());
     }
     let (need, free) = (size(bytes as u64), size(free));
-    let folder = shown(folder);
+    let folder = printable(folder);
     Err(ProcedureError::failed(format!(
         "{need} are to be written to {folder}, where {free} are free; give fewer blocks, or free \
          space"
@@ -177,12 +177,12 @@ fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
 }
 
 /// What speaks against a sync: that there is no device behind it, or that it was quicker than any.
-fn doubts(write: &Write, passes: &[Written]) -> Vec<Reason> {
+fn doubts(write: &Write, passes: &[WriteOutcome]) -> Vec<Reason> {
     if write.sync == SyncName::None {
         return Vec::new();
     }
     let mut doubts = Vec::new();
-    let place = fathom_fileio::look(&write.file).ok();
+    let place = fathom_fileio::inspect(&write.file).ok();
     if let Some(place) = place.filter(|place| place.is_on_device() != Some(true)) {
         let name = place.file_system.name;
         let text = match place.is_on_device() {
@@ -197,7 +197,7 @@ fn doubts(write: &Write, passes: &[Written]) -> Vec<Reason> {
 }
 
 /// A sync that no device can have made, in words.
-fn implausible(written: &Written) -> Option<String> {
+fn implausible(written: &WriteOutcome) -> Option<String> {
     let each_ns = written.sync_ns / written.syncs.max(1) as f64;
     if written.syncs > 0 && written.unsynced.is_some_and(|bytes| bytes > 0) && each_ns < QUICKEST_NS
     {
@@ -212,7 +212,7 @@ fn implausible(written: &Written) -> Option<String> {
     })
 }
 
-fn total_ns(written: &Written) -> f64 {
+fn total_ns(written: &WriteOutcome) -> f64 {
     written.data_ns + written.sync_ns + written.close_ns
 }
 
@@ -226,7 +226,7 @@ fn word(sync: SyncName) -> &'static str {
 
 fn measured(
     write: &Write,
-    passes: &[Written],
+    passes: &[WriteOutcome],
     cap: Option<&Cap>,
     disturbance: Disturbance,
 ) -> Measured {
@@ -235,9 +235,9 @@ fn measured(
     let params = Params::one("block", write.block as i64)
         .and("sync", word(write.sync))
         .and("file_bytes", sum.bytes as i64);
-    let rate = |written: &Written| 1e9 * written.sum.bytes as f64 / total_ns(written);
+    let rate = |written: &WriteOutcome| 1e9 * written.sum.bytes as f64 / total_ns(written);
     let parts = [("data", last.data_ns), ("sync", last.sync_ns), ("close", last.close_ns)];
-    let mut verified = vec![("file", shown(&write.file))];
+    let mut verified = vec![("file", printable(&write.file))];
     verified.extend(sums(sum));
     verified.push(("calls", last.calls.to_string()));
     verified.extend(parts.map(|(name, ns)| (name, format!("{ns:.0} ns"))));
@@ -264,7 +264,7 @@ fn measured(
 }
 
 /// What was written, and how long each part of it took.
-fn facts(write: &Write, written: &Written, cap: Option<&Cap>) -> Vec<Fact> {
+fn facts(write: &Write, written: &WriteOutcome, cap: Option<&Cap>) -> Vec<Fact> {
     let seconds = |ns: f64| format!("{:.6} s", ns / 1e9);
     let total = total_ns(written);
     let beside = format!(
@@ -275,7 +275,7 @@ fn facts(write: &Write, written: &Written, cap: Option<&Cap>) -> Vec<Fact> {
     let amount = amount(write.count, write.block, written.sum.bytes);
     let ns = |name, ns| Fact::quantity(name, ns, Unit::Nanoseconds);
     let mut facts = vec![
-        Fact::text("file", shown(&write.file)),
+        Fact::text("file", printable(&write.file)),
         Fact::text("written", format!("{amount}; sync {}", word(write.sync))),
         ns("data", written.data_ns),
         ns("sync", written.sync_ns),
@@ -295,11 +295,11 @@ mod tests {
 
     #[test]
     fn a_sync_that_no_device_can_have_made_is_implausible() {
-        let synced = |bytes, syncs, sync_ns| Written {
+        let synced = |bytes, syncs, sync_ns| WriteOutcome {
             unsynced: Some(bytes),
             syncs,
             sync_ns,
-            ..Written::default()
+            ..WriteOutcome::default()
         };
         assert_eq!(implausible(&synced(64 << 20, 1, 60e6)), None, "1.1 GB/s");
         assert!(implausible(&synced(64 << 20, 1, 1e6)).is_some(), "67 GB/s");
@@ -307,6 +307,6 @@ mod tests {
         assert_eq!(implausible(&synced(4096, 1, 50e3)), None);
         assert!(implausible(&synced(4096, 1000, 1e6)).is_some(), "1 µs each");
         assert_eq!(implausible(&synced(0, 1, 900.0)), None, "all was written back before");
-        assert_eq!(implausible(&Written::default()), None);
+        assert_eq!(implausible(&WriteOutcome::default()), None);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
-use fathom_fileio::write::{Request, Sync, WriteError, Written};
+use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_fileio::{Source, Sum, read};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
@@ -74,7 +74,7 @@ impl Probe for WriteThroughput {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        match Kind::of(&case.params) {
+        match WriteCase::of(&case.params) {
             Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
@@ -84,7 +84,7 @@ impl Probe for WriteThroughput {
         let files = sampler.files()?;
         let mut writings = Vec::new();
         for (index, case) in cases.iter().enumerate() {
-            match Kind::of(&case.params) {
+            match WriteCase::of(&case.params) {
                 Some(kind) => {
                     let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
                     let writing = Writing { path, kind, last: None };
@@ -113,20 +113,20 @@ impl Probe for WriteThroughput {
 
 /// A case in words that are understood.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct WriteCase {
     block: usize,
     count: u64,
-    sync: Sync,
+    sync: SyncMode,
 }
 
-impl Kind {
+impl WriteCase {
     fn of(params: &Params) -> Option<Self> {
         let number = |name: &str| u64::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
         let block = number("block")?;
         let sync = match params.text("sync")? {
-            "none" => Sync::None,
-            "data" => Sync::Data,
-            "every" => Sync::Every,
+            "none" => SyncMode::None,
+            "data" => SyncMode::AtEnd,
+            "every" => SyncMode::EachBlock,
             _ => return None,
         };
         let count = number("file_bytes")?.div_ceil(block);
@@ -137,15 +137,15 @@ impl Kind {
 /// One file, written again and again. It is gone when this is.
 struct Writing {
     path: PathBuf,
-    kind: Kind,
-    last: Option<Written>,
+    kind: WriteCase,
+    last: Option<WriteOutcome>,
 }
 
 impl Writing {
     /// Writes the file anew: bytes a second.
     fn take(&mut self, clock: &Clock) -> Result<f64, Fault> {
         self.remove()?;
-        let Kind { block, count, sync } = self.kind;
+        let WriteCase { block, count, sync } = self.kind;
         let request = Request { sync, ..Request::new(block, count) };
         let written = fathom_fileio::write(&self.path, &request, clock).map_err(fault)?;
         let asked = block as u64 * count;
@@ -172,7 +172,7 @@ impl Writing {
         let Sum { xor, position, bytes } = found;
         let detail = format!("XOR-32 {xor:08x}, position sum {position:016x}, {bytes} bytes");
         sampler.check(index, "content", found == written.sum, detail);
-        let Written { calls, data_ns, sync_ns, close_ns, .. } = written;
+        let WriteOutcome { calls, data_ns, sync_ns, close_ns, .. } = written;
         let detail = format!(
             "{calls} calls; data {data_ns:.0} ns, sync {sync_ns:.0} ns, close {close_ns:.0} ns"
         );

@@ -5,10 +5,10 @@ use std::convert::Infallible;
 
 /// What a look at one size showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Observation {
     Stays,
     /// Some of it was gone.
-    Leaves,
+    Evicted,
     /// Nobody looked to the end.
     Stopped,
 }
@@ -37,9 +37,9 @@ const WITHIN: f64 = 0.02;
 impl Search {
     /// Looks at one size after another. A size that leaves is looked at twice before it counts:
     /// another program may have wanted memory just then.
-    pub(super) fn knee<E>(&self, mut look: impl FnMut(u64) -> Result<Look, E>) -> Result<Knee, E> {
+    pub(super) fn knee<E>(&self, mut look: impl FnMut(u64) -> Result<Observation, E>) -> Result<Knee, E> {
         let mut look = |size| match look(size)? {
-            Look::Leaves => look(size),
+            Observation::Evicted => look(size),
             seen => Ok(seen),
         };
         let (mut stays, mut leaves) = (0, None);
@@ -49,9 +49,9 @@ impl Search {
                 return Ok(Knee::Above(stays));
             }
             match look(size)? {
-                Look::Stays => stays = size,
-                Look::Leaves => leaves = Some(size),
-                Look::Stopped => return Ok(Knee::Stopped(stays)),
+                Observation::Stays => stays = size,
+                Observation::Evicted => leaves = Some(size),
+                Observation::Stopped => return Ok(Knee::Stopped(stays)),
             }
         }
         let mut leaves = leaves.unwrap_or(self.most);
@@ -61,9 +61,9 @@ impl Search {
                 break;
             }
             match look(size)? {
-                Look::Stays => stays = size,
-                Look::Leaves => leaves = size,
-                Look::Stopped => return Ok(Knee::Stopped(stays)),
+                Observation::Stays => stays = size,
+                Observation::Evicted => leaves = size,
+                Observation::Stopped => return Ok(Knee::Stopped(stays)),
             }
         }
         Ok(Knee::Found { stays, leaves })
@@ -77,7 +77,7 @@ impl Search {
             let mut read = 0;
             let _ = self.knee(|size| {
                 read += 2 * size;
-                Ok::<_, Infallible>(if size <= knee { Look::Stays } else { Look::Leaves })
+                Ok::<_, Infallible>(if size <= knee { Observation::Stays } else { Observation::Evicted })
             });
             read
         };
@@ -96,7 +96,7 @@ mod tests {
         let mut seen = Vec::new();
         let knee = search.knee(|size| {
             seen.push(size);
-            Ok::<_, Infallible>(if size <= memory { Look::Stays } else { Look::Leaves })
+            Ok::<_, Infallible>(if size <= memory { Observation::Stays } else { Observation::Evicted })
         });
         (knee.unwrap_or(Knee::Stopped(0)), seen)
     }
@@ -136,8 +136,8 @@ mod tests {
             looks += 1;
             let disturbed = looks == 3;
             Ok::<_, Infallible>(match disturbed || size > 7500 {
-                true => Look::Leaves,
-                false => Look::Stays,
+                true => Observation::Evicted,
+                false => Observation::Stays,
             })
         });
         let Ok(Knee::Found { stays, leaves }) = knee else { panic!("{knee:?}") };
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_stop_tells_what_was_seen_to_stay_and_an_error_ends_it() {
         let stop =
-            |at: u64| move |size| Ok::<_, ()>(if size < at { Look::Stays } else { Look::Stopped });
+            |at: u64| move |size| Ok::<_, ()>(if size < at { Observation::Stays } else { Observation::Stopped });
         assert_eq!(SEARCH.knee(stop(1000)), Ok(Knee::Stopped(0)));
         assert_eq!(SEARCH.knee(stop(4000)), Ok(Knee::Stopped(3000)));
         assert_eq!(SEARCH.knee(|_| Err("no space")), Err("no space"));

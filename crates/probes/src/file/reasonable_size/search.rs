@@ -11,21 +11,21 @@ const BETWEEN_MAX: u32 = 6;
 
 /// One size, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::file) struct Try {
+pub(in crate::file) struct TimedSize {
     /// In whatever the search counts.
     pub(in crate::file) size: u64,
     pub(in crate::file) seconds: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::file) enum Found {
-    Fits(Try),
+pub(in crate::file) enum SearchEnd {
+    Fits(TimedSize),
     /// Even the largest is read too quickly.
-    TooQuick(Try),
+    TooQuick(TimedSize),
     /// Even the smallest takes too long.
-    TooSlow(Try),
+    TooSlow(TimedSize),
     /// One is read too quickly, one a little larger takes too long: between them the time leaps.
-    Leaps { below: Try, above: Try },
+    Leaps { below: TimedSize, above: TimedSize },
     Stopped,
 }
 
@@ -36,31 +36,31 @@ pub(in crate::file) fn search<E>(
     sizes: RangeInclusive<u64>,
     window: (f64, f64),
     mut time: impl FnMut(u64) -> Result<Option<f64>, E>,
-) -> Result<Found, E> {
+) -> Result<SearchEnd, E> {
     let (least, most) = sizes.into_inner();
-    let (mut below, mut above): (Option<Try>, Option<Try>) = (None, None);
+    let (mut below, mut above): (Option<TimedSize>, Option<TimedSize>) = (None, None);
     let mut size = first.clamp(least, most);
     let mut between = 0;
     loop {
-        let Some(seconds) = time(size)? else { return Ok(Found::Stopped) };
-        let this = Try { size, seconds };
+        let Some(seconds) = time(size)? else { return Ok(SearchEnd::Stopped) };
+        let this = TimedSize { size, seconds };
         if seconds < window.0 {
             below = Some(this);
         } else if seconds > window.1 {
             above = Some(this);
         } else {
-            return Ok(Found::Fits(this));
+            return Ok(SearchEnd::Fits(this));
         }
         size = match (below, above) {
-            (Some(below), None) if below.size == most => return Ok(Found::TooQuick(below)),
-            (None, Some(above)) if above.size == least => return Ok(Found::TooSlow(above)),
+            (Some(below), None) if below.size == most => return Ok(SearchEnd::TooQuick(below)),
+            (None, Some(above)) if above.size == least => return Ok(SearchEnd::TooSlow(above)),
             (Some(below), None) => below.size.saturating_mul(2).min(most),
             (None, Some(above)) => (above.size / 2).max(least),
             (Some(below), Some(above)) => {
                 between += 1;
                 let middle = below.size + (above.size - below.size) / 2;
                 if middle == below.size || between > BETWEEN_MAX {
-                    return Ok(Found::Leaps { below, above });
+                    return Ok(SearchEnd::Leaps { below, above });
                 }
                 middle
             }
@@ -80,7 +80,7 @@ mod tests {
         first: u64,
         sizes: RangeInclusive<u64>,
         seconds: impl Fn(u64) -> f64,
-    ) -> (Found, Vec<u64>) {
+    ) -> (SearchEnd, Vec<u64>) {
         let mut tried = Vec::new();
         let found = search(first, sizes, WINDOW, |size| {
             tried.push(size);
@@ -89,8 +89,8 @@ mod tests {
         (found.expect("nothing fails"), tried)
     }
 
-    fn fits(size: u64, seconds: f64) -> Found {
-        Found::Fits(Try { size, seconds })
+    fn fits(size: u64, seconds: f64) -> SearchEnd {
+        SearchEnd::Fits(TimedSize { size, seconds })
     }
 
     #[test]
@@ -118,19 +118,19 @@ mod tests {
     #[test]
     fn no_size_leaves_its_bounds_and_the_bounds_themselves_are_tried() {
         let (found, tried) = by(1 << 50, 1..=300, |size| size as f64 / 100.0);
-        assert_eq!((found, tried), (Found::TooQuick(Try { size: 300, seconds: 3.0 }), vec![300]));
+        assert_eq!((found, tried), (SearchEnd::TooQuick(TimedSize { size: 300, seconds: 3.0 }), vec![300]));
         let (found, tried) = by(100, 1..=300, |size| size as f64 / 100.0);
-        let most = Try { size: 300, seconds: 3.0 };
-        assert_eq!((found, tried), (Found::TooQuick(most), vec![100, 200, 300]));
+        let most = TimedSize { size: 300, seconds: 3.0 };
+        assert_eq!((found, tried), (SearchEnd::TooQuick(most), vec![100, 200, 300]));
         let (found, tried) = by(5, 1..=300, |_| 20.0);
-        assert_eq!(found, Found::TooSlow(Try { size: 1, seconds: 20.0 }));
+        assert_eq!(found, SearchEnd::TooSlow(TimedSize { size: 1, seconds: 20.0 }));
         assert_eq!(tried, [5, 2, 1]);
     }
 
     #[test]
     fn where_the_time_leaps_over_the_window_the_search_ends_between_the_two() {
         let (found, tried) = by(1024, 1..=1 << 40, |size| if size <= 1500 { 1.0 } else { 100.0 });
-        let Found::Leaps { below, above } = found else { panic!("{found:?}") };
+        let SearchEnd::Leaps { below, above } = found else { panic!("{found:?}") };
         assert!(below.size <= 1500 && above.size > 1500, "{found:?}");
         assert!(above.size - below.size <= 1024 >> BETWEEN_MAX, "{found:?}");
         let mut distinct = tried.clone();
@@ -151,14 +151,14 @@ mod tests {
                 (odd, tries) = (!odd, tries + 1);
                 Ok::<_, ()>(Some(if odd { 100.0 } else { 1.0 }))
             });
-            assert!(matches!(found, Ok(Found::Leaps { .. } | Found::TooSlow(_))), "{found:?}");
+            assert!(matches!(found, Ok(SearchEnd::Leaps { .. } | SearchEnd::TooSlow(_))), "{found:?}");
             assert!(tries < 50, "{tries}");
         }
     }
 
     #[test]
     fn a_stop_and_an_error_end_it_at_once() {
-        assert_eq!(search(8, 1..=9, WINDOW, |_| Ok::<_, ()>(None)), Ok(Found::Stopped));
+        assert_eq!(search(8, 1..=9, WINDOW, |_| Ok::<_, ()>(None)), Ok(SearchEnd::Stopped));
         assert_eq!(search(8, 1..=9, WINDOW, |_| Err("full")), Err("full"));
     }
 }

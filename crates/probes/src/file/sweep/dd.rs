@@ -9,9 +9,9 @@ use fathom_fileio::Source;
 use fathom_measure::Clock;
 use fathom_metric::{Event, ProcedureError, Recorder};
 
-use crate::file::conditions;
+use crate::file::cache_state;
 use crate::file::options::StateName;
-use crate::file::passes::Manner;
+use crate::file::passes::ReadConfig;
 
 /// Starts of a dd that reads nothing.
 const EMPTY: usize = 7;
@@ -39,24 +39,24 @@ impl Dd {
         }
     }
 
-    /// Bytes a second of dd in this manner: of its whole process, less one that reads nothing.
+    /// Bytes a second of dd in this config: of its whole process, less one that reads nothing.
     /// None where too little is left of it to be told from that.
     pub(super) fn read(
         &self,
         recorder: &dyn Recorder,
         source: &Source,
-        manner: &Manner,
+        config: &ReadConfig,
     ) -> Result<Option<f64>, ProcedureError> {
-        conditions::prepare_again(source, manner.state, recorder.stop().now())?;
-        let file = source.subject().size.unwrap_or(0);
-        let bytes = manner.range.as_ref().map_or(file, |range| range.end);
-        let block = manner.block as u64;
+        cache_state::prepare_again(source, config.state, recorder.stop().now())?;
+        let file = source.info().size.unwrap_or(0);
+        let bytes = config.range.as_ref().map_or(file, |range| range.end);
+        let block = config.block as u64;
         let mut dd = Command::new("dd");
         // By its number here: a temporary file has no name.
         let path = format!("/proc/{}/fd/{}", std::process::id(), source.file().as_raw_fd());
         dd.args([&format!("if={path}"), "of=/dev/null", &format!("bs={block}")]);
         dd.arg(format!("count={}", bytes.div_ceil(block)));
-        if manner.state == StateName::Direct {
+        if config.state == StateName::Direct {
             dd.arg("iflag=direct");
         }
         let ns = run(recorder.clock(), &mut dd)?;

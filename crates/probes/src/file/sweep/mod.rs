@@ -14,10 +14,10 @@ use fathom_metric::{Ending, Procedure, ProcedureError, Recorder};
 use fathom_record::{Host, Params};
 
 use self::dd::Dd;
-use self::points::{Plan, Points};
-use super::by_hand::{self, shown};
+use self::points::{SweepConfig, Sweeper};
+use super::by_hand::{self, printable};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, block, blocks, file_sizes};
-use super::reasonable_size::{Found, Sought, SoughtOptions, find};
+use super::reasonable_size::{SearchEnd, SizeSearch, SearchOptions, find};
 use super::temporary::{Folder, Temporary, announce};
 
 /// The temporary file, where nothing else was asked for.
@@ -57,7 +57,7 @@ pub struct Sweep {
     block: usize,
     /// What `--sized` looks for.
     #[command(flatten)]
-    sought: SoughtOptions,
+    sought: SearchOptions,
     /// Blocks [default: 1 to 64 MiB by powers of four].
     #[arg(long, value_name = "LIST", value_parser = blocks)]
     blocks: Option<Blocks>,
@@ -85,7 +85,7 @@ pub struct Sweep {
 
 impl Procedure for Sweep {
     fn asked(&self) -> String {
-        by_hand::all_shown(&self.files)
+        by_hand::printable_list(&self.files)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -107,7 +107,7 @@ impl Procedure for Sweep {
         let plan = self.plan(recorder.host());
         let dd = if self.with_dd { Dd::find(recorder) } else { None };
         let before = recorder.known().len();
-        let sweep = Points { plan: &plan, dd: dd.as_ref() };
+        let sweep = Sweeper { plan: &plan, dd: dd.as_ref() };
         let ending = match (self.files.is_empty(), self.sized) {
             (false, _) => self.of_files(recorder, &sweep)?,
             (true, true) => self.of_reasonable_size(recorder, &sweep)?,
@@ -128,14 +128,14 @@ impl Sweep {
         self.sizes().last().copied().unwrap_or(USUAL_BYTES)
     }
 
-    fn sought(&self, host: &Host, folder: &Folder) -> Result<Sought, ProcedureError> {
-        Sought::new(host, folder, self.block, StateName::Warm, &self.sought)
+    fn sought(&self, host: &Host, folder: &Folder) -> Result<SizeSearch, ProcedureError> {
+        SizeSearch::new(host, folder, self.block, StateName::Warm, &self.sought)
     }
 
     fn of_files(
         &self,
         recorder: &mut dyn Recorder,
-        sweep: &Points<'_>,
+        sweep: &Sweeper<'_>,
     ) -> Result<Ending, ProcedureError> {
         let sources = opened(&self.files)?;
         for (source, more) in sources.iter().zip(distinguished(&sources)) {
@@ -150,7 +150,7 @@ impl Sweep {
     fn of_reasonable_size(
         &self,
         recorder: &mut dyn Recorder,
-        sweep: &Points<'_>,
+        sweep: &Sweeper<'_>,
     ) -> Result<Ending, ProcedureError> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let sought = self.sought(recorder.host(), &folder)?;
@@ -158,7 +158,7 @@ impl Sweep {
             return Ok(Ending::Stopped);
         }
         let (found, file) = find(recorder, &folder, &sought)?;
-        let Found::Fits(_) = found else { return Ok(Ending::NotFound) };
+        let SearchEnd::Fits(_) = found else { return Ok(Ending::NotFound) };
         sweep.of(recorder, file.source(), &Params::none())?;
         Ok(Ending::Done)
     }
@@ -167,7 +167,7 @@ impl Sweep {
     fn of_sizes(
         &self,
         recorder: &mut dyn Recorder,
-        sweep: &Points<'_>,
+        sweep: &Sweeper<'_>,
     ) -> Result<Ending, ProcedureError> {
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
         let what = format!("and reads {}", sweep.plan.words(self.sizes().len()));
@@ -185,7 +185,7 @@ impl Sweep {
     }
 
     /// What is to be read.
-    fn plan(&self, host: &Host) -> Plan {
+    fn plan(&self, host: &Host) -> SweepConfig {
         let mut blocks = match &self.blocks {
             Some(blocks) => blocks.0.clone(),
             None => (0..=USUAL_POWERS).map(|power| 1 << (2 * power)).collect(),
@@ -210,7 +210,7 @@ impl Sweep {
                 states.push(*state);
             }
         }
-        Plan { blocks, states, threads, each: self.each, passes: self.passes }
+        SweepConfig { blocks, states, threads, each: self.each, passes: self.passes }
     }
 }
 
@@ -218,15 +218,15 @@ impl Sweep {
 fn opened(files: &[PathBuf]) -> Result<Vec<Source>, ProcedureError> {
     let open = |path: &PathBuf| {
         let source = Source::open(path).map_err(ProcedureError::failed)?;
-        match source.subject().size {
+        match source.info().size {
             Some(0) => Err(ProcedureError::failed(format!(
                 "{} is empty: there is nothing to read",
-                shown(path)
+                printable(path)
             ))),
             Some(_) => Ok(source),
             None => Err(ProcedureError::failed(format!(
                 "{} has no end: name a regular file",
-                shown(path)
+                printable(path)
             ))),
         }
     };
@@ -235,14 +235,14 @@ fn opened(files: &[PathBuf]) -> Result<Vec<Source>, ProcedureError> {
 
 /// What tells files of one size apart in the records: their names, where that is needed.
 fn distinguished(sources: &[Source]) -> Vec<Params> {
-    let size = |source: &Source| source.subject().size;
-    let name = |source: &Source| shown(&source.subject().path);
+    let size = |source: &Source| source.info().size;
+    let name = |source: &Source| printable(&source.info().path);
     let more = |(at, source): (usize, &Source)| {
         let alike = |one: &&Source| size(one) == size(source);
         if sources.iter().filter(alike).count() == 1 {
             return Params::none();
         }
-        // Named twice, it is two cases all the same.
+        // SmallFiles twice, it is two cases all the same.
         let before = sources[..at].iter().filter(|one| name(one) == name(source)).count();
         let params = Params::one("file", name(source).as_str());
         if before == 0 { params } else { params.and("again", before as i64) }

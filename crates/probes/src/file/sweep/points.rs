@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use fathom_analysis::statistics;
 use fathom_fileio::Source;
-use fathom_fileio::subject::Direct;
+use fathom_fileio::path_info::Direct;
 use fathom_metric::{Event, ProcedureError, Recorder};
 use fathom_record::{Fact, Params, Unit};
 
 use super::dd::Dd;
 use crate::file::by_hand::size;
-use crate::file::conditions;
+use crate::file::cache_state;
 use crate::file::options::StateName;
-use crate::file::passes::{Manner, Pass, Series};
+use crate::file::passes::{ReadConfig, Pass, PassSeries};
 
 /// The block and the bytes from which the cost of a byte is told.
 const LARGE: usize = 1 << 20;
@@ -28,7 +28,7 @@ const BEGINNING: Duration = Duration::from_millis(250);
 const ALIGNMENT: usize = 4096;
 
 /// What is to be read.
-pub(super) struct Plan {
+pub(super) struct SweepConfig {
     pub(super) blocks: Vec<usize>,
     pub(super) states: Vec<StateName>,
     pub(super) threads: Vec<u16>,
@@ -36,7 +36,7 @@ pub(super) struct Plan {
     pub(super) passes: u32,
 }
 
-impl Plan {
+impl SweepConfig {
     /// How much it is, for so many files.
     pub(super) fn words(&self, files: usize) -> String {
         let points = files * self.blocks.len() * self.states.len() * self.threads.len();
@@ -76,15 +76,15 @@ impl Cost {
 }
 
 /// The points of a sweep, read forth and back.
-pub(super) struct Points<'a> {
-    pub(super) plan: &'a Plan,
+pub(super) struct Sweeper<'a> {
+    pub(super) plan: &'a SweepConfig,
     pub(super) dd: Option<&'a Dd>,
 }
 
 /// One point, and what dd gave on it in bytes a second, a value for each pass.
-type Taken = (Series, Vec<f64>);
+type Point = (PassSeries, Vec<f64>);
 
-impl Points<'_> {
+impl Sweeper<'_> {
     /// Reads all points of a file in all states; false where a person stopped it.
     pub(super) fn of(
         &self,
@@ -108,9 +108,9 @@ impl Points<'_> {
     }
 
     /// Keeps the points, a curve for each number of threads.
-    fn record(&self, recorder: &mut dyn Recorder, source: &Source, more: &Params, taken: &[Taken]) {
-        let taken: Vec<&Taken> = taken.iter().filter(|(one, _)| !one.passes.is_empty()).collect();
-        for curve in taken.chunk_by(|(a, _), (b, _)| a.manner.threads == b.manner.threads) {
+    fn record(&self, recorder: &mut dyn Recorder, source: &Source, more: &Params, taken: &[Point]) {
+        let taken: Vec<&Point> = taken.iter().filter(|(one, _)| !one.passes.is_empty()).collect();
+        for curve in taken.chunk_by(|(a, _), (b, _)| a.config.threads == b.config.threads) {
             for (series, of_dd) in curve {
                 let dd = statistics::median(of_dd);
                 let mut facts = Vec::new();
@@ -132,7 +132,7 @@ impl Points<'_> {
         source: &Source,
         name: StateName,
         left_out: &mut Vec<String>,
-    ) -> Result<(Vec<Taken>, bool), ProcedureError> {
+    ) -> Result<(Vec<Point>, bool), ProcedureError> {
         let blocks = admitted(source, self.plan, name, left_out);
         let cost = match begin(recorder, source, self.plan, name, &blocks) {
             Ok(cost) => cost,
@@ -143,13 +143,13 @@ impl Points<'_> {
                 return Ok((Vec::new(), !recorder.stop().is_by_person()));
             }
         };
-        let file = source.subject().size.unwrap_or(u64::MAX);
-        let mut taken: Vec<Taken> = Vec::new();
+        let file = source.info().size.unwrap_or(u64::MAX);
+        let mut taken: Vec<Point> = Vec::new();
         for threads in &self.plan.threads {
             for block in &blocks {
-                let manner = Manner { threads: *threads, ..Manner::whole(*block, name) };
+                let config = ReadConfig { threads: *threads, ..ReadConfig::whole(*block, name) };
                 let bytes = cost.bytes(*block, *threads, self.plan.each);
-                taken.push((Series::new(manner.bounded(bytes, file)), Vec::new()));
+                taken.push((PassSeries::new(config.bounded(bytes, file)), Vec::new()));
             }
         }
         let goes_on = self.passes(recorder, source, &mut taken)?;
@@ -161,7 +161,7 @@ impl Points<'_> {
         &self,
         recorder: &mut dyn Recorder,
         source: &Source,
-        taken: &mut [Taken],
+        taken: &mut [Point],
     ) -> Result<bool, ProcedureError> {
         let all = u64::from(self.plan.passes) * taken.len() as u64;
         let limit = Some(self.plan.limit());
@@ -173,13 +173,13 @@ impl Points<'_> {
             }
             for at in order {
                 let (series, of_dd) = &mut taken[at];
-                let what = format!("blocks of {}", size(series.manner.block as u64));
+                let what = format!("blocks of {}", size(series.config.block as u64));
                 recorder.event(Event::Progress { done, all, what: &what });
                 if !series.pass(recorder, source, limit)? {
                     return Ok(false);
                 }
-                if let Some(dd) = self.dd.filter(|_| series.manner.threads == 1) {
-                    of_dd.extend(dd.read(recorder, source, &series.manner)?);
+                if let Some(dd) = self.dd.filter(|_| series.config.threads == 1) {
+                    of_dd.extend(dd.read(recorder, source, &series.config)?);
                 }
                 done += 1;
             }
@@ -201,11 +201,11 @@ fn state_word(name: StateName) -> &'static str {
 /// The blocks with which the file can be read in this state.
 fn admitted(
     source: &Source,
-    plan: &Plan,
+    plan: &SweepConfig,
     name: StateName,
     left_out: &mut Vec<String>,
 ) -> Vec<usize> {
-    let alignment = match (name, source.subject().direct) {
+    let alignment = match (name, source.info().direct) {
         (StateName::Direct, Direct::Aligned { offset, .. }) => offset as usize,
         (StateName::Direct, _) => ALIGNMENT,
         _ => 1,
@@ -237,14 +237,14 @@ enum BeginError {
 fn begin(
     recorder: &dyn Recorder,
     source: &Source,
-    plan: &Plan,
+    plan: &SweepConfig,
     name: StateName,
     blocks: &[usize],
 ) -> Result<Cost, BeginError> {
     let Some(small) = blocks.first().copied() else {
         return Err(BeginError::NoBlock);
     };
-    let bytes = source.subject().size.unwrap_or(0);
+    let bytes = source.info().size.unwrap_or(0);
     if let Some(available) = recorder.host().memory.available_bytes
         && name == StateName::Warm
         && bytes > available
@@ -253,15 +253,15 @@ fn begin(
     }
     if name == StateName::Warm {
         // A file that does not stay in memory would be read anew for each point, for nothing.
-        let found = conditions::prepare(source, name, None, recorder.stop().now())?;
-        if let Some(verdict) = conditions::not_as_asked(source, name, &found) {
+        let found = cache_state::prepare(source, name, None, recorder.stop().now())?;
+        if let Some(verdict) = cache_state::not_as_asked(source, name, &found) {
             let reasons = verdict.reasons.into_iter().map(|reason| reason.text);
             return Err(BeginError::NotAsAsked(reasons.collect()));
         }
     }
-    let file = source.subject().size.unwrap_or(u64::MAX);
+    let file = source.info().size.unwrap_or(u64::MAX);
     let call_ns = |block: usize, bytes: u64| {
-        let mut series = Series::new(Manner::whole(block, name).bounded(bytes, file));
+        let mut series = PassSeries::new(ReadConfig::whole(block, name).bounded(bytes, file));
         series.pass(recorder, source, Some(plan.limit()))?;
         let ns = |pass: &Pass| pass.outcome.ns / pass.outcome.calls.max(1) as f64;
         Ok::<_, ProcedureError>(series.passes.first().map(|pass| (block, ns(pass))))

@@ -3,13 +3,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fathom_fileio::residency::{self, Drop, Residency, State};
+use fathom_fileio::residency::{self, CacheKind, Residency, State};
 use fathom_fileio::{Source, extents};
 use fathom_metric::ProcedureError;
 use fathom_record::quantity::percent;
 use fathom_record::{Cause, Reason, Verdict};
 
-use super::by_hand::{shown, size};
+use super::by_hand::{printable, size};
 use super::options::{DropName, StateName};
 
 /// As [`prepare`], but leaves a file alone that is warm already: to read it anew for each of many
@@ -34,7 +34,7 @@ pub(super) fn prepare(
 ) -> Result<Residency, ProcedureError> {
     drop.map_or(Ok(()), drop_caches)?;
     let file = source.file();
-    let path = source.subject().path.display();
+    let path = source.info().path.display();
     match asked {
         StateName::Cold => residency::evict(file)
             .map_err(|error| ProcedureError::failed(format!("write {path} back: {error}"))),
@@ -46,9 +46,9 @@ pub(super) fn prepare(
 
 fn drop_caches(what: DropName) -> Result<(), ProcedureError> {
     let what = match what {
-        DropName::Pagecache => Drop::Pages,
-        DropName::Slab => Drop::Names,
-        DropName::All => Drop::Both,
+        DropName::Pagecache => CacheKind::PageCache,
+        DropName::Slab => CacheKind::Slab,
+        DropName::All => CacheKind::All,
     };
     residency::drop_caches(what).map_err(|error| {
         ProcedureError::failed(format!(
@@ -60,12 +60,12 @@ fn drop_caches(what: DropName) -> Result<(), ProcedureError> {
 
 /// The state with its proof.
 pub(super) fn proof(residency: &Residency) -> String {
-    let word = residency.state.word().to_uppercase();
+    let word = residency.state.name().to_uppercase();
     if let State::Unknown { why } = residency.state {
         return format!("{word}: {why}");
     }
     let (cached, all) = (size(residency.cached), size(residency.bytes));
-    let by = residency.witness;
+    let by = residency.counted_by;
     let dirty = match residency.dirty {
         0 => String::new(),
         bytes => format!(", {} not yet written", size(bytes)),
@@ -80,7 +80,7 @@ pub(super) fn proof(residency: &Residency) -> String {
 
 /// The state with its proof, as short as a table has room for.
 pub(super) fn briefly(residency: &Residency) -> String {
-    let word = residency.state.word().to_uppercase();
+    let word = residency.state.name().to_uppercase();
     match residency.state {
         State::Unknown { why } => format!("{word}: {why}"),
         _ => format!("{word}: {} of {}", size(residency.cached), size(residency.bytes)),
@@ -93,8 +93,8 @@ pub(super) fn not_as_asked(
     asked: StateName,
     found: &Residency,
 ) -> Option<Verdict> {
-    let name = source.subject().file_system.name;
-    let in_memory = || match source.subject().is_on_device() {
+    let name = source.info().file_system.name;
+    let in_memory = || match source.info().is_on_device() {
         Some(false) => format!("; {name} keeps files in memory or elsewhere, and on no device"),
         _ => String::new(),
     };
@@ -123,8 +123,8 @@ pub(super) fn doubts(source: &Source, asked: StateName, found: &Residency) -> Ve
         let text = format!("what of the file is in memory cannot be told: {why}");
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
-    if asked == StateName::Direct && source.subject().is_on_device() == Some(false) {
-        let name = source.subject().file_system.name;
+    if asked == StateName::Direct && source.info().is_on_device() == Some(false) {
+        let name = source.info().file_system.name;
         let text = format!("{name} is not a device of this machine: nothing here tells of one");
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
@@ -143,12 +143,12 @@ pub(super) fn doubts(source: &Source, asked: StateName, found: &Residency) -> Ve
 
 /// What the file is, in words.
 pub(super) fn place(source: &Source) -> String {
-    let subject = source.subject();
-    let bytes = match subject.size {
+    let info = source.info();
+    let bytes = match info.size {
         Some(bytes) => format!("{} ({bytes} bytes)", size(bytes)),
         None => "of unknown size".to_owned(),
     };
-    let link = if subject.is_link { ", by a symbolic link" } else { "" };
+    let link = if info.is_link { ", by a symbolic link" } else { "" };
     let data = match extents::of(source.file()) {
         Ok(found) if found.share() < 1.0 => format!(
             ", {} data, {} holes, {} reserved but never written",
@@ -158,14 +158,14 @@ pub(super) fn place(source: &Source) -> String {
         ),
         _ => String::new(),
     };
-    if subject.kind == fathom_fileio::subject::Kind::Character {
-        return format!("{}: a device without an end{link}", shown(&subject.path));
+    if info.kind == fathom_fileio::path_info::FileKind::Character {
+        return format!("{}: a device without an end{link}", printable(&info.path));
     }
-    let whither = match (subject.is_on_device(), subject.file_system.name) {
+    let whither = match (info.is_on_device(), info.file_system.name) {
         (Some(false), name) => format!("{name}, which is no device"),
         (_, name) => name.to_owned(),
     };
-    format!("{}: {bytes} on {whither}{link}{data}", shown(&subject.path))
+    format!("{}: {bytes} on {whither}{link}{data}", printable(&info.path))
 }
 
 /// What cold means where the machine is a guest.

@@ -31,11 +31,11 @@ pub(super) fn visit_small(
     sampler: &mut Sampler,
     count: usize,
     check: (&str, impl Into<String>),
-    operation: impl Fn(&Named, &Clock) -> Result<f64, Fault>,
+    operation: impl Fn(&SmallFiles, &Clock) -> Result<f64, Fault>,
 ) -> Result<(), Fault> {
     let files = sampler.files()?;
     let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-    let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, count, bytes)).collect();
+    let sets: Vec<SmallFiles> = sizes.map(|bytes| SmallFiles::of(&files, count, bytes)).collect();
     let operation = &operation;
     let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
         cases: vec![index],
@@ -55,12 +55,12 @@ pub(super) fn visit_small(
 }
 
 /// So many small files. What is left of them goes with this.
-pub(super) struct Named {
+pub(super) struct SmallFiles {
     paths: Vec<PathBuf>,
     data: Vec<u8>,
 }
 
-impl Named {
+impl SmallFiles {
     /// Names for so many files of so many bytes; none is made yet.
     pub(super) fn of(files: &Files, count: usize, bytes: i64) -> Self {
         let own = std::process::id();
@@ -119,7 +119,7 @@ impl Named {
     }
 }
 
-impl Drop for Named {
+impl Drop for SmallFiles {
     fn drop(&mut self) {
         for path in &self.paths {
             // What is gone is gone.

@@ -2,22 +2,22 @@
 //! and how near that came to what memory gives.
 
 use fathom_fileio::Sum;
-use fathom_fileio::fast::{From, Part};
+use fathom_fileio::fast::{DataSource, Part};
 use fathom_fileio::read::Way;
 use fathom_metric::{Known, Recorder};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Fact, Unit};
 
-use super::found::Found;
-use super::pass::{One, Pass, parts};
+use super::file_list::FileList;
+use super::pass::{FileResult, Pass, parts};
 use crate::file::bandwidth;
-use crate::file::by_hand::{self, name_of, shown, size, sum_facts, threads};
+use crate::file::by_hand::{self, way_name, printable, size, sum_facts, threads};
 
 /// So many files have a line each.
 const LINES: usize = 1000;
 
 /// What was asked for, as far as it is a reason for what was done.
-pub(super) struct Why {
+pub(super) struct FactOptions {
     pub(super) is_fixed: bool,
     /// Whether rates may be shown at all.
     pub(super) is_shown: bool,
@@ -27,17 +27,17 @@ pub(super) struct Why {
 
 /// A part in words, with its rate where that may be shown.
 fn part_words(part: &Part, is_shown: bool) -> String {
-    let is_past = matches!(part.choice.way, Way::Direct | Way::Ring { .. });
+    let is_past = part.method.way.is_direct();
     let from = match part.from {
         _ if is_past => "past the page cache",
-        From::Memory => "from memory",
-        From::Device => "from the device",
-        From::Unknown => "from where cannot be told",
+        DataSource::Memory => "from memory",
+        DataSource::Device => "from the device",
+        DataSource::Unknown => "from where cannot be told",
     };
-    let threads = threads(part.choice.threads);
-    let (bytes, block) = (size(part.bytes), size(part.choice.block as u64));
+    let threads = threads(part.method.threads);
+    let (bytes, block) = (size(part.bytes), size(part.method.block as u64));
     let trial = if part.is_trial { " (tried)" } else { "" };
-    let way = name_of(part.choice.way);
+    let way = way_name(part.method.way);
     let rate = match is_shown {
         true => format!(": {}{trial}", quantity(part.rate(), Unit::BytesPerSecond)),
         false => trial.to_owned(),
@@ -46,8 +46,8 @@ fn part_words(part: &Part, is_shown: bool) -> String {
 }
 
 fn trial_words(part: &Part) -> String {
-    let from = if part.from == From::Device { "from the device" } else { "from memory" };
-    let (way, rate) = (name_of(part.choice.way), quantity(part.rate(), Unit::BytesPerSecond));
+    let from = if part.from == DataSource::Device { "from the device" } else { "from memory" };
+    let (way, rate) = (way_name(part.method.way), quantity(part.rate(), Unit::BytesPerSecond));
     format!("{way} {rate} on {} {from}", size(part.bytes))
 }
 
@@ -64,15 +64,15 @@ fn ways(pass: &Pass, is_shown: bool) -> Vec<Fact> {
         let words: Vec<String> = tried.iter().map(trial_words).collect();
         facts.push(Fact::text("tried", words.join("; ")));
     }
-    let mut refused: Vec<&String> = pass.ones.iter().flat_map(|one| &one.fast.refused).collect();
+    let mut refused: Vec<&String> = pass.results.iter().flat_map(|one| &one.fast.unavailable).collect();
     refused.sort_unstable();
     refused.dedup();
     facts.extend(refused.into_iter().map(|why| Fact::text("not", why)));
     facts
 }
 
-/// Why it was read in these ways.
-fn reason(why: &Why, pass: &Pass) -> Option<String> {
+/// FactOptions it was read in these ways.
+fn reason(why: &FactOptions, pass: &Pass) -> Option<String> {
     if why.is_fixed {
         return Some("the way was chosen on the command line".to_owned());
     }
@@ -80,10 +80,10 @@ fn reason(why: &Why, pass: &Pass) -> Option<String> {
     let is_of = |from: From| parts.iter().any(|part| part.from == from && !part.is_trial);
     let is_past = parts
         .iter()
-        .any(|part| !part.is_trial && matches!(part.choice.way, Way::Direct | Way::Ring { .. }));
+        .any(|part| !part.is_trial && part.method.way.is_direct());
     let tried = parts.iter().any(|part| part.is_trial);
     let mut words = Vec::new();
-    if is_of(From::Memory) {
+    if is_of(DataSource::Memory) {
         words.push("what is in memory is quickest from there");
     }
     if is_past {
@@ -96,7 +96,7 @@ fn reason(why: &Why, pass: &Pass) -> Option<String> {
 }
 
 /// How near it came to what all cores read of memory.
-fn share_of_ceiling(recorder: &dyn Recorder, why: &Why, pass: &Pass) -> String {
+fn share_of_ceiling(recorder: &dyn Recorder, why: &FactOptions, pass: &Pass) -> String {
     let (most, origin) = match why.ceiling {
         Some(most) => (most as f64, "as given".to_owned()),
         None => {
@@ -115,8 +115,8 @@ fn share_of_ceiling(recorder: &dyn Recorder, why: &Why, pass: &Pass) -> String {
 /// What was read, how, and why so: of the last pass.
 pub(super) fn facts(
     recorder: &dyn Recorder,
-    why: &Why,
-    found: &Found,
+    why: &FactOptions,
+    found: &FileList,
     passes: &[Pass],
 ) -> Vec<Fact> {
     let last = &passes[passes.len() - 1];
@@ -130,7 +130,7 @@ pub(super) fn facts(
     facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
     facts.extend(ways(last, why.is_shown));
     let elsewhere = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
-    if last.ones.len() == 1 && elsewhere > 0.0 {
+    if last.results.len() == 1 && elsewhere > 0.0 {
         let took = quantity(elsewhere, Unit::Nanoseconds);
         let text = format!("{took} for the look at what is in memory, buffers and threads");
         facts.push(Fact::text("beside", text));
@@ -142,11 +142,11 @@ pub(super) fn facts(
     }
     let device = last.device_bytes;
     facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
-    if last.ones.len() == 1 {
+    if last.results.len() == 1 {
         facts.extend(sum_facts(sum));
     }
     facts.extend(last.faults().map(|fault| Fact::text("unreadable", by_hand::fault_words(fault))));
-    if last.ones.iter().any(|one| one.fast.stopped) {
+    if last.results.iter().any(|one| one.fast.stopped) {
         facts.push(Fact::text("stopped", format!("after {} bytes", sum.bytes)));
     }
     facts
@@ -154,23 +154,23 @@ pub(super) fn facts(
 
 /// The file that was read, or a line for each, as checking programs write them; and those that were
 /// not.
-fn which(pass: &Pass, found: &Found) -> Vec<Fact> {
+fn which(pass: &Pass, found: &FileList) -> Vec<Fact> {
     let mut facts = Vec::new();
-    if let [one] = pass.ones.as_slice() {
-        facts.push(Fact::text("file", shown(&found.files[one.number].0)));
+    if let [one] = pass.results.as_slice() {
+        facts.push(Fact::text("file", printable(&found.files[one.number].0)));
         facts.push(Fact::text("before", &one.proof));
         let ended = one.fast.ended_at.map(|at| Fact::text("ended", format!("at byte {at}")));
         facts.extend(ended);
     } else {
-        facts.extend(pass.ones.iter().take(LINES).map(|one| line(one, found)));
-        if pass.ones.len() > LINES {
-            let more = pass.ones.len() - LINES;
+        facts.extend(pass.results.iter().take(LINES).map(|one| line(one, found)));
+        if pass.results.len() > LINES {
+            let more = pass.results.len() - LINES;
             let text = format!("… and {more} more files: the JSON has the sum of all");
             facts.push(Fact::line(text));
         }
     }
     if found.files.len() > 1 {
-        facts.push(Fact::text("files", format!("{} read", pass.ones.len())));
+        facts.push(Fact::text("files", format!("{} read", pass.results.len())));
     }
     match found.missing.len() + pass.failed.len() {
         0 => {}
@@ -185,8 +185,8 @@ fn which(pass: &Pass, found: &Found) -> Vec<Fact> {
 }
 
 /// The sums of a file, what of it was in memory, and its name last.
-fn line(one: &One, found: &Found) -> Fact {
-    let path = shown(&found.files[one.number].0);
+fn line(one: &FileResult, found: &FileList) -> Fact {
+    let path = printable(&found.files[one.number].0);
     let Sum { xor, position, bytes } = one.fast.sum;
     let state = one.state.to_uppercase();
     Fact::line(format!("{xor:08x} {position:016x} {bytes:>14} {state:<7} {path}"))

@@ -8,14 +8,14 @@ use fathom_measure::clock::{Source, Specification};
 use fathom_metric::{Event, Measured, Recorder, Stop};
 use fathom_record::{Better, Host, MetricId, NoModel, Params, Prediction, Record, Unit};
 
-pub(super) struct Scripted {
+pub(super) struct TestRecorder {
     clock: Clock,
     now: Arc<AtomicBool>,
     stop: Stop,
     host: Host,
 }
 
-impl Scripted {
+impl TestRecorder {
     pub(super) fn new() -> Self {
         let specification = Specification {
             source: Source::MonotonicRaw,
@@ -34,7 +34,7 @@ impl Scripted {
     }
 }
 
-impl Recorder for Scripted {
+impl Recorder for TestRecorder {
     fn clock(&self) -> &Clock {
         &self.clock
     }

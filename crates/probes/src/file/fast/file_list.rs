@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fathom_fileio::look;
-use fathom_fileio::subject::Kind;
+use fathom_fileio::inspect;
+use fathom_fileio::path_info::FileKind;
 use fathom_metric::ProcedureError;
 use walkdir::WalkDir;
 
@@ -14,7 +14,7 @@ use super::super::by_hand::shown;
 const MANY: usize = 10_000_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct FileList {
     /// Files with their sizes, in the order found; 0 where a size is not known.
     pub(super) files: Vec<(PathBuf, u64)>,
     /// What is no regular file, or could not be looked at, in folders.
@@ -25,14 +25,14 @@ pub(super) struct Found {
     pub(super) missing: Vec<String>,
 }
 
-impl Found {
+impl FileList {
     /// Finds the files of some words; `keep_going` over those that are not there.
     pub(super) fn of(words: &[PathBuf], keep_going: bool) -> Result<Self, ProcedureError> {
         let mut found = Self::default();
         for word in words {
-            match look(word) {
-                Ok(subject) if subject.kind == Kind::Directory => found.folder(word)?,
-                Ok(subject) => found.files.push((word.clone(), subject.size.unwrap_or(0))),
+            match inspect(word) {
+                Ok(info) if info.kind == FileKind::Directory => found.folder(word)?,
+                Ok(info) => found.files.push((word.clone(), info.size.unwrap_or(0))),
                 Err(error) => match is_pattern(word) {
                     true => found.pattern(word)?,
                     false if keep_going => found.missing.push(error.to_string()),
@@ -41,7 +41,7 @@ impl Found {
             }
         }
         if found.files.is_empty() {
-            let names: Vec<String> = words.iter().map(|word| shown(word)).collect();
+            let names: Vec<String> = words.iter().map(|word| printable(word)).collect();
             return Err(ProcedureError::failed(format!(
                 "there is no regular file in {}",
                 names.join(", ")
@@ -60,7 +60,7 @@ impl Found {
                 Ok(entry) if entry.file_type().is_dir() => {}
                 Ok(entry) => {
                     let what = "is no regular file";
-                    self.leave_out(format!("{} {what}", shown(entry.path())));
+                    self.leave_out(format!("{} {what}", printable(entry.path())));
                 }
                 Err(error) => self.leave_out(error.to_string()),
             }
@@ -71,22 +71,22 @@ impl Found {
     fn pattern(&mut self, pattern: &Path) -> Result<(), ProcedureError> {
         let text = pattern.to_string_lossy();
         let paths = glob::glob(&text).map_err(|error| {
-            ProcedureError::usage(format!("the pattern {}: {error}", shown(pattern)))
+            ProcedureError::usage(format!("the pattern {}: {error}", printable(pattern)))
         })?;
         let before = self.files.len();
         for path in paths {
             match path.map_err(|error| error.to_string()).and_then(|path| {
-                look(&path).map(|subject| (path, subject)).map_err(|error| error.to_string())
+                inspect(&path).map(|info| (path, info)).map_err(|error| error.to_string())
             }) {
-                Ok((path, subject)) if subject.kind == Kind::Directory => self.folder(&path)?,
-                Ok((path, subject)) => self.add(path, subject.size.unwrap_or(0))?,
+                Ok((path, info)) if info.kind == FileKind::Directory => self.folder(&path)?,
+                Ok((path, info)) => self.add(path, info.size.unwrap_or(0))?,
                 Err(why) => self.leave_out(why),
             }
         }
         match self.files.len() > before {
             true => Ok(()),
             false => {
-                Err(ProcedureError::failed(format!("no file has a name like {}", shown(pattern))))
+                Err(ProcedureError::failed(format!("no file has a name like {}", printable(pattern))))
             }
         }
     }
@@ -127,15 +127,15 @@ mod tests {
             std::fs::write(at(name), vec![0; length]).unwrap();
         }
         std::os::unix::fs::symlink(folder.path(), at("deep/loop")).unwrap();
-        let found = Found::of(&[folder.path().to_owned()], false).unwrap();
+        let found = FileList::of(&[folder.path().to_owned()], false).unwrap();
         let names: Vec<_> = found.files.iter().map(|(path, _)| path.clone()).collect();
         assert_eq!(names, [at("a.txt"), at("b.bin"), at("deep/c.bin")]);
         assert_eq!((found.bytes(), found.left_out), (10, 1));
-        let found = Found::of(&[at("*.bin")], false).unwrap();
+        let found = FileList::of(&[at("*.bin")], false).unwrap();
         assert_eq!(found.bytes(), 3);
-        assert!(Found::of(&[at("*.none")], false).is_err());
-        assert!(Found::of(&[at("none")], false).is_err());
-        assert!(Found::of(&[at("deep/lo*")], false).is_ok(), "a link that was named is followed");
+        assert!(FileList::of(&[at("*.none")], false).is_err());
+        assert!(FileList::of(&[at("none")], false).is_err());
+        assert!(FileList::of(&[at("deep/lo*")], false).is_ok(), "a link that was named is followed");
     }
 
     #[test]
@@ -143,6 +143,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a[1]*.bin");
         std::fs::write(&path, b"x").unwrap();
-        assert_eq!(Found::of(&[path], false).unwrap().files.len(), 1);
+        assert_eq!(FileList::of(&[path], false).unwrap().files.len(), 1);
     }
 }

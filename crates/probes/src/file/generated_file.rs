@@ -52,7 +52,7 @@ pub(super) fn written(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch, F
 }
 
 /// The large file, and what each part of it adds up to.
-pub(super) struct Large {
+pub(super) struct LargeFile {
     pub(super) source: Source,
     seed: u64,
     bytes: u64,
@@ -60,12 +60,12 @@ pub(super) struct Large {
     sums: Vec<Sum>,
 }
 
-impl Large {
+impl LargeFile {
     /// The file in parts of so many bytes.
     pub(super) fn open(files: &Files, part: u64) -> Result<Self, Fault> {
         let why = |error| Fault::Failed(format!("the large file: {error}"));
         let source = Source::open(&files.large).map_err(why)?;
-        let bytes = source.subject().size.unwrap_or(0);
+        let bytes = source.info().size.unwrap_or(0);
         if part == 0 || bytes < part {
             let text = format!("the large file has {bytes} bytes, and a part of it {part}");
             return Err(Fault::Failed(text));
