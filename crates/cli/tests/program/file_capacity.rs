@@ -63,7 +63,7 @@ fn what_leaves_no_room_is_refused_in_one_line() {
         --folder /proc | --folder /proc | disk";
     place.fails("file capacity --yes", table);
     let shared = Path::new("/dev/shm");
-    if fathom_fileio::look(shared).is_ok_and(|it| it.file_system.name == "tmpfs") {
+    if fathom_fileio::inspect(shared).is_ok_and(|it| it.file_system.name == "tmpfs") {
         let table = "--folder /dev/shm | tmpfs keeps files in memory";
         place.fails("file capacity --yes", table);
     }

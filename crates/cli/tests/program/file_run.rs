@@ -16,7 +16,7 @@ use crate::{Place, fails, is_refused, text};
 fn folder(place: &Place) -> Option<PathBuf> {
     let folder = place.path().join("files");
     std::fs::create_dir(&folder).expect("a folder");
-    let class = fathom_fileio::look(&folder).map(|found| found.file_system.class);
+    let class = fathom_fileio::inspect(&folder).map(|found| found.file_system.class);
     if class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
         skipped("the folder for temporary files is in memory; set TMPDIR to one on a device");
         return None;
@@ -68,7 +68,7 @@ fn it_says_beforehand_where_it_writes_and_how_much() {
 fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
     let place = Place::new();
     let memory = Path::new("/dev/shm");
-    let class = fathom_fileio::look(memory).map(|found| found.file_system.class);
+    let class = fathom_fileio::inspect(memory).map(|found| found.file_system.class);
     if !class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
         return skipped("/dev/shm is not in memory here");
     }

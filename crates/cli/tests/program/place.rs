@@ -21,7 +21,7 @@ impl Place {
     /// One whose files lie on a device, from which alone a file can be cold.
     pub(crate) fn on_device() -> Option<Self> {
         let place = Self::new();
-        let subject = fathom_fileio::look(place.path());
+        let subject = fathom_fileio::inspect(place.path());
         if subject.is_ok_and(|at| at.is_on_device() == Some(true)) {
             return Some(place);
         }
@@ -132,7 +132,7 @@ impl Folder {
     /// One that lies on a disk, as temporary files want it.
     pub(crate) fn on_disk() -> Option<Self> {
         let folder = Self::new();
-        let subject = fathom_fileio::look(folder.path()).expect("a folder");
+        let subject = fathom_fileio::inspect(folder.path()).expect("a folder");
         if subject.is_on_device() == Some(false) {
             skipped(&format!("/var/tmp is {}", subject.file_system.name));
             return None;
@@ -146,7 +146,7 @@ impl Folder {
             skipped("there is no /dev/shm to write to");
             return None;
         };
-        if fathom_fileio::look(folder.path()).is_ok_and(|at| at.file_system.name != "tmpfs") {
+        if fathom_fileio::inspect(folder.path()).is_ok_and(|at| at.file_system.name != "tmpfs") {
             skipped("/dev/shm is no tmpfs here");
             return None;
         }
