@@ -32,7 +32,7 @@ fn in_a_group_of_256_mib_the_page_cache_ends_where_the_group_does_and_nobody_is_
     let found = median(record);
     // Beside other tests the group's own memory varies.
     assert!((found / predicted - 1.0).abs() < 0.25, "{found} of {predicted}: {shown}");
-    assert!(shown.contains("does not stay"), "{shown}");
+    assert!(shown.contains("does not fit"), "{shown}");
     let read = |name: &str| std::fs::read_to_string(group.file(name)).expect("a counter");
     assert!(read("memory.oom_control").contains("oom_kill 0"), "{}", read("memory.oom_control"));
     assert_ne!(read("memory.failcnt").trim(), "0", "the limit was never met");
@@ -56,7 +56,7 @@ fn a_file_that_may_not_be_large_enough_is_unavailable_with_the_reason() {
 #[test]
 fn what_leaves_no_room_is_refused_in_one_line() {
     let place = Place::new();
-    let table = "--max 0 | 1 MiB at least | --max
+    let table = "--max 0 | at least 1 MiB | --max
         --max many | many | a size";
     place.refuses("file capacity --yes", table);
     let table = "--folder /no/such/folder | /no/such/folder

@@ -157,7 +157,7 @@ fn pages_that_another_holds_are_not_cold() {
     let cold = record(&place, &path, "--block 64K --state cold");
     assert_eq!(cold.verdict.state, State::Invalid);
     let reason = &cold.verdict.reasons[0].text;
-    assert!(reason.contains("asked for cold, but ") && reason.contains("cached"), "{reason}");
+    assert!(reason.contains("requested cold, but ") && reason.contains("cached"), "{reason}");
     // SAFETY: the mapping was made above, and nothing refers to it.
     unsafe { libc::munmap(held, 1 << 19) };
 }

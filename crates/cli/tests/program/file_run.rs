@@ -34,7 +34,7 @@ fn every_metric_of_files_has_a_number_and_the_folder_is_as_it_was() {
     let place = Place::new();
     let Some(folder) = folder(&place) else { return };
     let document = document(&place.ask(&asked(&folder, "file --quick --json")));
-    let refused = |text: &str| text.contains("direct") || text.contains("larger than what is free");
+    let refused = |text: &str| text.contains("direct") || text.contains("larger than the free memory");
     for record in without_number(&document) {
         let text = &record.verdict.reasons[0].text;
         assert!(refused(text), "{}: {text}", record.name());
@@ -84,7 +84,7 @@ fn a_folder_in_memory_is_refused_unless_that_is_wanted() {
     assert!(has_number(&document, wanted[0]));
     let cold = document.records.last().expect("a record");
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
-    assert!(cold.verdict.reasons[0].text.contains("asked for cold, but WARM"));
+    assert!(cold.verdict.reasons[0].text.contains("requested cold, but WARM"));
 }
 
 #[test]

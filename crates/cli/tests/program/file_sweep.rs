@@ -233,10 +233,10 @@ fn what_lies_in_memory_is_never_cold() {
     let document = json(&place.ask(&format!("file cache {path} --blocks 4K --json")));
     let cold = reads(&document)[0];
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
-    assert!(cold.verdict.reasons[0].text.contains("on no device"), "{:?}", cold.verdict);
+    assert!(cold.verdict.reasons[0].text.contains("not on a device"), "{:?}", cold.verdict);
     let sweep = format!("file sweep {path} --state cold --blocks 4K --threads 1 --each 1ms");
     let said = text(&place.ask(&sweep).stdout);
-    says(&said, &["invalid", "asked for cold"]);
+    says(&said, &["invalid", "requested cold"]);
     assert!(!said.contains("iB/s"), "a number all the same: {said}");
 }
 
@@ -268,7 +268,7 @@ fn what_cannot_be_is_refused_in_one_line() {
         sweep {here} | a directory has no bytes
         sweep {empty} | is empty
         sweep /dev/zero | /dev/zero | no end
-        sweep --sizes 1000TiB | half of what is free | --folder
+        sweep --sizes 1000TiB | half of the free space | --folder
         sweep --folder {data} | --folder | not a directory
         sweep --folder {here}/gone | gone | No such file
         cache {empty} | empty | none above 0
@@ -372,9 +372,9 @@ fn a_small_disk_is_never_filled() {
     let within = |line: &str| within(&place, &mount, &format!("{line} --folder {at}"));
     let Some(output) = within("file size --block 64K") else { return };
     ends_with(&output, 3);
-    says(&unwrapped(&output), &["no size fits: 8 MiB, half of what is free in"]);
+    says(&unwrapped(&output), &["no size fits: 8 MiB, half of the free space in"]);
     let Some(output) = within("file sweep --sizes 9MiB") else { return };
-    fails(&output, &["a file of 9 MiB", "half of what is free", "8 MiB"]);
+    fails(&output, &["a file of 9 MiB", "half of the free space", "8 MiB"]);
 }
 
 #[test]

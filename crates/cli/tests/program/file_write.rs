@@ -49,7 +49,7 @@ fn data_sync_and_close_are_told_apart_and_the_headline_is_all_of_them() {
     let place = Place::new();
     let path = place.name("data");
     let output = place.ask(&format!("file write {path} --block 64K --count 16 --sync data"));
-    let parts = ["data ", "sync ", "close ", "total ", "giving it its", "XOR-32", "MiB/s"];
+    let parts = ["data ", "sync ", "close ", "total ", "naming the file", "XOR-32", "MiB/s"];
     says(&text(&output.stdout), &parts);
     let kept = place.latest();
     let record = &kept.records[0];
@@ -68,7 +68,7 @@ fn a_sync_where_no_device_is_cannot_be_believed_without_a_word() {
     let place = Place::new();
     let Some(folder) = Folder::in_memory() else { return };
     let write = format!("file write {}/data --block 64K --count 4 --sync data", folder.name());
-    says(&text(&place.ask(&write).stdout), &["noisy", "tmpfs is no device"]);
+    says(&text(&place.ask(&write).stdout), &["noisy", "tmpfs is not on a device"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn what_does_not_fit_is_refused_before_the_disk_is_full() {
     let place = Place::new();
     let small = tempfile::tempdir().expect("a folder");
     mount("none", small.path(), "tmpfs", MountFlags::empty(), c"size=1m").expect("a mount");
-    let refused = "62.50 MiB are to be written | 1 MiB are free";
+    let refused = "62.50 MiB to write | 1 MiB free";
     let at = small.path().display();
     place.fails("file write", &format!("{at}/data --block 64K --count 1000 | {refused}"));
     assert_eq!(names(small.path()), [""; 0]);

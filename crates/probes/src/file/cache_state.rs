@@ -1,5 +1,5 @@
-//! The condition in which a person wants a file read: bringing it about, proving it, and saying
-//! what speaks against a number where it could not be had.
+//! The requested cache state of a file: preparing it, proving it, and the verdict where it could
+//! not be reached.
 
 use std::sync::atomic::AtomicBool;
 
@@ -12,30 +12,30 @@ use fathom_record::{Cause, Reason, Verdict};
 use super::by_hand::{printable, size};
 use super::options::{DropName, StateName};
 
-/// As [`prepare`], but leaves a file alone that is warm already: to read it anew for each of many
-/// passes would take longer than they do.
+/// As [`prepare`], but does not read a file again that is already warm, which would take longer
+/// than many passes.
 pub(super) fn prepare_again(
     source: &Source,
-    asked: StateName,
+    requested: StateName,
     stop: &AtomicBool,
 ) -> Result<Residency, ProcedureError> {
-    match (asked, residency::of(source.file())) {
+    match (requested, residency::of(source.file())) {
         (StateName::Warm, found) if found.state == State::Warm => Ok(found),
-        _ => prepare(source, asked, None, stop),
+        _ => prepare(source, requested, None, stop),
     }
 }
 
-/// Brings a file into a state, and says what of it is in memory then.
+/// Evicts or loads a file as requested. Returns its residency after that.
 pub(super) fn prepare(
     source: &Source,
-    asked: StateName,
+    requested: StateName,
     drop: Option<DropName>,
     stop: &AtomicBool,
 ) -> Result<Residency, ProcedureError> {
     drop.map_or(Ok(()), drop_caches)?;
     let file = source.file();
     let path = source.info().path.display();
-    match asked {
+    match requested {
         StateName::Cold => residency::evict(file)
             .map_err(|error| ProcedureError::failed(format!("write {path} back: {error}"))),
         StateName::Warm => residency::warm(file, stop)
@@ -44,96 +44,91 @@ pub(super) fn prepare(
     }
 }
 
-fn drop_caches(what: DropName) -> Result<(), ProcedureError> {
-    let what = match what {
+fn drop_caches(name: DropName) -> Result<(), ProcedureError> {
+    let kind = match name {
         DropName::Pagecache => CacheKind::PageCache,
         DropName::Slab => CacheKind::Slab,
         DropName::All => CacheKind::All,
     };
-    residency::drop_caches(what).map_err(|error| {
+    residency::drop_caches(kind).map_err(|error| {
         ProcedureError::failed(format!(
             "--drop-caches: write /proc/sys/vm/drop_caches: {error}; run as root outside a \
-             container, or leave it away: `--state cold` drops the file's own pages without root"
+             container, or use --state cold, which evicts the file itself without root"
         ))
     })
 }
 
-/// The state with its proof.
-pub(super) fn proof(residency: &Residency) -> String {
-    let word = residency.state.name().to_uppercase();
-    if let State::Unknown { why } = residency.state {
-        return format!("{word}: {why}");
-    }
-    let (cached, all) = (size(residency.cached), size(residency.bytes));
-    let by = residency.counted_by;
+/// The state with the cached bytes and how they were counted.
+pub(super) fn describe(residency: &Residency) -> String {
+    let brief = describe_briefly(residency);
     let dirty = match residency.dirty {
         0 => String::new(),
-        bytes => format!(", {} not yet written", size(bytes)),
+        bytes => format!(", {} dirty", size(bytes)),
     };
+    let by = residency.counted_by.describe();
     match residency.state {
-        State::Mixed { share } => {
-            format!("{word}: {} of {all} in memory{dirty}, {cached} ({by})", percent(share))
-        }
-        _ => format!("{word}: {cached} of {all} in memory{dirty} ({by})"),
+        State::Unknown { .. } => brief,
+        State::Mixed { share } => format!("{brief} cached, {}{dirty} ({by})", percent(share)),
+        _ => format!("{brief} cached{dirty} ({by})"),
     }
 }
 
-/// The state with its proof, as short as a table has room for.
-pub(super) fn briefly(residency: &Residency) -> String {
-    let word = residency.state.name().to_uppercase();
+/// The state with the cached bytes.
+pub(super) fn describe_briefly(residency: &Residency) -> String {
+    let state = residency.state.name().to_uppercase();
     match residency.state {
-        State::Unknown { why } => format!("{word}: {why}"),
-        _ => format!("{word}: {} of {}", size(residency.cached), size(residency.bytes)),
+        State::Unknown { why } => format!("{state}: {why}"),
+        _ => format!("{state}: {} of {}", size(residency.cached), size(residency.bytes)),
     }
 }
 
-/// What a pass was worth that began in another state than was asked for; none where it did not.
-pub(super) fn not_as_asked(
+/// The verdict on a pass that did not begin in the requested state.
+pub(super) fn wrong_state(
     source: &Source,
-    asked: StateName,
+    requested: StateName,
     found: &Residency,
 ) -> Option<Verdict> {
     let name = source.info().file_system.name;
     let in_memory = || match source.info().is_on_device() {
-        Some(false) => format!("; {name} keeps files in memory or elsewhere, and on no device"),
+        Some(false) => format!("; {name} is not on a device of this machine"),
         _ => String::new(),
     };
-    let text = match (asked, found.state) {
+    let text = match (requested, found.state) {
         (StateName::Cold, State::Warm) => {
-            format!("asked for cold, but 100 % cached{}", in_memory())
+            format!("requested cold, but 100 % cached{}", in_memory())
         }
         (StateName::Cold, State::Mixed { share }) => {
-            format!("asked for cold, but {} cached{}", percent(share), in_memory())
+            format!("requested cold, but {} cached{}", percent(share), in_memory())
         }
         (StateName::Warm, State::Mixed { share }) => format!(
-            "asked for warm, but only {} stays in memory: the file is larger than what is free, \
+            "requested warm, but only {} stays cached: the file is larger than the free memory, \
              or than the memory limit of the control group",
             percent(share)
         ),
-        (StateName::Warm, State::Cold) => "asked for warm, but none stays in memory".to_owned(),
+        (StateName::Warm, State::Cold) => "requested warm, but 0 % stays cached".to_owned(),
         _ => return None,
     };
     Some(Verdict::because(fathom_record::State::Invalid, Cause::NotAsAsked, text))
 }
 
-/// What speaks against a number that the state of the file was to give.
-pub(super) fn doubts(source: &Source, asked: StateName, found: &Residency) -> Vec<Reason> {
+/// Doubts about a number because of the state of the file.
+pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -> Vec<Reason> {
     let mut doubts = Vec::new();
-    if let (StateName::Cold | StateName::Warm, State::Unknown { why }) = (asked, found.state) {
-        let text = format!("what of the file is in memory cannot be told: {why}");
+    if let (StateName::Cold | StateName::Warm, State::Unknown { why }) = (requested, found.state) {
+        let text = format!("the residency of the file is unknown: {why}");
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
-    if asked == StateName::Direct && source.info().is_on_device() == Some(false) {
+    if requested == StateName::Direct && source.info().is_on_device() == Some(false) {
         let name = source.info().file_system.name;
-        let text = format!("{name} is not a device of this machine: nothing here tells of one");
+        let text = format!("{name} is not on a device of this machine");
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     }
-    if matches!(asked, StateName::Cold | StateName::Direct)
+    if matches!(requested, StateName::Cold | StateName::Direct)
         && let Ok(found) = extents::of(source.file())
         && found.share() < 1.0
     {
         let text = format!(
-            "only {} of the file is data: holes and reserved space are read without a device",
+            "only {} of the file is data: holes and unwritten extents are read without a device",
             percent(found.share())
         );
         doubts.push(Reason::new(Cause::NotAsAsked, text));
@@ -141,17 +136,17 @@ pub(super) fn doubts(source: &Source, asked: StateName, found: &Residency) -> Ve
     doubts
 }
 
-/// What the file is, in words.
-pub(super) fn place(source: &Source) -> String {
+/// Path, size, file system and extents of a file.
+pub(super) fn describe_file(source: &Source) -> String {
     let info = source.info();
     let bytes = match info.size {
         Some(bytes) => format!("{} ({bytes} bytes)", size(bytes)),
         None => "of unknown size".to_owned(),
     };
-    let link = if info.is_link { ", by a symbolic link" } else { "" };
+    let link = if info.is_link { ", symbolic link" } else { "" };
     let data = match extents::of(source.file()) {
         Ok(found) if found.share() < 1.0 => format!(
-            ", {} data, {} holes, {} reserved but never written",
+            ", {} data, {} holes, {} unwritten",
             percent(found.share()),
             size(found.holes),
             size(found.unwritten)
@@ -159,19 +154,19 @@ pub(super) fn place(source: &Source) -> String {
         _ => String::new(),
     };
     if info.kind == fathom_fileio::path_info::FileKind::Character {
-        return format!("{}: a device without an end{link}", printable(&info.path));
+        return format!("{}: character device{link}", printable(&info.path));
     }
-    let whither = match (info.is_on_device(), info.file_system.name) {
-        (Some(false), name) => format!("{name}, which is no device"),
+    let file_system = match (info.is_on_device(), info.file_system.name) {
+        (Some(false), name) => format!("{name} (no device)"),
         (_, name) => name.to_owned(),
     };
-    format!("{}: {bytes} on {whither}{link}{data}", printable(&info.path))
+    format!("{}: {bytes} on {file_system}{link}{data}", printable(&info.path))
 }
 
-/// What cold means where the machine is a guest.
+/// A note on cold files in a virtual machine.
 pub(super) fn in_guest(host: &fathom_record::Host, state: State) -> &'static str {
     match state == State::Cold && host.virtualization.is_some() {
-        true => "; cold in this guest: its host may hold it",
+        true => "; cold in this guest, may be cached on the host",
         false => "",
     }
 }

@@ -11,7 +11,7 @@ use fathom_record::{
 
 use rustix::io::Errno;
 
-use super::state::{State, words};
+use super::state::{State, describe};
 use super::{failed, generated_file};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
@@ -149,7 +149,7 @@ fn take(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> R
     let kernel = move |calls| again.repeat(calls).unwrap_or(0);
     sampler.run(vec![Work::batched(index, kernel)]);
     let is = State::Warm.prepare(scratch.file())?;
-    sampler.check(index, "in memory", true, words(&is) + ", before and after");
+    sampler.check(index, "in memory", true, describe(&is) + ", before and after");
     let (passed, detail) = verified(name, call, scratch)?;
     sampler.check(index, "content", passed, detail);
     Ok(())

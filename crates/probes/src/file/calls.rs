@@ -180,7 +180,7 @@ impl Calls {
             return Ok(Some(source));
         }
         let folder = Folder::on_device(self.folder.as_deref())?;
-        let text = format!("reads a file of {} in {}", by_hand::size(self.bytes()), folder.words());
+        let text = format!("reads a file of {} in {}", by_hand::size(self.bytes()), folder.describe());
         recorder.may_go_on(&text, false);
         let mut file = Temporary::new(&folder)?;
         let is_made = file.resize(self.bytes(), recorder)?;
@@ -254,14 +254,14 @@ fn keep(
         values: values.clone(),
         disturbance: disturbance.clone(),
         checks: checked(vec![
-            ("file", cache_state::place(source)),
+            ("file", cache_state::describe_file(source)),
             ("calls", format!("{done} of {made}")),
             ("calls in a pass", count.to_string()),
-            ("in memory before", cache_state::proof(before)),
+            ("in memory before", cache_state::describe(before)),
         ]),
         verdict: (done != made)
             .then(wrong)
-            .or_else(|| cache_state::not_as_asked(source, StateName::Warm, before)),
+            .or_else(|| cache_state::wrong_state(source, StateName::Warm, before)),
         doubts: cache_state::doubts(source, StateName::Warm, before),
         facts,
         ..Measured::default()

@@ -372,7 +372,7 @@ impl Files {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
                 self.wrong =
-                    self.wrong.take().or(cache_state::not_as_asked(source, self.asked, &found));
+                    self.wrong.take().or(cache_state::wrong_state(source, self.asked, &found));
             }
         }
         let (gate, hold) = std::io::pipe()?;
@@ -483,7 +483,7 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
             in_fresh_processes: true,
             disturbance: disturbance.clone(),
             checks: checked(vec![
-                ("file", cache_state::place(&files.sources[0])),
+                ("file", cache_state::describe_file(&files.sources[0])),
                 ("block", BLOCK.to_string()),
             ]),
             verdict: files.wrong.clone(),

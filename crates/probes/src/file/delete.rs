@@ -56,7 +56,7 @@ impl Probe for Delete {
             let start = clock.start();
             set.delete()?;
             let stop = clock.stop();
-            match set.there() {
+            match set.existing() {
                 0 => Ok(clock.ns(start, stop) / FILES as f64),
                 left => Err(Fault::WrongWork(format!("{left} of {FILES} files are left"))),
             }

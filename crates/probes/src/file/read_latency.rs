@@ -18,7 +18,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::generated_file::{self, LargeFile};
-use super::state::{State, words};
+use super::state::{State, describe};
 use super::{LARGE_BYTES, failed};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
@@ -321,8 +321,8 @@ impl Reading {
             return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read whole")));
         }
         let more = proc_io::read_bytes_since(begun);
-        if !self.state.has_held(self.held.file(), more) {
-            return Err(self.state.unheld());
+        if !self.state.was_kept(self.held.file(), more) {
+            return Err(self.state.lost());
         }
         self.look_at_all()?;
         self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
@@ -354,9 +354,9 @@ impl Reading {
     ) -> Result<(), Fault> {
         if self.state == State::Warm {
             let more = proc_io::read_bytes_since(begun);
-            let held = self.state.has_held(self.held.file(), more);
+            let held = self.state.was_kept(self.held.file(), more);
             let more = more.map_or("untold".to_owned(), |bytes| bytes.to_string());
-            let is = words(&residency::of(self.held.file()));
+            let is = describe(&residency::of(self.held.file()));
             let text = format!("WARM before; {more} bytes from devices meanwhile; after: {is}");
             sampler.check(index, "in memory", generated_file, text);
             self.next = 0;

@@ -14,7 +14,7 @@ use fathom_record::{
 use super::LARGE_BYTES;
 use super::generated_file::LargeFile;
 use super::model::{self, ReadCase};
-use super::state::{State, TRIES, words};
+use super::state::{State, TRIES, describe};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
 pub struct ReadThroughput;
@@ -218,12 +218,12 @@ impl<'v> Pass<'v> {
             let more = proc_io::read_bytes_since(fetched);
             self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
             self.bytes += outcome.sum.bytes;
-            if self.state.has_held(file, more) {
+            if self.state.was_kept(file, more) {
                 return Ok(1e9 * outcome.sum.bytes as f64 / outcome.ns);
             }
             self.again += 1;
         }
-        Err(self.state.unheld())
+        Err(self.state.lost())
     }
 
     /// Reads the next part, and holds it against what was written.
@@ -252,7 +252,7 @@ impl<'v> Pass<'v> {
             )));
         }
         if outcome.bypass == Some(Bypass::Buffered) {
-            return Err(State::Direct.unheld());
+            return Err(State::Direct.lost());
         }
         Ok(outcome)
     }
@@ -265,7 +265,7 @@ impl<'v> Pass<'v> {
             State::Cold => ", before each pass".to_owned(),
             State::Direct => ", before and after each pass: nothing went by it".to_owned(),
         };
-        sampler.check(index, "in memory", true, words(&before) + &held);
+        sampler.check(index, "in memory", true, describe(&before) + &held);
         let text = format!("XOR-32, position sum and bytes of {} passes as written", self.taken);
         sampler.check(index, "content", true, text);
         let fetched = self.fetched.map_or("untold".to_owned(), |bytes| bytes.to_string());

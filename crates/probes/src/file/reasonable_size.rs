@@ -425,7 +425,7 @@ fn measured(
 ) -> Measured {
     let mut facts: Vec<(&str, String)> = vec![("tried", tries.join("; "))];
     if let Some(pass) = last.and_then(|series| series.passes.last()) {
-        facts.push(("in memory before", cache_state::proof(&pass.before)));
+        facts.push(("in memory before", cache_state::describe(&pass.before)));
         facts.push(("XOR-32", format!("{:08x}", pass.outcome.sum.xor)));
     }
     let invalid_verdict = last.and_then(|series| series.invalid_verdict(file.source()));

@@ -1,4 +1,4 @@
-//! A recorder for tests of what procedures do to files: it keeps nothing, and stops when told.
+//! A recorder for tests: it discards all records, and can request a stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ impl TestRecorder {
         Self { clock, now, stop, host: Host::default() }
     }
 
-    pub(super) fn stops(&mut self) {
+    pub(super) fn stop_now(&mut self) {
         self.now.store(true, Ordering::Relaxed);
     }
 }

@@ -90,7 +90,7 @@ fn a_file_that_never_leaves_memory_is_not_called_cold() {
         assert!(told, "{outcome:?}");
     }
     assert!(State::Warm.prepare(&file).is_ok());
-    assert!(!State::Direct.has_held(&file, Some(0)), "its pages are in memory");
+    assert!(!State::Direct.was_kept(&file, Some(0)), "its pages are in memory");
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn a_file_that_was_driven_out_is_not_called_warm() {
     let Some(place) = smoke::place() else { return };
     let scratch = generated_file::write_synced(&place.folder, 1 << 20, 1).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
-    assert!(State::Warm.has_held(scratch.file(), Some(4096)));
+    assert!(State::Warm.was_kept(scratch.file(), Some(4096)));
     residency::evict(scratch.file()).unwrap();
-    assert!(!State::Warm.has_held(scratch.file(), Some(0)));
+    assert!(!State::Warm.was_kept(scratch.file(), Some(0)));
     State::Cold.prepare(scratch.file()).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
-    assert!(State::Warm.has_held(scratch.file(), None));
+    assert!(State::Warm.was_kept(scratch.file(), None));
 }
 
 #[test]
@@ -127,13 +127,13 @@ fn files_with_names_are_counted_and_none_is_taken_for_new_that_is_there() {
     let Some(place) = smoke::place() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
     let set = SmallFiles::of(&files, 3, 1024);
-    assert_eq!((set.there(), set.whole()), (0, 0));
+    assert_eq!((set.existing(), set.whole()), (0, 0));
     set.create().unwrap();
-    assert_eq!((set.there(), set.whole()), (3, 3));
+    assert_eq!((set.existing(), set.whole()), (3, 3));
     assert!(set.create().is_err(), "they are there");
     set.open(0).unwrap_err();
     std::fs::write(place.folder.join(format!("f-{}-1024-1", std::process::id())), "").unwrap();
-    assert_eq!((set.there(), set.whole()), (3, 2), "one is empty");
+    assert_eq!((set.existing(), set.whole()), (3, 2), "one is empty");
     drop(set);
     assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
 }

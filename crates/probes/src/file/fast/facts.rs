@@ -1,9 +1,8 @@
-//! What stands beside the number of `fathom file fast`: the ways in which the files were read, why,
-//! and how near that came to what memory gives.
+//! Facts shown with the result of `fathom file fast`: methods, trials and the share of the memory
+//! bandwidth.
 
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
-use fathom_fileio::read::Way;
 use fathom_metric::{Known, Recorder};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Fact, Unit};
@@ -11,99 +10,92 @@ use fathom_record::{Fact, Unit};
 use super::file_list::FileList;
 use super::pass::{FileResult, Pass, parts};
 use crate::file::bandwidth;
-use crate::file::by_hand::{self, way_name, printable, size, sum_facts, threads};
+use crate::file::by_hand::{self, printable, size, sum_facts, threads, way_name};
 
-/// So many files have a line each.
+/// Up to this many files are shown one per line.
 const LINES: usize = 1000;
 
-/// What was asked for, as far as it is a reason for what was done.
 pub(super) struct FactOptions {
+    /// `--path` was given.
     pub(super) is_fixed: bool,
-    /// Whether rates may be shown at all.
-    pub(super) is_shown: bool,
-    /// What all cores read of memory in a second, where that was given.
+    /// The result is valid.
+    pub(super) shows_rates: bool,
+    /// DRAM bandwidth from `--ceiling`, in bytes per second.
     pub(super) ceiling: Option<u64>,
 }
 
-/// A part in words, with its rate where that may be shown.
-fn part_words(part: &Part, is_shown: bool) -> String {
-    let is_past = part.method.way.is_direct();
+fn describe_part(part: &Part, shows_rates: bool) -> String {
     let from = match part.from {
-        _ if is_past => "past the page cache",
+        _ if part.method.way.is_direct() => "by direct I/O",
         DataSource::Memory => "from memory",
         DataSource::Device => "from the device",
-        DataSource::Unknown => "from where cannot be told",
+        DataSource::Unknown => "from an unknown source",
     };
     let threads = threads(part.method.threads);
     let (bytes, block) = (size(part.bytes), size(part.method.block as u64));
-    let trial = if part.is_trial { " (tried)" } else { "" };
     let way = way_name(part.method.way);
-    let rate = match is_shown {
-        true => format!(": {}{trial}", quantity(part.rate(), Unit::BytesPerSecond)),
-        false => trial.to_owned(),
+    let rate = match shows_rates {
+        true => format!(": {}", quantity(part.rate(), Unit::BytesPerSecond)),
+        false => String::new(),
     };
-    format!("{bytes} {from} by {way}, {threads}, blocks of {block}{rate}")
+    format!("{bytes} {from}, {way}, {threads}, blocks of {block}{rate}")
 }
 
-fn trial_words(part: &Part) -> String {
+fn describe_trial(part: &Part) -> String {
     let from = if part.from == DataSource::Device { "from the device" } else { "from memory" };
     let (way, rate) = (way_name(part.method.way), quantity(part.rate(), Unit::BytesPerSecond));
     format!("{way} {rate} on {} {from}", size(part.bytes))
 }
 
-/// The ways in which it was read, those that were tried, and those that were refused.
-fn ways(pass: &Pass, is_shown: bool) -> Vec<Fact> {
+/// The methods used, tried and unavailable.
+fn methods(pass: &Pass, shows_rates: bool) -> Vec<Fact> {
     let mut facts = Vec::new();
     let (tried, read): (Vec<Part>, Vec<Part>) =
         parts(pass).into_iter().partition(|part| part.is_trial);
     for (number, part) in read.iter().enumerate() {
         let name = if number == 0 { "by" } else { "" };
-        facts.push(Fact::text(name, part_words(part, is_shown)));
+        facts.push(Fact::text(name, describe_part(part, shows_rates)));
     }
-    if !tried.is_empty() && is_shown {
-        let words: Vec<String> = tried.iter().map(trial_words).collect();
-        facts.push(Fact::text("tried", words.join("; ")));
+    if !tried.is_empty() && shows_rates {
+        let trials: Vec<String> = tried.iter().map(describe_trial).collect();
+        facts.push(Fact::text("trials", trials.join("; ")));
     }
-    let mut refused: Vec<&String> = pass.results.iter().flat_map(|one| &one.fast.unavailable).collect();
-    refused.sort_unstable();
-    refused.dedup();
-    facts.extend(refused.into_iter().map(|why| Fact::text("not", why)));
+    let mut unavailable: Vec<&String> =
+        pass.results.iter().flat_map(|one| &one.fast.unavailable).collect();
+    unavailable.sort_unstable();
+    unavailable.dedup();
+    facts.extend(unavailable.into_iter().map(|why| Fact::text("unavailable", why)));
     facts
 }
 
-/// FactOptions it was read in these ways.
-fn reason(why: &FactOptions, pass: &Pass) -> Option<String> {
-    if why.is_fixed {
-        return Some("the way was chosen on the command line".to_owned());
+/// Why these methods were used.
+fn reason(options: &FactOptions, pass: &Pass) -> Option<String> {
+    if options.is_fixed {
+        return Some("set by --path".to_owned());
     }
-    let parts = parts(pass);
-    let is_of = |from: From| parts.iter().any(|part| part.from == from && !part.is_trial);
-    let is_past = parts
-        .iter()
-        .any(|part| !part.is_trial && part.method.way.is_direct());
-    let tried = parts.iter().any(|part| part.is_trial);
-    let mut words = Vec::new();
-    if is_of(DataSource::Memory) {
-        words.push("what is in memory is quickest from there");
+    let (trials, read): (Vec<Part>, Vec<Part>) =
+        parts(pass).into_iter().partition(|part| part.is_trial);
+    let mut reasons = Vec::new();
+    if read.iter().any(|part| part.from == DataSource::Memory) {
+        reasons.push("cached parts from the page cache");
     }
-    if is_past {
-        words.push("what is not is read past the page cache, which spares a copy");
+    if read.iter().any(|part| part.method.way.is_direct()) {
+        reasons.push("uncached parts by direct I/O, which saves a copy");
     }
-    if tried {
-        words.push("of the ways tried on the file itself the quickest read the rest");
+    if !trials.is_empty() {
+        reasons.push("fastest method of the trials");
     }
-    (!words.is_empty()).then(|| words.join("; "))
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// How near it came to what all cores read of memory.
-fn share_of_ceiling(recorder: &dyn Recorder, why: &FactOptions, pass: &Pass) -> String {
-    let (most, origin) = match why.ceiling {
-        Some(most) => (most as f64, "as given".to_owned()),
+/// The rate as a share of the DRAM bandwidth of all cores.
+fn share_of_ceiling(recorder: &dyn Recorder, options: &FactOptions, pass: &Pass) -> String {
+    let (most, origin) = match options.ceiling {
+        Some(most) => (most as f64, "--ceiling".to_owned()),
         None => {
             let best = bandwidth::all_cores(&Known::new(recorder.known()));
             let Some((name, most)) = best else {
-                let text = "unknown: no result of memory.bandwidth is kept, and no ceiling given";
-                return text.to_owned();
+                return "unknown: no stored memory.bandwidth, and no --ceiling".to_owned();
             };
             (most, name)
         }
@@ -112,60 +104,59 @@ fn share_of_ceiling(recorder: &dyn Recorder, why: &FactOptions, pass: &Pass) -> 
     format!("{} of {of} ({origin})", percent(pass.rate() / most))
 }
 
-/// What was read, how, and why so: of the last pass.
+/// The facts of the last pass.
 pub(super) fn facts(
     recorder: &dyn Recorder,
-    why: &FactOptions,
+    options: &FactOptions,
     found: &FileList,
     passes: &[Pass],
 ) -> Vec<Fact> {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
-    let mut facts = which(last, found);
+    let mut facts = files(last, found);
     if passes.len() > 1 {
-        let text = format!("{}; what follows is of the last", passes.len());
-        facts.push(Fact::text("passes", text));
+        facts.push(Fact::text("passes", format!("{}; details of the last:", passes.len())));
     }
     let mib = sum.bytes as f64 / 1_048_576.0;
     facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
-    facts.extend(ways(last, why.is_shown));
-    let elsewhere = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
-    if last.results.len() == 1 && elsewhere > 0.0 {
-        let took = quantity(elsewhere, Unit::Nanoseconds);
-        let text = format!("{took} for the look at what is in memory, buffers and threads");
-        facts.push(Fact::text("beside", text));
+    facts.extend(methods(last, options.shows_rates));
+    let setup = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
+    if last.results.len() == 1 && setup > 0.0 {
+        let time = quantity(setup, Unit::Nanoseconds);
+        facts.push(Fact::text("setup", format!("{time} (residency check, buffers, threads)")));
     }
-    facts.extend(reason(why, last).map(|reason| Fact::text("because", reason)));
+    facts.extend(reason(options, last).map(|reason| Fact::text("reason", reason)));
     facts.push(Fact::quantity("time", last.ns, Unit::Nanoseconds));
-    if sum.bytes > 0 && why.is_shown {
-        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, why, last)));
+    if sum.bytes > 0 && options.shows_rates {
+        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, options, last)));
     }
     let device = last.device_bytes;
     facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
     if last.results.len() == 1 {
         facts.extend(sum_facts(sum));
     }
-    facts.extend(last.faults().map(|fault| Fact::text("unreadable", by_hand::fault_words(fault))));
+    facts.extend(
+        last.faults().map(|fault| Fact::text("unreadable", by_hand::describe_fault(fault))),
+    );
     if last.results.iter().any(|one| one.fast.stopped) {
         facts.push(Fact::text("stopped", format!("after {} bytes", sum.bytes)));
     }
     facts
 }
 
-/// The file that was read, or a line for each, as checking programs write them; and those that were
-/// not.
-fn which(pass: &Pass, found: &FileList) -> Vec<Fact> {
+/// The file, or a line per file as checksum programs print them; and the files not read.
+fn files(pass: &Pass, found: &FileList) -> Vec<Fact> {
     let mut facts = Vec::new();
     if let [one] = pass.results.as_slice() {
         facts.push(Fact::text("file", printable(&found.files[one.number].0)));
-        facts.push(Fact::text("before", &one.proof));
+        facts.push(Fact::text("before", &one.residency));
         let ended = one.fast.ended_at.map(|at| Fact::text("ended", format!("at byte {at}")));
         facts.extend(ended);
     } else {
         facts.extend(pass.results.iter().take(LINES).map(|one| line(one, found)));
         if pass.results.len() > LINES {
             let more = pass.results.len() - LINES;
-            let text = format!("… and {more} more files: the JSON has the sum of all");
+            let text = format!("… and {more} more files");
             facts.push(Fact::line(text));
         }
     }
@@ -174,17 +165,17 @@ fn which(pass: &Pass, found: &FileList) -> Vec<Fact> {
     }
     match found.missing.len() + pass.failed.len() {
         0 => {}
-        count => facts.push(Fact::text("not read", format!("{count} files, as said above"))),
+        count => facts.push(Fact::text("not read", format!("{count} files: see the warnings"))),
     }
-    if found.left_out > 0 {
+    if found.skipped > 0 {
         let example = found.example.clone().unwrap_or_default();
-        let text = format!("{}, such as: {example}", found.left_out);
-        facts.push(Fact::text("left out", text));
+        let text = format!("{}, such as: {example}", found.skipped);
+        facts.push(Fact::text("skipped", text));
     }
     facts
 }
 
-/// The sums of a file, what of it was in memory, and its name last.
+/// Sums, bytes, cache state and path of a file.
 fn line(one: &FileResult, found: &FileList) -> Fact {
     let path = printable(&found.files[one.number].0);
     let Sum { xor, position, bytes } = one.fast.sum;

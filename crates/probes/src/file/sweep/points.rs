@@ -254,7 +254,7 @@ fn begin(
     if name == StateName::Warm {
         // A file that does not stay in memory would be read anew for each point, for nothing.
         let found = cache_state::prepare(source, name, None, recorder.stop().now())?;
-        if let Some(verdict) = cache_state::not_as_asked(source, name, &found) {
+        if let Some(verdict) = cache_state::wrong_state(source, name, &found) {
             let reasons = verdict.reasons.into_iter().map(|reason| reason.text);
             return Err(BeginError::NotAsAsked(reasons.collect()));
         }
