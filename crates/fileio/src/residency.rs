@@ -199,7 +199,7 @@ fn counted(file: &File, bytes: u64) -> Result<Residency, UnknownReason> {
     let is_permitted = is_mincore_permitted(file);
     let windows = windows(bytes);
     match syscall::cachestat(file.as_fd(), 0, 0) {
-        Ok(stat) if !may_know => Ok(Residency::counted(bytes, stat, CountedBy::Cachestat)),
+        Ok(stat) if !is_permitted => Ok(Residency::counted(bytes, stat, CountedBy::Cachestat)),
         Ok(stat) => match mincore(file, &windows) {
             Ok(mincore) => {
                 let whole = windows.len() == 1;
@@ -213,8 +213,8 @@ fn counted(file: &File, bytes: u64) -> Result<Residency, UnknownReason> {
             }
             Err(_) => Ok(Residency::counted(bytes, stat, CountedBy::Cachestat)),
         },
-        Err(Errno::PERM | Errno::ACCESS) if !may_know => Err(UnknownReason::NoPermission),
-        Err(_) if may_know => {
+        Err(Errno::PERM | Errno::ACCESS) if !is_permitted => Err(UnknownReason::NoPermission),
+        Err(_) if is_permitted => {
             let every = [(0, bytes)];
             let cache = mincore(file, &every).map_err(UnknownReason::Failed)?;
             let stat = CacheStat { cache, ..CacheStat::default() };
@@ -308,9 +308,10 @@ pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
 /// The value written to /proc/sys/vm/drop_caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheKind {
-    Pages,
-    Names,
-    Both,
+    PageCache,
+    /// Dentries and inodes.
+    Slab,
+    All,
 }
 
 /// Drops caches of the whole machine, which slows all processes. Needs root; in a container it

@@ -160,7 +160,7 @@ fn fill(
     request: &Request<'_>,
     clock: &Clock,
     written: &mut WriteOutcome,
-) -> Result<(), Met> {
+) -> Result<(), FillError> {
     let block = request.block;
     let mut buffer = Pages::new((BUFFER / block).max(1) * block)
         .map_err(|error| FillError::Failed("allocate memory for", error))?;
@@ -199,7 +199,7 @@ fn write_blocks(
     clock: &Clock,
     bytes: &[u8],
     written: &mut WriteOutcome,
-) -> Result<(), Met> {
+) -> Result<(), FillError> {
     let at_once = if request.sync == SyncMode::EachBlock { request.block } else { bytes.len() };
     for part in bytes.chunks(at_once) {
         let begin = clock.start();
@@ -238,7 +238,7 @@ fn write_all(file: &File, mut block: &[u8], written: &mut WriteOutcome) -> Resul
     Ok(())
 }
 
-fn sync(file: &File, clock: &Clock, written: &mut WriteOutcome) -> Result<(), Met> {
+fn sync(file: &File, clock: &Clock, written: &mut WriteOutcome) -> Result<(), FillError> {
     // Only once: cachestat before every sync would cost as much as the write.
     if written.syncs == 0 {
         let found = cachestat(file.as_fd(), 0, 0).ok();

@@ -137,7 +137,7 @@ impl Tally {
                     return false;
                 }
                 Ok(read) => {
-                    self.sum.add(job.place(at), &buffer[..read]);
+                    self.sum.add(job.sum_offset(at), &buffer[..read]);
                     at += read as u64;
                 }
                 Err(Errno::INTR) => {}
