@@ -112,7 +112,7 @@ fn processes_that_contend_have_a_block_time_each_and_a_line() {
         assert!(median(record) > 0.0);
         assert_eq!(record.prediction.is_some(), processes > 1, "an order against one alone");
     }
-    assert_eq!(document.records[3].facts[0].name, "a block takes", "a line");
+    assert_eq!(document.records[3].facts[0].name, "fit");
     assert!(disk.is_empty());
 }
 

@@ -76,7 +76,7 @@ fn that_no_size_fits_is_an_answer_with_its_figures() {
     let output = place.ask(&format!("{size} {}", folder.name()));
     let said = unwrapped(&output);
     ends_with(&output, 3);
-    let why = "no size fits: 256 KiB, what --max allows";
+    let why = "no size fits: 256 KiB (--max)";
     says(&said, &["writes 300 KiB at most", why, "would need"]);
     let document = place.latest();
     let [none] = of_metric(&document, "file.reasonable_size")[..] else { panic!("{said}") };
@@ -255,7 +255,7 @@ fn a_file_that_no_memory_holds_is_not_warmed() {
     let output = child.wait_with_output().expect("it has ended");
     assert_eq!(status.code(), Some(3));
     let said = text(&output.stderr);
-    assert!(said.contains("left out: 8 TiB are more than the available memory"), "{said}");
+    assert!(said.contains("skipped: 8 TiB exceed the available memory"), "{said}");
 }
 
 #[test]
@@ -265,15 +265,15 @@ fn what_cannot_be_is_refused_in_one_line() {
     let here = folder.name();
     let table = format!(
         "sweep {here}/gone | gone | No such file
-        sweep {here} | a directory has no bytes
+        sweep {here} | is a directory
         sweep {empty} | is empty
         sweep /dev/zero | /dev/zero | no end
         sweep --sizes 1000TiB | half of the free space | --folder
         sweep --folder {data} | --folder | not a directory
         sweep --folder {here}/gone | gone | No such file
-        cache {empty} | empty | none above 0
+        cache {empty} | empty | has no size
         cache {here}/gone | No such file
-        cache {here} | a directory has no bytes"
+        cache {here} | is a directory"
     );
     place.fails("file", &table);
     let table = format!(
@@ -372,7 +372,7 @@ fn a_small_disk_is_never_filled() {
     let within = |line: &str| within(&place, &mount, &format!("{line} --folder {at}"));
     let Some(output) = within("file size --block 64K") else { return };
     ends_with(&output, 3);
-    says(&unwrapped(&output), &["no size fits: 8 MiB, half of the free space in"]);
+    says(&unwrapped(&output), &["no size fits: 8 MiB (half of the free space in"]);
     let Some(output) = within("file sweep --sizes 9MiB") else { return };
     fails(&output, &["a file of 9 MiB", "half of the free space", "8 MiB"]);
 }

@@ -3,11 +3,11 @@
 mod bandwidth;
 mod by_hand;
 pub mod cache;
+mod cache_state;
 pub mod call;
 pub mod calls;
 mod cap;
 pub mod capacity;
-mod cache_state;
 pub mod contention;
 pub mod create;
 pub mod delete;
@@ -15,18 +15,18 @@ pub mod fast;
 pub mod fsync;
 mod generated_file;
 mod model;
-mod small_files;
 mod options;
 mod passes;
 pub mod read;
 pub mod read_latency;
 pub mod read_throughput;
 pub mod reasonable_size;
-#[cfg(test)]
-mod test_recorder;
+mod small_files;
 mod state;
 pub mod sweep;
 mod temporary;
+#[cfg(test)]
+mod test_recorder;
 #[cfg(test)]
 mod tests;
 pub mod write;
@@ -49,8 +49,7 @@ pub const LARGE_BYTES: u64 = 64 << 20;
 /// Sizes of the small files, as in lmbench's `lat_fs`.
 const SMALL_BYTES: [i64; 4] = [0, 1 << 10, 4 << 10, 10 << 10];
 
-const BUFFERED_DIRECT: &str =
-    "the file system accepted O_DIRECT, but read through the page cache";
+const BUFFERED_DIRECT: &str = "the file system accepted O_DIRECT, but read through the page cache";
 
 /// A failed file operation. A full or read-only disk makes the metric unavailable.
 fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {
