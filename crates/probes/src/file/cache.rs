@@ -8,9 +8,7 @@ use fathom_fileio::Source;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
-use fathom_record::{
-    Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit, Verdict,
-};
+use fathom_record::{Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use super::by_hand::{self, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
