@@ -1,5 +1,5 @@
-//! Where a file has bytes: data, space that is reserved but not written, and holes. Reading the
-//! last two touches no device, so a speed over them says nothing of one.
+//! The extents of a file: data, unwritten (preallocated) space and holes. Reading the last two
+//! touches no device, so their read rate does not measure one.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -7,89 +7,71 @@ use std::os::fd::AsFd;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use crate::kernel;
-use crate::subject::{Kind, size_of};
+use crate::path_info::{FileKind, size_of};
+use crate::syscall;
 
-/// `FIEMAP_EXTENT_UNWRITTEN`: reserved, read as zeroes.
+/// `FIEMAP_EXTENT_UNWRITTEN`: preallocated, reads as zeroes.
 const UNWRITTEN: u32 = 0x800;
-/// `FIEMAP_EXTENT_ENCODED`: compressed or encrypted.
-const ENCODED: u32 = 0x8;
-
-/// Who told.
+/// How the extents were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// The FIEMAP request: the only one that tells unwritten space from holes.
+pub enum Method {
+    /// The FIEMAP ioctl, the only one that distinguishes unwritten space from holes.
     Fiemap,
     /// `SEEK_DATA` and `SEEK_HOLE`: unwritten space counts as holes.
     Seek,
-    /// Nobody: all is taken for data.
-    Nobody,
+    /// Neither works: all counts as data.
+    None,
 }
 
-/// How the bytes of a file are kept.
+/// Bytes of a file by kind of extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extents {
-    /// All bytes.
     pub bytes: u64,
-    /// Those that were written.
     pub data: u64,
-    /// Of these, kept compressed or encrypted: a device transfers another number of bytes.
-    pub encoded: u64,
-    /// Those with reserved space.
     pub unwritten: u64,
-    /// Those without.
     pub holes: u64,
-    /// Pieces that the data is in.
-    pub pieces: u64,
-    /// Who told.
-    pub by: By,
+    pub method: Method,
 }
 
 impl Extents {
-    /// The share of data; 1 for an empty file, of which nothing is missing.
+    /// The share of data; 1 for an empty file.
     pub fn share(&self) -> f64 {
         if self.bytes == 0 { 1.0 } else { self.data as f64 / self.bytes as f64 }
     }
 
-    fn whole(bytes: u64) -> Self {
-        let pieces = u64::from(bytes > 0);
-        let by = By::Nobody;
-        Self { bytes, data: bytes, encoded: 0, unwritten: 0, holes: 0, pieces, by }
+    fn all_data(bytes: u64) -> Self {
+        Self { bytes, data: bytes, unwritten: 0, holes: 0, method: Method::None }
     }
 }
 
-/// How the bytes of a file or block device are kept.
-///
-/// # Errors
-/// Where the file cannot be asked at all.
+/// The extents of a file; a block device is all data.
 pub fn of(file: &File) -> Result<Extents, Errno> {
     let (kind, size) = size_of(file)?;
     let bytes = size.unwrap_or(0);
-    if kind != Kind::Regular || bytes == 0 {
-        return Ok(Extents::whole(bytes));
+    if kind != FileKind::Regular || bytes == 0 {
+        return Ok(Extents::all_data(bytes));
     }
-    by_fiemap(file, bytes).or_else(|_| by_seek(file, bytes)).or_else(|_| Ok(Extents::whole(bytes)))
+    let fallback = |_| Ok(Extents::all_data(bytes));
+    by_fiemap(file, bytes).or_else(|_| by_seek(file, bytes)).or_else(fallback)
 }
 
 fn by_fiemap(file: &File, bytes: u64) -> Result<Extents, Errno> {
-    let mut found = Extents { data: 0, pieces: 0, by: By::Fiemap, ..Extents::whole(bytes) };
+    let mut found = Extents { data: 0, method: Method::Fiemap, ..Extents::all_data(bytes) };
     let mut at = 0;
     while at < bytes {
-        let extents = kernel::extents(file.as_fd(), at)?;
+        let extents = syscall::extents(file.as_fd(), at)?;
         let Some(last) = extents.last() else { break };
         for extent in &extents {
-            // The first may begin before where we ask, and the last end behind the file.
+            // The first extent may begin before `at`, and the last end after the end of the file.
             let from = extent.at.max(at);
             let length = extent.at.saturating_add(extent.length).min(bytes).saturating_sub(from);
             if extent.flags & UNWRITTEN != 0 {
                 found.unwritten += length;
-            } else if length > 0 {
+            } else {
                 found.data += length;
-                found.encoded += if extent.flags & ENCODED != 0 { length } else { 0 };
-                found.pieces += 1;
             }
         }
-        // A file that grows meanwhile must not keep us here.
+        // Bounds the loop for a file that grows concurrently.
         let next = last.at.saturating_add(last.length);
         at = if next > at { next } else { bytes };
     }
@@ -98,15 +80,15 @@ fn by_fiemap(file: &File, bytes: u64) -> Result<Extents, Errno> {
 }
 
 fn by_seek(file: &File, bytes: u64) -> Result<Extents, Errno> {
-    let mut found = Extents { data: 0, pieces: 0, by: By::Seek, ..Extents::whole(bytes) };
-    // The position is put back: whoever reads on from it must not notice.
+    let mut found = Extents { data: 0, method: Method::Seek, ..Extents::all_data(bytes) };
+    // The caller's file offset must not change.
     let before = seek(file, SeekFrom::Current(0))?;
-    let told = (|| {
+    let result = (|| {
         let mut at = 0;
         while at < bytes {
             let from = match seek(file, SeekFrom::Data(at)) {
                 Ok(from) => from,
-                // Nothing but a hole up to the end.
+                // The rest of the file is a hole.
                 Err(Errno::NXIO) => break,
                 Err(error) => return Err(error),
             };
@@ -115,13 +97,12 @@ fn by_seek(file: &File, bytes: u64) -> Result<Extents, Errno> {
                 break;
             }
             found.data += to - from;
-            found.pieces += 1;
             at = to;
         }
         Ok(())
     })();
     seek(file, SeekFrom::Start(before))?;
-    told?;
+    result?;
     found.holes = bytes - found.data;
     Ok(found)
 }
@@ -132,16 +113,15 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn seeking_tells_holes_and_leaves_the_position_alone() {
-        let file = tempfile::tempfile().expect("a file");
-        file.write_all_at(&[1; 65536], 0).expect("written");
-        file.write_all_at(&[1; 65536], 1 << 20).expect("written");
-        file.set_len(3 << 20).expect("longer");
-        seek(&file, SeekFrom::Start(77)).expect("set");
-        let found = by_seek(&file, 3 << 20).expect("told");
+    fn seek_finds_holes_and_restores_the_offset() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[1; 65536], 0).unwrap();
+        file.write_all_at(&[1; 65536], 1 << 20).unwrap();
+        file.set_len(3 << 20).unwrap();
+        seek(&file, SeekFrom::Start(77)).unwrap();
+        let found = by_seek(&file, 3 << 20).unwrap();
         assert_eq!(found.data, 2 * 65536);
         assert_eq!(found.holes, (3 << 20) - 2 * 65536);
-        assert_eq!(found.pieces, 2);
         assert_eq!(seek(&file, SeekFrom::Current(0)), Ok(77));
     }
 }

@@ -1,9 +1,8 @@
-//! A whole file by the quickest way that this machine has for it: what is in memory from there, the
-//! rest from the device, past the page cache where that can be.
+//! Reads a whole file as fast as possible: cached parts from the page cache, the rest from the
+//! device, with direct I/O where the file system supports it.
 //!
-//! Which way is the quickest is found out on the file itself: its first stretches are each read by
-//! another way, and the rest by the one that was quickest. What was read meanwhile is read, so that
-//! trying costs next to nothing.
+//! The fastest method is found on the file itself: the first parts are read with one method each,
+//! the rest with the fastest. No byte is read twice, so the trials cost almost nothing.
 
 use std::fs::File;
 use std::ops::Range;
@@ -13,188 +12,168 @@ use fathom_measure::Clock;
 
 use crate::extents;
 use crate::filesystem::Class;
-use crate::read::{BLOCK, Change, Fault, Outcome, ReadError, Request, Way, read};
+use crate::path_info::{Direct, Source};
+use crate::read::{BLOCK, Change, Outcome, ReadError, ReadFault, Request, Way, read};
 use crate::residency::{self, Residency, State};
-use crate::subject::{Direct, Source};
 use crate::sum::Sum;
 
-/// In pieces of this size a file is in memory or not: as many pages as one large folio has.
+/// Granularity of the residency map: the size of one large folio.
 const GRAIN: u64 = 2 << 20;
-/// What is read by each way that is tried: some milliseconds from memory.
+/// Bytes of a trial from memory: some milliseconds.
 const TRIAL_MEMORY: u64 = 32 << 20;
-/// The same from a device: enough that starting is little of it.
+/// Bytes of a trial from a device: enough to amortize its start.
 const TRIAL_DEVICE: u64 = 64 << 20;
-/// Nothing is tried where the trials would be more than this share of all there is to read.
+/// Trials may be at most one part in this many of the bytes to read.
 const TRIALS_SHARE: u64 = 4;
 /// The file is read in stretches of this size.
 const STRETCH: u64 = 1 << 30;
-/// Bytes of a block past the page cache: above what most devices take at once.
+/// Block size of direct reads: above the largest request of most devices.
 const BLOCK_DEVICE: usize = 1 << 20;
-/// Reads of a ring that are under way at once.
+/// Queue depth of io_uring.
 pub const DEPTH: u32 = 16;
-/// Threads that wait for a device, where there is no ring: as many reads under way.
-const WAITING: usize = 8;
+/// Threads of direct reads by pread: each has one read in flight.
+const DIRECT_THREADS: usize = 8;
 
-/// What a person may fix.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    /// The way.
     pub way: Option<Way>,
-    /// Threads; as many as the CPUs that may be used where it is not given.
+    /// Default: one per CPU in `cpus`.
     pub threads: Option<usize>,
-    /// CPUs that may be used.
+    /// Number of allowed CPUs.
     pub cpus: usize,
-    /// Bytes of a block.
     pub block: Option<usize>,
-    /// Whether to read on behind a place that cannot be read.
+    /// Continue after unreadable ranges.
     pub keep_going: bool,
-    /// Looked at between blocks.
     pub stop: &'a AtomicBool,
 }
 
-/// Where a part of a file came from.
+/// Where the bytes of a part came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// It was in memory.
+pub enum DataSource {
     Memory,
-    /// It was not.
     Device,
-    /// It cannot be told.
     Unknown,
 }
 
-/// A way with all that belongs to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The way.
+pub struct ReadMethod {
     pub way: Way,
-    /// How many threads.
     pub threads: usize,
-    /// Bytes of a block.
     pub block: usize,
 }
 
-/// What was read of a file in one way.
+/// What was read with one method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Where it was.
-    pub from: From,
-    /// How it was read.
-    pub choice: Choice,
-    /// How many bytes.
+    pub from: DataSource,
+    pub method: ReadMethod,
     pub bytes: u64,
-    /// How long that took.
     pub ns: f64,
-    /// Whether it was read to see how fast this way is.
+    /// Read to compare methods.
     pub is_trial: bool,
 }
 
 impl Part {
-    /// Bytes a second.
     pub fn rate(&self) -> f64 {
         1e9 * self.bytes as f64 / self.ns
     }
 }
 
-/// What came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Fast {
-    /// The sums of the whole.
+pub struct FastOutcome {
     pub sum: Sum,
-    /// From before the look at what is in memory until the last byte was added.
+    /// From the residency check to the last byte summed.
     pub ns: f64,
-    /// What was read in which way: trials one by one, the rest by source.
+    /// Each trial alone, the rest merged by source and method.
     pub parts: Vec<Part>,
-    /// Ways that this file or machine has not got, and why.
-    pub refused: Vec<String>,
-    /// Places that could not be read.
-    pub faults: Vec<Fault>,
-    /// Where the file ended before its size.
+    /// Unavailable methods, with the reason.
+    pub unavailable: Vec<String>,
+    /// Unreadable ranges.
+    pub faults: Vec<ReadFault>,
+    /// Set if the file ended before its size.
     pub ended_at: Option<u64>,
-    /// Whether it was told to stop, and did.
+    /// Ended early on request.
     pub stopped: bool,
-    /// What changed meanwhile.
     pub changed: Option<Change>,
-    /// What of it was in memory before.
+    /// Residency before the read.
     pub before: Option<Residency>,
 }
 
-/// Reads a whole file.
-///
-/// # Errors
-/// Where no way can begin.
-pub fn fast(source: &Source, options: &Options<'_>, clock: &Clock) -> Result<Fast, ReadError> {
+/// Reads a whole file. Fails where no method can start.
+pub fn read_fast(
+    source: &Source,
+    options: &Options<'_>,
+    clock: &Clock,
+) -> Result<FastOutcome, ReadError> {
     let begin = clock.start();
     let before = residency::of(source.file());
-    let done = Fast { before: Some(before), ..Fast::default() };
-    let mut reader = Reader { source, options, clock, done };
+    let total = FastOutcome { before: Some(before), ..FastOutcome::default() };
+    let mut reader = Reader { source, options, clock, total };
     for (range, from) in pieces(source, &before) {
-        let mut choices = choices(source, options, from);
-        if reader.piece(range, from, &mut choices)? {
+        let mut methods = methods(source, options, from);
+        if reader.piece(range, from, &mut methods)? {
             break;
         }
     }
-    let mut done = reader.done;
-    done.ns = clock.ns(begin, clock.stop());
-    Ok(done)
+    let mut total = reader.total;
+    total.ns = clock.ns(begin, clock.stop());
+    Ok(total)
 }
 
-/// The file in pieces by where they are. Bytes that were never written come from memory anyhow.
-fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, From)> {
-    let Some(size) = source.subject().size else { return vec![(0..u64::MAX, From::Unknown)] };
+/// Splits the file by data source.
+fn pieces(source: &Source, before: &Residency) -> Vec<(Range<u64>, DataSource)> {
+    let Some(size) = source.info().size else { return vec![(0..u64::MAX, DataSource::Unknown)] };
     let whole = |from| vec![(0..size, from)];
     let file: &File = source.file();
     match before.state {
-        State::Warm => whole(From::Memory),
-        // Holes are in no place, and quick from everywhere.
+        State::Warm => whole(DataSource::Memory),
+        // Holes are zero-filled without a device.
         _ if extents::of(file).is_ok_and(|found| 2 * found.data < found.bytes) => {
-            whole(From::Unknown)
+            whole(DataSource::Unknown)
         }
-        State::Cold => whole(From::Device),
-        State::Unknown { .. } => whole(From::Unknown),
+        State::Cold => whole(DataSource::Device),
+        State::Unknown { .. } => whole(DataSource::Unknown),
         State::Mixed { .. } => residency::pieces(file, GRAIN).map_or_else(
-            || whole(From::Unknown),
+            || whole(DataSource::Unknown),
             |pieces| {
-                let from = |is: bool| if is { From::Memory } else { From::Device };
-                pieces.into_iter().map(|(range, is)| (range, from(is))).collect()
+                let from = |cached| if cached { DataSource::Memory } else { DataSource::Device };
+                pieces.into_iter().map(|(range, cached)| (range, from(cached))).collect()
             },
         ),
     }
 }
 
-/// The ways worth trying, the likeliest first.
-fn choices(source: &Source, options: &Options<'_>, from: From) -> Vec<Choice> {
+/// Candidate methods, the fastest on most machines first.
+fn methods(source: &Source, options: &Options<'_>, from: DataSource) -> Vec<ReadMethod> {
     let threads = options.threads.unwrap_or(options.cpus).max(1);
     let with = |way: Way| {
-        let is_past = matches!(way, Way::Direct | Way::Ring { .. });
-        let block = options.block.unwrap_or(if is_past { BLOCK_DEVICE } else { BLOCK });
+        let block = options.block.unwrap_or(if way.is_direct() { BLOCK_DEVICE } else { BLOCK });
         let threads = match way {
             Way::Ring { .. } => options.threads.unwrap_or(1),
-            Way::Direct => options.threads.unwrap_or(WAITING),
+            Way::Direct => options.threads.unwrap_or(DIRECT_THREADS),
             Way::Calls { .. } => 1,
             Way::Pread | Way::Map => threads,
         };
-        Choice { way, threads, block }
+        ReadMethod { way, threads, block }
     };
-    if source.subject().size.is_none() {
+    if source.info().size.is_none() {
         return vec![with(Way::Calls { count: None })];
     }
     match options.way {
-        // Past the cache without a ring is past the cache still.
+        // Without io_uring, pread is direct I/O too.
         Some(way @ Way::Ring { .. }) => return vec![with(way), with(Way::Direct)],
         Some(way) => return vec![with(way)],
         None => {}
     }
     let buffered = [with(Way::Pread), with(Way::Map)];
-    let subject = source.subject();
-    let is_past_possible =
-        subject.direct != Direct::Refused && subject.file_system.class != Class::Memory;
+    let info = source.info();
+    let supports_direct = info.direct != Direct::Refused && info.file_system.class != Class::Memory;
     match from {
-        From::Device if is_past_possible => {
+        DataSource::Device if supports_direct => {
             vec![with(Way::Ring { depth: DEPTH }), with(Way::Direct), buffered[0]]
         }
-        From::Device | From::Unknown => vec![buffered[0]],
-        From::Memory => buffered.to_vec(),
+        DataSource::Device | DataSource::Unknown => vec![buffered[0]],
+        DataSource::Memory => buffered.to_vec(),
     }
 }
 
@@ -202,51 +181,51 @@ struct Reader<'r> {
     source: &'r Source,
     options: &'r Options<'r>,
     clock: &'r Clock,
-    done: Fast,
+    total: FastOutcome,
 }
 
 impl Reader<'_> {
-    /// Reads a piece: some of it in each way that is worth it, the rest in the quickest. True: it
-    /// is over before its end.
+    /// Reads a piece: a trial with each method, the rest with the fastest. Returns true if the
+    /// read ended early.
     fn piece(
         &mut self,
         range: Range<u64>,
-        from: From,
-        choices: &mut Vec<Choice>,
+        from: DataSource,
+        methods: &mut Vec<ReadMethod>,
     ) -> Result<bool, ReadError> {
         let mut at = range.start;
-        let known = self.quickest(from);
-        let trial = if from == From::Device { TRIAL_DEVICE } else { TRIAL_MEMORY };
-        let wanted = trial.saturating_mul(choices.len() as u64).saturating_mul(TRIALS_SHARE);
-        if known.is_none() && choices.len() > 1 && range.end - range.start >= wanted {
-            for choice in choices.clone() {
+        let known = self.fastest(from);
+        let trial = if from == DataSource::Device { TRIAL_DEVICE } else { TRIAL_MEMORY };
+        let least = trial.saturating_mul(methods.len() as u64).saturating_mul(TRIALS_SHARE);
+        if known.is_none() && methods.len() > 1 && range.end - range.start >= least {
+            for method in methods.clone() {
                 let end = (at + trial).min(range.end);
-                match self.stretch(at..end, from, choice, true) {
+                match self.stretch(at..end, from, method, true) {
                     Ok(true) => return Ok(true),
                     Ok(false) => at = end,
-                    Err(ReadError::Unavailable { way, why }) => self.refuse(way, &why),
+                    Err(error @ ReadError::Unavailable { .. }) => self.note_unavailable(&error),
                     Err(error) => return Err(error),
                 }
             }
         }
-        if let Some(choice) = known.or_else(|| self.quickest(from)) {
-            choices.insert(0, choice);
+        if let Some(method) = known.or_else(|| self.fastest(from)) {
+            methods.insert(0, method);
         }
-        // A way that this machine has not got gives place to the next.
-        let mut next = choices.iter().copied();
-        let mut choice = next.next();
+        // Falls back to the next method where one is unavailable.
+        let mut next = methods.iter().copied();
+        let mut method = next.next();
         while at < range.end {
-            let Some(now) = choice else { return Ok(true) };
+            let Some(now) = method else { return Ok(true) };
             let end = at.saturating_add(STRETCH).min(range.end);
             match self.stretch(at..end, from, now, false) {
                 Ok(true) => return Ok(true),
                 Ok(false) => at = end,
-                Err(ReadError::Unavailable { way, why }) => {
-                    choice = next.next();
-                    if choice.is_none() {
-                        return Err(ReadError::Unavailable { way, why });
+                Err(error @ ReadError::Unavailable { .. }) => {
+                    method = next.next();
+                    if method.is_none() {
+                        return Err(error);
                     }
-                    self.refuse(way, &why);
+                    self.note_unavailable(&error);
                 }
                 Err(error) => return Err(error),
             }
@@ -254,63 +233,63 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    fn refuse(&mut self, way: &str, why: &str) {
-        let text = format!("{way} is not available: {why}");
-        if !self.done.refused.contains(&text) {
-            self.done.refused.push(text);
+    fn note_unavailable(&mut self, error: &ReadError) {
+        let text = error.to_string();
+        if !self.total.unavailable.contains(&text) {
+            self.total.unavailable.push(text);
         }
     }
 
-    /// The way that was quickest of those tried on this source of bytes.
-    fn quickest(&self, from: From) -> Option<Choice> {
-        let tried = self.done.parts.iter().filter(|part| part.from == from && part.is_trial);
-        tried.max_by(|a, b| a.rate().total_cmp(&b.rate())).map(|part| part.choice)
+    /// The method with the highest rate among the trials from this source.
+    fn fastest(&self, from: DataSource) -> Option<ReadMethod> {
+        let tried = self.total.parts.iter().filter(|part| part.from == from && part.is_trial);
+        tried.max_by(|a, b| a.rate().total_cmp(&b.rate())).map(|part| part.method)
     }
 
-    /// Reads a stretch. True: it is over before its end.
+    /// Reads a stretch. Returns true if the read ended early.
     fn stretch(
         &mut self,
         range: Range<u64>,
-        from: From,
-        choice: Choice,
+        from: DataSource,
+        method: ReadMethod,
         is_trial: bool,
     ) -> Result<bool, ReadError> {
-        let endless = matches!(choice.way, Way::Calls { .. });
+        let endless = matches!(method.way, Way::Calls { .. });
         let request = Request {
-            way: choice.way,
+            way: method.way,
             range: (!endless).then_some(range),
             origin: (!endless).then_some(0),
-            block: choice.block,
-            threads: choice.threads,
+            block: method.block,
+            threads: method.threads,
             keep_going: self.options.keep_going,
             stop: self.options.stop,
         };
         let outcome = read(self.source, &request, self.clock)?;
         let (bytes, ns) = (outcome.sum.bytes, outcome.ns);
         let same = |part: &&mut Part| {
-            part.from == from && part.choice == choice && !part.is_trial && !is_trial
+            part.from == from && part.method == method && !part.is_trial && !is_trial
         };
-        match self.done.parts.iter_mut().find(same) {
+        match self.total.parts.iter_mut().find(same) {
             Some(part) => {
                 part.bytes += bytes;
                 part.ns += ns;
             }
-            None => self.done.parts.push(Part { from, choice, bytes, ns, is_trial }),
+            None => self.total.parts.push(Part { from, method, bytes, ns, is_trial }),
         }
-        Ok(self.take(outcome) || endless || self.options.stop.load(Ordering::Relaxed))
+        Ok(self.add(outcome) || endless || self.options.stop.load(Ordering::Relaxed))
     }
 
-    /// Takes in what a stretch gave. True: there is nothing behind it, or nothing is wanted.
-    fn take(&mut self, outcome: Outcome) -> bool {
-        let done = &mut self.done;
-        done.sum.merge(&outcome.sum);
+    /// Adds the outcome of a stretch. Returns true if the read ends here.
+    fn add(&mut self, outcome: Outcome) -> bool {
+        let total = &mut self.total;
+        total.sum.merge(&outcome.sum);
         let is_over = outcome.ended_at.is_some()
             || outcome.stopped
             || (!outcome.faults.is_empty() && !self.options.keep_going);
-        done.faults.extend(outcome.faults);
-        done.ended_at = done.ended_at.or(outcome.ended_at);
-        done.stopped |= outcome.stopped;
-        done.changed = done.changed.or(outcome.changed);
+        total.faults.extend(outcome.faults);
+        total.ended_at = total.ended_at.or(outcome.ended_at);
+        total.stopped |= outcome.stopped;
+        total.changed = total.changed.or(outcome.changed);
         is_over
     }
 }

@@ -1,37 +1,31 @@
-//! File systems by the number that statfs(2) gives: their names, and where their bytes live.
+//! File system types by the magic number of statfs(2): their names and where they store data.
 
-/// Where the bytes of a file system live.
+/// Where a file system stores its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// On a block device of this machine.
     Disk,
-    /// In memory.
     Memory,
-    /// In layers of other file systems.
+    /// In the file systems below.
     Overlay,
     /// On another machine, or on the host of a virtual one.
     Network,
-    /// Nowhere: the kernel writes them while they are read.
+    /// Nowhere: the kernel generates it on read.
     Kernel,
-    /// A program serves them.
+    /// In a FUSE server.
     Program,
-    /// It cannot be told.
     Unknown,
 }
 
-/// The file system that something lies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystem {
-    /// The number of statfs(2).
-    pub magic: u64,
-    /// Its name; `unknown` for a number that is in no table.
+    /// `unknown` for an unlisted magic number.
     pub name: &'static str,
-    /// Where its bytes live.
     pub class: Class,
 }
 
-/// From `linux/magic.h` and the sources of those file systems that are not in it. ext2 and ext3
-/// have the number of ext4, whose code serves all three today.
+/// From `linux/magic.h`, and from the sources of file systems that it lacks. ext2 and ext3 share
+/// the number and the code of ext4.
 const KNOWN: &[(u64, &str, Class)] = &[
     (0xef53, "ext4", Class::Disk),
     (0x5846_5342, "xfs", Class::Disk),
@@ -82,17 +76,16 @@ const KNOWN: &[(u64, &str, Class)] = &[
 ];
 
 impl FileSystem {
-    /// The file system of a number.
     pub fn of_magic(magic: u64) -> Self {
-        // Some of these numbers have a sign where a word has 32 bits.
+        // Some numbers are sign-extended from 32 bits.
         let magic = magic & 0xffff_ffff;
         let known = KNOWN.iter().find(|(known, ..)| *known == magic);
         let (name, class) = known.map_or(("unknown", Class::Unknown), |&(_, n, c)| (n, c));
-        Self { magic, name, class }
+        Self { name, class }
     }
 
-    /// Whether its bytes are on a device of this machine; none where that cannot be told, as on an
-    /// overlay or where a program is the file system.
+    /// Whether its data is on a device of this machine. `None` if unknown, as on overlayfs and
+    /// FUSE.
     pub fn is_on_device(&self) -> Option<bool> {
         match self.class {
             Class::Disk => Some(true),
@@ -107,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_and_name_stands_in_the_table_once() {
+    fn numbers_and_names_are_unique() {
         for (at, (magic, name, _)) in KNOWN.iter().enumerate() {
             assert!(
                 KNOWN[..at].iter().all(|(other, called, _)| other != magic && called != name),
@@ -118,8 +111,8 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_number_is_said_to_be_unknown() {
-        let unknown = FileSystem { magic: 1, name: "unknown", class: Class::Unknown };
+    fn unlisted_number_is_unknown() {
+        let unknown = FileSystem { name: "unknown", class: Class::Unknown };
         assert_eq!(FileSystem::of_magic(1), unknown);
         assert_eq!(FileSystem::of_magic(0xffff_ffff_9123_683e).name, "btrfs");
     }

@@ -1,4 +1,4 @@
-//! Folders for files that are measured: which will do, and how much room there is in them.
+//! Folders for test files, and their free space.
 
 use std::path::{Path, PathBuf};
 
@@ -6,105 +6,81 @@ use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
 use rustix::io::Errno;
 
 use crate::filesystem::{Class, FileSystem};
-use crate::subject::{Kind, OpenError, look};
+use crate::path_info::{FileKind, OpenError, PathInfo, inspect};
 
-/// Where files lie unless a folder is named.
-const USUAL: [&str; 2] = ["/var/tmp", "."];
+/// Used unless a folder is given.
+const DEFAULTS: [&str; 2] = ["/var/tmp", "."];
 
-/// A folder, and the file system that it lies on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Folder {
-    /// Where it is.
     pub path: PathBuf,
-    /// What it lies on.
     pub file_system: FileSystem,
 }
 
-/// Bytes of a file system.
+/// Size and free space of a file system in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// All of them; 0 where it does not count them.
+    /// 0 if the file system does not report it.
     pub all: u64,
-    /// Those that this user may write.
+    /// Free for this user.
     pub free: u64,
 }
 
-/// Why a folder does not do. Its path is not named, but where there are several.
+/// Why a folder cannot be used. The caller adds its path.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FolderError {
-    /// It cannot be looked at, or not be written to.
-    #[error("{0}")]
-    Failed(#[from] Errno),
-    /// It is something else.
-    #[error("not a directory")]
-    NotADirectory,
-    /// It keeps files in memory, by the name of its file system.
-    #[error("{0} keeps files in memory and on no device")]
+    /// With the name of the file system.
+    #[error("{0} keeps files in memory, not on a device")]
     InMemory(&'static str),
-    /// It shows what the kernel does, by the name of its file system.
-    #[error("{0} keeps no files")]
-    NoFiles(&'static str),
-    /// None of the usual ones does.
-    #[error("no folder on a device ({})", listed(.0))]
-    NoUsual(Vec<(&'static str, FolderError)>),
+    #[error("{0}")]
+    Unusable(String),
 }
 
-fn listed(folders: &[(&str, FolderError)]) -> String {
-    folders.iter().map(|(path, why)| format!("{path}: {why}")).collect::<Vec<_>>().join(", ")
+impl FolderError {
+    fn unusable(why: impl std::fmt::Display) -> Self {
+        Self::Unusable(why.to_string())
+    }
 }
 
 impl Folder {
-    /// The folder of a path.
-    ///
-    /// # Errors
-    /// There is none, or it is something else.
     pub fn at(path: &Path) -> Result<Self, FolderError> {
-        let found = look(path).map_err(|error| match error {
-            OpenError::Failed { error, .. } => FolderError::Failed(error),
-            OpenError::Unreadable { .. } => FolderError::NotADirectory,
-        })?;
-        match found.kind {
-            Kind::Directory => Ok(Self { path: path.to_owned(), file_system: found.file_system }),
-            _ => Err(FolderError::NotADirectory),
+        match inspect(path) {
+            Ok(PathInfo { kind: FileKind::Directory, file_system, .. }) => {
+                Ok(Self { path: path.to_owned(), file_system })
+            }
+            Ok(_) => Err(FolderError::unusable("not a directory")),
+            Err(OpenError::Failed { error, .. }) => Err(FolderError::unusable(error)),
+            Err(error) => Err(FolderError::unusable(error)),
         }
     }
 
-    /// The first usual folder that keeps files on a device.
-    ///
-    /// # Errors
-    /// Why none of them does.
+    /// The first default folder on a device.
     pub fn usual() -> Result<Self, FolderError> {
         let mut reasons = Vec::new();
-        for path in USUAL {
+        for path in DEFAULTS {
             match Self::at(Path::new(path)).and_then(|folder| folder.keeping_files(false)) {
                 Ok(folder) => return Ok(folder),
-                Err(why) => reasons.push((path, why)),
+                Err(why) => reasons.push(format!("{path}: {why}")),
             }
         }
-        Err(FolderError::NoUsual(reasons))
+        Err(FolderError::Unusable(format!("no folder on a device ({})", reasons.join(", "))))
     }
 
-    /// The same, if files can be made there, on a device or in memory where that is allowed.
-    ///
-    /// # Errors
-    /// Why not.
+    /// Fails if files cannot be created there, or if it is in memory and that is not allowed.
     pub fn keeping_files(self, allow_memory: bool) -> Result<Self, FolderError> {
         let name = self.file_system.name;
         match self.file_system.class {
             Class::Memory if !allow_memory => return Err(FolderError::InMemory(name)),
-            Class::Kernel => return Err(FolderError::NoFiles(name)),
+            Class::Kernel => return Err(FolderError::Unusable(format!("{name} keeps no files"))),
             _ => {}
         }
-        let wanted = Access::WRITE_OK | Access::EXEC_OK;
-        accessat(CWD, &self.path, wanted, AtFlags::EACCESS)?;
+        let mode = Access::WRITE_OK | Access::EXEC_OK;
+        accessat(CWD, &self.path, mode, AtFlags::EACCESS).map_err(FolderError::unusable)?;
         Ok(self)
     }
 }
 
-/// How much room there is where a path lies.
-///
-/// # Errors
-/// Where the file system does not say.
+/// The space of the file system of a path.
 pub fn space(path: &Path) -> Result<Space, Errno> {
     let found = statvfs(path)?;
     let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);

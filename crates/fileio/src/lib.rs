@@ -1,40 +1,40 @@
-//! One file, read and written in every way, with checksums, and with proof of whether it came from
-//! memory or from a device.
+//! File I/O in every way that Fathom measures: reads and writes with checksums, and proof of
+//! whether the bytes came from the page cache or from a device.
 //!
-//! - [`sum`]: checksums that no cut, order or number of threads changes; [`generate`]: data to
+//! - [`sum`]: checksums independent of block size, order and threads; [`generate`]: the data to
 //!   write.
-//! - [`caps`]: how fast this process may be with it; [`folder`]: where files may lie.
-//! - [`subject`]: what a path is; [`extents`]: where it has bytes; [`residency`]: how much of it
-//!   is in memory, and the way to cold and warm; [`room`]: how much memory there is for it;
-//!   [`traffic`]: what devices were asked for.
-//! - [`read`]: the ways of reading; [`fast`]: the quickest of them for each part of a file;
-//!   [`write`]: the way of writing; [`loops`]: bare calls over and over; [`scratch`]: files that
-//!   leave nothing behind.
+//! - [`path_info`]: what a path is; [`filesystem`]: file system types; [`extents`]: data, holes
+//!   and unwritten space; [`residency`]: which pages are in the page cache, and how to evict or
+//!   load them; [`available_memory`]: memory left for the page cache; [`proc_io`]: bytes that
+//!   this process had fetched from devices.
+//! - [`caps`]: I/O limits of the control group; [`folder`]: folders for test files.
+//! - [`read`]: all ways of reading; [`fast`]: the fastest of them for each part of a file;
+//!   [`write`]: writing; [`loops`]: one system call repeated; [`scratch`]: unnamed temporary
+//!   files.
 //!
-//! All `unsafe` that these need is here: `kernel`, `memory`, and the two ways of reading by mapped
-//! pages and by io_uring. Deliberately absent: any verdict on the numbers, and anything that
-//! prints.
+//! `unsafe` is limited to `syscall`, `memory`, `write` (close) and the mapped and io_uring reads.
+//! This crate judges no numbers and prints nothing.
 
+pub mod available_memory;
 pub mod caps;
 pub mod extents;
 pub mod fast;
 pub mod filesystem;
 pub mod folder;
 pub mod generate;
-mod kernel;
 pub mod loops;
 pub mod memory;
+pub mod path_info;
+pub mod proc_io;
 pub mod read;
 pub mod residency;
-pub mod room;
 pub mod scratch;
-pub mod subject;
 pub mod sum;
-pub mod traffic;
+mod syscall;
 pub mod write;
 
 pub use generate::Generator;
+pub use path_info::{Source, inspect};
 pub use read::read;
-pub use subject::{Source, look};
 pub use sum::Sum;
 pub use write::write;

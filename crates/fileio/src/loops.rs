@@ -1,9 +1,7 @@
-//! System calls on one file, over and over, with next to nothing between them: what a call costs
-//! where its work is small.
+//! Kernels that repeat one system call on a file, to measure its cost where its work is small.
 //!
-//! The instruction stands in the loop itself: no C library is between. Each loop counts the calls
-//! that did what they were to do, and nobody looks at the bytes. What is timed is the caller's
-//! matter; so is that the file is in memory.
+//! The system call instruction is inlined, without the C library. Each kernel counts the calls
+//! with the right result and does not look at the data. The caller times it, and warms the file.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -12,28 +10,26 @@ use std::io::{BufRead as _, BufReader};
 use rustix::fs::{SeekFrom, fstat, seek};
 use rustix::io::Errno;
 
-/// What the stream of a program holds of a file: that of Rust and of Java; others hold 4 KiB.
-pub const STREAM: usize = 8192;
+/// The stream buffer of Rust and Java; others use 4 KiB.
+pub const STREAM_BUFFER: usize = 8192;
 
-/// What is done over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// read(2) of so many bytes from where the file stands; at its end it is wound back, which is
-    /// no call of those asked for.
+    /// Sequential read(2) of this many bytes. At the end of the file it seeks back, which is not
+    /// counted as a call.
     Read(usize),
-    /// pread(2) of the first so many bytes, always the same.
+    /// pread(2) of this many bytes at offset 0.
     Pread(usize),
-    /// lseek(2) to block after block of so many bytes, and again to the first.
+    /// lseek(2) from block to block of this many bytes, wrapping to the first.
     Seek(u64),
-    /// fstat(2), which must tell the size.
+    /// fstat(2), verified by the size.
     Stat,
-    /// A byte at a time by way of a buffer of [`STREAM`] bytes in this process, as streams do it:
-    /// one read(2) for each buffer.
+    /// One byte at a time through a user-space buffer of [`STREAM_BUFFER`] bytes.
     Stream,
 }
 
 impl Call {
-    /// Those that have names, as records have them.
+    /// The values of the parameter `call`.
     pub const NAMED: [(&str, Self); 6] = [
         ("read1", Self::Read(1)),
         ("read4", Self::Read(4)),
@@ -43,12 +39,11 @@ impl Call {
         ("buffered_read1", Self::Stream),
     ];
 
-    /// The call of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|(known, _)| *known == name).map(|(_, call)| *call)
     }
 
-    /// Bytes that one gives.
+    /// Bytes that one call returns.
     pub fn bytes(self) -> usize {
         match self {
             Self::Read(bytes) | Self::Pread(bytes) => bytes,
@@ -58,26 +53,20 @@ impl Call {
     }
 }
 
-/// One call on one file, to be repeated. It goes on where it stood.
+/// A repeatable call on a file. [`Self::repeat`] continues where the last one ended.
 #[derive(Debug)]
-pub struct Loop<'f> {
+pub struct CallLoop<'f> {
     call: Call,
     file: &'f File,
-    /// The file's size when this was made.
     size: u64,
-    /// What came last.
     block: Vec<u8>,
     stream: BufReader<&'f File>,
-    /// Where lseek goes next.
-    place: u64,
+    /// Next target of lseek.
+    offset: u64,
 }
 
-impl<'f> Loop<'f> {
-    /// A loop of `call`, which begins at the file's first byte.
-    ///
-    /// # Errors
-    /// Where the file cannot be sought in or told of, and `NODATA` where it is shorter than what
-    /// one call is to give.
+impl<'f> CallLoop<'f> {
+    /// Starts at offset 0. Fails with `NODATA` if the file is shorter than one block.
     pub fn new(call: Call, file: &'f File) -> Result<Self, Errno> {
         rewind(file)?;
         let size = u64::try_from(fstat(file)?.st_size).unwrap_or(0);
@@ -88,24 +77,22 @@ impl<'f> Loop<'f> {
         if size < least || call == Call::Seek(0) {
             return Err(Errno::NODATA);
         }
-        let stream = BufReader::with_capacity(STREAM, file);
-        Ok(Self { call, file, size, block: vec![0; call.bytes()], stream, place: 0 })
+        let stream = BufReader::with_capacity(STREAM_BUFFER, file);
+        Ok(Self { call, file, size, block: vec![0; call.bytes()], stream, offset: 0 })
     }
 
-    /// Makes the call so many times. Returns how many did what they were to do.
-    ///
-    /// # Errors
-    /// Where one fails, or the file has become too short.
+    /// Makes `calls` calls. Returns how many had the right result. Fails with `NODATA` if the file
+    /// has become too short.
     pub fn repeat(&mut self, calls: u64) -> Result<u64, Errno> {
-        let Self { call, file, size, block, stream, place } = self;
+        let Self { call, file, size, block, stream, offset } = self;
         match *call {
-            Call::Read(bytes) => round_and_round(file, calls, || {
+            Call::Read(bytes) => repeat_rewinding(file, calls, || {
                 Ok(rustix::io::read(&**file, &mut **block)? == bytes)
             }),
-            Call::Stream => round_and_round(file, calls, || match stream.fill_buf() {
-                Ok(held) => {
-                    let Some(&byte) = held.first() else { return Ok(false) };
-                    // Looked at one by one, as a program does that is given one at a time.
+            Call::Stream => repeat_rewinding(file, calls, || match stream.fill_buf() {
+                Ok(buffered) => {
+                    let Some(&byte) = buffered.first() else { return Ok(false) };
+                    // black_box: a program that gets one byte at a time cannot vectorize either.
                     block[0] = black_box(byte);
                     stream.consume(1);
                     Ok(true)
@@ -118,8 +105,8 @@ impl<'f> Loop<'f> {
             Call::Seek(bytes) => {
                 let last = *size - bytes;
                 count(calls, || {
-                    let to = *place;
-                    *place = if to + bytes > last { 0 } else { to + bytes };
+                    let to = *offset;
+                    *offset = if to + bytes > last { 0 } else { to + bytes };
                     Ok(seek(&**file, SeekFrom::Start(to))? == to)
                 })
             }
@@ -127,13 +114,13 @@ impl<'f> Loop<'f> {
         }
     }
 
-    /// What the last call gave.
+    /// The data of the last call.
     pub fn last(&self) -> &[u8] {
         &self.block
     }
 }
 
-/// How many of so many calls were good.
+/// Counts the calls that return true. Inlined, so that no call instruction is timed.
 #[inline(always)]
 fn count(calls: u64, mut once: impl FnMut() -> Result<bool, Errno>) -> Result<u64, Errno> {
     let mut good = 0;
@@ -143,31 +130,30 @@ fn count(calls: u64, mut once: impl FnMut() -> Result<bool, Errno>) -> Result<u6
     Ok(good)
 }
 
-/// So many good calls, from the beginning of the file again where one is not good.
+/// Makes calls until `calls` succeeded; rewinds the file after one that did not.
 #[inline(always)]
-fn round_and_round(
+fn repeat_rewinding(
     file: &File,
     calls: u64,
     mut once: impl FnMut() -> Result<bool, Errno>,
 ) -> Result<u64, Errno> {
     let mut good = 0;
-    let mut was_wound = false;
+    let mut was_rewound = false;
     while good < calls {
         if once()? {
             good += 1;
-            was_wound = false;
-        } else if was_wound {
+            was_rewound = false;
+        } else if was_rewound {
             return Err(Errno::NODATA);
         } else {
-            // What a stream held is used up here, so the descriptor alone has a place.
+            // The stream buffer is empty here, so only the descriptor has an offset.
             rewind(file)?;
-            was_wound = true;
+            was_rewound = true;
         }
     }
     Ok(good)
 }
 
-/// Winds a file back to its first byte.
 fn rewind(file: &File) -> Result<(), Errno> {
     seek(file, SeekFrom::Start(0)).map(|_| ())
 }
@@ -186,20 +172,20 @@ mod tests {
     }
 
     #[test]
-    fn every_loop_does_as_many_calls_as_asked_for_also_beyond_the_end_of_the_file() {
+    fn loops_continue_past_the_end_of_the_file() {
         let file = file(10_001);
         for (name, call) in Call::NAMED {
-            let mut again = Loop::new(call, &file).unwrap();
+            let mut again = CallLoop::new(call, &file).unwrap();
             assert_eq!(again.repeat(12_000), Ok(12_000), "{name}");
             assert_eq!(again.repeat(13_000), Ok(13_000), "{name}");
         }
     }
 
     #[test]
-    fn bytes_are_those_of_the_file_in_order_and_then_of_its_beginning() {
+    fn data_is_sequential_and_wraps() {
         let file = file(10_000);
         for call in [Call::Read(1), Call::Stream] {
-            let mut again = Loop::new(call, &file).unwrap();
+            let mut again = CallLoop::new(call, &file).unwrap();
             for at in (0..10_000).chain([0, 1]) {
                 again.repeat(1).unwrap();
                 assert_eq!(again.last(), [(at % 251) as u8], "{call:?} at {at}");
@@ -208,33 +194,33 @@ mod tests {
     }
 
     #[test]
-    fn a_file_shorter_than_a_block_is_an_error_and_no_endless_loop() {
+    fn file_shorter_than_a_block_is_an_error() {
         let short = file(3);
         for call in [Call::Read(4), Call::Pread(4), Call::Seek(4), Call::Seek(0)] {
-            assert_eq!(Loop::new(call, &short).err(), Some(Errno::NODATA), "{call:?}");
+            assert_eq!(CallLoop::new(call, &short).err(), Some(Errno::NODATA), "{call:?}");
         }
         let empty = tempfile::tempfile().unwrap();
-        assert_eq!(Loop::new(Call::Stream, &empty).err(), Some(Errno::NODATA));
+        assert_eq!(CallLoop::new(Call::Stream, &empty).err(), Some(Errno::NODATA));
         let cut = file(8);
-        let mut again = Loop::new(Call::Read(4), &cut).unwrap();
+        let mut again = CallLoop::new(Call::Read(4), &cut).unwrap();
         cut.set_len(3).unwrap();
-        assert_eq!(again.repeat(10), Err(Errno::NODATA), "it became too short");
+        assert_eq!(again.repeat(10), Err(Errno::NODATA), "truncated");
     }
 
     #[test]
-    fn calls_that_did_less_are_not_counted() {
+    fn short_calls_are_not_counted() {
         let cut = file(6000);
-        let mut blocks = Loop::new(Call::Pread(4096), &cut).unwrap();
-        let mut sizes = Loop::new(Call::Stat, &cut).unwrap();
+        let mut blocks = CallLoop::new(Call::Pread(4096), &cut).unwrap();
+        let mut sizes = CallLoop::new(Call::Stat, &cut).unwrap();
         assert_eq!((blocks.repeat(10), sizes.repeat(10)), (Ok(10), Ok(10)));
         cut.set_len(4095).unwrap();
         assert_eq!((blocks.repeat(10), sizes.repeat(10)), (Ok(0), Ok(0)));
     }
 
     #[test]
-    fn lseek_goes_to_each_whole_block_in_order_and_again() {
+    fn lseek_visits_whole_blocks_and_wraps() {
         let file = file(11);
-        let mut again = Loop::new(Call::Seek(4), &file).unwrap();
+        let mut again = CallLoop::new(Call::Seek(4), &file).unwrap();
         let places = [0; 5].map(|_| {
             again.repeat(1).unwrap();
             seek(&file, SeekFrom::Current(0)).unwrap()

@@ -1,4 +1,4 @@
-//! Memory for blocks: whole pages, as direct reads want it, touched before it is used.
+//! I/O buffers: page-aligned, as direct I/O requires, and faulted in before use.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::{NonNull, null_mut};
@@ -6,28 +6,25 @@ use std::ptr::{NonNull, null_mut};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// From this size on, huge pages are asked for.
+/// Huge pages are requested from this size on.
 const HUGE: usize = 2 << 20;
 
-/// Some pages of zeroes, unmapped when dropped.
+/// Zeroed pages, unmapped on drop.
 #[derive(Debug)]
 pub struct Pages {
     start: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: the pages belong to this value alone, like a `Box<[u8]>`.
+// SAFETY: this value owns the pages, like a `Box<[u8]>`.
 unsafe impl Send for Pages {}
 // SAFETY: as above; a shared reference gives shared bytes only.
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Pages for `length` bytes, present in memory.
-    ///
-    /// # Errors
-    /// Where there is not so much memory or address space, or `length` is 0.
+    /// Fails for length 0 and where memory or address space is exhausted.
     pub fn new(length: usize) -> rustix::io::Result<Self> {
-        // SAFETY: a new mapping where the kernel finds room touches nothing that exists.
+        // SAFETY: a new mapping at an address chosen by the kernel affects no existing memory.
         let start = unsafe {
             mmap_anonymous(
                 null_mut(),
@@ -42,6 +39,8 @@ impl Pages {
             // SAFETY: the range is the mapping just made; the advice changes no byte.
             let _ = unsafe { madvise(start.as_ptr().cast(), length, Advice::LinuxHugepage) };
         }
+        // Writes to each page, so that no page fault falls into a timed read. black_box keeps the
+        // compiler from removing the first store.
         for byte in pages.iter_mut().step_by(page()) {
             *byte = 1;
             std::hint::black_box(&*byte);
@@ -55,26 +54,25 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping is that long, readable, initialised by the kernel and ours.
+        // SAFETY: the mapping has this length, is readable, zeroed by the kernel and owned.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has a reference while this one lives.
+        // SAFETY: as above, and `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `new`, and no reference into it outlives this value.
+        // SAFETY: `new` made the mapping, and no reference into it outlives this value.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.length) };
     }
 }
 
-/// Bytes in a page.
 pub(crate) fn page() -> usize {
     rustix::param::page_size()
 }

@@ -1,11 +1,10 @@
-//! How much of a file is in memory: proof of cold and warm, and the way from one to the other.
+//! Page cache residency of a file: proof of cold and warm, eviction and warming.
 //!
-//! cachestat(2) counts the pages, and mincore(2) is asked as well, because each is blind somewhere:
-//! cachestat sees nothing on an overlay, whose pages belong to the file below, and mincore calls
-//! all pages resident when one may not know. Where they cannot be brought together, or nobody may
-//! know, the answer is [`State::Unknown`].
+//! Pages are counted by cachestat(2) and by mincore(2), because each can be wrong: cachestat sees
+//! nothing on overlayfs, whose pages belong to the file below, and mincore reports all pages
+//! resident without permission. Where the two disagree, or permission is missing, the state is
+//! [`State::Unknown`].
 
-use std::fmt;
 use std::fs::File;
 use std::num::NonZeroU64;
 use std::ops::Range;
@@ -15,48 +14,44 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Access, Advice, fadvise, fdatasync, fstat};
 use rustix::io::Errno;
 
-use crate::kernel::{self, CacheStat};
 use crate::memory::{Pages, page};
-use crate::subject::{Kind, size_of};
+use crate::path_info::{FileKind, size_of};
+use crate::syscall::{self, CacheStat};
 
-/// Up to this size mincore looks at every page beside cachestat.
+/// Up to this size mincore checks every page.
 const WHOLE_MAX: u64 = 256 << 20;
-/// Above it, at so many windows of this size: a look at every page takes as long as reading a tenth
-/// of the file from memory.
+/// Above it, mincore checks this many windows: checking every page takes as long as reading a
+/// tenth of the file from memory.
 const WINDOWS: u64 = 16;
 const WINDOW: u64 = 16 << 20;
-/// mincore is asked for so much at once.
+/// Bytes mapped per mincore call.
 const STEP: u64 = 1 << 30;
-/// The two ways may differ by this share, or this many pages: the machine works meanwhile.
+/// Tolerated difference of the two counts, as a share or in pages: other processes run meanwhile.
 const TOLERANCE: f64 = 0.01;
 const TOLERANCE_PAGES: u64 = 32;
-/// Pages that a processor is just about to put on a list are not dropped at the first try.
+/// Attempts to evict: pages in another CPU's LRU batch are not dropped at the first.
 const EVICTIONS: u32 = 4;
-/// Bytes read at a time to warm a file.
+/// Bytes per read when warming.
 const WARMING: usize = 1 << 20;
 
-/// Whether a file is in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum State {
-    /// No page of it is.
+    /// No page is in the page cache.
     Cold,
-    /// Some pages are.
     Mixed {
-        /// How much of the file, above 0 and below 1.
+        /// Cached share of the file, above 0 and below 1.
         share: f64,
     },
-    /// All pages are.
+    /// All pages are in the page cache.
     Warm,
-    /// It cannot be told.
     Unknown {
-        /// Why not.
-        why: Blind,
+        why: UnknownReason,
     },
 }
 
 impl State {
-    /// In one word, as records have it.
-    pub fn word(&self) -> &'static str {
+    /// The value of the parameter `state`.
+    pub fn name(&self) -> &'static str {
         match self {
             Self::Cold => "cold",
             Self::Mixed { .. } => "mixed",
@@ -66,92 +61,65 @@ impl State {
     }
 }
 
-/// Why nothing can be told of a file's pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blind {
-    /// The file has no bytes.
+/// Why the residency of a file is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownReason {
+    #[error("the file is empty")]
     Empty,
-    /// A directory, a FIFO, a character device or a socket: there are no pages.
+    #[error("not a regular file or block device")]
     NoPages,
-    /// The kernel tells only the owner, and those who may write the file.
-    NotOurs,
-    /// The two ways of counting contradict each other.
-    Disagreement {
-        /// Pages by cachestat.
-        cachestat: u64,
-        /// Pages by mincore.
-        mincore: u64,
-    },
-    /// A system call failed, with this error number.
-    Failed(i32),
+    #[error("only the owner and users with write permission can see it")]
+    NoPermission,
+    #[error("cachestat counts {cachestat} cached pages, mincore {mincore}")]
+    Disagreement { cachestat: u64, mincore: u64 },
+    #[error("{0}")]
+    Failed(Errno),
 }
 
-impl fmt::Display for Blind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Which system calls counted the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedBy {
+    /// Both, and they agree.
+    Both,
+    /// mincore lacks permission.
+    Cachestat,
+    /// cachestat is missing, or sees nothing.
+    Mincore,
+    Neither,
+}
+
+impl CountedBy {
+    pub fn describe(self) -> &'static str {
         match self {
-            Self::Empty => write!(f, "the file is empty"),
-            Self::NoPages => write!(f, "it has no pages"),
-            Self::NotOurs => {
-                write!(f, "the kernel tells only the owner and those who may write the file")
-            }
-            Self::Disagreement { cachestat, mincore } => {
-                write!(f, "cachestat counts {cachestat} pages in memory, mincore {mincore}")
-            }
-            Self::Failed(error) => {
-                write!(f, "{}", std::io::Error::from_raw_os_error(*error))
-            }
+            Self::Both => "cachestat and mincore agree",
+            Self::Cachestat => "by cachestat",
+            Self::Mincore => "by mincore",
+            Self::Neither => "not counted",
         }
     }
 }
 
-/// Which system call the answer rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Witness {
-    /// Both, and they agree.
-    Both,
-    /// cachestat alone: mincore would not tell the truth here.
-    Cachestat,
-    /// mincore alone: there is no cachestat here, or it sees nothing.
-    Mincore,
-    /// Neither.
-    Nobody,
-}
-
-impl fmt::Display for Witness {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Both => "cachestat and mincore agree",
-            Self::Cachestat => "by cachestat",
-            Self::Mincore => "by mincore",
-            Self::Nobody => "by nobody",
-        })
-    }
-}
-
-/// What of a file is in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Residency {
-    /// In a word.
     pub state: State,
-    /// Bytes of the file.
+    /// Size of the file.
     pub bytes: u64,
-    /// Bytes in memory, by whole pages, but never more than the file has.
+    /// Bytes of cached pages, at most the size of the file.
     pub cached: u64,
-    /// Of these, not yet written to the device; 0 where only mincore tells.
+    /// Dirty bytes among them; 0 if only mincore counted.
     pub dirty: u64,
-    /// Of these, being written just now.
+    /// Bytes under writeback among them.
     pub writeback: u64,
-    /// Who says so.
-    pub witness: Witness,
+    pub counted_by: CountedBy,
 }
 
 impl Residency {
-    fn unknown(bytes: u64, why: Blind) -> Self {
+    fn unknown(bytes: u64, why: UnknownReason) -> Self {
         let state = State::Unknown { why };
-        Self { state, bytes, cached: 0, dirty: 0, writeback: 0, witness: Witness::Nobody }
+        Self { state, bytes, cached: 0, dirty: 0, writeback: 0, counted_by: CountedBy::Neither }
     }
 
-    fn counted(bytes: u64, stat: CacheStat, witness: Witness) -> Self {
+    fn counted(bytes: u64, stat: CacheStat, counted_by: CountedBy) -> Self {
         let in_bytes = |pages: u64| (pages * page() as u64).min(bytes);
         let all = bytes.div_ceil(page() as u64);
         let state = match stat.cache {
@@ -165,47 +133,47 @@ impl Residency {
             cached: in_bytes(stat.cache),
             dirty: in_bytes(stat.dirty),
             writeback: in_bytes(stat.writeback),
-            witness,
+            counted_by,
         }
     }
 }
 
-/// How much of a file is in memory just now. Never fails: what cannot be told is `Unknown`.
+/// The present residency of a file.
 pub fn of(file: &File) -> Residency {
     let bytes = match size_of(file) {
-        Ok((Kind::Regular | Kind::Block, size)) => size.unwrap_or(0),
-        Ok(_) => return Residency::unknown(0, Blind::NoPages),
-        Err(error) => return Residency::unknown(0, Blind::Failed(error.raw_os_error())),
+        Ok((FileKind::Regular | FileKind::Block, size)) => size.unwrap_or(0),
+        Ok(_) => return Residency::unknown(0, UnknownReason::NoPages),
+        Err(error) => return Residency::unknown(0, UnknownReason::Failed(error)),
     };
     if bytes == 0 {
-        return Residency::unknown(0, Blind::Empty);
+        return Residency::unknown(0, UnknownReason::Empty);
     }
-    let mut last = Blind::Empty;
-    // A second look, because the two calls are not one moment.
+    let mut last = UnknownReason::Empty;
+    // Two attempts, because the two counts are not simultaneous.
     for _ in 0..2 {
         match counted(file, bytes) {
             Ok(residency) => return residency,
             Err(why) => last = why,
         }
     }
-    // On an overlay, for good: what mincore sees is then there.
+    // A lasting difference with cachestat 0 is an overlay: mincore is right.
     match last {
-        Blind::Disagreement { cachestat: 0, mincore } => {
+        UnknownReason::Disagreement { cachestat: 0, mincore } => {
             let stat = CacheStat { cache: mincore, ..CacheStat::default() };
-            Residency::counted(bytes, stat, Witness::Mincore)
+            Residency::counted(bytes, stat, CountedBy::Mincore)
         }
         why => Residency::unknown(bytes, why),
     }
 }
 
-/// Pieces of a file, front to back, that are nearly all in memory (true) or not, cut at whole
-/// multiples of `grain` bytes: one in twenty pages may be missing. None where it cannot be told.
+/// Splits a file into ranges that are cached (true) or not, at multiples of `grain` bytes. A
+/// cached range may lack one page in twenty. `None` if the residency is unknown.
 pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
     let whole = of(file);
-    let by_mincore = match whole.witness {
-        Witness::Nobody => return None,
-        Witness::Mincore => true,
-        Witness::Both | Witness::Cachestat => false,
+    let by_mincore = match whole.counted_by {
+        CountedBy::Neither => return None,
+        CountedBy::Mincore => true,
+        CountedBy::Both | CountedBy::Cachestat => false,
     };
     let mut pieces: Vec<(Range<u64>, bool)> = Vec::new();
     let mut at = 0;
@@ -216,61 +184,62 @@ pub fn pieces(file: &File, grain: u64) -> Option<Vec<(Range<u64>, bool)>> {
             true => mincore(file, &window).ok()?,
             false => cachestat(file, &window).ok()?,
         };
-        let is_in_memory = pages * page() as u64 * 20 >= (end - at) * 19;
+        let is_cached = pages * page() as u64 * 20 >= (end - at) * 19;
         match pieces.last_mut() {
-            Some((last, same)) if *same == is_in_memory => last.end = end,
-            _ => pieces.push((at..end, is_in_memory)),
+            Some((last, same)) if *same == is_cached => last.end = end,
+            _ => pieces.push((at..end, is_cached)),
         }
         at = end;
     }
     Some(pieces)
 }
 
-/// One look by both ways.
-fn counted(file: &File, bytes: u64) -> Result<Residency, Blind> {
-    let may_know = may_know(file);
+/// Counts once by both system calls.
+fn counted(file: &File, bytes: u64) -> Result<Residency, UnknownReason> {
+    let is_permitted = is_mincore_permitted(file);
     let windows = windows(bytes);
-    match kernel::cachestat(file.as_fd(), 0, 0) {
-        Ok(stat) if !may_know => Ok(Residency::counted(bytes, stat, Witness::Cachestat)),
+    match syscall::cachestat(file.as_fd(), 0, 0) {
+        Ok(stat) if !is_permitted => Ok(Residency::counted(bytes, stat, CountedBy::Cachestat)),
         Ok(stat) => match mincore(file, &windows) {
             Ok(mincore) => {
                 let whole = windows.len() == 1;
                 let cachestat = if whole { stat.cache } else { cachestat(file, &windows)? };
                 let looked_at: u64 = windows.iter().map(|(_, length)| length).sum();
                 if agree(cachestat, mincore, looked_at.div_ceil(page() as u64)) {
-                    Ok(Residency::counted(bytes, stat, Witness::Both))
+                    Ok(Residency::counted(bytes, stat, CountedBy::Both))
                 } else {
-                    Err(Blind::Disagreement { cachestat, mincore })
+                    Err(UnknownReason::Disagreement { cachestat, mincore })
                 }
             }
-            Err(_) => Ok(Residency::counted(bytes, stat, Witness::Cachestat)),
+            Err(_) => Ok(Residency::counted(bytes, stat, CountedBy::Cachestat)),
         },
-        Err(Errno::PERM | Errno::ACCESS) if !may_know => Err(Blind::NotOurs),
-        Err(_) if may_know => {
+        Err(Errno::PERM | Errno::ACCESS) if !is_permitted => Err(UnknownReason::NoPermission),
+        Err(_) if is_permitted => {
             let every = [(0, bytes)];
-            let cache = mincore(file, &every).map_err(|e| Blind::Failed(e.raw_os_error()))?;
+            let cache = mincore(file, &every).map_err(UnknownReason::Failed)?;
             let stat = CacheStat { cache, ..CacheStat::default() };
-            Ok(Residency::counted(bytes, stat, Witness::Mincore))
+            Ok(Residency::counted(bytes, stat, CountedBy::Mincore))
         }
-        Err(_) => Err(Blind::NotOurs),
+        Err(_) => Err(UnknownReason::NoPermission),
     }
 }
 
-/// Nothing against something is no agreement, however little it is: that is how an overlay looks.
+/// 0 never agrees with a count above 0, however small: overlayfs looks like that.
 fn agree(cachestat: u64, mincore: u64, pages: u64) -> bool {
-    let room = TOLERANCE_PAGES.max((pages as f64 * TOLERANCE) as u64);
-    (cachestat == 0) == (mincore == 0) && cachestat.abs_diff(mincore) <= room
+    let tolerance = TOLERANCE_PAGES.max((pages as f64 * TOLERANCE) as u64);
+    (cachestat == 0) == (mincore == 0) && cachestat.abs_diff(mincore) <= tolerance
 }
 
-/// Whether mincore tells the truth: the rule of the kernel, who else calls all pages resident.
-fn may_know(file: &File) -> bool {
+/// Whether mincore counts correctly: the rule of Linux mm/mincore.c `can_do_mincore`. Otherwise it
+/// reports all pages resident.
+fn is_mincore_permitted(file: &File) -> bool {
     let owned = fstat(file).is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw());
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = rustix::fs::AtFlags::EACCESS;
     owned || rustix::fs::accessat(rustix::fs::CWD, path, Access::WRITE_OK, flags).is_ok()
 }
 
-/// Where mincore looks: everywhere, or at windows spread evenly over a large file.
+/// What mincore checks: the whole file, or evenly spaced windows of a large one.
 fn windows(bytes: u64) -> Vec<(u64, u64)> {
     if bytes <= WHOLE_MAX {
         return vec![(0, bytes)];
@@ -286,30 +255,25 @@ fn mincore(file: &File, windows: &[(u64, u64)]) -> Result<u64, Errno> {
         let mut done = 0;
         while done < length {
             let step = (length - done).min(STEP);
-            pages += kernel::resident_pages(file.as_fd(), at + done, step as usize)?;
+            pages += syscall::resident_pages(file.as_fd(), at + done, step as usize)?;
             done += step;
         }
     }
     Ok(pages)
 }
 
-fn cachestat(file: &File, windows: &[(u64, u64)]) -> Result<u64, Blind> {
-    let count = |&(at, length): &(u64, u64)| kernel::cachestat(file.as_fd(), at, length);
+fn cachestat(file: &File, windows: &[(u64, u64)]) -> Result<u64, UnknownReason> {
+    let count = |&(at, length): &(u64, u64)| syscall::cachestat(file.as_fd(), at, length);
     let counts: Result<Vec<CacheStat>, Errno> = windows.iter().map(count).collect();
-    counts
-        .map(|counts| counts.iter().map(|stat| stat.cache).sum())
-        .map_err(|error| Blind::Failed(error.raw_os_error()))
+    counts.map(|counts| counts.iter().map(|stat| stat.cache).sum()).map_err(UnknownReason::Failed)
 }
 
-/// Takes a file out of memory, without root: writes its dirty pages, drops the clean ones, and
-/// says what is left. Pages that another program has mapped or locked stay, and so does all of a
-/// file that lives in memory only.
-///
-/// # Errors
-/// Where the pages cannot be written.
+/// Evicts a file from the page cache without root: writes dirty pages back and drops clean ones.
+/// Returns the remaining residency. Pages mapped or locked by another process stay, as do all
+/// pages of a memory file system.
 pub fn evict(file: &File) -> Result<Residency, Errno> {
     match fdatasync(file) {
-        // What cannot be synced has no dirty pages.
+        // A file that cannot be synced has no dirty pages.
         Ok(()) | Err(Errno::INVAL | Errno::ROFS | Errno::NOTSUP) => {}
         Err(error) => return Err(error),
     }
@@ -320,16 +284,13 @@ pub fn evict(file: &File) -> Result<Residency, Errno> {
         if left.state == State::Cold {
             break;
         }
-        // Gives other processors the time to put their pages on the lists.
+        // Lets other CPUs drain their LRU batches.
         std::thread::yield_now();
     }
     Ok(left)
 }
 
-/// Reads a file into memory, and says how much of it is there. It stops early when told to.
-///
-/// # Errors
-/// Where the file cannot be read.
+/// Reads a file into the page cache and returns its residency. Ends early on `stop`.
 pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
     let mut block = Pages::new(WARMING)?;
     let mut at = 0;
@@ -344,29 +305,25 @@ pub fn warm(file: &File, stop: &AtomicBool) -> Result<Residency, Errno> {
     Ok(of(file))
 }
 
-/// What `/proc/sys/vm/drop_caches` is told to drop.
+/// The value written to /proc/sys/vm/drop_caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drop {
-    /// 1: clean pages.
-    Pages,
-    /// 2: names and inodes.
-    Names,
-    /// 3: both.
-    Both,
+pub enum CacheKind {
+    PageCache,
+    /// Dentries and inodes.
+    Slab,
+    All,
 }
 
-/// Drops caches of the whole machine. It slows every program, so only on request; needs root.
-///
-/// # Errors
-/// Without root: EACCES or EPERM; in a container often EROFS.
-pub fn drop_caches(what: Drop) -> std::io::Result<()> {
+/// Drops caches of the whole machine, which slows all processes. Needs root; in a container it
+/// often fails with EROFS even so.
+pub fn drop_caches(kind: CacheKind) -> std::io::Result<()> {
     rustix::fs::sync();
-    let number = match what {
-        Drop::Pages => "1",
-        Drop::Names => "2",
-        Drop::Both => "3",
+    let number = match kind {
+        CacheKind::PageCache => "1",
+        CacheKind::Slab => "2",
+        CacheKind::All => "3",
     };
-    // Not `fs::write`: the file is there or it is not, and must not be truncated into being.
+    // Not `fs::write`, which would create the file where /proc is not mounted.
     let mut file = std::fs::OpenOptions::new().write(true).open("/proc/sys/vm/drop_caches")?;
     std::io::Write::write_all(&mut file, number.as_bytes())
 }
@@ -376,9 +333,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_against_something_is_no_agreement() {
+    fn zero_never_agrees_with_a_count() {
         assert!(agree(0, 0, 1));
-        assert!(!agree(0, 1, 1_000_000), "one page on an overlay");
+        assert!(!agree(0, 1, 1_000_000), "one page on overlayfs");
         assert!(!agree(1, 0, 1_000_000));
         assert!(agree(1, TOLERANCE_PAGES + 1, 100));
         assert!(!agree(1, TOLERANCE_PAGES + 2, 100));
@@ -387,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_looked_at_in_windows_from_its_first_page_to_its_last() {
+    fn windows_cover_first_to_last_page() {
         assert_eq!(windows(1), [(0, 1)]);
         let bytes = (100 << 30) + 12345;
         let windows = windows(bytes);
@@ -398,10 +355,10 @@ mod tests {
     }
 
     #[test]
-    fn a_count_becomes_a_word_and_never_more_bytes_than_the_file_has() {
+    fn cached_bytes_never_exceed_the_file() {
         let of = |cache| {
             let stat = CacheStat { cache, ..CacheStat::default() };
-            Residency::counted(3 * page() as u64 - 1, stat, Witness::Both)
+            Residency::counted(3 * page() as u64 - 1, stat, CountedBy::Both)
         };
         assert_eq!((of(0).state, of(0).cached), (State::Cold, 0));
         assert_eq!(of(1).state, State::Mixed { share: 1.0 / 3.0 });

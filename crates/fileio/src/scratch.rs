@@ -1,5 +1,5 @@
-//! Files that leave nothing behind: without a name where the file system can (`O_TMPFILE`), so
-//! that even a killed program leaves none; elsewhere with a name that a guard takes away.
+//! Temporary files: unnamed (O_TMPFILE) where the file system supports it, so that nothing is left
+//! even if the process is killed; otherwise named and removed on drop.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,24 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, linkat, renameat_with, unlink};
 use rustix::io::Errno;
 
-/// Names are tried until one is free.
+/// Attempts to find an unused name.
 const TRIES: u32 = 100;
 
-/// A new file for reading and writing, in a folder but not yet under a name of its own.
+/// A temporary file, open for reading and writing.
 #[derive(Debug)]
 pub struct Scratch {
-    /// Taken out only when the file is handed over.
+    /// `None` only while it is being published.
     file: Option<File>,
     folder: PathBuf,
-    /// The name it has meanwhile, where it must have one.
+    /// The temporary name, if it has one.
     name: Option<PathBuf>,
 }
 
 impl Scratch {
-    /// A new file in a folder.
-    ///
-    /// # Errors
-    /// Where none can be made there.
     pub fn new(folder: &Path) -> Result<Self, Errno> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
@@ -35,7 +31,7 @@ impl Scratch {
                 let file = Some(File::from(file));
                 Ok(Self { file, folder: folder.to_owned(), name: None })
             }
-            // A file system or a kernel that has it not says so in many ways.
+            // The errors of file systems and kernels without O_TMPFILE.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS | Errno::NOENT) => {
                 Self::named(folder)
             }
@@ -43,10 +39,7 @@ impl Scratch {
         }
     }
 
-    /// A new file under a passing name.
-    ///
-    /// # Errors
-    /// Where none can be made there.
+    /// A file with a temporary name.
     pub fn named(folder: &Path) -> Result<Self, Errno> {
         let (file, name) = unused(folder, |name| {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
@@ -56,38 +49,34 @@ impl Scratch {
         Ok(Self { file, folder: folder.to_owned(), name: Some(name) })
     }
 
-    /// The file.
     pub fn file(&self) -> &File {
-        self.file.as_ref().expect("it is handed over by value only")
+        self.file.as_ref().expect("only publish takes the file")
     }
 
-    /// Whether it has a name meanwhile.
+    /// Whether it has a temporary name.
     pub fn is_named(&self) -> bool {
         self.name.is_some()
     }
 
-    /// Gives the file its name for good, and hands it over. With `replace` a file that is there
-    /// goes; without, it is an error, whoever was quicker.
-    ///
-    /// # Errors
-    /// EEXIST, or where the name cannot be given. The file is then gone.
+    /// Gives the file its final name. Fails with EEXIST if the name exists, unless `replace`; the
+    /// check is atomic. On error the file is gone.
     pub fn publish(mut self, name: &Path, replace: bool) -> Result<File, Errno> {
         match (self.name.clone(), replace) {
             (Some(own), true) => rustix::fs::rename(&own, name)?,
             (Some(own), false) => rename_to_new(&own, name)?,
             (None, false) => self.link(name)?,
             (None, true) => {
-                // A link replaces nothing: first a passing name, then over the other.
+                // linkat cannot replace a file: link under a temporary name, then rename.
                 let ((), own) = unused(&self.folder, |own| self.link(own))?;
                 self.name = Some(own.clone());
                 rustix::fs::rename(&own, name)?;
             }
         }
         self.name = None;
-        Ok(self.file.take().expect("it is handed over by value only"))
+        Ok(self.file.take().expect("only publish takes the file"))
     }
 
-    /// Gives a file without a name one, by /proc; without /proc only root can.
+    /// Links an unnamed file through /proc; without /proc that needs root.
     fn link(&self, name: &Path) -> Result<(), Errno> {
         let own = format!("/proc/self/fd/{}", self.file().as_raw_fd());
         match linkat(CWD, own, CWD, name, AtFlags::SYMLINK_FOLLOW) {
@@ -105,14 +94,14 @@ impl Drop for Scratch {
     }
 }
 
-/// Renames a file, but over no other.
+/// Renames a file without replacing another.
 fn rename_to_new(own: &Path, name: &Path) -> Result<(), Errno> {
     match renameat_with(CWD, own, CWD, name, RenameFlags::NOREPLACE) {
-        // Not every file system has the flag, but each that has links refuses a second name.
+        // Without support for the flag: linkat fails if the name exists.
         Err(Errno::INVAL | Errno::NOSYS) => {
             match linkat(CWD, own, CWD, name, AtFlags::empty()) {
                 Ok(()) => unlink(own),
-                // Nor links: then there is a moment between the look and the deed.
+                // Without hard links: not atomic.
                 Err(Errno::PERM | Errno::NOSYS | Errno::OPNOTSUPP) => {
                     if rustix::fs::lstat(name).is_ok() {
                         return Err(Errno::EXIST);
@@ -126,7 +115,7 @@ fn rename_to_new(own: &Path, name: &Path) -> Result<(), Errno> {
     }
 }
 
-/// Tries names in a folder until one is not in use.
+/// Calls `make` with new names until one does not exist.
 fn unused<T>(
     folder: &Path,
     make: impl Fn(&Path) -> Result<T, Errno>,

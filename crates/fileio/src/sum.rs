@@ -1,55 +1,53 @@
-//! Checksums of the bytes read or written, in one pass at the speed of memory.
+//! Checksums of file data, in one pass at memory speed.
 //!
 //! A *word* is 4 bytes, little endian, counted from the first byte covered; the last one is padded
-//! with zeroes. Words run on across blocks, whatever the size of a block. Three numbers:
+//! with zeroes. Words continue across blocks of any size. Three numbers:
 //!
 //! - **XOR-32**, the exclusive or of all words. Zero bytes give 0, `abcd` gives `64636261`.
-//! - **The position sum**, Σ (i + 1) · wᵢ modulo 2⁶⁴ over the words w₀, w₁ … It sees what XOR
-//!   cannot: words in another order. Two words that changed places change it by
-//!   (i − j) · (wᵢ − wⱼ), which is never 0 within 16 GiB of each other.
-//! - **The count of bytes.**
+//! - **The position sum**, Σ (i + 1) · wᵢ modulo 2⁶⁴ over the words w₀, w₁ … Unlike XOR it detects
+//!   reordered words: swapping two words changes it by (i − j) · (wᵢ − wⱼ), which is never 0
+//!   if they are less than 16 GiB apart.
+//! - **The number of bytes.**
 //!
-//! Each byte adds its share by where it stands alone, so parts may be cut at any byte and merged
-//! in any order.
+//! The contribution of a byte depends only on its offset, so data may be split at any byte and
+//! merged in any order.
 //!
-//! The loop has two running additions a lane, all = Σ x and again = Σ all, over words taken two at
-//! a time; 32 bits of shift take them apart again. It is there for three widths of vector, and the
-//! widest that the processor has is used. With 256 bits it is quicker than memory, but 512 leave
-//! the core more room to have lines of memory under way.
+//! The loop keeps two running sums per lane, all = Σ x and again = Σ all, over pairs of words; a
+//! shift by 32 bits separates the pairs. It exists for three vector widths, and the widest that
+//! the CPU supports is used. 256 bits already exceed the memory bandwidth, but with 512 bits the
+//! core keeps more cache misses in flight.
 
 use std::fmt;
 
-/// Bytes in a word.
+/// Bytes of a word.
 const WORD: usize = 4;
-/// What the loop takes at a time; a multiple of each kernel's row.
+/// Granularity of the loops: a multiple of the row of each kernel.
 const STRIDE: usize = 128;
 
-/// The sums of some bytes, each byte at its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Exclusive or of the words.
     pub xor: u32,
     /// Σ (i + 1) · wᵢ modulo 2⁶⁴.
     pub position: u64,
-    /// How many bytes.
     pub bytes: u64,
 }
 
 impl Sum {
-    /// The sums of bytes that are all there is.
+    /// The sums of bytes at offset 0.
     pub fn of(bytes: &[u8]) -> Self {
         let mut sum = Self::default();
         sum.add(0, bytes);
         sum
     }
 
-    /// Adds bytes that stand `at` bytes after the first byte covered.
+    /// Adds bytes at offset `at`.
     #[inline]
     pub fn add(&mut self, at: u64, bytes: &[u8]) {
         self.add_by(Kernel::best(), at, bytes);
     }
 
-    /// Adds bytes by a chosen kernel. All give the same; tests hold them against each other.
+    /// Adds bytes with the given kernel; tests compare the kernels.
     pub fn add_by(&mut self, kernel: Kernel, at: u64, bytes: &[u8]) {
         let to_word = at.wrapping_neg() as usize % WORD;
         let (head, rest) = bytes.split_at(to_word.min(bytes.len()));
@@ -69,14 +67,14 @@ impl Sum {
         self.bytes += bytes.len() as u64;
     }
 
-    /// Takes in the sums of other bytes of the same whole, before or after these.
+    /// Adds the sums of other bytes of the same data.
     pub fn merge(&mut self, other: &Self) {
         self.xor ^= other.xor;
         self.position = self.position.wrapping_add(other.position);
         self.bytes += other.bytes;
     }
 
-    /// Byte by byte: the few before the first whole word, and those after the last stride.
+    /// Adds byte by byte: those before the first whole word and after the last stride.
     fn add_each(&mut self, at: u64, bytes: &[u8]) {
         for (at, byte) in (at..).zip(bytes) {
             let share = u32::from(*byte) << (8 * (at % WORD as u64));
@@ -88,27 +86,24 @@ impl Sum {
 }
 
 impl fmt::Display for Sum {
-    /// XOR-32 and the position sum, as eight and sixteen digits.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:08x} {:016x}", self.xor, self.position)
     }
 }
 
-/// The loop for one width of vector.
+/// The loop for one vector width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// 512 bits.
     #[cfg(target_arch = "x86_64")]
     Avx512,
-    /// 256 bits.
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// What every processor of the architecture has; on x86-64 SSE2.
+    /// The baseline of the architecture; SSE2 on x86-64.
     Plain,
 }
 
 impl Kernel {
-    /// The widest that this processor has.
+    /// The widest that this CPU supports.
     #[inline]
     pub fn best() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -123,7 +118,7 @@ impl Kernel {
         Self::Plain
     }
 
-    /// All that this processor has, the widest first.
+    /// All that this CPU supports, the widest first.
     pub fn available() -> Vec<Self> {
         match Self::best() {
             #[cfg(target_arch = "x86_64")]
@@ -134,22 +129,19 @@ impl Kernel {
         }
     }
 
-    /// The share of whole strides.
-    ///
-    /// # Panics
-    /// For a kernel that the processor has not.
+    /// Sums whole strides. Panics if the CPU does not support the kernel.
     fn part(self, bytes: &[u8]) -> Part {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => {
                 assert!(std::arch::is_x86_feature_detected!("avx512f"));
-                // SAFETY: the processor has AVX-512F, as was just asked.
+                // SAFETY: the CPU has AVX-512F, as just checked.
                 unsafe { avx512(bytes) }
             }
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => {
                 assert!(std::arch::is_x86_feature_detected!("avx2"));
-                // SAFETY: the processor has AVX2, as was just asked.
+                // SAFETY: the CPU has AVX2, as just checked.
                 unsafe { avx2(bytes) }
             }
             #[cfg(target_arch = "x86_64")]
@@ -160,7 +152,7 @@ impl Kernel {
     }
 }
 
-/// Sums of some strides of words, counted from their own first word.
+/// Sums of whole strides, with words counted from their first.
 struct Part {
     xor: u32,
     /// Σ wᵢ.
@@ -169,7 +161,8 @@ struct Part {
     weighted: u64,
 }
 
-/// The loop for one width of vector. By hand, because compilers take the words one by one.
+/// The loop for one vector width, with intrinsics, because the compiler does not vectorize it. Two
+/// sets of accumulators, so that a row does not wait for the additions of the one before.
 #[cfg(target_arch = "x86_64")]
 macro_rules! rows {
     ($bytes:ident, $lanes:literal, $load:ident, $zero:ident, $add:ident, $xor:ident,
@@ -180,7 +173,7 @@ macro_rules! rows {
         let rows = $bytes.as_chunks::<8>().0.as_chunks::<$lanes>().0;
         for row in rows {
             for half in 0..2 {
-                // SAFETY: a vector is half a row of bytes; this load needs no alignment.
+                // SAFETY: half a row is one vector; the load is an unaligned one.
                 let pairs = unsafe { $load(row[half * HALF..].as_ptr().cast()) };
                 xor[half] = $xor(xor[half], pairs);
                 all[half] = $add(all[half], pairs);
@@ -189,8 +182,7 @@ macro_rules! rows {
                 high_again[half] = $add(high_again[half], high[half]);
             }
         }
-        // SAFETY: two vectors are as many bytes as this many words of 64 bits, and any bits are
-        // such words.
+        // SAFETY: both types have the same size, and any bits are valid u64.
         let words = |vectors| unsafe { std::mem::transmute::<_, [u64; $lanes]>(vectors) };
         let (all, high) = ((words(all), words(all_again)), (words(high), words(high_again)));
         Part::of(rows.len() as u64, words(xor), all, high)
@@ -198,7 +190,7 @@ macro_rules! rows {
 }
 
 /// # Safety
-/// The processor has AVX-512F.
+/// The CPU must have AVX-512F.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn avx512(bytes: &[u8]) -> Part {
@@ -210,7 +202,7 @@ unsafe fn avx512(bytes: &[u8]) -> Part {
 }
 
 /// # Safety
-/// The processor has AVX2.
+/// The CPU must have AVX2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn avx2(bytes: &[u8]) -> Part {
@@ -227,7 +219,7 @@ fn sse2(bytes: &[u8]) -> Part {
         _mm_add_epi64, _mm_loadu_si128, _mm_setzero_si128, _mm_srli_epi64, _mm_xor_si128,
     };
     /// # Safety
-    /// None is needed: every processor of this architecture has SSE2.
+    /// Always safe: SSE2 is the baseline of x86-64.
     #[target_feature(enable = "sse2")]
     unsafe fn of(bytes: &[u8]) -> Part {
         rows!(
@@ -244,7 +236,7 @@ fn sse2(bytes: &[u8]) -> Part {
     unsafe { of(bytes) }
 }
 
-/// The same without vectors, for other architectures; the tests hold it against those.
+/// The scalar loop, for other architectures.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn plain(bytes: &[u8]) -> Part {
     const LANES: usize = 8;
@@ -265,9 +257,9 @@ fn plain(bytes: &[u8]) -> Part {
 }
 
 impl Part {
-    /// From what a loop leaves of `count` rows of pairs. A pair x is low + 2³² · high, so the sum
-    /// of the lows is that of the pairs less 2³² times that of the highs, modulo 2⁶⁴: no lane of a
-    /// loop needs a mask.
+    /// From the accumulators of a loop over `count` rows of pairs. A pair x is low + 2³² · high, so
+    /// the sum of the lows is the sum of the pairs minus 2³² times the sum of the highs, modulo
+    /// 2⁶⁴: the loops need no mask.
     fn of<const LANES: usize>(
         count: u64,
         xor: [u64; LANES],
@@ -285,8 +277,8 @@ impl Part {
         part
     }
 
-    /// One column of words: of `count` rows of `width` words, those at `column`, with their sum
-    /// and the sum of its running values. In the latter the word of row r is `count` − r times.
+    /// Adds one column of words: those at `column` in `count` rows of `width` words, given their
+    /// sum and the sum of its running values, which contains the word of row r `count` − r times.
     fn add(&mut self, count: u64, width: usize, column: usize, sum: u64, again: u64) {
         let by_row = count.wrapping_mul(sum).wrapping_sub(again);
         self.plain = self.plain.wrapping_add(sum);
@@ -302,12 +294,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loop_without_vectors_gives_the_same() {
+    fn scalar_loop_matches_vector_loop() {
         let bytes: Vec<u8> = (0..64_000_u32).map(|at| ((at * at) >> 7) as u8).collect();
         for length in [128, 256, 6400, 64_000] {
-            let (ours, theirs) = (plain(&bytes[..length]), Kernel::best().part(&bytes[..length]));
-            assert_eq!((ours.xor, ours.plain), (theirs.xor, theirs.plain));
-            assert_eq!(ours.weighted, theirs.weighted);
+            let [scalar, vector] = [plain(&bytes[..length]), Kernel::best().part(&bytes[..length])];
+            assert_eq!(
+                (scalar.xor, scalar.plain, scalar.weighted),
+                (vector.xor, vector.plain, vector.weighted)
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Writing a file: so many blocks of generated data, and what each part of it took.
+//! Writes a file of generated data and times each phase: data, sync, close and rename.
 //!
-//! The file gets its name when all of it is there. Whatever goes wrong before, a full disk, a
-//! stop, an error when it is closed, nothing is left of it.
+//! The file gets its name when it is complete. After a full disk, a stop or an error on close no
+//! file is left.
 
 use std::fs::File;
 use std::os::fd::{AsFd, IntoRawFd};
@@ -13,123 +13,85 @@ use rustix::fs::{FileType, fdatasync, lstat};
 use rustix::io::Errno;
 
 use crate::generate::Generator;
-use crate::kernel::cachestat;
 use crate::memory::{Pages, page};
-use crate::read::{BLOCK_MAX, NEVER};
+use crate::read::{BLOCK_MAX, NEVER_STOP};
 use crate::scratch::Scratch;
 use crate::sum::Sum;
+use crate::syscall::cachestat;
 
-/// Half of the smallest second-level cache of today: the data is given away before it leaves it.
+/// Half of the smallest current L2 cache: the data is still cached when it is written.
 const BUFFER: usize = 256 << 10;
 
-/// When what is written is to be on the device.
+/// When to call fdatasync(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
-    /// When the kernel likes.
+pub enum SyncMode {
     None,
-    /// At the end.
-    Data,
-    /// After every block.
-    Every,
+    AtEnd,
+    EachBlock,
 }
 
-/// What is to be written.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// Bytes of a block: one call writes exactly these.
+    /// Bytes per call.
     pub block: usize,
-    /// How many blocks.
+    /// Number of blocks.
     pub count: u64,
-    /// Which data.
     pub seed: u64,
-    /// When it is to be on the device.
-    pub sync: Sync,
-    /// Whether a regular file of the name may be replaced.
+    pub sync: SyncMode,
+    /// Replace an existing regular file.
     pub overwrite: bool,
-    /// Looked at between blocks; true ends the write, and nothing is left.
+    /// Checked between blocks; true ends the write and leaves no file.
     pub stop: &'a AtomicBool,
 }
 
 impl Request<'_> {
-    /// So many blocks, not synced, replacing nothing.
+    /// Without sync and overwrite.
     pub fn new(block: usize, count: u64) -> Self {
-        Self { block, count, seed: 0, sync: Sync::None, overwrite: false, stop: &NEVER }
+        Self { block, count, seed: 0, sync: SyncMode::None, overwrite: false, stop: &NEVER_STOP }
     }
 }
 
-/// What was written.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Written {
-    /// The sums of what was given to the kernel.
+pub struct WriteOutcome {
+    /// Of the bytes written.
     pub sum: Sum,
-    /// Calls that wrote.
     pub calls: u64,
-    /// The calls that wrote.
     pub data_ns: f64,
-    /// The syncs.
     pub sync_ns: f64,
-    /// How many there were.
     pub syncs: u64,
-    /// Bytes that were not on the device before the first sync, by cachestat, where that tells.
+    /// Dirty bytes before the first sync, by cachestat.
     pub unsynced: Option<u64>,
-    /// The close.
     pub close_ns: f64,
-    /// Giving the file its name. Some file systems write a file's data when it replaces another.
+    /// Linking or renaming. Some file systems write the data when a rename replaces a file.
     pub name_ns: f64,
-    /// Making and adding up the data, which is in none of the others.
+    /// Generating and summing the data, not included in the other times.
     pub generate_ns: f64,
 }
 
-/// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// A file of the name is there, which was not to be replaced.
     #[error("write {path}: the file exists")]
-    Exists {
-        /// The path.
-        path: PathBuf,
-    },
-    /// The name is in use by what is never replaced.
+    Exists { path: PathBuf },
+    /// The path is not a regular file.
     #[error("write {path}: {what}")]
-    InUse {
-        /// The path.
-        path: PathBuf,
-        /// By what, and what to do.
-        what: &'static str,
-    },
-    /// It was told to stop.
+    InUse { path: PathBuf, what: &'static str },
     #[error("write {path}: stopped after {after} bytes; nothing is left")]
-    Stopped {
-        /// The path.
-        path: PathBuf,
-        /// What had been written.
-        after: u64,
-    },
-    /// A system call failed.
+    Stopped { path: PathBuf, after: u64 },
     #[error("{what} {path}: {error} after {after} bytes; nothing is left")]
-    Failed {
-        /// What was tried.
-        what: &'static str,
-        /// The path.
-        path: PathBuf,
-        /// Bytes that had been written.
-        after: u64,
-        /// Why it failed.
-        error: Errno,
-    },
+    Failed { what: &'static str, path: PathBuf, after: u64, error: Errno },
 }
 
-/// Writes a file of generated data.
-///
-/// # Errors
-/// In each case nothing is left of it, and a file that was there is as it was.
-pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Written, WriteError> {
+/// Writes a file of generated data. On error no new file is left, and an existing one is unchanged.
+pub fn write(
+    path: &Path,
+    request: &Request<'_>,
+    clock: &Clock,
+) -> Result<WriteOutcome, WriteError> {
     check(path, request)?;
-    let mut written = Written::default();
-    let failed = |what, error, written: &Written| WriteError::Failed {
+    let mut written = WriteOutcome::default();
+    let failed = |what, error, written: &WriteOutcome| WriteError::Failed {
         what,
         path: path.to_owned(),
         after: written.sum.bytes,
@@ -137,11 +99,13 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
     };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let scratch = Scratch::new(folder.unwrap_or(Path::new(".")))
-        .map_err(|error| failed("make a file for", error, &written))?;
-    if let Err(met) = fill(scratch.file(), request, clock, &mut written) {
-        return Err(match met {
-            Met::Stop => WriteError::Stopped { path: path.to_owned(), after: written.sum.bytes },
-            Met::Error(what, error) => failed(what, error, &written),
+        .map_err(|error| failed("create a file for", error, &written))?;
+    if let Err(error) = fill(scratch.file(), request, clock, &mut written) {
+        return Err(match error {
+            FillError::Stopped => {
+                WriteError::Stopped { path: path.to_owned(), after: written.sum.bytes }
+            }
+            FillError::Failed(what, error) => failed(what, error, &written),
         });
     }
     let begin = clock.start();
@@ -155,7 +119,7 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
     let closed = close(file);
     written.close_ns = clock.ns(begin, clock.stop());
     if let Err(error) = closed {
-        // Some file systems say only now that there was no room.
+        // Some file systems report ENOSPC only on close.
         let _ = rustix::fs::unlink(path);
         return Err(failed("close", error, &written));
     }
@@ -165,11 +129,11 @@ pub fn write(path: &Path, request: &Request<'_>, clock: &Clock) -> Result<Writte
 fn check(path: &Path, request: &Request<'_>) -> Result<(), WriteError> {
     let (block, count) = (request.block, request.count);
     if block == 0 || block > BLOCK_MAX {
-        let text = format!("a block of {block} bytes; give 1 to {BLOCK_MAX}");
+        let text = format!("block size {block}: must be 1 to {BLOCK_MAX} bytes");
         return Err(WriteError::Invalid(text));
     }
     if (block as u64).checked_mul(count).is_none_or(|bytes| bytes > i64::MAX as u64) {
-        let text = format!("{count} blocks of {block} bytes; no file is that long");
+        let text = format!("{count} blocks of {block} bytes exceed the maximum file size");
         return Err(WriteError::Invalid(text));
     }
     let Ok(found) = lstat(path) else { return Ok(()) };
@@ -184,27 +148,28 @@ fn check(path: &Path, request: &Request<'_>) -> Result<(), WriteError> {
     }
 }
 
-enum Met {
-    Stop,
-    Error(&'static str, Errno),
+enum FillError {
+    Stopped,
+    /// The operation and its error.
+    Failed(&'static str, Errno),
 }
 
-/// Makes as many whole blocks as fit into the buffer, and writes them; then the next.
+/// Generates and writes whole blocks, one buffer at a time.
 fn fill(
     file: &File,
     request: &Request<'_>,
     clock: &Clock,
-    written: &mut Written,
-) -> Result<(), Met> {
+    written: &mut WriteOutcome,
+) -> Result<(), FillError> {
     let block = request.block;
     let mut buffer = Pages::new((BUFFER / block).max(1) * block)
-        .map_err(|error| Met::Error("get memory for", error))?;
+        .map_err(|error| FillError::Failed("allocate memory for", error))?;
     let generator = Generator::new(request.seed);
     let total = block as u64 * request.count;
     let mut at = 0;
     while at < total {
         if request.stop.load(Ordering::Relaxed) {
-            return Err(Met::Stop);
+            return Err(FillError::Stopped);
         }
         let length = (total - at).min(buffer.len() as u64) as usize;
         let begin = clock.start();
@@ -212,29 +177,30 @@ fn fill(
         let mut sum = Sum::default();
         sum.add(at, &buffer[..length]);
         written.generate_ns += clock.ns(begin, clock.stop());
-        blocks(file, request, clock, &buffer[..length], written)?;
-        // Added when it is written: what failed is not.
+        write_blocks(file, request, clock, &buffer[..length], written)?;
+        // Merged after the write, so that the sum never covers bytes that failed; `write_all`
+        // counts the bytes.
         let bytes = written.sum.bytes;
         written.sum.merge(&sum);
         written.sum.bytes = bytes;
         at += length as u64;
     }
-    if request.sync == Sync::Data {
+    if request.sync == SyncMode::AtEnd {
         sync(file, clock, written)?;
     }
     Ok(())
 }
 
-/// Writes a buffer in blocks. The clock is read once a buffer, or once a sync: reading it for
-/// every block of a byte would cost a fifth of the call.
-fn blocks(
+/// Writes a buffer in blocks. Reads the clock once per buffer or sync: for every block of one byte
+/// it would cost a fifth of the call.
+fn write_blocks(
     file: &File,
     request: &Request<'_>,
     clock: &Clock,
     bytes: &[u8],
-    written: &mut Written,
-) -> Result<(), Met> {
-    let at_once = if request.sync == Sync::Every { request.block } else { bytes.len() };
+    written: &mut WriteOutcome,
+) -> Result<(), FillError> {
+    let at_once = if request.sync == SyncMode::EachBlock { request.block } else { bytes.len() };
     for part in bytes.chunks(at_once) {
         let begin = clock.start();
         let mut result = Ok(());
@@ -245,18 +211,18 @@ fn blocks(
             }
         }
         written.data_ns += clock.ns(begin, clock.stop());
-        result.map_err(|error| Met::Error("write", error))?;
-        if request.sync == Sync::Every {
+        result.map_err(|error| FillError::Failed("write", error))?;
+        if request.sync == SyncMode::EachBlock {
             sync(file, clock, written)?;
             if request.stop.load(Ordering::Relaxed) {
-                return Err(Met::Stop);
+                return Err(FillError::Stopped);
             }
         }
     }
     Ok(())
 }
 
-fn write_all(file: &File, mut block: &[u8], written: &mut Written) -> Result<(), Errno> {
+fn write_all(file: &File, mut block: &[u8], written: &mut WriteOutcome) -> Result<(), Errno> {
     while !block.is_empty() {
         written.calls += 1;
         match rustix::io::write(file, block) {
@@ -272,8 +238,8 @@ fn write_all(file: &File, mut block: &[u8], written: &mut Written) -> Result<(),
     Ok(())
 }
 
-fn sync(file: &File, clock: &Clock, written: &mut Written) -> Result<(), Met> {
-    // A look at every sync of a block would cost as much as the block.
+fn sync(file: &File, clock: &Clock, written: &mut WriteOutcome) -> Result<(), FillError> {
+    // Only once: cachestat before every sync would cost as much as the write.
     if written.syncs == 0 {
         let found = cachestat(file.as_fd(), 0, 0).ok();
         let bytes = |pages: u64| pages * page() as u64;
@@ -283,15 +249,16 @@ fn sync(file: &File, clock: &Clock, written: &mut Written) -> Result<(), Met> {
     let begin = clock.start();
     let synced = fdatasync(file);
     written.sync_ns += clock.ns(begin, clock.stop());
-    synced.map_err(|error| Met::Error("sync", error))
+    synced.map_err(|error| FillError::Failed("sync", error))
 }
 
-/// Closes a file, and says what the kernel said: the last word on whether it was written.
+/// Closes a file and returns the error that dropping it would ignore: some file systems report
+/// failed writes only here.
 fn close(file: File) -> Result<(), Errno> {
-    // SAFETY: the number is that of an open file which nothing else owns any more.
+    // SAFETY: `into_raw_fd` gave up the ownership of this open descriptor.
     let done = unsafe { libc::close(file.into_raw_fd()) };
     let error = std::io::Error::last_os_error();
-    // Linux has closed it even where it was interrupted.
+    // Linux closes the descriptor even if close is interrupted.
     match Errno::from_io_error(&error) {
         _ if done == 0 => Ok(()),
         Some(Errno::INTR) => Ok(()),

@@ -1,5 +1,4 @@
-//! Reading by the quickest way: whatever is in memory and whatever is not, the sums are those of
-//! the file, and each byte is read once.
+//! `read_fast`: whatever is cached, the sums are right and each byte is read once.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -8,8 +7,8 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicBool;
 
-use fathom_fileio::fast::{Fast, From, Options, fast};
-use fathom_fileio::read::{NEVER, Way};
+use fathom_fileio::fast::{DataSource, FastOutcome, Options, read_fast};
+use fathom_fileio::read::{NEVER_STOP, Way};
 use fathom_fileio::{Generator, Source, Sum, residency};
 use fathom_lab::clock;
 use rustix::fs::{Advice, fadvise};
@@ -29,97 +28,100 @@ fn made(length: usize) -> (tempfile::NamedTempFile, Sum) {
     (file, Sum::of(&bytes))
 }
 
-fn read_fast(file: &tempfile::NamedTempFile, options: &Options<'_>) -> Fast {
+fn read_file(file: &tempfile::NamedTempFile, options: &Options<'_>) -> FastOutcome {
     let source = Source::open(file.path()).unwrap();
-    fast(&source, options, &clock()).unwrap()
+    read_fast(&source, options, &clock()).unwrap()
 }
 
-/// Whether files here can be cold at all.
 fn is_on_device(file: &tempfile::NamedTempFile) -> bool {
-    let is = fathom_fileio::look(file.path()).unwrap().is_on_device() == Some(true);
+    let is = fathom_fileio::inspect(file.path()).unwrap().is_on_device() == Some(true);
     if !is {
-        println!("skipped: files for temporary use lie on no device here");
+        println!("skipped: the temporary folder is not on a device");
     }
     is
 }
 
 #[test]
-fn a_file_in_memory_is_read_from_there_and_the_ways_are_tried_on_it() {
+fn cached_file_is_read_with_the_fastest_trial() {
     let (file, sum) = made((300 << 20) + 5);
-    residency::warm(file.as_file(), &NEVER).unwrap();
-    let fast = read_fast(&file, &options(&NEVER));
+    residency::warm(file.as_file(), &NEVER_STOP).unwrap();
+    let fast = read_file(&file, &options(&NEVER_STOP));
     assert_eq!(fast.sum, sum);
-    assert!(fast.parts.iter().all(|part| part.from == From::Memory), "{:?}", fast.parts);
+    assert!(fast.parts.iter().all(|part| part.from == DataSource::Memory), "{:?}", fast.parts);
     let trials: Vec<_> = fast.parts.iter().filter(|part| part.is_trial).collect();
     assert_eq!(trials.len(), 2, "{:?}", fast.parts);
     let best = trials.iter().max_by(|a, b| a.rate().total_cmp(&b.rate())).unwrap();
     let rest: Vec<_> = fast.parts.iter().filter(|part| !part.is_trial).collect();
     assert_eq!(rest.len(), 1);
-    assert_eq!(rest[0].choice, best.choice, "the quickest of those tried reads the rest");
+    assert_eq!(rest[0].method, best.method, "the fastest trial reads the rest");
     assert_eq!(fast.parts.iter().map(|part| part.bytes).sum::<u64>(), sum.bytes);
 }
 
 #[test]
-fn each_piece_of_a_mixed_file_comes_from_where_it_is() {
+fn mixed_file_is_read_from_cache_and_device() {
     let (file, sum) = made(96 << 20);
     if !is_on_device(&file) {
         return;
     }
-    residency::warm(file.as_file(), &NEVER).unwrap();
+    residency::warm(file.as_file(), &NEVER_STOP).unwrap();
     let (from, length) = (32 << 20, NonZeroU64::new(32 << 20));
     fadvise(file.as_file(), from, length, Advice::DontNeed).unwrap();
-    let fast = read_fast(&file, &options(&NEVER));
+    let fast = read_file(&file, &options(&NEVER_STOP));
     assert_eq!(fast.sum, sum);
     let of = |from| {
         let parts = fast.parts.iter().filter(move |part| part.from == from);
         parts.map(|part| part.bytes).sum::<u64>()
     };
-    assert_eq!((of(From::Memory), of(From::Device)), (64 << 20, 32 << 20), "{:?}", fast.parts);
-    let is_past = |way: Way| matches!(way, Way::Direct | Way::Ring { .. });
-    let device = fast.parts.iter().find(|part| part.from == From::Device).unwrap();
-    if fast.refused.is_empty() {
-        assert!(is_past(device.choice.way), "{device:?}");
+    assert_eq!(
+        (of(DataSource::Memory), of(DataSource::Device)),
+        (64 << 20, 32 << 20),
+        "{:?}",
+        fast.parts
+    );
+    let device = fast.parts.iter().find(|part| part.from == DataSource::Device).unwrap();
+    if fast.unavailable.is_empty() {
+        assert!(device.method.way.is_direct(), "{device:?}");
         let left = residency::of(file.as_file());
-        assert!(left.cached <= 65 << 20, "what was not in memory still is not: {left:?}");
+        assert!(left.cached <= 65 << 20, "uncached pages stay uncached: {left:?}");
     }
 }
 
 #[test]
-fn a_cold_file_small_files_and_fixed_ways_give_the_same_sums() {
+fn sums_are_right_for_small_files_and_fixed_methods() {
     for length in [0, 1, 5, 4096, 1_000_003, 9 << 20] {
         let (file, sum) = made(length);
         residency::evict(file.as_file()).unwrap();
-        assert_eq!(read_fast(&file, &options(&NEVER)).sum, sum, "{length}");
+        assert_eq!(read_file(&file, &options(&NEVER_STOP)).sum, sum, "{length}");
         for way in [Way::Pread, Way::Map] {
-            let fixed = Options { way: Some(way), ..options(&NEVER) };
-            let fast = read_fast(&file, &fixed);
+            let fixed = Options { way: Some(way), ..options(&NEVER_STOP) };
+            let fast = read_file(&file, &fixed);
             assert_eq!(fast.sum, sum, "{length} {way:?}");
-            assert!(fast.parts.iter().all(|part| part.choice.way == way));
+            assert!(fast.parts.iter().all(|part| part.method.way == way));
         }
     }
 }
 
 #[test]
-fn one_that_is_told_to_stop_reads_next_to_nothing() {
+fn stop_ends_the_read() {
     let (file, _) = made(40 << 20);
     let stop = AtomicBool::new(true);
-    let fast = read_fast(&file, &options(&stop));
+    let fast = read_file(&file, &options(&stop));
     assert!(fast.stopped);
     assert!(fast.sum.bytes < 40 << 20, "{}", fast.sum.bytes);
 }
 
 #[test]
-fn a_file_of_unknown_size_is_read_to_its_end() {
+fn file_of_unknown_size_is_read_to_its_end() {
     let source = Source::open(std::path::Path::new("/proc/cpuinfo")).unwrap();
-    let fast = fast(&source, &options(&NEVER), &clock()).unwrap();
+    let fast = read_fast(&source, &options(&NEVER_STOP), &clock()).unwrap();
     assert!(fast.sum.bytes > 100);
 }
 
 #[test]
-fn holes_are_not_called_a_device() {
+fn holes_do_not_count_as_device_reads() {
     let file = tempfile::NamedTempFile::new().unwrap();
     File::options().write(true).open(file.path()).unwrap().set_len(10 << 20).unwrap();
-    let fast = read_fast(&file, &options(&NEVER));
+    let fast = read_file(&file, &options(&NEVER_STOP));
     assert_eq!((fast.sum.xor, fast.sum.bytes), (0, 10 << 20));
-    assert!(fast.parts.iter().all(|part| part.from != From::Device), "{:?}", fast.parts);
+    assert!(fast.parts.iter().all(|part| part.from != DataSource::Device), "{:?}", fast.parts);
 }

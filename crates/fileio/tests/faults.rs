@@ -1,5 +1,5 @@
-//! Reads that meet something bad: files that shrink, places that cannot be read, a kernel that
-//! refuses. None of it may end the program, and each must be told with its place.
+//! Read errors: truncated files, unreadable sectors, refused system calls. None may kill the
+//! process, and each must be reported with its offset.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -10,33 +10,33 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fathom_fileio::read::{Fault, Outcome, ReadError, Request, Way};
+use fathom_fileio::read::{Outcome, ReadError, ReadFault, Request, Way};
 use fathom_fileio::{Generator, Source, Sum, read};
 use fathom_lab::clock;
 use fathom_lab::disk::{Disk, Faults};
 use fathom_lab::fuse::Mount;
 use fathom_lab::mounts;
 
-/// Tells a test that it is the child which may be killed.
+/// Set in a child process of a test, to the path it works on.
 const CHILD: &str = "FATHOM_FILEIO_CHILD";
 
-fn tried(path: &Path, request: &Request<'_>) -> Result<Outcome, ReadError> {
+fn read_path(path: &Path, request: &Request<'_>) -> Result<Outcome, ReadError> {
     read(&Source::open(path).unwrap(), request, &clock())
 }
 
-fn made(length: usize) -> Vec<u8> {
+fn generated(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
     Generator::new(9).fill(0, &mut bytes);
     bytes
 }
 
-/// Runs a test of this program again, in a process of its own, with a path; how that ended.
-fn in_a_child(test: &str, path: &Path) -> (std::process::ExitStatus, String) {
+/// Runs a test of this binary in a child process. Returns its status and output.
+fn run_child(test: &str, path: &Path) -> (std::process::ExitStatus, String) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args([test, "--exact", "--nocapture", "--include-ignored", "--test-threads=1"]);
     let output = child.env(CHILD, path).output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status, String::from_utf8_lossy(&said).into_owned())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status, String::from_utf8_lossy(&text).into_owned())
 }
 
 fn child_path() -> Option<std::path::PathBuf> {
@@ -44,20 +44,19 @@ fn child_path() -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn a_file_that_shrinks_while_it_is_mapped_ends_the_read_and_not_the_program() {
-    let test = "a_file_that_shrinks_while_it_is_mapped_ends_the_read_and_not_the_program";
+fn truncating_a_mapped_file_ends_only_the_read() {
+    let test = "truncating_a_mapped_file_ends_only_the_read";
     if let Some(path) = child_path() {
-        return shrink_while_read(&path);
+        return truncate_while_read(&path);
     }
     let file = tempfile::NamedTempFile::new().unwrap();
-    let (status, said) = in_a_child(test, file.path());
-    assert!(status.success(), "{status}\n{said}");
-    assert!(said.contains("1 passed"), "{said}");
+    let (status, output) = run_child(test, file.path());
+    assert!(status.success() && output.contains("1 passed"), "{status}\n{output}");
 }
 
-/// Cuts a file again and again while two threads read it.
-fn shrink_while_read(path: &Path) {
-    let bytes = made(24 << 20);
+/// Truncates a file repeatedly while two threads read it.
+fn truncate_while_read(path: &Path) {
+    let bytes = generated(24 << 20);
     let file = File::options().write(true).open(path).unwrap();
     let mut cut = 0;
     for round in 0..40_u64 {
@@ -68,7 +67,7 @@ fn shrink_while_read(path: &Path) {
             let reader = scope.spawn(|| {
                 ready.store(true, Ordering::Release);
                 let request = Request { threads: 2, ..Request::whole(Way::Map) };
-                tried(path, &request).unwrap()
+                read_path(path, &request).unwrap()
             });
             while !ready.load(Ordering::Acquire) {
                 std::hint::spin_loop();
@@ -84,18 +83,18 @@ fn shrink_while_read(path: &Path) {
             cut += 1;
         }
     }
-    assert!(cut > 0, "no read was ever cut short: the test tests nothing");
+    assert!(cut > 0, "no read was cut short: the test is void");
 }
 
-/// With no window of ours, SIGBUS does what it did before there was a handler: that of Rust puts
-/// the default back at the first, which kills at the second.
+/// Outside our windows SIGBUS goes to the previous handler: Rust's restores the default action at
+/// the first signal, and the second kills.
 #[test]
-fn a_signal_that_is_not_ours_still_kills() {
-    let test = "a_signal_that_is_not_ours_still_kills";
+fn unrelated_sigbus_still_kills() {
+    let test = "unrelated_sigbus_still_kills";
     if let Some(path) = child_path() {
-        fs::write(&path, made(100_000)).unwrap();
-        tried(&path, &Request::whole(Way::Map)).unwrap();
-        // More than two: one that comes while another waits is lost.
+        fs::write(&path, generated(100_000)).unwrap();
+        read_path(&path, &Request::whole(Way::Map)).unwrap();
+        // More than two, since pending signals of one kind are merged.
         for _ in 0..200 {
             let (this, bus) = (rustix::process::getpid(), rustix::process::Signal::BUS);
             rustix::process::kill_process(this, bus).unwrap();
@@ -104,110 +103,110 @@ fn a_signal_that_is_not_ours_still_kills() {
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
-    let (status, said) = in_a_child(test, file.path());
-    assert_eq!(status.signal(), Some(7), "{said}");
+    let (status, output) = run_child(test, file.path());
+    assert_eq!(status.signal(), Some(7), "{output}");
 }
 
-/// A bad place of the file `a` on a mounted disk, for each way: what is told of it.
-fn bad_place(test: &str, uncached: bool, ways: &[(Way, usize)]) {
-    if !mounts::inside(test, |said| println!("{said}")) {
+/// The unreadable sector of [`mount_faulty`].
+const BAD: ReadFault = ReadFault { at: 299_008, bytes: 4096, error: 5 };
+
+/// Mounts a disk whose file `a` of 1 MiB has an unreadable sector, which is not cached.
+fn mount_faulty(folder: &Path, uncached: bool) -> Mount {
+    let disk = Disk::new();
+    let mount = Mount::new(&disk, folder).unwrap();
+    fs::write(folder.join("a"), generated(1 << 20)).unwrap();
+    let unreadable = Some(("a".to_owned(), 300_000..300_100));
+    disk.misbehave(Faults { unreadable, uncached, ..Faults::default() });
+    fathom_fileio::residency::evict(&File::open(folder.join("a")).unwrap()).unwrap();
+    mount
+}
+
+/// The sums of `a` without the unreadable sector.
+fn readable_sum() -> Sum {
+    let bytes = generated(1 << 20);
+    let mut sum = Sum::default();
+    sum.add(0, &bytes[..299_008]);
+    sum.add(299_008 + 4096, &bytes[299_008 + 4096..]);
+    sum
+}
+
+/// Reads `a` with each method and number of threads.
+fn check_bad_sector(test: &str, uncached: bool, ways: &[(Way, usize)]) {
+    if !mounts::inside(test, |text| println!("{text}")) {
         return;
     }
-    let disk = Disk::new();
     let folder = tempfile::tempdir().unwrap();
-    let _mount = Mount::new(&disk, folder.path()).unwrap();
+    let _mount = mount_faulty(folder.path(), uncached);
     let path = folder.path().join("a");
-    let bytes = made(1 << 20);
-    fs::write(&path, &bytes).unwrap();
-    let bad = 300_000..300_100;
-    let unreadable = Some(("a".to_owned(), bad.clone()));
-    disk.misbehave(Faults { unreadable, uncached, ..Faults::default() });
-    // What was written may still be in memory, and would hide the place.
-    fathom_fileio::residency::evict(&File::open(&path).unwrap()).unwrap();
-    let place = Fault { at: 299_008, bytes: 4096, error: 5 };
-    let mut rest = Sum::default();
-    rest.add(0, &bytes[..299_008]);
-    rest.add(299_008 + 4096, &bytes[299_008 + 4096..]);
     for &(way, threads) in ways {
         for block in [4096, 65536, 1 << 20] {
             let request = Request { threads, block, ..Request::whole(way) };
-            let outcome = match tried(&path, &request) {
+            let outcome = match read_path(&path, &request) {
                 Err(ReadError::Unavailable { way, why }) => {
                     println!("skipped: {way}: {why}");
                     continue;
                 }
                 outcome => outcome.unwrap(),
             };
-            assert_eq!(outcome.faults, [place], "{request:?}: {outcome:?}");
-            assert!(threads > 1 || outcome.sum.bytes <= place.at, "{outcome:?}");
+            assert_eq!(outcome.faults, [BAD], "{request:?}: {outcome:?}");
+            assert!(threads > 1 || outcome.sum.bytes <= BAD.at, "{outcome:?}");
             let request = Request { keep_going: true, ..request };
-            let outcome = tried(&path, &request).unwrap();
-            assert_eq!(outcome.faults, [place], "{request:?}");
-            assert_eq!(outcome.sum, rest, "{request:?}");
+            let outcome = read_path(&path, &request).unwrap();
+            assert_eq!(outcome.faults, [BAD], "{request:?}");
+            assert_eq!(outcome.sum, readable_sum(), "{request:?}");
             assert_eq!(outcome.ended_at, None);
         }
     }
-    let error = tried(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
-    let told = matches!(&error, ReadError::Unavailable { why, .. } if why.contains("fuse"));
-    assert!(told, "a short read there would repeat bytes: {error}");
-    // From behind the place all is well.
+    let error = read_path(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
+    let is_refused = matches!(&error, ReadError::Unavailable { why, .. } if why.contains("fuse"));
+    assert!(is_refused, "a short read there would repeat bytes: {error}");
+    // The range after the sector is readable.
     let request = Request { range: Some(303_104..1 << 20), ..Request::whole(Way::Pread) };
-    let outcome = tried(&path, &request).unwrap();
-    assert_eq!((outcome.faults, outcome.sum), (vec![], Sum::of(&bytes[303_104..])));
+    let outcome = read_path(&path, &request).unwrap();
+    let expected = Sum::of(&generated(1 << 20)[303_104..]);
+    assert_eq!((outcome.faults, outcome.sum), (vec![], expected));
 }
 
 #[test]
-fn a_place_that_cannot_be_read_is_told_and_the_rest_can_be() {
+fn unreadable_sector_is_reported() {
     let calls = Way::Calls { count: None };
-    let test = "a_place_that_cannot_be_read_is_told_and_the_rest_can_be";
-    bad_place(test, false, &[(Way::Pread, 1), (Way::Pread, 2), (calls, 1)]);
+    let test = "unreadable_sector_is_reported";
+    check_bad_sector(test, false, &[(Way::Pread, 1), (Way::Pread, 2), (calls, 1)]);
 }
 
 #[test]
-fn a_bad_place_past_the_cache_is_told_too() {
-    let test = "a_bad_place_past_the_cache_is_told_too";
+fn direct_io_reports_unreadable_sector() {
+    let test = "direct_io_reports_unreadable_sector";
     let ways = [(Way::Pread, 1), (Way::Direct, 1), (Way::Direct, 2)];
-    bad_place(test, true, &ways);
+    check_bad_sector(test, true, &ways);
 }
 
-/// A disk whose content another process serves: mapping it here cannot wait for ourselves.
+/// The mapping is in a child: this process serves the disk and cannot wait for itself.
 #[test]
-fn a_bad_place_of_a_mapped_file_is_told_too() {
-    let test = "a_bad_place_of_a_mapped_file_is_told_too";
+fn mapped_read_reports_unreadable_sector() {
+    let test = "mapped_read_reports_unreadable_sector";
     if let Some(path) = child_path() {
-        let bytes = fs::read(path.with_file_name("good")).unwrap();
-        let mut rest = Sum::default();
-        rest.add(0, &bytes[..299_008]);
-        rest.add(299_008 + 4096, &bytes[299_008 + 4096..]);
         for threads in [1, 2] {
             for block in [4096, 65536, 1 << 20] {
                 let whole = Request::whole(Way::Map);
                 let request = Request { keep_going: true, threads, block, ..whole };
-                let outcome = tried(&path, &request).unwrap();
-                let place = Fault { at: 299_008, bytes: 4096, error: 5 };
-                assert_eq!(outcome.faults, [place], "{request:?}");
-                assert_eq!(outcome.sum, rest, "{request:?}");
+                let outcome = read_path(&path, &request).unwrap();
+                assert_eq!(outcome.faults, [BAD], "{request:?}");
+                assert_eq!(outcome.sum, readable_sum(), "{request:?}");
             }
         }
         return;
     }
-    if !mounts::inside(test, |said| println!("{said}")) {
+    if !mounts::inside(test, |text| println!("{text}")) {
         return;
     }
-    let disk = Disk::new();
     let folder = tempfile::tempdir().unwrap();
-    let _mount = Mount::new(&disk, folder.path()).unwrap();
-    let path = folder.path().join("a");
-    fs::write(&path, made(1 << 20)).unwrap();
-    fs::write(folder.path().join("good"), made(1 << 20)).unwrap();
-    let unreadable = Some(("a".to_owned(), 300_000..300_100));
-    disk.misbehave(Faults { unreadable, ..Faults::default() });
-    fathom_fileio::residency::evict(&File::open(&path).unwrap()).unwrap();
-    let (status, said) = in_a_child(test, &path);
-    assert!(status.success() && said.contains("1 passed"), "{status}\n{said}");
+    let _mount = mount_faulty(folder.path(), false);
+    let (status, output) = run_child(test, &folder.path().join("a"));
+    assert!(status.success() && output.contains("1 passed"), "{status}\n{output}");
 }
 
-/// Lets the system calls of io_uring fail with an error number, for this thread and for good.
+/// Makes io_uring_setup fail with an error number in this thread, permanently.
 fn refuse_io_uring(error: u32) -> bool {
     const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const SKIP_IF_NOT: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -228,18 +227,21 @@ fn refuse_io_uring(error: u32) -> bool {
 }
 
 #[test]
-fn a_kernel_that_refuses_io_uring_is_told_with_the_reason() {
+fn unavailable_io_uring_has_a_reason() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    fs::write(file.path(), made(100_000)).unwrap();
-    let says = [(libc::ENOSYS, "this kernel has none"), (libc::ENOMEM, "ulimit -l")];
-    let forbidden = [(libc::EPERM, "forbids it"), (libc::EACCES, "forbids it")];
-    for (error, text) in says.into_iter().chain(forbidden) {
+    fs::write(file.path(), generated(100_000)).unwrap();
+    for (error, text) in [
+        (libc::ENOSYS, "needs Linux 5.1"),
+        (libc::ENOMEM, "ulimit -l"),
+        (libc::EPERM, "blocked by seccomp"),
+        (libc::EACCES, "blocked by seccomp"),
+    ] {
         let path = file.path().to_owned();
         let refused = std::thread::spawn(move || {
-            // A filter belongs to a thread; this one ends with it.
+            // A seccomp filter belongs to the thread, which ends here.
             refuse_io_uring(error as u32).then(|| {
-                let error = tried(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
-                assert!(tried(&path, &Request::whole(Way::Pread)).is_ok());
+                let error = read_path(&path, &Request::whole(Way::Ring { depth: 4 })).unwrap_err();
+                assert!(read_path(&path, &Request::whole(Way::Pread)).is_ok());
                 error
             })
         });
@@ -249,7 +251,7 @@ fn a_kernel_that_refuses_io_uring_is_told_with_the_reason() {
                 assert!(why.contains(text) || by_setting, "{error}: {why}");
             }
             Some(other) => panic!("{error}: {other}"),
-            None => println!("skipped: seccomp filters are not allowed here"),
+            None => println!("skipped: no permission for seccomp filters"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The data that is written: the same from wherever it is asked for, and nothing compresses it.
+//! The generated data: independent of how it is split, and incompressible.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -15,7 +15,7 @@ fn made(seed: u64, at: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn any_part_can_be_made_alone() {
+fn parts_match_the_whole() {
     let whole = made(1, 0, 10_000);
     for at in (0..200).chain([1000, 4095, 4096, 9000]) {
         for length in (0..140).chain([511, 512, 777, 1000]) {
@@ -26,19 +26,19 @@ fn any_part_can_be_made_alone() {
 }
 
 #[test]
-fn far_places_and_other_seeds_have_other_data() {
+fn offsets_and_seeds_do_not_repeat_data() {
     let mut seen = HashSet::new();
     for seed in 0..64 {
         for at in [0, 1 << 20, 1 << 32, 1 << 35, 1 << 40, 1 << 62] {
             for pair in made(seed, at, 8192).chunks(8) {
-                assert!(seen.insert(pair.to_vec()), "seed {seed}, place {at}");
+                assert!(seen.insert(pair.to_vec()), "seed {seed}, offset {at}");
             }
         }
     }
 }
 
 #[test]
-fn bytes_and_bits_are_even() {
+fn bytes_and_bits_are_uniform() {
     for seed in [0, 1, u64::MAX] {
         let bytes = made(seed, 0, 4 << 20);
         let mut counts = [0_f64; 256];
@@ -52,7 +52,7 @@ fn bytes_and_bits_are_even() {
         }
         let expected = bytes.len() as f64 / 256.0;
         let chi: f64 = counts.iter().map(|c| (c - expected).powi(2) / expected).sum();
-        // 255 degrees of freedom: above 400 or below 150 by chance once in a hundred million.
+        // 255 degrees of freedom: P(outside) is about 1e-8.
         assert!((150.0..400.0).contains(&chi), "seed {seed}: {chi}");
         let pairs = bytes.len() as f64 / 8.0;
         for (bit, count) in bits.iter().enumerate() {
@@ -63,7 +63,7 @@ fn bytes_and_bits_are_even() {
 }
 
 #[test]
-fn neighbours_differ_in_half_of_their_bits() {
+fn pairs_differ_in_half_of_their_bits() {
     let bytes = made(3, 0, 1 << 20);
     let pairs: Vec<u64> =
         bytes.chunks_exact(8).map(|p| u64::from_le_bytes(p.try_into().unwrap())).collect();
@@ -75,7 +75,7 @@ fn neighbours_differ_in_half_of_their_bits() {
     }
 }
 
-/// Bytes that a program makes of some others.
+/// Compressed size, or `None` if the program is missing.
 fn compressed(program: &str, arguments: &[&str], bytes: &[u8]) -> Option<usize> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -89,7 +89,7 @@ fn compressed(program: &str, arguments: &[&str], bytes: &[u8]) -> Option<usize> 
 }
 
 #[test]
-fn no_program_compresses_it() {
+fn compressors_gain_nothing() {
     let bytes = made(0, 0, 2 << 20);
     let mut tried = 0;
     for (program, arguments) in
@@ -97,14 +97,14 @@ fn no_program_compresses_it() {
     {
         match compressed(program, &arguments, &bytes) {
             Some(length) => {
-                assert!(length >= bytes.len(), "{program} makes {length} of {}", bytes.len());
+                assert!(length >= bytes.len(), "{program}: {} to {length} bytes", bytes.len());
                 tried += 1;
             }
-            None => println!("skipped: there is no {program}"),
+            None => println!("skipped: {program} not found"),
         }
     }
     if tried > 0 {
         let zeroes = compressed("gzip", &["-9c"], &vec![0; 2 << 20]);
-        assert!(zeroes.is_none_or(|length| length < 100_000), "the trial sees what compresses");
+        assert!(zeroes.is_none_or(|length| length < 100_000), "gzip compresses zeroes");
     }
 }

@@ -1,4 +1,4 @@
-//! What a path is, how much of a file is in memory, and where its bytes lie.
+//! Path inspection, page cache residency and extents.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -7,19 +7,19 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use fathom_fileio::filesystem::Class;
-use fathom_fileio::read::NEVER;
-use fathom_fileio::residency::{self, Blind, Drop, State, Witness};
-use fathom_fileio::subject::{Direct, Kind, OpenError};
-use fathom_fileio::{Source, extents, look};
+use fathom_fileio::path_info::{Direct, FileKind, OpenError};
+use fathom_fileio::read::NEVER_STOP;
+use fathom_fileio::residency::{self, CacheKind, CountedBy, State, UnknownReason};
+use fathom_fileio::{Source, extents, inspect};
 use fathom_lab::mounts;
 use rustix::fs::{CWD, FallocateFlags, Mode, fallocate, mkfifoat};
 
 fn inside(test: &str) -> bool {
-    mounts::inside(test, |said| println!("{said}"))
+    mounts::inside(test, |text| println!("{text}"))
 }
 
 #[test]
-fn each_kind_of_path_has_its_answer() {
+fn every_kind_of_path_is_recognized() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("file"), b"abc").unwrap();
@@ -27,37 +27,42 @@ fn each_kind_of_path_has_its_answer() {
     std::os::unix::fs::symlink("nowhere", at("broken")).unwrap();
     mkfifoat(CWD, at("fifo"), Mode::RUSR).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-    let file = look(&at("file")).unwrap();
-    assert_eq!((file.kind, file.size, file.is_link), (Kind::Regular, Some(3), false));
-    let link = look(&at("link")).unwrap();
-    assert_eq!((link.kind, link.size, link.is_link), (Kind::Regular, Some(3), true));
-    assert!(matches!(look(&at("broken")), Err(OpenError::Failed { .. })));
-    // Each of these is answered at once: opening the FIFO would wait for a writer.
-    for (name, kind) in [("", Kind::Directory), ("fifo", Kind::Fifo), ("socket", Kind::Socket)] {
-        assert_eq!(look(&at(name)).unwrap().kind, kind);
-        assert_eq!(look(&at(name)).unwrap().size, None);
+    let file = inspect(&at("file")).unwrap();
+    assert_eq!((file.kind, file.size, file.is_link), (FileKind::Regular, Some(3), false));
+    let link = inspect(&at("link")).unwrap();
+    assert_eq!((link.kind, link.size, link.is_link), (FileKind::Regular, Some(3), true));
+    assert!(matches!(inspect(&at("broken")), Err(OpenError::Failed { .. })));
+    // None of these blocks: opening the FIFO would wait for a writer.
+    for (name, kind) in
+        [("", FileKind::Directory), ("fifo", FileKind::Fifo), ("socket", FileKind::Socket)]
+    {
+        assert_eq!(inspect(&at(name)).unwrap().kind, kind);
+        assert_eq!(inspect(&at(name)).unwrap().size, None);
         let error = Source::open(&at(name)).unwrap_err();
         assert!(matches!(error, OpenError::Unreadable { .. }), "{error}");
         assert!(error.to_string().contains("name a regular file"), "{error}");
     }
-    let zero = look(Path::new("/dev/zero")).unwrap();
-    assert_eq!((zero.kind, zero.size, zero.is_on_device()), (Kind::Character, None, Some(false)));
+    let zero = inspect(Path::new("/dev/zero")).unwrap();
+    assert_eq!(
+        (zero.kind, zero.size, zero.is_on_device()),
+        (FileKind::Character, None, Some(false))
+    );
     assert!(Source::open(Path::new("/dev/zero")).is_ok());
     assert!(Source::open(&at("link")).is_ok());
 }
 
 #[test]
-fn a_file_of_the_kernel_has_no_size_beforehand() {
-    let version = look(Path::new("/proc/version")).unwrap();
-    assert_eq!((version.kind, version.size), (Kind::Regular, None));
+fn generated_file_has_no_size() {
+    let version = inspect(Path::new("/proc/version")).unwrap();
+    assert_eq!((version.kind, version.size), (FileKind::Regular, None));
     assert_eq!((version.file_system.name, version.file_system.class), ("proc", Class::Kernel));
     assert_eq!(version.is_on_device(), Some(false));
     let file = File::open("/proc/version").unwrap();
-    assert!(matches!(residency::of(&file).state, State::Unknown { why: Blind::Empty }));
+    assert!(matches!(residency::of(&file).state, State::Unknown { why: UnknownReason::Empty }));
 }
 
 #[test]
-fn a_disk_has_the_size_that_the_kernel_says() {
+fn block_device_has_the_size_of_its_end() {
     let Some(name) = fs::read_dir("/sys/block").unwrap().flatten().find_map(|entry| {
         let name = entry.file_name().into_string().unwrap();
         let path = format!("/dev/{name}");
@@ -65,11 +70,11 @@ fn a_disk_has_the_size_that_the_kernel_says() {
             && Path::new(&path).exists())
         .then_some(path)
     }) else {
-        println!("skipped: there is no disk");
+        println!("skipped: no block device");
         return;
     };
-    let disk = look(Path::new(&name)).unwrap();
-    assert_eq!((disk.kind, disk.is_on_device()), (Kind::Block, Some(true)));
+    let disk = inspect(Path::new(&name)).unwrap();
+    assert_eq!((disk.kind, disk.is_on_device()), (FileKind::Block, Some(true)));
     match File::open(&name) {
         Ok(mut file) => {
             let end = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
@@ -80,30 +85,30 @@ fn a_disk_has_the_size_that_the_kernel_says() {
 }
 
 #[test]
-fn memory_is_no_device_and_its_files_are_always_warm() {
+fn tmpfs_files_are_always_warm() {
     let Ok(file) = tempfile::NamedTempFile::new_in("/dev/shm") else {
-        println!("skipped: there is no /dev/shm");
+        println!("skipped: no /dev/shm");
         return;
     };
     file.as_file().write_all_at(&[1; 100_000], 0).unwrap();
-    let subject = look(file.path()).unwrap();
-    if subject.file_system.name != "tmpfs" {
-        println!("skipped: /dev/shm is {}", subject.file_system.name);
+    let info = inspect(file.path()).unwrap();
+    if info.file_system.name != "tmpfs" {
+        println!("skipped: /dev/shm is {}", info.file_system.name);
         return;
     }
-    assert_eq!(subject.is_on_device(), Some(false));
+    assert_eq!(info.is_on_device(), Some(false));
     let left = residency::evict(file.as_file()).unwrap();
     assert_eq!((left.state, left.cached), (State::Warm, 100_000));
     let found = extents::of(file.as_file()).unwrap();
-    assert_eq!((found.by, found.data), (extents::By::Seek, 100_000));
+    assert_eq!((found.method, found.data), (extents::Method::Seek, 100_000));
 }
 
-/// A file of 4 MiB on a disk, in memory.
+/// A cached file of 4 MiB on a disk.
 fn on_disk() -> Option<tempfile::NamedTempFile> {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let subject = look(file.path()).unwrap();
-    if subject.is_on_device() != Some(true) {
-        println!("skipped: temporary files lie on {}", subject.file_system.name);
+    let info = inspect(file.path()).unwrap();
+    if info.is_on_device() != Some(true) {
+        println!("skipped: the temporary folder is on {}", info.file_system.name);
         return None;
     }
     file.as_file().write_all_at(&vec![1; 4 << 20], 0).unwrap();
@@ -111,29 +116,29 @@ fn on_disk() -> Option<tempfile::NamedTempFile> {
 }
 
 #[test]
-fn cold_and_warm_are_made_and_proved() {
+fn evict_and_warm_reach_their_states() {
     let Some(file) = on_disk() else { return };
     let file = file.as_file();
     let written = residency::of(file);
     assert_eq!((written.state, written.bytes), (State::Warm, 4 << 20));
-    // A busy machine may have begun to write it back already.
-    assert!(written.dirty + written.writeback > 0, "it was not synced: {written:?}");
+    // Writeback may have started already.
+    assert!(written.dirty + written.writeback > 0, "not synced yet: {written:?}");
     let cold = residency::evict(file).unwrap();
     assert_eq!((cold.state, cold.cached, cold.dirty), (State::Cold, 0, 0));
-    // One page, and what the kernel reads ahead of it.
+    // One page plus readahead.
     file.read_exact_at(&mut [0; 1], 2 << 20).unwrap();
     let some = residency::of(file);
     assert!(matches!(some.state, State::Mixed { share } if share > 0.0 && share < 1.0), "{some:?}");
     assert!(some.cached > 0 && some.cached < 4 << 20);
-    let warm = residency::warm(file, &NEVER).unwrap();
+    let warm = residency::warm(file, &NEVER_STOP).unwrap();
     assert_eq!((warm.state, warm.cached), (State::Warm, 4 << 20));
-    assert_ne!(warm.witness, Witness::Nobody);
+    assert_ne!(warm.counted_by, CountedBy::Neither);
     assert_eq!(residency::evict(file).unwrap().state, State::Cold);
 }
 
-/// So much that it is not written before the first pages are to be dropped.
+/// Large enough that writeback has not finished when the first pages are to be dropped.
 #[test]
-fn what_was_just_written_is_written_out_before_it_is_dropped() {
+fn evict_writes_dirty_pages_back_first() {
     let Some(file) = on_disk() else { return };
     let file = file.as_file();
     for part in 0..64 {
@@ -148,15 +153,15 @@ fn what_was_just_written_is_written_out_before_it_is_dropped() {
 #[test]
 fn empty_files_and_directories_have_no_pages() {
     let file = tempfile::tempfile().unwrap();
-    assert_eq!(residency::of(&file).state, State::Unknown { why: Blind::Empty });
+    assert_eq!(residency::of(&file).state, State::Unknown { why: UnknownReason::Empty });
     let folder = File::open(std::env::temp_dir()).unwrap();
-    assert_eq!(residency::of(&folder).state, State::Unknown { why: Blind::NoPages });
+    assert_eq!(residency::of(&folder).state, State::Unknown { why: UnknownReason::NoPages });
 }
 
 #[test]
-fn a_file_that_is_not_ours_keeps_its_secret() {
+fn residency_of_foreign_file_is_unknown() {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: becoming somebody else needs root");
+        println!("skipped: changing the user needs root");
         return;
     }
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -165,28 +170,28 @@ fn a_file_that_is_not_ours_keeps_its_secret() {
     file.as_file().set_permissions(mode).unwrap();
     residency::evict(file.as_file()).unwrap();
     let cold = residency::of(file.as_file()).state;
-    // Identity belongs to a thread for the kernel; this one ends with it. The name stays here:
-    // nobody may not take the file away.
+    // The uid belongs to the thread, which ends here. The temporary file stays with this thread:
+    // user nobody could not remove it.
     let path = file.path().to_owned();
     let seen = std::thread::spawn(move || {
         let nobody = rustix::process::Uid::from_raw(65534);
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
         let Ok(file) = File::open(path) else { return None };
         let seen = residency::of(&file);
-        assert_ne!(seen.state, State::Warm, "mincore calls all pages resident: {seen:?}");
+        assert_ne!(seen.state, State::Warm, "mincore reports all pages resident: {seen:?}");
         Some(seen)
     });
     match seen.join().unwrap() {
-        // A kernel whose cachestat asks for no permission tells the truth.
-        Some(seen) if seen.witness == Witness::Cachestat => assert_eq!(seen.state, cold),
-        Some(seen) => assert_eq!(seen.state, State::Unknown { why: Blind::NotOurs }),
-        None => println!("skipped: somebody else cannot reach temporary files"),
+        // Some kernels check no permission in cachestat.
+        Some(seen) if seen.counted_by == CountedBy::Cachestat => assert_eq!(seen.state, cold),
+        Some(seen) => assert_eq!(seen.state, State::Unknown { why: UnknownReason::NoPermission }),
+        None => println!("skipped: other users cannot open temporary files"),
     }
 }
 
 #[test]
-fn an_overlay_is_not_taken_for_cold() {
-    if !inside("an_overlay_is_not_taken_for_cold") {
+fn overlay_is_not_reported_cold() {
+    if !inside("overlay_is_not_reported_cold") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -195,8 +200,8 @@ fn an_overlay_is_not_taken_for_cold() {
         fs::create_dir(at(name)).unwrap();
     }
     fs::write(at("lower/file"), vec![1; 1 << 20]).unwrap();
-    let shown = |name: &str| at(name).display().to_string();
-    let (lower, upper, work) = (shown("lower"), shown("upper"), shown("work"));
+    let display = |name: &str| at(name).display().to_string();
+    let (lower, upper, work) = (display("lower"), display("upper"), display("work"));
     let options = format!("lowerdir={lower},upperdir={upper},workdir={work}");
     let options = std::ffi::CString::new(options).unwrap();
     let none = rustix::mount::MountFlags::empty();
@@ -207,26 +212,26 @@ fn an_overlay_is_not_taken_for_cold() {
         println!("skipped: mount an overlay: {error}");
         return;
     }
-    let subject = look(&at("merged/file")).unwrap();
-    assert_eq!((subject.file_system.name, subject.is_on_device()), ("overlay", None));
+    let info = inspect(&at("merged/file")).unwrap();
+    assert_eq!((info.file_system.name, info.is_on_device()), ("overlay", None));
     let file = File::open(at("merged/file")).unwrap();
-    let warm = residency::warm(&file, &NEVER).unwrap();
+    let warm = residency::warm(&file, &NEVER_STOP).unwrap();
     assert_eq!((warm.state, warm.cached), (State::Warm, 1 << 20));
     let cold = residency::evict(&File::open(at("lower/file")).unwrap()).unwrap();
-    assert_eq!(cold.state, residency::of(&file).state, "the layer below tells the same");
-    // A single page must not pass for an inaccuracy either.
+    assert_eq!(cold.state, residency::of(&file).state, "same as the lower layer");
+    // A single page must not count as tolerance.
     fs::write(at("lower/page"), [1]).unwrap();
     let page = File::open(at("merged/page")).unwrap();
-    assert_eq!(residency::warm(&page, &NEVER).unwrap().state, State::Warm);
+    assert_eq!(residency::warm(&page, &NEVER_STOP).unwrap().state, State::Warm);
     drop((file, page));
     rustix::mount::unmount(&merged, rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
 #[test]
-fn holes_and_unwritten_space_are_no_data() {
+fn holes_and_unwritten_extents_are_not_data() {
     let Some(file) = on_disk() else { return };
     let file = file.as_file();
-    // While its pages are being written the file system may tell neither kind of them.
+    // Delayed allocation: extents are known after writeback.
     file.sync_all().unwrap();
     let written = extents::of(file).unwrap();
     assert_eq!((written.data, written.holes, written.unwritten), (4 << 20, 0, 0));
@@ -239,8 +244,8 @@ fn holes_and_unwritten_space_are_no_data() {
         Ok(()) => {
             let reserved = extents::of(file).unwrap();
             assert_eq!(reserved.data, 4 << 20);
-            let unwritten = match reserved.by {
-                extents::By::Fiemap => 4 << 20,
+            let unwritten = match reserved.method {
+                extents::Method::Fiemap => 4 << 20,
                 _ => 0,
             };
             assert_eq!((reserved.unwritten, reserved.holes), (unwritten, (12 << 20) - unwritten));
@@ -252,35 +257,34 @@ fn holes_and_unwritten_space_are_no_data() {
         many.write_all_at(&[1; 4096], piece * 65536).unwrap();
     }
     many.sync_all().unwrap();
-    let many = extents::of(&many).unwrap();
-    assert_eq!((many.data, many.pieces), (300 * 4096, 300), "more than one answer holds");
+    assert_eq!(extents::of(&many).unwrap().data, 300 * 4096, "more than one FIEMAP call");
 }
 
 #[test]
-fn direct_reads_have_an_alignment_or_a_refusal() {
+fn direct_io_alignment_is_reported() {
     let Some(file) = on_disk() else { return };
-    match look(file.path()).unwrap().direct {
+    match inspect(file.path()).unwrap().direct {
         Direct::Aligned { memory, offset } => {
             assert!(memory.is_power_of_two() && offset.is_power_of_two());
             assert!(offset >= 512);
         }
-        Direct::Refused => println!("skipped: direct reads are refused here"),
-        Direct::Unsaid => println!("skipped: this kernel does not say"),
+        Direct::Refused => println!("skipped: no direct I/O here"),
+        Direct::Unknown => println!("skipped: the kernel does not report it"),
     }
-    assert_eq!(look(Path::new("/proc")).unwrap().direct, Direct::Refused);
+    assert_eq!(inspect(Path::new("/proc")).unwrap().direct, Direct::Refused);
 }
 
 #[test]
-fn only_root_drops_the_caches_of_all() {
+fn dropping_caches_needs_root() {
     if !rustix::process::geteuid().is_root() {
-        assert!(residency::drop_caches(Drop::Names).is_err());
+        assert!(residency::drop_caches(CacheKind::Slab).is_err());
         return;
     }
-    // Names only, and seen from a user without the right: pages are what others measure.
+    // Slab only, and as another user: other tests depend on cached pages.
     let refused = std::thread::spawn(|| {
         let nobody = rustix::process::Uid::from_raw(65534);
         rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
-        residency::drop_caches(Drop::Names).unwrap_err().kind()
+        residency::drop_caches(CacheKind::Slab).unwrap_err().kind()
     });
     assert_eq!(refused.join().unwrap(), std::io::ErrorKind::PermissionDenied);
 }

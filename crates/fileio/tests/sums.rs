@@ -1,4 +1,4 @@
-//! The checksums, against an independent implementation, and whatever the bytes are cut into.
+//! The checksums against an independent implementation, for any split of the data.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -28,7 +28,7 @@ struct Case {
     position: String,
 }
 
-/// A stream of numbers; the highest byte of each is the data of a case.
+/// A linear congruential generator, as in vectors.py: the highest byte of each number is data.
 struct Numbers(u64);
 
 impl Numbers {
@@ -70,7 +70,7 @@ fn check(vectors: &Vectors) -> usize {
 }
 
 #[test]
-fn the_check_values_stand() {
+fn check_values() {
     assert_eq!(Sum::of(&[0; 4099]).xor, 0);
     assert_eq!(Sum::of(&[0; 4099]).position, 0);
     assert_eq!(format!("{:08x}", Sum::of(b"abcd").xor), "64636261");
@@ -79,29 +79,29 @@ fn the_check_values_stand() {
 }
 
 #[test]
-fn python_gives_the_same() {
+fn stored_python_vectors_match() {
     let vectors: Vectors = serde_json::from_str(include_str!("vectors.json")).unwrap();
     assert!(check(&vectors) > 80);
 }
 
 #[test]
-fn python_gives_the_same_for_data_nobody_has_seen() {
+fn random_python_vectors_match() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors.py");
     let seed = std::process::id().to_string();
     let made = Command::new("python3").args([script, "random", &seed, "60"]).output();
     let Ok(made) = made.as_ref().map(|made| made.stdout.as_slice()) else {
-        println!("skipped: there is no python3");
+        println!("skipped: python3 not found");
         return;
     };
     let Ok(vectors) = serde_json::from_slice::<Vectors>(made) else {
-        println!("skipped: python3 made no vectors");
+        println!("skipped: python3 failed");
         return;
     };
     assert_eq!(check(&vectors), 60, "seed {seed}");
 }
 
 #[test]
-fn no_cut_and_no_order_changes_a_sum() {
+fn any_split_and_order_gives_the_same_sum() {
     let mut numbers = Numbers(1);
     for round in 0..400 {
         let bytes = data(round, numbers.below(5000));
@@ -125,7 +125,7 @@ fn no_cut_and_no_order_changes_a_sum() {
 }
 
 #[test]
-fn blocks_of_any_size_and_all_kernels_give_one_answer() {
+fn all_block_sizes_and_kernels_agree() {
     let bytes = data(7, 100_003);
     let whole = Sum::of(&bytes);
     for kernel in Kernel::available() {
@@ -140,20 +140,19 @@ fn blocks_of_any_size_and_all_kernels_give_one_answer() {
 }
 
 #[test]
-fn a_file_longer_than_all_memory_has_sums_too() {
-    // Data behind so many zeroes: each word has its weight, modulo 2⁶⁴.
+fn large_offsets_wrap_modulo_2_64() {
     let at = 1_u64 << 62;
     let mut sum = Sum::default();
     sum.add(at, &data(3, 200));
-    let by_hand: u64 = data(3, 200).chunks(4).zip(at / 4..).fold(0, |sum, (word, index)| {
+    let expected: u64 = data(3, 200).chunks(4).zip(at / 4..).fold(0, |sum, (word, index)| {
         let word = u32::from_le_bytes(word.try_into().unwrap());
         sum.wrapping_add((index + 1).wrapping_mul(u64::from(word)))
     });
-    assert_eq!(sum.position, by_hand);
+    assert_eq!(sum.position, expected);
 }
 
 #[test]
-fn swapped_words_are_seen_by_the_position_and_not_by_xor() {
+fn position_sum_detects_swapped_words() {
     let mut numbers = Numbers(5);
     for _ in 0..300 {
         let mut bytes = data(numbers.next(), 4096);
@@ -172,7 +171,7 @@ fn swapped_words_are_seen_by_the_position_and_not_by_xor() {
 }
 
 #[test]
-fn every_single_bit_is_seen() {
+fn any_flipped_bit_changes_both_sums() {
     let bytes = data(9, 300);
     let whole = Sum::of(&bytes);
     for bit in 0..bytes.len() * 8 {

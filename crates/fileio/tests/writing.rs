@@ -1,4 +1,4 @@
-//! Writing: what arrives is what was summed, and what fails leaves nothing.
+//! Writing: the file matches its sums, and a failed write leaves no file.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as the tests themselves do")]
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use fathom_fileio::read::{Request as Read, Way};
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::write::{Request, Sync, WriteError, Written};
+use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_fileio::{Generator, Source, Sum, read, write};
 use fathom_lab::clock;
 use fathom_lab::disk::Disk;
@@ -16,7 +16,7 @@ use fathom_lab::fuse::Mount;
 use fathom_lab::mounts;
 use rustix::io::Errno;
 
-fn written(path: &Path, request: &Request<'_>) -> Result<Written, WriteError> {
+fn written(path: &Path, request: &Request<'_>) -> Result<WriteOutcome, WriteError> {
     write(path, request, &clock())
 }
 
@@ -28,11 +28,11 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Files of every size of block, in a folder on whatever file system.
-fn files_arrive(folder: &Path) {
+/// Writes and verifies files with all block sizes and sync modes.
+fn check_written_files(folder: &Path) {
     for (block, count) in [(1, 5000), (3, 7), (4096, 100), (100_001, 9), (1 << 20, 3), (5, 0)] {
-        for sync in [Sync::None, Sync::Data, Sync::Every] {
-            if sync == Sync::Every && count > 1000 {
+        for sync in [SyncMode::None, SyncMode::AtEnd, SyncMode::EachBlock] {
+            if sync == SyncMode::EachBlock && count > 1000 {
                 continue;
             }
             let path = folder.join("file");
@@ -42,49 +42,49 @@ fn files_arrive(folder: &Path) {
             Generator::new(4).fill(0, &mut bytes);
             assert!(fs::read(&path).unwrap() == bytes, "{request:?}");
             assert_eq!(done.sum, Sum::of(&bytes));
-            assert_eq!(done.calls, count, "a call for each block");
+            assert_eq!(done.calls, count, "one call per block");
             assert_eq!(done.data_ns > 0.0, count > 0);
             assert_eq!(
                 done.sync_ns > 0.0,
-                sync == Sync::Data || (sync == Sync::Every && count > 0)
+                sync == SyncMode::AtEnd || (sync == SyncMode::EachBlock && count > 0)
             );
             assert!(done.close_ns > 0.0);
             let source = Source::open(&path).unwrap();
             let seen = read(&source, &Read::whole(Way::Pread), &clock()).unwrap();
             assert_eq!(seen.sum, done.sum);
-            assert_eq!(names(folder), ["file"], "nothing else is left");
+            assert_eq!(names(folder), ["file"]);
             fs::remove_file(&path).unwrap();
         }
     }
 }
 
 #[test]
-fn what_is_written_arrives() {
+fn written_file_matches_its_sums() {
     let folder = tempfile::tempdir().unwrap();
-    files_arrive(folder.path());
+    check_written_files(folder.path());
 }
 
 #[test]
-fn a_file_system_without_nameless_files_does_as_well() {
-    let test = "a_file_system_without_nameless_files_does_as_well";
-    if !mounts::inside(test, |said| println!("{said}")) {
+fn file_system_without_o_tmpfile_works() {
+    let test = "file_system_without_o_tmpfile_works";
+    if !mounts::inside(test, |text| println!("{text}")) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let _mount = Mount::new(&Disk::new(), folder.path()).unwrap();
-    assert!(Scratch::new(folder.path()).unwrap().is_named(), "this one has none");
-    assert!(names(folder.path()).is_empty(), "the guard takes it away");
-    files_arrive(folder.path());
-    overwriting(folder.path());
-    stopping(folder.path());
+    assert!(Scratch::new(folder.path()).unwrap().is_named(), "no O_TMPFILE here");
+    assert!(names(folder.path()).is_empty(), "removed on drop");
+    check_written_files(folder.path());
+    check_overwriting(folder.path());
+    check_stopping(folder.path());
 }
 
 #[test]
-fn a_file_is_overwritten_only_when_that_is_allowed() {
-    overwriting(tempfile::tempdir().unwrap().path());
+fn overwriting_needs_permission() {
+    check_overwriting(tempfile::tempdir().unwrap().path());
 }
 
-fn overwriting(folder: &Path) {
+fn check_overwriting(folder: &Path) {
     let path = folder.join("file");
     fs::write(&path, b"mine").unwrap();
     let request = Request::new(100, 10);
@@ -95,7 +95,7 @@ fn overwriting(folder: &Path) {
     assert_eq!(fs::metadata(&path).unwrap().len(), 1000);
     assert_eq!(names(folder), ["file"]);
     fs::remove_file(&path).unwrap();
-    // Nothing but a regular file is ever replaced.
+    // Only a regular file is ever replaced.
     fs::create_dir(&path).unwrap();
     let error = written(&path, &Request { overwrite: true, ..request }).unwrap_err();
     assert!(matches!(error, WriteError::InUse { .. }), "{error}");
@@ -104,7 +104,7 @@ fn overwriting(folder: &Path) {
 }
 
 #[test]
-fn a_link_a_device_and_a_fifo_are_never_replaced() {
+fn links_devices_and_fifos_are_never_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let (link, fifo) = (folder.path().join("link"), folder.path().join("fifo"));
     std::os::unix::fs::symlink("/dev/null", &link).unwrap();
@@ -117,7 +117,7 @@ fn a_link_a_device_and_a_fifo_are_never_replaced() {
 }
 
 #[test]
-fn whoever_comes_first_with_a_name_keeps_it() {
+fn publish_keeps_an_existing_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     for named in [false, true] {
@@ -136,24 +136,24 @@ fn whoever_comes_first_with_a_name_keeps_it() {
 }
 
 #[test]
-fn a_guard_takes_its_file_away_also_in_a_panic() {
+fn panic_removes_the_named_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let thread = std::thread::Builder::new().spawn(move || {
         let scratch = Scratch::named(&path).unwrap();
         assert_eq!(names(&path).len(), 1);
-        assert!(!scratch.is_named(), "a panic on purpose");
+        assert!(!scratch.is_named(), "intended panic");
     });
     assert!(thread.unwrap().join().is_err());
     assert!(names(folder.path()).is_empty());
 }
 
 #[test]
-fn a_stop_leaves_nothing() {
-    stopping(tempfile::tempdir().unwrap().path());
+fn stop_leaves_no_file() {
+    check_stopping(tempfile::tempdir().unwrap().path());
 }
 
-fn stopping(folder: &Path) {
+fn check_stopping(folder: &Path) {
     let stop = AtomicBool::new(true);
     let request = Request { stop: &stop, ..Request::new(1 << 20, 100) };
     let error = written(&folder.join("file"), &request).unwrap_err();
@@ -162,8 +162,8 @@ fn stopping(folder: &Path) {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_and_keeps_what_was_there() {
-    if !mounts::inside("a_full_disk_leaves_nothing_and_keeps_what_was_there", |s| println!("{s}")) {
+fn full_disk_keeps_the_old_file() {
+    if !mounts::inside("full_disk_keeps_the_old_file", |text| println!("{text}")) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +171,9 @@ fn a_full_disk_leaves_nothing_and_keeps_what_was_there() {
     let options = std::ffi::CString::new("size=4m").unwrap();
     rustix::mount::mount("none", folder.path(), "tmpfs", flags, options.as_c_str()).unwrap();
     let path = folder.path().join("file");
-    for (block, sync) in [(4096, Sync::None), (3 << 20, Sync::Data), (1000, Sync::Every)] {
+    for (block, sync) in
+        [(4096, SyncMode::None), (3 << 20, SyncMode::AtEnd), (1000, SyncMode::EachBlock)]
+    {
         let count = (8_u64 << 20) / block as u64 + 1;
         let request = Request { sync, ..Request::new(block, count) };
         let error = written(&path, &request).unwrap_err();
@@ -185,14 +187,14 @@ fn a_full_disk_leaves_nothing_and_keeps_what_was_there() {
     let request = Request { overwrite: true, ..Request::new(1 << 20, 8) };
     written(&path, &request).unwrap_err();
     assert_eq!(fs::read(&path).unwrap(), b"mine");
-    // There is room again for all of it.
+    // Now there is enough space.
     fs::remove_file(&path).unwrap();
     written(&path, &Request::new(1 << 20, 3)).unwrap();
     rustix::mount::unmount(folder.path(), rustix::mount::UnmountFlags::DETACH).unwrap();
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_requests_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     for (block, count) in [(0, 1), (usize::MAX, 1), (1 << 20, u64::MAX)] {

@@ -102,7 +102,7 @@ pub(crate) struct Place {
 /// A place for files; none, loudly, where no folder for temporary files lies on a device.
 pub(crate) fn place() -> Option<Place> {
     let is_on_device = |folder: &PathBuf| {
-        let class = fathom_fileio::look(folder).map(|found| found.file_system.class);
+        let class = fathom_fileio::inspect(folder).map(|found| found.file_system.class);
         class.is_ok_and(|class| class != Class::Memory)
     };
     let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];

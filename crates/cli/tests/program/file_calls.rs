@@ -112,7 +112,7 @@ fn contention_has_a_record_per_process_count() {
         assert!(median(record) > 0.0);
         assert_eq!(record.prediction.is_some(), processes > 1, "a bound relative to one process");
     }
-    assert_eq!(document.records[3].facts[0].name, "a block takes");
+    assert_eq!(document.records[3].facts[0].name, "fit");
     assert!(disk.is_empty());
 }
 

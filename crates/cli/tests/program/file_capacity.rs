@@ -30,7 +30,7 @@ fn capacity_matches_cgroup_memory_limit() {
     let found = median(record);
     // The group's other memory varies.
     assert!((found / predicted - 1.0).abs() < 0.25, "{found} of {predicted}: {details}");
-    assert!(details.contains("does not stay"), "{details}");
+    assert!(details.contains("does not fit"), "{details}");
     let read = |name: &str| std::fs::read_to_string(group.file(name)).expect("a counter");
     assert!(read("memory.oom_control").contains("oom_kill 0"), "{}", read("memory.oom_control"));
     assert_ne!(read("memory.failcnt").trim(), "0", "the limit was never reached");
@@ -54,14 +54,14 @@ fn capacity_above_max_is_unavailable() {
 #[test]
 fn invalid_capacity_arguments_are_one_line() {
     let env = TestEnv::new();
-    let table = "--max 0 | 1 MiB at least | --max
+    let table = "--max 0 | at least 1 MiB | --max
         --max many | many | a size";
     env.assert_usage_errors("file capacity --yes", table);
     let table = "--folder /no/such/folder | /no/such/folder
         --folder /proc | --folder /proc | disk";
     env.assert_failures("file capacity --yes", table);
     let shared = Path::new("/dev/shm");
-    if fathom_fileio::look(shared).is_ok_and(|it| it.file_system.name == "tmpfs") {
+    if fathom_fileio::inspect(shared).is_ok_and(|it| it.file_system.name == "tmpfs") {
         let table = "--folder /dev/shm | tmpfs keeps files in memory";
         env.assert_failures("file capacity --yes", table);
     }

@@ -156,7 +156,7 @@ fn cold_read_of_mapped_pages_is_invalid() {
     let cold = record(&env, &path, "--block 64K --state cold");
     assert_eq!(cold.verdict.state, State::Invalid);
     let reason = &cold.verdict.reasons[0].text;
-    assert!(reason.contains("asked for cold, but ") && reason.contains("cached"), "{reason}");
+    assert!(reason.contains("requested cold, but ") && reason.contains("cached"), "{reason}");
     // SAFETY: the mapping was made above, and nothing refers to it.
     unsafe { libc::munmap(mapping, 1 << 19) };
 }

@@ -17,7 +17,7 @@ use crate::{TestEnv, assert_failure, assert_usage_error, text};
 fn folder_on_disk(env: &TestEnv) -> Option<PathBuf> {
     let folder = env.path().join("files");
     std::fs::create_dir(&folder).expect("a folder");
-    let class = fathom_fileio::look(&folder).map(|found| found.file_system.class);
+    let class = fathom_fileio::inspect(&folder).map(|found| found.file_system.class);
     if class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
         skipped("the folder for temporary files is in memory; set TMPDIR to one on a disk");
         return None;
@@ -35,7 +35,7 @@ fn file_metrics_have_numbers_and_leave_no_file() {
     let env = TestEnv::new();
     let Some(folder) = folder_on_disk(&env) else { return };
     let document = document(&env.exec(&run_line(&folder, "file --quick --json")));
-    let refused = |text: &str| text.contains("direct") || text.contains("larger than what is free");
+    let refused = |text: &str| text.contains("direct") || text.contains("larger than the free memory");
     for record in missing_records(&document) {
         let text = &record.verdict.reasons[0].text;
         assert!(refused(text), "{}: {text}", record.name());
@@ -68,7 +68,7 @@ fn announcement_names_folder_and_size() {
 fn memory_folder_needs_allow_memory() {
     let env = TestEnv::new();
     let memory = Path::new("/dev/shm");
-    let class = fathom_fileio::look(memory).map(|found| found.file_system.class);
+    let class = fathom_fileio::inspect(memory).map(|found| found.file_system.class);
     if !class.is_ok_and(|class| class == fathom_fileio::filesystem::Class::Memory) {
         return skipped("/dev/shm is not in memory here");
     }
@@ -84,7 +84,7 @@ fn memory_folder_needs_allow_memory() {
     assert!(has_number(&document, wanted[0]));
     let cold = document.records.last().expect("a record");
     assert_eq!(cold.verdict.state, State::Invalid, "{:?}", cold.verdict);
-    assert!(cold.verdict.reasons[0].text.contains("asked for cold, but WARM"));
+    assert!(cold.verdict.reasons[0].text.contains("requested cold, but WARM"));
 }
 
 #[test]

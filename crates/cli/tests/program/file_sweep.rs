@@ -74,7 +74,7 @@ fn no_fitting_size_is_unavailable() {
     let output = env.exec(&format!("{size} {}", folder.path_text()));
     let printed = unwrapped_stdout(&output);
     assert_status(&output, 3);
-    let why = "no size fits: 256 KiB, what --max allows";
+    let why = "no size fits: 256 KiB (--max)";
     assert_contains(&printed, &["writes 300 KiB at most", why, "would need"]);
     let document = env.latest();
     let [none] = of_metric(&document, "file.reasonable_size")[..] else { panic!("{printed}") };
@@ -239,15 +239,15 @@ fn invalid_arguments_are_one_line() {
     let here = folder.path_text();
     let table = format!(
         "sweep {here}/gone | gone | No such file
-        sweep {here} | a directory has no bytes
+        sweep {here} | is a directory
         sweep {empty} | is empty
         sweep /dev/zero | /dev/zero | no end
-        sweep --sizes 1000TiB | half of what is free | --folder
+        sweep --sizes 1000TiB | half of the free space | --folder
         sweep --folder {data} | --folder | not a directory
         sweep --folder {here}/gone | gone | No such file
-        cache {empty} | empty | none above 0
+        cache {empty} | empty | has no size
         cache {here}/gone | No such file
-        cache {here} | a directory has no bytes"
+        cache {here} | is a directory"
     );
     env.assert_failures("file", &table);
     let table = format!(

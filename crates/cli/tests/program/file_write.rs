@@ -131,7 +131,7 @@ fn too_large_file_is_refused_first() {
     let env = TestEnv::new();
     let small = tempfile::tempdir().expect("a folder");
     mount("none", small.path(), "tmpfs", MountFlags::empty(), c"size=1m").expect("a mount");
-    let refused = "62.50 MiB are to be written | 1 MiB are free";
+    let refused = "62.50 MiB to write | 1 MiB free";
     let at = small.path().display();
     env.assert_failures("file write", &format!("{at}/data --block 64K --count 1000 | {refused}"));
     assert_eq!(names(small.path()), [""; 0]);

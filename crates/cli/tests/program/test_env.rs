@@ -131,7 +131,7 @@ impl Folder {
 
     pub(crate) fn on_disk() -> Option<Self> {
         let folder = Self::new();
-        let subject = fathom_fileio::look(folder.path()).expect("a folder");
+        let subject = fathom_fileio::inspect(folder.path()).expect("a folder");
         if subject.is_on_device() == Some(false) {
             skipped(&format!("/var/tmp is {}", subject.file_system.name));
             return None;

@@ -1,10 +1,11 @@
-//! Limits read from machines that were made up.
+//! Limits read from fake system files.
 
 use std::path::Path;
 
+use super::LimitKind::{ReadBytes, Reads, WriteBytes, Writes};
 use super::*;
 
-/// A machine with a disk 8:0, its partition 8:1, and a mapped device 252:0 on that.
+/// A disk 8:0 with partition 8:1, and device mapper device 252:0 on the partition.
 struct Machine(tempfile::TempDir);
 
 impl Machine {
@@ -44,70 +45,74 @@ impl Machine {
     }
 }
 
+fn rates(caps: &Caps) -> [Option<u64>; 4] {
+    [ReadBytes, WriteBytes, Reads, Writes].map(|kind| caps.limit(kind).map(|limit| limit.rate))
+}
+
+fn set_by(caps: &Caps, kind: LimitKind) -> &str {
+    caps.limit(kind).map_or("", |limit| &limit.set_by)
+}
+
 const MOUNT_1: &str = "35 30 0:31 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n";
 const MOUNT_2: &str = "35 30 0:31 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
 #[test]
-fn version_1_holds_a_partition_to_what_its_own_group_may_with_the_whole_disk() {
+fn version_1_uses_own_group_and_whole_disk() {
     let machine = Machine::new("7:blkio:/web/a\n", MOUNT_1);
     let file =
         |group: &str, name: &str| format!("sys/fs/cgroup/blkio/{group}blkio.throttle.{name}");
     machine.write(&file("web/a/", "read_bps_device"), "9:0 1\n8:0 52428800\n");
     machine.write(&file("web/a/", "write_iops_device"), "8:0 200\n");
-    // The kernel does not look above the group itself.
+    // Version 1 ignores the limits of parent groups.
     machine.write(&file("web/", "read_bps_device"), "8:0 1000\n");
     machine.write(&file("web/", "read_iops_device"), "8:0 7\n");
     for (major, minor) in [(8, 0), (8, 1), (252, 0)] {
         let caps = machine.caps(major, minor);
-        assert_eq!((caps.read_bps, caps.write_bps), (Some(52_428_800), None), "{major}:{minor}");
-        assert_eq!((caps.read_iops, caps.write_iops), (None, Some(200)));
-        assert_eq!(caps.by(Kind::ReadBytes), "blkio.throttle.read_bps_device of /web/a");
-        assert_eq!(caps.by(Kind::WriteBytes), "");
-        assert!(caps.source.ends_with("of /web/a, blkio.throttle.write_iops_device of /web/a"));
+        assert_eq!(rates(&caps), [Some(52_428_800), None, None, Some(200)], "{major}:{minor}");
+        assert_eq!(set_by(&caps, ReadBytes), "blkio.throttle.read_bps_device of /web/a");
+        assert_eq!(set_by(&caps, Writes), "blkio.throttle.write_iops_device of /web/a");
     }
-    assert_eq!(machine.caps(9, 9), Caps::default(), "a device that is not there");
+    assert_eq!(machine.caps(9, 9), Caps::default(), "unknown device");
 }
 
 #[test]
-fn version_2_holds_to_the_smallest_of_its_group_and_those_above() {
+fn version_2_uses_lowest_limit_of_all_groups() {
     let machine = Machine::new("0::/web/a\n", MOUNT_2);
     machine.write("sys/fs/cgroup/web/a/io.max", "8:0 rbps=2000 wbps=max riops=max wiops=120\n");
     machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=1000 wbps=max riops=50 wiops=max\n");
     let caps = machine.caps(8, 1);
-    assert_eq!((caps.read_bps, caps.by(Kind::ReadBytes)), (Some(1000), "io.max rbps of /web"));
-    assert_eq!((caps.read_iops, caps.by(Kind::Reads)), (Some(50), "io.max riops of /web"));
-    assert_eq!((caps.write_iops, caps.by(Kind::Writes)), (Some(120), "io.max wiops of /web/a"));
-    assert_eq!(caps.limit(Kind::WriteBytes), None);
+    assert_eq!(rates(&caps), [Some(1000), None, Some(50), Some(120)]);
+    assert_eq!(set_by(&caps, ReadBytes), "io.max rbps of /web");
+    assert_eq!(set_by(&caps, Writes), "io.max wiops of /web/a");
 }
 
 #[test]
-fn a_mapped_device_is_held_to_its_own_limit_and_to_that_of_the_disk_below() {
+fn mapped_device_has_lower_of_own_and_disk_limit() {
     let machine = Machine::new("0::/web\n", MOUNT_2);
     let limits =
         "252:0 rbps=max wbps=10 riops=max wiops=max\n8:0 rbps=99 wbps=20 riops=max wiops=max\n";
     machine.write("sys/fs/cgroup/web/io.max", limits);
-    let caps = machine.caps(252, 0);
-    assert_eq!((caps.read_bps, caps.write_bps), (Some(99), Some(10)));
-    assert_eq!(machine.caps(8, 0).write_bps, Some(20));
+    assert_eq!(rates(&machine.caps(252, 0)), [Some(99), Some(10), None, None]);
+    assert_eq!(rates(&machine.caps(8, 0)), [Some(99), Some(20), None, None]);
 }
 
 #[test]
-fn a_file_system_with_numbers_of_its_own_is_found_by_its_mount() {
+fn anonymous_device_is_found_by_mount_source() {
     let mounts = format!("{MOUNT_2}40 1 0:45 /root / rw - btrfs /dev/sda1 rw,ssd\n");
     let machine = Machine::new("0::/web\n", &mounts);
     machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=99 wbps=max riops=max wiops=max\n");
-    assert_eq!(machine.caps(0, 45).read_bps, Some(99));
+    assert_eq!(rates(&machine.caps(0, 45))[0], Some(99));
     assert_eq!(machine.caps(0, 46), Caps::default());
 }
 
 #[test]
-fn where_no_group_can_be_seen_there_is_no_limit() {
+fn hidden_groups_mean_no_limit() {
     assert_eq!(Machine::new("0::/web\n", "").caps(8, 0), Caps::default());
     assert_eq!(Machine::new("", MOUNT_2).caps(8, 0), Caps::default());
 }
 
 #[test]
-fn the_largest_request_is_the_smallest_of_those_of_all_layers() {
+fn largest_request_is_minimum_over_layers() {
     let machine = Machine::new("0::/web\n", MOUNT_2);
     machine.write("sys/fs/cgroup/web/io.max", "8:0 rbps=max wbps=max riops=9 wiops=max\n");
     machine.write("sys/devices/sda/queue/max_sectors_kb", "512\n");

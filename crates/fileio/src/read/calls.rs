@@ -1,60 +1,59 @@
-//! read(2), call after call, as the simplest of programs does it: the classic way to see what a
-//! call costs, down to blocks of a byte.
+//! Sequential read(2), as a simple program does it: measures the cost of a call, down to blocks of
+//! one byte.
 //!
-//! Between the calls there is next to nothing: each reads to where the last ended in a buffer of
-//! 2 MiB or more, and the sums are made when it is full.
+//! The calls fill a buffer of 2 MiB or more, one block after another, and the sums are computed
+//! when it is full, so that almost nothing runs between two calls.
 
 use fathom_measure::Clock;
 use rustix::fs::{OFlags, SeekFrom, seek};
 use rustix::io::Errno;
 
 use super::job::{Job, Tally};
-use super::{BLOCK, Fault, ReadError, Request, failed};
-use crate::kernel::reopened;
+use super::{BLOCK, ReadError, ReadFault, Request, failed};
 use crate::memory::Pages;
+use crate::syscall::reopened;
 
-/// Where a read stands.
 struct Position {
-    /// Calls that are still to be made.
+    /// Calls left.
     left: u64,
-    /// The next byte of the file.
+    /// The file offset.
     at: u64,
-    /// Bytes of the file that are known to come; a block cut short before them is completed.
+    /// The expected end of the file; a block that comes short before it is completed.
     end: u64,
-    /// Whether to end with the file.
+    /// Read until the end of the file.
     until_end: bool,
 }
 
-/// What ended a run of calls before the buffer was full.
-enum Met {
-    Nothing,
-    End,
+/// Why the calls ended before the buffer was full.
+enum CallEnd {
+    BufferFull,
+    EndOfFile,
     Short(usize),
     Error(Errno),
 }
 
-/// `is_open` is a file of unknown size: what a call gives is all that it was to give.
+/// `is_endless`: a file of unknown size, where a short read is not completed.
 pub(super) fn run(
     job: &Job<'_>,
     request: &Request<'_>,
     clock: &Clock,
     count: Option<u64>,
-    is_open: bool,
+    is_endless: bool,
 ) -> Result<(Tally, f64), ReadError> {
     let copy = |_| job.file.try_clone();
     let file = reopened(job.file, OFlags::RDONLY).or_else(copy).map_err(|error| {
         failed("open the file", Errno::from_io_error(&error).unwrap_or(Errno::IO))
     })?;
-    if job.range.start > 0 || !is_open {
+    if job.range.start > 0 || !is_endless {
         seek(&file, SeekFrom::Start(job.range.start)).map_err(|error| failed("seek", error))?;
     }
     let block = request.block;
-    let mut buffer =
-        Pages::new((BLOCK / block).max(1) * block).map_err(|error| failed("get memory", error))?;
+    let mut buffer = Pages::new((BLOCK / block).max(1) * block)
+        .map_err(|error| failed("allocate memory", error))?;
     let range = job.range.clone();
-    // Within a range no block reaches behind its end: what is left there is read on its own.
+    // No block of a range extends past its end: the remainder is read by itself.
     let fit = (range.end - range.start) / block as u64;
-    let is_part = request.range.is_some() && !is_open;
+    let is_part = request.range.is_some() && !is_endless;
     let left = match (count, is_part) {
         (count, true) => count.map_or(fit, |count| count.min(fit)),
         (Some(count), false) => count,
@@ -65,7 +64,7 @@ pub(super) fn run(
     } else {
         0
     };
-    let end = if is_open { 0 } else { range.end };
+    let end = if is_endless { 0 } else { range.end };
     let until_end = left == u64::MAX;
     let mut position = Position { left, at: range.start, end, until_end };
     let mut tally = Tally::default();
@@ -83,7 +82,7 @@ pub(super) fn run(
     Ok((tally, ns))
 }
 
-/// Fills the buffer by calls of a block each, and adds up what came; false at the end of it all.
+/// Fills the buffer with one call per block, and sums it. Returns false at the end of the read.
 fn fill(
     job: &Job<'_>,
     file: &std::fs::File,
@@ -95,7 +94,7 @@ fn fill(
     let calls = position.left.min((buffer.len() / block) as u64);
     let mut made = 0;
     let mut filled = 0;
-    let mut met = Met::Nothing;
+    let mut call_end = CallEnd::BufferFull;
     for one in buffer.chunks_exact_mut(block).take(calls as usize) {
         if job.stop() {
             break;
@@ -103,50 +102,48 @@ fn fill(
         made += 1;
         match rustix::io::read(file, &mut *one) {
             Ok(read) if read == block => filled += read,
-            Ok(0) => met = Met::End,
-            Ok(read) => met = Met::Short(read),
-            Err(error) => met = Met::Error(error),
+            Ok(0) => call_end = CallEnd::EndOfFile,
+            Ok(read) => call_end = CallEnd::Short(read),
+            Err(error) => call_end = CallEnd::Error(error),
         }
-        if !matches!(met, Met::Nothing) {
+        if !matches!(call_end, CallEnd::BufferFull) {
             break;
         }
     }
     tally.calls += made;
     position.left -= made;
-    let short = if let Met::Short(read) = met { read } else { 0 };
-    tally.sum.add(job.place(position.at), &buffer[..filled + short]);
+    let short = if let CallEnd::Short(read) = call_end { read } else { 0 };
+    tally.sum.add(job.sum_offset(position.at), &buffer[..filled + short]);
     position.at += (filled + short) as u64;
-    match met {
-        Met::Nothing => true,
-        Met::Short(read) => complete(job, file, &mut buffer[read..block], position, tally),
-        // Calls beyond the end are calls too, if so many were asked for.
-        Met::End if position.until_end => ended(job, position, tally),
-        Met::End => {
-            ended(job, position, tally);
-            true
+    match call_end {
+        CallEnd::BufferFull => true,
+        CallEnd::Short(read) => complete(job, file, &mut buffer[read..block], position, tally),
+        // With a fixed number of calls those past the end are made too.
+        CallEnd::EndOfFile => {
+            note_end_of_file(job, position, tally);
+            !position.until_end
         }
-        Met::Error(Errno::INTR) => {
+        CallEnd::Error(Errno::INTR) => {
             tally.calls -= 1;
             position.left += 1;
             true
         }
-        Met::Error(error) => {
+        CallEnd::Error(error) => {
             let bytes = block.min(position.end.saturating_sub(position.at).max(1) as usize);
             fault(job, file, &mut buffer[..bytes], position, tally, error)
         }
     }
 }
 
-/// Notes where the file ended, if that is before where it should. False.
-fn ended(job: &Job<'_>, position: &Position, tally: &mut Tally) -> bool {
+/// Records where the file ended, if that is before its expected end.
+fn note_end_of_file(job: &Job<'_>, position: &Position, tally: &mut Tally) {
     if position.at < position.end && tally.ended_at.is_none() {
-        tally.ends(job, position.at);
+        tally.end_of_file(job, position.at);
     }
-    false
 }
 
-/// Reads the rest of a block that came short before the end of the file: by a signal, or because
-/// a file system gives less at a time. These calls are none of those asked for.
+/// Reads the rest of a block after a short read before the end of the file: interrupted by a
+/// signal, or the file system returns less at a time. Counted as fallbacks.
 fn complete(
     job: &Job<'_>,
     file: &std::fs::File,
@@ -158,11 +155,11 @@ fn complete(
         tally.fallbacks += 1;
         match rustix::io::read(file, &mut *rest) {
             Ok(0) => {
-                ended(job, position, tally);
+                note_end_of_file(job, position, tally);
                 break;
             }
             Ok(read) => {
-                tally.sum.add(job.place(position.at), &rest[..read]);
+                tally.sum.add(job.sum_offset(position.at), &rest[..read]);
                 position.at += read as u64;
                 rest = &mut rest[read..];
             }
@@ -173,8 +170,8 @@ fn complete(
     true
 }
 
-/// What cannot be read. To go on behind it, the block is read again place by place, and the
-/// position set to its end; an error of another kind ends the read. False: it is over.
+/// Handles a read error: reads the block again sector by sector and continues after it. Returns
+/// false if the read ends here.
 fn fault(
     job: &Job<'_>,
     file: &std::fs::File,
@@ -185,13 +182,12 @@ fn fault(
 ) -> bool {
     let (at, bytes) = (position.at, block.len());
     if position.end == 0 {
-        tally.faults.push(Fault { at, bytes: bytes as u64, error: error.raw_os_error() });
+        tally.faults.push(ReadFault { at, bytes: bytes as u64, error: error.raw_os_error() });
         return false;
     }
     let calls = tally.calls;
-    let on = tally.block(job, file, block, at, bytes);
-    tally.fallbacks += tally.calls - calls;
+    let goes_on = tally.fall_back(job, file, block, at, bytes);
     tally.calls = calls;
     position.at += bytes as u64;
-    on && seek(file, SeekFrom::Start(position.at)).is_ok()
+    goes_on && seek(file, SeekFrom::Start(position.at)).is_ok()
 }

@@ -1,5 +1,5 @@
-//! Reading past the page cache by plain pread(2): the aligned middle of a range. Its two ends are
-//! read by way of the cache.
+//! Direct I/O by pread(2): reads the aligned middle of a range. The unaligned ends are buffered
+//! reads.
 
 use std::fs::File;
 use std::ops::Range;
@@ -7,37 +7,40 @@ use std::ops::Range;
 use fathom_measure::Clock;
 use rustix::fs::OFlags;
 
-use super::job::{Job, Shares, Tally};
+use super::job::{Chunks, Job, Tally};
 use super::pread::Worker;
-use super::{ReadError, Request, crew};
-use crate::kernel::reopened;
+use super::{ReadError, Request, threads};
+use crate::syscall::reopened;
 
-/// The aligned part of a range; empty where there is none.
+/// The aligned part of a range, which may be empty.
 pub(super) fn middle(range: &Range<u64>, alignment: u64) -> Range<u64> {
     let start = range.start.next_multiple_of(alignment).min(range.end);
     start..(range.end / alignment * alignment).max(start)
 }
 
-/// The file opened for reads past the cache.
-pub(super) fn opened(file: &File, block: usize, alignment: u64) -> Result<File, ReadError> {
+/// Opens the file with O_DIRECT.
+pub(super) fn open_direct(file: &File, block: usize, alignment: u64) -> Result<File, ReadError> {
     if !(block as u64).is_multiple_of(alignment) {
         return Err(ReadError::Invalid(format!(
-            "a block of {block} bytes for direct reads; give a multiple of {alignment}"
+            "block size {block}: direct I/O needs a multiple of {alignment} bytes"
         )));
     }
     reopened(file, OFlags::RDONLY | OFlags::DIRECT).map_err(|error| ReadError::Unavailable {
-        way: "direct reading",
-        why: format!("the file cannot be opened for it: {error}"),
+        way: "direct I/O",
+        why: format!("open with O_DIRECT: {error}"),
     })
 }
 
-/// Reads the two ends of the range that no direct read can.
-pub(super) fn ends(job: &Job<'_>, middle: &Range<u64>, worker: &mut Worker, tally: &mut Tally) {
+/// Reads the unaligned ends of the range.
+pub(super) fn read_ends(
+    job: &Job<'_>,
+    middle: &Range<u64>,
+    worker: &mut Worker,
+    tally: &mut Tally,
+) {
     for end in [job.range.start..middle.start, middle.end..job.range.end] {
-        let calls = tally.calls;
         let length = (end.end - end.start) as usize;
-        tally.block(job, &worker.file, &mut worker.buffer, end.start, length);
-        tally.fallbacks += tally.calls - calls;
+        tally.fall_back(job, &worker.file, &mut worker.buffer, end.start, length);
     }
 }
 
@@ -47,50 +50,44 @@ pub(super) fn run(
     clock: &Clock,
     alignment: u64,
 ) -> Result<(Tally, f64), ReadError> {
-    let file = opened(job.file, job.block, alignment)?;
+    let file = open_direct(job.file, job.block, alignment)?;
     let workers = Worker::many(job.file, job.block, request.threads)?;
     let middle = middle(&job.range, alignment);
-    let shares = job.shares(middle.clone(), 0);
+    let chunks = job.chunks(middle.clone(), 0);
     let workers = workers.into_iter().enumerate().collect();
-    crew::work(workers, clock, |(number, mut worker)| {
+    threads::run(workers, clock, |(number, mut worker)| {
         let mut tally = Tally::default();
-        read_shares(job, &file, &shares, &mut worker, &mut tally);
+        read_chunks(job, &file, &chunks, &mut worker, &mut tally);
         if number == 0 && !job.is_over() {
-            ends(job, &middle, &mut worker, &mut tally);
+            read_ends(job, &middle, &mut worker, &mut tally);
         }
         tally.stopped |= job.stop();
         tally
     })
 }
 
-fn read_shares(
+fn read_chunks(
     job: &Job<'_>,
     direct: &File,
-    shares: &Shares,
+    chunks: &Chunks,
     worker: &mut Worker,
     tally: &mut Tally,
 ) {
-    while let Some(share) = shares.take() {
-        let mut at = share.start;
-        while at < share.end {
+    while let Some(chunk) = chunks.take() {
+        let mut at = chunk.start;
+        while at < chunk.end {
             if job.is_over() {
                 return;
             }
-            let length = (share.end - at).min(job.block as u64) as usize;
+            let length = (chunk.end - at).min(job.block as u64) as usize;
             tally.calls += 1;
             match rustix::io::pread(direct, &mut worker.buffer[..length], at) {
                 Ok(read) if read == length => {
-                    tally.sum.add(job.place(at), &worker.buffer[..read]);
+                    tally.sum.add(job.sum_offset(at), &worker.buffer[..read]);
                 }
-                // Short, interrupted or failed: the careful way tells what is the matter.
-                _ => {
-                    let calls = tally.calls;
-                    let on = tally.block(job, &worker.file, &mut worker.buffer, at, length);
-                    tally.fallbacks += tally.calls - calls;
-                    if !on {
-                        return;
-                    }
-                }
+                // Short, interrupted or failed: the buffered read finds the cause.
+                _ if tally.fall_back(job, &worker.file, &mut worker.buffer, at, length) => {}
+                _ => return,
             }
             at += length as u64;
         }
@@ -102,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_aligned_and_lies_within() {
+    fn middle_is_aligned_and_inside_the_range() {
         assert_eq!(middle(&(0..10_000), 4096), 0..8192);
         assert_eq!(middle(&(1..10_000), 4096), 4096..8192);
         assert_eq!(middle(&(4096..8192), 4096), 4096..8192);

@@ -1,5 +1,5 @@
-//! What the threads of a read share: which part comes next, and whether to go on. And what each
-//! has done, with the one careful way of reading a block to which all ways come back.
+//! State shared by the threads of a read, the result of each, and the error-tolerant read of a
+//! block that all methods fall back to.
 
 use std::fs::File;
 use std::ops::Range;
@@ -7,26 +7,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustix::io::Errno;
 
-use super::{Fault, Request};
-use crate::subject::size_of;
+use super::{ReadFault, Request};
+use crate::path_info::size_of;
 use crate::sum::Sum;
 
-/// A thread takes at least so many bytes at a time, in whole blocks.
-const SHARE: u64 = 4 << 20;
-/// A place with an error is no smaller than this: a page, and a sector of today's disks.
-const PLACE: u64 = 4096;
+/// Least bytes of a chunk: keeps threads from contending on the counter.
+const CHUNK: u64 = 4 << 20;
+/// Granularity of unreadable ranges: a page, and a physical sector of current disks.
+const SECTOR: u64 = 4096;
 
-/// What is to be read, shared by all threads.
 pub(super) struct Job<'a> {
     pub(super) file: &'a File,
-    /// The whole range.
     pub(super) range: Range<u64>,
-    /// Sums count from here.
     origin: u64,
     pub(super) block: usize,
     keep_going: bool,
     stop: &'a AtomicBool,
-    /// A thread met something that ends the read for all.
+    /// Set by a thread whose error or end of file ends the read for all.
     over: AtomicBool,
 }
 
@@ -38,17 +35,17 @@ impl<'a> Job<'a> {
         Self { file, range, origin, block, keep_going, stop, over }
     }
 
-    /// Where a byte of the file stands in the sums.
-    pub(super) fn place(&self, at: u64) -> u64 {
+    /// The offset of a byte in the sums.
+    pub(super) fn sum_offset(&self, at: u64) -> u64 {
         at - self.origin
     }
 
-    /// Parts of a range to be taken by the threads in turn: whole blocks, about `wanted` bytes.
-    pub(super) fn shares(&self, range: Range<u64>, wanted: u64) -> Shares {
+    /// Splits a range into chunks of whole blocks, about `wanted` bytes each.
+    pub(super) fn chunks(&self, range: Range<u64>, wanted: u64) -> Chunks {
         let block = self.block as u64;
-        let step = (wanted.max(SHARE) / block).max(1) * block;
+        let step = (wanted.max(CHUNK) / block).max(1) * block;
         let next = AtomicU64::new(range.start);
-        Shares { next, end: range.end, step }
+        Chunks { next, end: range.end, step }
     }
 
     pub(super) fn stop(&self) -> bool {
@@ -60,22 +57,21 @@ impl<'a> Job<'a> {
         self.stop() || self.over.load(Ordering::Relaxed)
     }
 
-    /// Ends the read for all threads.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 }
 
-/// Parts of a range, each given out once.
-pub(super) struct Shares {
+/// Chunks of a range, distributed to the threads.
+pub(super) struct Chunks {
     next: AtomicU64,
     end: u64,
     step: u64,
 }
 
-impl Shares {
+impl Chunks {
     pub(super) fn take(&self) -> Option<Range<u64>> {
-        // Not fetch_add: many threads that find nothing must not carry it round.
+        // Not fetch_add: repeated calls at the end would overflow the counter.
         let take = |next: u64| (next < self.end).then(|| next.saturating_add(self.step));
         let from = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
         let to = from.saturating_add(self.step).min(self.end);
@@ -83,13 +79,13 @@ impl Shares {
     }
 }
 
-/// What a thread has done.
+/// The result of one thread, or of all of them merged.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) sum: Sum,
     pub(super) calls: u64,
     pub(super) fallbacks: u64,
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<ReadFault>,
     pub(super) ended_at: Option<u64>,
     pub(super) stopped: bool,
 }
@@ -104,19 +100,19 @@ impl Tally {
         self.stopped |= other.stopped;
     }
 
-    /// Notes that the file has ended before the range has: at `at`, or before, where another read
-    /// was the first to go behind the end.
-    pub(super) fn ends(&mut self, job: &Job<'_>, at: u64) {
+    /// Records that the file ended before the range, at `at` or before (another thread may have
+    /// read past the end first).
+    pub(super) fn end_of_file(&mut self, job: &Job<'_>, at: u64) {
         let size = size_of(job.file).ok().and_then(|(_, size)| size);
         let at = at.min(size.unwrap_or(at)).max(job.range.start);
         self.ended_at = Some(self.ended_at.map_or(at, |before| before.min(at)));
         job.end();
     }
 
-    /// Reads `length` bytes from byte `at` on by pread, whatever happens: an interrupted call is
-    /// made again, a short one continued, and at an error the rest is read a place at a time, so
-    /// that no more is lost than cannot be read. False: the thread is to end.
-    pub(super) fn block(
+    /// Reads `length` bytes at `at` by pread. Retries interrupted calls, continues short ones, and
+    /// after an error reads sector by sector, so that only unreadable sectors are lost. Returns
+    /// false if the thread must end.
+    pub(super) fn read_block(
         &mut self,
         job: &Job<'_>,
         file: &File,
@@ -131,24 +127,24 @@ impl Tally {
                 self.stopped |= job.stop();
                 return false;
             }
-            let to_place = PLACE - at % PLACE;
-            let wanted = if step <= PLACE { to_place } else { step };
+            let to_sector = SECTOR - at % SECTOR;
+            let wanted = if step <= SECTOR { to_sector } else { step };
             let wanted = wanted.min(end - at).min(buffer.len() as u64);
             self.calls += 1;
             match rustix::io::pread(file, &mut buffer[..wanted as usize], at) {
                 Ok(0) => {
-                    self.ends(job, at);
+                    self.end_of_file(job, at);
                     return false;
                 }
                 Ok(read) => {
-                    self.sum.add(job.place(at), &buffer[..read]);
+                    self.sum.add(job.sum_offset(at), &buffer[..read]);
                     at += read as u64;
                 }
                 Err(Errno::INTR) => {}
-                Err(_) if wanted > to_place => step = PLACE,
+                Err(_) if wanted > to_sector => step = SECTOR,
                 Err(error) => {
-                    self.faults.push(Fault { at, bytes: wanted, error: error.raw_os_error() });
-                    if !job.keep_going || !is_of_a_place(error) {
+                    self.faults.push(ReadFault { at, bytes: wanted, error: error.raw_os_error() });
+                    if !job.keep_going || !is_medium_error(error) {
                         job.end();
                         return false;
                     }
@@ -158,11 +154,26 @@ impl Tally {
         }
         true
     }
+
+    /// As [`Self::read_block`], where another method failed: counts the calls as fallbacks.
+    pub(super) fn fall_back(
+        &mut self,
+        job: &Job<'_>,
+        file: &File,
+        buffer: &mut [u8],
+        at: u64,
+        length: usize,
+    ) -> bool {
+        let calls = self.calls;
+        let goes_on = self.read_block(job, file, buffer, at, length);
+        self.fallbacks += self.calls - calls;
+        goes_on
+    }
 }
 
-/// Whether an error belongs to a place on the medium; any other would come at the next place too.
-fn is_of_a_place(error: Errno) -> bool {
-    // Of a disk, of a tape's or disk's checksum, of a file system's checksum, of its structure.
+/// Whether an error concerns one range of the medium; any other would repeat at the next.
+fn is_medium_error(error: Errno) -> bool {
+    // I/O error, medium error, remote I/O error, checksum mismatches, corrupt structure.
     [Errno::IO, Errno::NODATA, Errno::REMOTEIO, Errno::ILSEQ, Errno::BADMSG, Errno::UCLEAN]
         .contains(&error)
 }
@@ -173,21 +184,21 @@ mod tests {
     use crate::read::Way;
 
     #[test]
-    fn shares_are_whole_blocks_and_cover_all() {
-        let file = tempfile::tempfile().expect("a file");
+    fn chunks_are_whole_blocks_and_cover_the_range() {
+        let file = tempfile::tempfile().unwrap();
         for (block, length) in [(1000, 30_000_001), (8 << 20, 30 << 20), (1, 5), (4096, 0)] {
             let request = Request { block, ..Request::whole(Way::Pread) };
             let job = Job::new(&file, 7..7 + length, &request);
-            let shares = job.shares(job.range.clone(), 0);
+            let chunks = job.chunks(job.range.clone(), 0);
             let mut at = 7;
-            while let Some(share) = shares.take() {
-                assert_eq!(share.start, at);
-                at = share.end;
-                let bytes = share.end - share.start;
+            while let Some(chunk) = chunks.take() {
+                assert_eq!(chunk.start, at);
+                at = chunk.end;
+                let bytes = chunk.end - chunk.start;
                 assert!(bytes % block as u64 == 0 || at == 7 + length);
             }
             assert_eq!(at, 7 + length);
-            assert_eq!(shares.take(), None);
+            assert_eq!(chunks.take(), None);
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Mapped pages, in windows: MADV_POPULATE_READ makes a block of them present with one call, where
-//! the kernel has it (Linux 5.14); elsewhere they come when they are touched.
+//! Memory-mapped reads, in windows. MADV_POPULATE_READ (Linux 5.14) populates a block with one
+//! call; older kernels fault the pages in.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use rustix::io::Errno;
 use super::job::{Job, Tally};
 use super::pread::Worker;
 use super::window::Window;
-use super::{BLOCK, ReadError, Request, crew};
+use super::{BLOCK, ReadError, Request, threads};
 use crate::memory::page;
 use crate::sum::Sum;
 
-/// Bytes of a window: so many that making one costs nothing beside reading it.
+/// Bytes of a window: large enough to amortize mmap and munmap.
 const WINDOW: u64 = 64 << 20;
-/// Bytes of the windows of all threads: the pages in them count as memory of this program.
+/// Bytes of the windows of all threads: limits the resident memory of this process.
 const WINDOWS: u64 = 128 << 20;
-/// No window is smaller, and each is a multiple, so that none cuts a huge page.
+/// Windows are multiples of this, so that none splits a huge page.
 const HUGE: u64 = 2 << 20;
 
 pub(super) fn run(
@@ -25,17 +25,17 @@ pub(super) fn run(
     request: &Request<'_>,
     clock: &Clock,
 ) -> Result<(Tally, f64), ReadError> {
-    // The buffer is only for what cannot be mapped.
+    // The buffer is used only where mapping fails.
     let workers = Worker::many(job.file, job.block.min(BLOCK), request.threads)?;
     let (threads, length) = (request.threads as u64, job.range.end - job.range.start);
     let window = (WINDOWS / threads).clamp(HUGE, WINDOW) / HUGE * HUGE;
-    // No thread is left without a share, even of a small file.
-    let shares = job.shares(job.range.clone(), window.min(length / threads));
-    crew::work(workers, clock, |mut worker| {
+    // Every thread gets a chunk, even of a small file.
+    let chunks = job.chunks(job.range.clone(), window.min(length / threads));
+    threads::run(workers, clock, |mut worker| {
         let mut tally = Tally::default();
         let mut populates = true;
-        while let Some(share) = shares.take() {
-            if !read_share(job, share, window, &mut worker, &mut populates, &mut tally) {
+        while let Some(chunk) = chunks.take() {
+            if !read_chunk(job, chunk, window, &mut worker, &mut populates, &mut tally) {
                 break;
             }
         }
@@ -43,50 +43,48 @@ pub(super) fn run(
     })
 }
 
-/// Reads a share through as many windows of `bytes` as it takes: behind a place that was gone a
-/// new one is made. False: the thread is to end.
-fn read_share(
+/// Reads a chunk through windows of `bytes`. After a SIGBUS the block is read by pread and a new
+/// window begins. Returns false if the thread must end.
+fn read_chunk(
     job: &Job<'_>,
-    mut share: Range<u64>,
+    mut chunk: Range<u64>,
     bytes: u64,
     worker: &mut Worker,
     populates: &mut bool,
     tally: &mut Tally,
 ) -> bool {
-    while !share.is_empty() {
-        let first = share.start / page() as u64 * page() as u64;
-        // A share of one huge block is still read through small windows.
-        let last = share.end.min(first + bytes);
+    while !chunk.is_empty() {
+        let first = chunk.start / page() as u64 * page() as u64;
+        // Limits the window even if the chunk is one large block.
+        let last = chunk.end.min(first + bytes);
         let window = Window::new(&worker.file, first, (last - first) as usize);
         let broke_at = match &window {
             Ok(window) => {
-                match read_window(job, window, first, share.start..last, populates, tally) {
+                match read_window(job, window, first, chunk.start..last, populates, tally) {
                     Some(at) => at,
                     None => return false,
                 }
             }
-            // What cannot be mapped can still be read.
-            Err(_) => share.start,
+            // Without a mapping pread still works.
+            Err(_) => chunk.start,
         };
         drop(window);
         if broke_at < last {
             let length = (last - broke_at).min(job.block as u64);
-            let calls = tally.calls;
-            let on = tally.block(job, &worker.file, &mut worker.buffer, broke_at, length as usize);
-            tally.fallbacks += tally.calls - calls;
-            if !on {
+            let Worker { file, buffer } = &mut *worker;
+            if !tally.fall_back(job, file, buffer, broke_at, length as usize) {
                 return false;
             }
-            share.start = broke_at + length;
+            chunk.start = broke_at + length;
         } else {
-            share.start = last;
+            chunk.start = last;
         }
     }
     true
 }
 
-/// Reads a range by a window that begins at byte `first`; up to where it broke, or none if the
-/// thread is to end.
+/// Reads a range through a window that begins at byte `first`. Returns how far it got, or `None`
+/// if the thread must end.
 fn read_window(
     job: &Job<'_>,
     window: &Window,
@@ -95,7 +93,7 @@ fn read_window(
     populates: &mut bool,
     tally: &mut Tally,
 ) -> Option<u64> {
-    window.will_be_read_in_order();
+    window.advise_sequential();
     let mut at = range.start;
     while at < range.end {
         if job.is_over() {
@@ -110,7 +108,7 @@ fn read_window(
             *populates = window.populate(from, length + page_part) != Err(Errno::INVAL);
         }
         let mut sum = Sum::default();
-        sum.add(job.place(at), &window.bytes()[from..from + length]);
+        sum.add(job.sum_offset(at), &window.bytes()[from..from + length]);
         if window.is_broken() {
             return Some(at);
         }

@@ -1,16 +1,16 @@
-//! Reading a file: a range of it, in a way, by a number of threads, into sums.
+//! Reads a range of a file with one method and any number of threads, and checksums it.
 //!
-//! Every way gives the same sums. What goes wrong at a place is told with the place, and where the
-//! way itself cannot go on there, the place is read again by plain pread(2), which says what is
-//! wrong with it.
+//! Every method gives the same sums. Read errors are reported with their byte range. Where a
+//! method cannot continue after an error, the block is read again by pread(2), which finds the
+//! unreadable range.
 
 mod calls;
-mod crew;
 mod direct;
 mod job;
 mod map;
 mod pread;
 mod ring;
+mod threads;
 mod window;
 
 use std::fs::File;
@@ -21,65 +21,68 @@ use fathom_measure::Clock;
 use rustix::fs::fstat;
 use rustix::io::Errno;
 
+use crate::path_info::{Direct, FileKind, Source, size_of};
 use crate::residency::{self, Residency, State};
-use crate::subject::{Direct, Kind, Source, size_of};
 use crate::sum::Sum;
 use job::{Job, Tally};
 
-/// A huge page: mapped with one entry where the cache has one. A copy is quickest into memory that
-/// the third level of cache holds, but not the second: processors then copy past the latter.
+/// Default block: a huge page, which takes one page table entry if the page cache holds it as one
+/// folio. Copies are fastest into a buffer that fits the L3 cache but not the L2, since the CPU
+/// then bypasses the L2.
 pub const BLOCK: usize = 2 << 20;
-/// No block is larger.
 pub const BLOCK_MAX: usize = 1 << 30;
-/// All buffers of a read together are not larger.
+/// Limit on all buffers of a read together.
 pub const MEMORY_MAX: usize = 4 << 30;
 
-/// A way of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// pread(2) into a buffer for each thread.
+    /// pread(2), a buffer per thread.
     Pread,
-    /// Mapped pages, made present a block at a time.
+    /// mmap(2), populated block by block.
     Map,
-    /// pread(2) past the page cache.
+    /// pread(2) with O_DIRECT.
     Direct,
-    /// io_uring past the page cache, with registered buffers.
+    /// io_uring with O_DIRECT and registered buffers.
     Ring {
-        /// Reads of a thread that are under way at once.
+        /// Queue depth per thread.
         depth: u32,
     },
-    /// read(2), block after block, by one thread.
+    /// Sequential read(2) by one thread.
     Calls {
-        /// So many calls exactly, also beyond the end; none: until the end.
+        /// Exactly this many calls, even past the end of the file. `None`: until the end.
         count: Option<u64>,
     },
 }
 
-/// What is to be read, and how.
+impl Way {
+    /// Bypasses the page cache.
+    pub fn is_direct(self) -> bool {
+        matches!(self, Self::Direct | Self::Ring { .. })
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// The way.
     pub way: Way,
-    /// These bytes; none: all.
+    /// `None`: the whole file.
     pub range: Option<Range<u64>>,
-    /// Sums count from this byte, at or before the range: those of parts can then be merged; none:
-    /// from the start of the range.
+    /// The byte at which word 0 of the sums begins, at or before the range, so that the sums of
+    /// parts can be merged. `None`: the start of the range.
     pub origin: Option<u64>,
-    /// Bytes of a block: exactly these, never rounded.
+    /// Bytes per call, never rounded.
     pub block: usize,
-    /// How many threads.
     pub threads: usize,
-    /// Whether to read on behind a place that cannot be read.
+    /// Continue after unreadable ranges.
     pub keep_going: bool,
-    /// Looked at before every call; true ends the read early.
+    /// Checked before every call; true ends the read early.
     pub stop: &'a AtomicBool,
 }
 
-/// That nothing is to stop a read.
-pub static NEVER: AtomicBool = AtomicBool::new(false);
+/// A stop flag that is never set.
+pub static NEVER_STOP: AtomicBool = AtomicBool::new(false);
 
 impl Request<'_> {
-    /// The whole file in one way, by one thread, in blocks of [`BLOCK`].
+    /// The whole file by one thread in blocks of [`BLOCK`].
     pub fn whole(way: Way) -> Self {
         Self {
             way,
@@ -88,110 +91,92 @@ impl Request<'_> {
             block: BLOCK,
             threads: 1,
             keep_going: false,
-            stop: &NEVER,
+            stop: &NEVER_STOP,
         }
     }
 }
 
-/// A place that could not be read.
+/// An unreadable range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// First byte that could not be read.
+pub struct ReadFault {
     pub at: u64,
-    /// How many bytes were given up, from there on.
     pub bytes: u64,
-    /// The error number.
+    /// errno.
     pub error: i32,
 }
 
-/// What of a file was another at the end of the read than at its beginning.
+/// What changed about the file during the read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The size before and after.
+    /// Before and after.
     pub size: (u64, u64),
-    /// Whether its content was modified.
+    /// mtime changed.
     pub modified: bool,
-    /// Whether anything else about it was changed: names, owners, modes.
+    /// ctime changed: content, links, owner or mode.
     pub touched: bool,
 }
 
-/// Whether reads past the cache went past it.
+/// Whether direct reads bypassed the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bypass {
-    /// What was not in memory before is not there now.
-    Real,
-    /// The file system took the request and read by way of the cache.
+    /// Uncached pages are still uncached.
+    Confirmed,
+    /// The file system accepted O_DIRECT, but read through the page cache.
     Buffered,
-    /// The file was in memory to begin with, or nobody can tell.
+    /// The file was cached before, or its residency is unknown.
     Unknown,
 }
 
-/// What came of a read.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The sums of what was read; bytes that could not be read count as zeroes.
+    /// Unreadable bytes count as zeroes.
     pub sum: Sum,
-    /// System calls that were to transfer bytes: reads, or requests to make pages present.
+    /// System calls that transfer or populate bytes.
     pub calls: u64,
-    /// Calls of another kind than asked for: at an unaligned end, or at a place with an error.
+    /// Buffered calls of a direct or mapped read: at unaligned ends and after errors.
     pub fallbacks: u64,
-    /// From when all threads were ready to when the last had ended.
+    /// From when all threads are ready until the last one ends.
     pub ns: f64,
-    /// Places that could not be read, in order. Without `keep_going` the first that was met.
-    pub faults: Vec<Fault>,
+    /// In order of offset. Without `keep_going` at most one.
+    pub faults: Vec<ReadFault>,
     /// Where the file ended, if before the end of the range.
     pub ended_at: Option<u64>,
-    /// Whether it was told to stop, and did.
+    /// Ended early on request.
     pub stopped: bool,
-    /// What changed meanwhile.
     pub changed: Option<Change>,
-    /// For reads past the cache.
+    /// Set for direct reads.
     pub bypass: Option<Bypass>,
 }
 
-/// Why a read cannot be begun.
+/// Why a read cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The request makes no sense.
+    /// The request is invalid on any machine.
     #[error("{0}")]
     Invalid(String),
-    /// This machine, or this file, has not got the way.
+    /// This machine or file does not support the method.
     #[error("{way} is not available: {why}")]
-    Unavailable {
-        /// The way.
-        way: &'static str,
-        /// Why not.
-        why: String,
-    },
+    Unavailable { way: &'static str, why: String },
     /// A system call failed before anything was read.
     #[error("{what}: {error}")]
-    Failed {
-        /// What was tried.
-        what: &'static str,
-        /// Why it failed.
-        error: Errno,
-    },
+    Failed { what: &'static str, error: Errno },
 }
 
-/// Reads a file.
-///
-/// # Errors
-/// Where the read cannot be begun. What goes wrong on the way stands in the outcome.
+/// Reads a file. Fails only if the read cannot start; later errors are in the outcome.
 pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Outcome, ReadError> {
-    let (kind, size) = size_of(&source.file).map_err(|error| failed("look at the file", error))?;
+    let (kind, size) = size_of(&source.file).map_err(|error| failed("stat the file", error))?;
     check(kind, request)?;
-    let is_endless = source.subject().size.is_none();
+    let is_endless = source.info().size.is_none();
     if is_endless && !matches!(request.way, Way::Calls { .. } | Way::Pread) {
-        let text = "a file of unknown size is read by pread or by calls one after another";
+        let text = "a file of unknown size supports only `pread` and `read`";
         return Err(ReadError::Invalid(text.to_owned()));
     }
     let end = if is_endless { u64::MAX } else { size.unwrap_or(u64::MAX) };
     let range = request.range.clone().unwrap_or(0..end);
-    // Behind its end there is nothing to share out.
+    // Nothing to distribute past the end of the file.
     let range = range.start.min(end)..range.end.min(end).max(range.start.min(end));
     let before = stamp(&source.file);
-    let past_cache = matches!(request.way, Way::Direct | Way::Ring { .. });
-    let resident = past_cache.then(|| residency::of(&source.file));
+    let resident = request.way.is_direct().then(|| residency::of(&source.file));
     let job = Job::new(&source.file, range, request);
     let (mut tally, ns) = match request.way {
         Way::Pread => pread::run(&job, request, clock)?,
@@ -202,7 +187,7 @@ pub fn read(source: &Source, request: &Request<'_>, clock: &Clock) -> Result<Out
             ring::run(&job, request, clock, offset_alignment(source)?, depth)?
         }
         Way::Calls { count } => {
-            calls::run(&job, request, clock, count, is_endless || kind == Kind::Character)?
+            calls::run(&job, request, clock, count, is_endless || kind == FileKind::Character)?
         }
     };
     if is_endless {
@@ -235,35 +220,35 @@ fn outcome(
     }
 }
 
-fn check(kind: Kind, request: &Request<'_>) -> Result<(), ReadError> {
+fn check(kind: FileKind, request: &Request<'_>) -> Result<(), ReadError> {
     let invalid = |text: String| Err(ReadError::Invalid(text));
     let (block, threads) = (request.block, request.threads);
     if block == 0 || block > BLOCK_MAX {
-        return invalid(format!("a block of {block} bytes; give 1 to {BLOCK_MAX}"));
+        return invalid(format!("block size {block}: must be 1 to {BLOCK_MAX} bytes"));
     }
     let depth = match request.way {
-        Way::Ring { depth: 0 } => return invalid("a queue depth of 0; give 1 or more".to_owned()),
+        Way::Ring { depth: 0 } => return invalid("queue depth 0: must be > 0".to_owned()),
         Way::Ring { depth } => depth as usize,
         _ => 1,
     };
     let buffers = block.saturating_mul(threads).saturating_mul(depth);
     if threads == 0 || buffers > MEMORY_MAX {
         return invalid(format!(
-            "{threads} threads with {depth} blocks of {block} bytes each; \
-             give at least 1 thread and {MEMORY_MAX} bytes at most together"
+            "{threads} threads × {depth} blocks × {block} bytes: needs at least 1 thread and at \
+             most {MEMORY_MAX} bytes of buffers"
         ));
     }
     let is_sequential = matches!(request.way, Way::Calls { .. });
     if is_sequential && threads > 1 {
-        return invalid(format!("{threads} threads for reads one after another; give 1"));
+        return invalid(format!("{threads} threads for sequential reads: must be 1"));
     }
-    if !is_sequential && !matches!(kind, Kind::Regular | Kind::Block) {
-        return invalid("a device without offsets is read by calls one after another".to_owned());
+    if !is_sequential && !matches!(kind, FileKind::Regular | FileKind::Block) {
+        return invalid("a character device supports only `read`".to_owned());
     }
     if let Some(range) = &request.range
         && (range.start > range.end || request.origin.is_some_and(|origin| origin > range.start))
     {
-        return invalid(format!("a range from {} to {}", range.start, range.end));
+        return invalid(format!("invalid range {}..{}", range.start, range.end));
     }
     Ok(())
 }
@@ -272,25 +257,25 @@ fn failed(what: &'static str, error: Errno) -> ReadError {
     ReadError::Failed { what, error }
 }
 
-/// What direct reads of a file have to be aligned to, by what it says or by what devices have.
+/// The offset alignment of direct reads: as reported by statx(2), else that of most devices.
 fn offset_alignment(source: &Source) -> Result<u64, ReadError> {
-    match source.subject().direct {
+    match source.info().direct {
         Direct::Aligned { memory, offset } if memory as usize <= crate::memory::page() => {
             Ok(u64::from(offset))
         }
         Direct::Aligned { memory, .. } => Err(ReadError::Unavailable {
-            way: "direct reading",
-            why: format!("the file wants memory aligned to {memory} bytes, above a page"),
+            way: "direct I/O",
+            why: format!("needs buffers aligned to {memory} bytes, more than a page"),
         }),
         Direct::Refused => Err(ReadError::Unavailable {
-            way: "direct reading",
-            why: format!("{} refuses it for this file", source.subject().file_system.name),
+            way: "direct I/O",
+            why: format!("{} does not support it for this file", source.info().file_system.name),
         }),
-        Direct::Unsaid => Ok(4096),
+        Direct::Unknown => Ok(4096),
     }
 }
 
-/// What is compared to notice a change: the size, and when content and anything else changed.
+/// Size, mtime and ctime.
 type FileStamp = (u64, [i64; 2], [i64; 2]);
 
 fn stamp(file: &File) -> Option<FileStamp> {
@@ -306,8 +291,8 @@ fn change(then: FileStamp, now: FileStamp) -> Option<Change> {
     (then != now).then_some(change)
 }
 
-/// Whether the cache grew by what was read. A quarter is far above what the machine does
-/// meanwhile, and far below a read that went through the cache.
+/// Whether the page cache grew by what was read. A quarter is far above concurrent activity and
+/// far below a buffered read.
 fn bypassed(before: &Residency, after: &Residency, bytes: u64) -> Bypass {
     let is_known = |it: &Residency| !matches!(it.state, State::Unknown { .. });
     let room = before.bytes.saturating_sub(before.cached).min(bytes);
@@ -315,14 +300,14 @@ fn bypassed(before: &Residency, after: &Residency, bytes: u64) -> Bypass {
         return Bypass::Unknown;
     }
     let grown = after.cached.saturating_sub(before.cached);
-    if grown > room / 4 { Bypass::Buffered } else { Bypass::Real }
+    if grown > room / 4 { Bypass::Buffered } else { Bypass::Confirmed }
 }
 
-/// Faults in order, those side by side as one. Threads may each have met one before they knew of
-/// the others: without `keep_going` the first is told.
-fn joined(mut faults: Vec<Fault>, keep_going: bool) -> Vec<Fault> {
+/// Sorts faults and merges adjacent ones. Several threads may each find one before they stop:
+/// without `keep_going` only the first is kept.
+fn joined(mut faults: Vec<ReadFault>, keep_going: bool) -> Vec<ReadFault> {
     faults.sort_unstable_by_key(|fault| fault.at);
-    let mut joined: Vec<Fault> = Vec::new();
+    let mut joined: Vec<ReadFault> = Vec::new();
     for fault in faults {
         match joined.last_mut() {
             Some(last) if last.at + last.bytes == fault.at && last.error == fault.error => {
@@ -338,32 +323,32 @@ fn joined(mut faults: Vec<Fault>, keep_going: bool) -> Vec<Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::residency::Witness;
+    use crate::residency::CountedBy;
 
     #[test]
-    fn faults_side_by_side_are_one() {
-        let fault = |at, bytes| Fault { at, bytes, error: 5 };
+    fn adjacent_faults_are_merged() {
+        let fault = |at, bytes| ReadFault { at, bytes, error: 5 };
         let faults = vec![fault(8192, 4096), fault(0, 4096), fault(4096, 4096), fault(20480, 1)];
         assert_eq!(joined(faults.clone(), true), [fault(0, 12288), fault(20480, 1)]);
         assert_eq!(joined(faults, false), [fault(0, 12288)]);
     }
 
     #[test]
-    fn a_cache_that_grows_under_a_direct_read_betrays_it() {
+    fn cache_growth_shows_a_buffered_direct_read() {
         let of = |state, cached| Residency {
             state,
             bytes: 1 << 20,
             cached,
             dirty: 0,
             writeback: 0,
-            witness: Witness::Both,
+            counted_by: CountedBy::Both,
         };
         let (cold, warm) = (of(State::Cold, 0), of(State::Warm, 1 << 20));
-        assert_eq!(bypassed(&cold, &cold, 1 << 20), Bypass::Real);
+        assert_eq!(bypassed(&cold, &cold, 1 << 20), Bypass::Confirmed);
         assert_eq!(bypassed(&cold, &warm, 1 << 20), Bypass::Buffered);
         assert_eq!(bypassed(&warm, &warm, 1 << 20), Bypass::Unknown);
         assert_eq!(bypassed(&cold, &cold, 0), Bypass::Unknown);
-        let unknown = of(State::Unknown { why: crate::residency::Blind::NotOurs }, 0);
+        let unknown = of(State::Unknown { why: crate::residency::UnknownReason::NoPermission }, 0);
         assert_eq!(bypassed(&cold, &unknown, 1 << 20), Bypass::Unknown);
     }
 }

@@ -1,17 +1,17 @@
-//! pread(2) into a buffer that stays in the cache, by threads that each have the file opened anew:
-//! readahead then follows each thread, and not the leaps between them.
+//! pread(2) into a buffer that stays in the CPU cache. Each thread opens the file for itself:
+//! readahead state belongs to the open file, and would see random offsets if threads shared it.
 
 use std::fs::File;
 
 use fathom_measure::Clock;
 use rustix::fs::OFlags;
 
-use super::job::{Job, Shares, Tally};
-use super::{ReadError, Request, crew, failed};
-use crate::kernel::reopened;
+use super::job::{Chunks, Job, Tally};
+use super::{ReadError, Request, failed, threads};
 use crate::memory::Pages;
+use crate::syscall::reopened;
 
-/// A thread's own file and buffer.
+/// The open file and the buffer of one thread.
 pub(super) struct Worker {
     pub(super) file: File,
     pub(super) buffer: Pages,
@@ -21,9 +21,9 @@ impl Worker {
     pub(super) fn new(file: &File, bytes: usize) -> Result<Self, ReadError> {
         let copy =
             || file.try_clone().map_err(|_| failed("open the file", rustix::io::Errno::MFILE));
-        // Without /proc the threads share the position of readahead, and nothing else.
+        // Without /proc the threads share the readahead state.
         let file = reopened(file, OFlags::RDONLY).or_else(|_| copy())?;
-        let buffer = Pages::new(bytes).map_err(|error| failed("get memory", error))?;
+        let buffer = Pages::new(bytes).map_err(|error| failed("allocate memory", error))?;
         Ok(Self { file, buffer })
     }
 
@@ -38,20 +38,20 @@ pub(super) fn run(
     clock: &Clock,
 ) -> Result<(Tally, f64), ReadError> {
     let workers = Worker::many(job.file, job.block, request.threads)?;
-    let shares = job.shares(job.range.clone(), 0);
-    crew::work(workers, clock, |mut worker| {
+    let chunks = job.chunks(job.range.clone(), 0);
+    threads::run(workers, clock, |mut worker| {
         let mut tally = Tally::default();
-        read_shares(job, &shares, &mut worker, &mut tally);
+        read_chunks(job, &chunks, &mut worker, &mut tally);
         tally
     })
 }
 
-fn read_shares(job: &Job<'_>, shares: &Shares, worker: &mut Worker, tally: &mut Tally) {
-    while let Some(share) = shares.take() {
-        let mut at = share.start;
-        while at < share.end {
-            let length = (share.end - at).min(job.block as u64) as usize;
-            if !tally.block(job, &worker.file, &mut worker.buffer, at, length) {
+fn read_chunks(job: &Job<'_>, chunks: &Chunks, worker: &mut Worker, tally: &mut Tally) {
+    while let Some(chunk) = chunks.take() {
+        let mut at = chunk.start;
+        while at < chunk.end {
+            let length = (chunk.end - at).min(job.block as u64) as usize;
+            if !tally.read_block(job, &worker.file, &mut worker.buffer, at, length) {
                 return;
             }
             at += length as u64;

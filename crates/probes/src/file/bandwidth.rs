@@ -1,11 +1,10 @@
-//! How fast memory is, as the models of files use it.
+//! Memory bandwidth as an input of the file models.
 
 use fathom_record::{NoModel, Prediction, Unit};
 
 use fathom_metric::Known;
 
-/// The best that all cores together read of memory, by an earlier result: the record's name, and
-/// its value.
+/// The highest known DRAM read bandwidth, with the name of its record.
 pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
     let cases = known.cases_of("memory.bandwidth").filter(|(params, _)| {
         params.text("op") == Some("read") && params.text("level") == Some("dram")
@@ -17,12 +16,12 @@ pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
     quantities.max_by(|(_, a), (_, b)| a.total_cmp(b))
 }
 
-/// No more than that.
+/// The bound of a read from the page cache: the bandwidth of [`all_cores`].
 pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel> {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
-    let source = "each byte of the page cache passes from memory to a core at least once";
+    let source = "each byte of the page cache is loaded from DRAM at least once";
     let claim = Prediction::at_most(most, &format!("≤ {name}"), source)
-        .if_above("the file lay in the cores' caches, or the other result was spoilt");
+        .if_above("the file was in the CPU caches, or the other result was disturbed");
     Ok(claim.with_result(&name, most, Unit::BytesPerSecond))
 }

@@ -1,5 +1,5 @@
-//! `fathom file cache`: what the page cache makes of a file: read cold, a second and a third time.
-//! file.cache.speedup: how many times as fast the second read is as the first.
+//! `fathom file cache`: the effect of the page cache on a file, read three times from cold.
+//! file.cache.speedup: the time of the first read ÷ that of the second.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,17 @@ use fathom_fileio::Source;
 use fathom_metric::{
     About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
-use fathom_record::{
-    Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit, Verdict,
-};
+use fathom_record::{Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
-use super::by_hand::{self, shown, size};
+use super::by_hand::{self, printable, size};
 use super::options::{Blocks, Sizes, StateName, TemporaryOptions, blocks, file_sizes};
-use super::passes::{Manner, Pass, Series};
+use super::passes::{Pass, PassSeries, ReadConfig};
 use super::temporary::{Folder, Temporary, announce};
 
-/// Reads of a round: cold, a second and a third.
+/// Reads per round: cold, second and third.
 const READS: usize = 3;
-/// A ratio foretold lies within this share of it.
 const TOLERANCE: f64 = 0.30;
 
-/// file.cache.speedup.
 pub struct Speedup;
 
 static ABOUT: About = About {
@@ -30,21 +26,19 @@ static ABOUT: About = About {
     title: "second ÷ first read of a file",
     unit: Unit::Ratio,
     better: Better::Neither,
-    timed: "reading a file right after its pages were dropped, and once more: the first time ÷ \
-            the second, in each round",
-    not_timed: "dropping the pages, and proving that they are gone",
-    model: "the first read as it was measured ÷ (calls × os.syscall{call=read1} + bytes ÷ \
-            memory.bandwidth)",
-    source: "a second read copies from the page cache what the first fetched from the device: \
+    timed: "reading a file after eviction, and again: the first time ÷ the second, in each round",
+    not_timed: "eviction and its verification",
+    model: "the measured first read ÷ (calls × os.syscall{call=read1} + bytes ÷ memory.bandwidth)",
+    source: "the second read copies from the page cache what the first fetched from the device: \
              Linux mm/filemap.c",
     pitfalls: &[
-        "a file that does not stay in memory is read from the device each time: what of it was in \
-         memory before each read is looked up",
-        "in a guest the host may hold the file: a first read is then cold in the guest alone",
+        "a file that does not stay cached is read from the device each time: its residency is \
+         checked before each read",
+        "in a virtual machine the host may cache the file: the first read is cold in the guest only",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "of one call" },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "of the file" },
+        Parameter { name: "block", values: "bytes", meaning: "bytes per call" },
+        Parameter { name: "file_bytes", values: "bytes", meaning: "size of the file" },
     ],
     needs: &["os.syscall", "memory.bandwidth", "file.read.throughput"],
     requires: "a file on a device",
@@ -88,46 +82,45 @@ impl ByHand for Speedup {
             .with_result("os.syscall", call, Unit::Nanoseconds)
             .with_quantity("bytes", bytes, Unit::Bytes, Origin::Case)
             .with_result("memory.bandwidth", bandwidth, Unit::BytesPerSecond)
-            .if_below("a copy from the page cache costs more than its call and its bytes")
-            .if_above("the second read comes from a cache of the cores"))
+            .if_below("the copy from the page cache has more overhead than the model")
+            .if_above("the second read comes from the CPU caches"))
     }
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom file cache FILE                               what the page cache makes of this file
+  fathom file cache FILE                               effect of the page cache on this file
   fathom file cache FILE --blocks 4K..1M --rounds 12
   fathom file cache --sizes 10MiB,1GiB --folder /data
 
-Each round drops the file from memory, without root, and reads it three times. What of it was in
-memory before each read is looked up and stands beside it. Caching matters from the smallest block
-on with which the second read is 1.5 times as fast as the first.";
+Each round evicts the file, without root, and reads it three times. The residency before each read
+is shown. Caching matters from the smallest block on whose second read is 1.5 times as fast as the
+first.";
 
-/// Read cold, a second and a third time: what the page cache makes of a file.
+/// Measure the effect of the page cache: read a file three times from cold.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Cache {
-    /// The file.
+    /// File to read.
     #[arg(required_unless_present = "sizes", conflicts_with = "sizes")]
     file: Option<PathBuf>,
-    /// A temporary file of each of these sizes instead.
+    /// Use temporary files of these sizes instead.
     #[arg(long, value_name = "LIST", value_parser = file_sizes)]
     sizes: Option<Sizes>,
-    /// Blocks.
+    /// List of block sizes.
     #[arg(long, value_name = "LIST", default_value = "4K,64K,1M", value_parser = blocks)]
     blocks: Blocks,
-    /// Rounds; an interval takes 12 at least.
+    /// Number of rounds; with 12 or more the results have a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 6)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
-    /// Where temporary files lie.
     #[command(flatten)]
     temporary: TemporaryOptions,
 }
 
 impl Procedure for Cache {
     fn asked(&self) -> String {
-        by_hand::all_shown(&self.file)
+        by_hand::printable_list(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -146,7 +139,7 @@ impl Procedure for Cache {
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         if let Some(source) = self.named()? {
-            self.one(recorder, &source)?;
+            self.measure_file(recorder, &source)?;
             return Ok(Ending::Done);
         }
         let folder = Folder::choose(self.temporary.folder.as_deref())?;
@@ -159,7 +152,7 @@ impl Procedure for Cache {
         }
         let mut file = Temporary::new(&folder)?;
         for bytes in self.sizes() {
-            if !file.resize(*bytes, recorder)? || !self.one(recorder, file.source())? {
+            if !file.resize(*bytes, recorder)? || !self.measure_file(recorder, file.source())? {
                 break;
             }
         }
@@ -172,23 +165,27 @@ impl Cache {
         self.sizes.as_ref().map_or(&[], |sizes| &sizes.0)
     }
 
-    /// The file that was named, which has pages.
+    /// The given file, which must not be empty.
     fn named(&self) -> Result<Option<Source>, ProcedureError> {
         let Some(path) = &self.file else { return Ok(None) };
         let source = Source::open(path).map_err(ProcedureError::failed)?;
-        match source.subject().size {
+        match source.info().size {
             Some(1..) => Ok(Some(source)),
             _ => {
-                let path = shown(path);
+                let path = printable(path);
                 Err(ProcedureError::failed(format!(
-                    "{path} has no size, or none above 0: it has no pages"
+                    "{path} is empty or has no size: it has no pages"
                 )))
             }
         }
     }
 
-    /// One file with all blocks; false where a person stopped it.
-    fn one(&self, recorder: &mut dyn Recorder, source: &Source) -> Result<bool, ProcedureError> {
+    /// Measures one file with all blocks. Returns false if the user stopped it.
+    fn measure_file(
+        &self,
+        recorder: &mut dyn Recorder,
+        source: &Source,
+    ) -> Result<bool, ProcedureError> {
         let mut speedups = Vec::new();
         let mut goes_on = true;
         for block in &self.blocks.0 {
@@ -209,16 +206,16 @@ impl Cache {
         Ok(goes_on)
     }
 
-    /// The rounds with one block. A round that is not whole counts for nothing.
+    /// The complete rounds with one block, and false if the user stopped it.
     fn rounds(
         &self,
         recorder: &mut dyn Recorder,
         source: &Source,
         block: usize,
-    ) -> Result<(Option<[Series; READS]>, bool), ProcedureError> {
-        // The second and the third find what the read before them left: nothing is done between.
+    ) -> Result<(Option<[PassSeries; READS]>, bool), ProcedureError> {
+        // The second and third read find what the one before left in the cache.
         let states = [StateName::Cold, StateName::AsIs, StateName::AsIs];
-        let mut reads = states.map(|state| Series::new(Manner::whole(block, state)));
+        let mut reads = states.map(|state| PassSeries::new(ReadConfig::whole(block, state)));
         let mut goes_on = true;
         for round in 0..self.rounds {
             let (done, all) = (round.into(), self.rounds.into());
@@ -237,34 +234,33 @@ impl Cache {
     }
 }
 
-/// Keeps the reads of a block; how many times as fast the second was is to be kept after them.
-fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[Series; READS]) -> Measured {
+/// Records the reads of a block. Returns the speedup, to be recorded after the reads of all blocks.
+fn speedup(recorder: &mut dyn Recorder, source: &Source, reads: &[PassSeries; READS]) -> Measured {
     let mut records: Vec<Record> = Vec::new();
     for (number, series) in (1..).zip(reads) {
         let mut series = series.clone();
         if number > 1 {
-            // Whatever was left of it in memory: that all of it was is what is asked for.
-            series.manner.state = StateName::Warm;
+            // The second and third read are invalid unless the file stayed cached.
+            series.config.state = StateName::Warm;
         }
-        let proof = Fact::text("in memory before", series.proof());
-        records.push(series.record(recorder, source, &Params::one("read", number), vec![proof]));
+        let state = Fact::text("in memory before", series.describe_state());
+        records.push(series.record(recorder, source, &Params::one("read", number), vec![state]));
     }
-    let params = &records[0].params;
-    let kept = |name: &str| name == "block" || name == "file_bytes";
-    let params = Params(params.0.clone().into_iter().filter(|(name, _)| kept(name)).collect());
-    let ns = |series: &Series| -> Vec<f64> {
+    let file_bytes = records[0].params.integer("file_bytes").unwrap_or(0);
+    let params = Params::one("block", reads[0].config.block as i64).and("file_bytes", file_bytes);
+    let ns = |series: &PassSeries| -> Vec<f64> {
         series.passes.iter().map(|pass: &Pass| pass.outcome.ns).collect()
     };
     let ratios = ns(&reads[0]).into_iter().zip(ns(&reads[1])).map(|(first, second)| first / second);
     let both = reads[0].disturbance.as_ref().zip(reads[1].disturbance.as_ref());
     let disturbance = both.map(|(one, two)| one.plus(two));
-    let spoilt: Option<&Record> = records[..2].iter().find(|record| !record.verdict.shows_number());
+    let invalid = records[..2].iter().find(|record| !record.verdict.shows_number());
     Measured {
         metric: ABOUT.id,
         params,
         values: ratios.collect(),
         disturbance: disturbance.unwrap_or_default(),
-        verdict: spoilt.map(|record| Verdict { ..record.verdict.clone() }),
+        verdict: invalid.map(|record| record.verdict.clone()),
         ..Measured::default()
     }
 }
@@ -275,7 +271,7 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn a_speedup_is_foretold_from_the_first_read_the_call_and_memory() {
+    fn speedup_is_first_read_over_call_and_copy_time() {
         let case = Params::one("block", 1000).and("file_bytes", 1_000_000);
         let first = case.clone().and("state", "cold").and("threads", 1).and("way", "read");
         let dram = Params::one("op", "read").and("threads", 1).and("level", "dram");

@@ -1,7 +1,7 @@
-//! file.call: one small call on a file that is in memory.
+//! file.call: one small system call on a cached file.
 
 use fathom_fileio::Generator;
-use fathom_fileio::loops::{Call, Loop, STREAM};
+use fathom_fileio::loops::{Call, CallLoop, STREAM_BUFFER};
 use fathom_fileio::scratch::Scratch;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
@@ -11,13 +11,12 @@ use fathom_record::{
 
 use rustix::io::Errno;
 
-use super::state::{State, words};
-use super::{failed, held};
+use super::state::{State, describe};
+use super::{failed, generated_file};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.call.
 pub struct FileCall;
 
 static ABOUT: About = About {
@@ -25,38 +24,36 @@ static ABOUT: About = About {
     title: "call on a cached file",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
-    timed: "one system call by the bare instruction on a file of 1 MiB that is in memory; \
-            buffered_read1: one byte taken from a buffer of 8 KiB in the program, which read(2) \
-            fills again when it is empty; lseek: to block after block of 4 KiB",
-    not_timed: "opening the file; any look at what was read",
-    model: "read1 and pread4k: orders, ≥ os.syscall{call=read1}; lseek: ≥ \
-            os.syscall{call=invalid}, which is entry and exit alone; \
-            fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: an \
-            order, ≥ file.call{call=read1} ÷ 8192",
-    source: "Linux mm/filemap.c: filemap_read looks the page up and copies from it, where \
-             /dev/zero only clears; fs/stat.c: fstat asks the same of any file",
+    timed: "one system call without the C library on a cached file of 1 MiB; buffered_read1: one \
+            byte from a user-space buffer of 8 KiB, refilled by read(2); lseek: from block to \
+            block of 4 KiB",
+    not_timed: "opening the file; processing the data",
+    model: "read1 and pread4k: bounds, ≥ os.syscall{call=read1}; lseek: bound, ≥ \
+            os.syscall{call=invalid}, which is entry and exit only; \
+            fstat: os.syscall{call=fstat}, ± 30 %; read4: as read1, ± 30 %; buffered_read1: \
+            bound, ≥ file.call{call=read1} ÷ 8192",
+    source: "Linux mm/filemap.c: filemap_read looks up the page and copies from it, where \
+             /dev/zero only clears memory; fs/stat.c: fstat does the same for any file",
     pitfalls: &[
-        "at the end of a file read returns 0 and is quick: every result is compared with the \
-         bytes asked for; one that met the end is not counted, and the lseek back is in the time, \
-         once in the file's 1 MiB",
-        "the buffer of the C library is another program's loop: buffered_read1 takes its bytes \
-         by the reader of Rust's standard library, whose buffer is twice that of most stdios, and \
-         which has no locks",
-        "a file that is not in memory: cachestat and mincore count its pages before and after",
-        "the same page again and again lies in the nearest cache: a pass over a large file is \
-         file.read.throughput",
+        "at the end of a file read returns 0 and is faster: each result is checked, and only full \
+         reads count; the lseek back is timed, once per 1 MiB",
+        "buffered_read1 uses Rust's BufReader: its buffer is twice that of most C libraries, and \
+         it takes no lock",
+        "evicted pages: cachestat and mincore count the pages before and after",
+        "repeated calls find the page in the L1 cache: see file.read.throughput for a pass over a \
+         large file",
     ],
     parameters: &[
         Parameter {
             name: "call",
             values: "read1, read4, pread4k, lseek, fstat, buffered_read1",
-            meaning: "1 byte, 4 bytes, one after another; the first 4 KiB; to the next block; \
-                      attributes; 1 byte by a buffer in the program",
+            meaning: "sequential reads of 1 byte or 4 bytes; the first 4 KiB; to the next block; \
+                      attributes; 1 byte through a user-space buffer",
         },
         Parameter {
             name: "block",
             values: "bytes",
-            meaning: "of a read or a seek over a whole file, by hand (`file calls`)",
+            meaning: "of reads or seeks over a whole file (`fathom file calls`)",
         },
     ],
     needs: &["os.syscall"],
@@ -74,7 +71,7 @@ impl Probe for FileCall {
     }
 
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
-        // Of a file in memory: no device answers.
+        // No device is involved.
         Ok(Stratum::FullSpeed)
     }
 
@@ -82,7 +79,7 @@ impl Probe for FileCall {
         Needs { disk: Some(Disk { large: 0, own: FILE_BYTES }), far: None }
     }
 
-    /// As system calls do, each leaves predictors in a state that the next would pay for.
+    /// Each call trains the branch predictors differently, as for os.syscall.
     fn cases_share_visits(&self) -> bool {
         false
     }
@@ -94,24 +91,24 @@ impl Probe for FileCall {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let of_file = "the same entry and exit, and a page of a file to be looked up";
+        let of_file = "the same entry and exit, plus the page cache lookup";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
             Some("lseek") => {
-                let source = "entry and exit, and a position to be set: getppid looks up more";
+                let source = "entry and exit, plus setting the file offset";
                 (1.0, "os.syscall", "invalid", source)
             }
             Some("read4") => {
-                let source = "three bytes more on the same way through the kernel";
+                let source = "the same kernel path for three more bytes";
                 return same(ABOUT.id, "read1", source, known);
             }
             Some("fstat") => {
-                let source = "the same call; what a file system adds of its own is little";
+                let source = "the same call; the file system adds little";
                 return same("os.syscall", "fstat", source, known);
             }
             _ => {
-                let source = "the kernel is entered once for as many bytes as the buffer holds";
-                (1.0 / STREAM as f64, ABOUT.id, "read1", source)
+                let source = "one system call per buffer";
+                (1.0 / STREAM_BUFFER as f64, ABOUT.id, "read1", source)
             }
         };
         Order { factor, metric, source }.claim(&Params::one("call", call), known)
@@ -120,9 +117,9 @@ impl Probe for FileCall {
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let files = sampler.files()?;
         for (index, case) in cases.iter().enumerate() {
-            let scratch = held::written(&files.folder, FILE_BYTES, SEED)?;
+            let scratch = generated_file::write_synced(&files.folder, FILE_BYTES, SEED)?;
             let call = case.params.text("call").unwrap_or_default();
-            if let Err(fault) = take(call, &scratch, index, sampler) {
+            if let Err(fault) = measure(call, &scratch, index, sampler) {
                 sampler.fault(index, fault);
             }
         }
@@ -130,34 +127,37 @@ impl Probe for FileCall {
     }
 }
 
-/// The claim that it costs what another call does.
+/// Predicts the cost of another call.
 fn same(metric: &str, call: &str, source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let terms = [Term { times: 1.0, metric, params: Params::one("call", call) }];
-    let otherwise = "the file system does more for the one than for the other";
+    let otherwise = "the file system does more work for one of the two";
     Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)
 }
 
-/// One call on one file, over and over.
-fn take(name: &str, scratch: &Scratch, index: usize, sampler: &mut Sampler) -> Result<(), Fault> {
-    let call =
-        Call::named(name).ok_or_else(|| Fault::Failed(format!("no call is known as {name}")))?;
+fn measure(
+    name: &str,
+    scratch: &Scratch,
+    index: usize,
+    sampler: &mut Sampler,
+) -> Result<(), Fault> {
+    let call = Call::named(name).ok_or_else(|| Fault::Failed(format!("unknown call {name}")))?;
     State::Warm.prepare(scratch.file())?;
-    let mut again = Loop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
-    if again.repeat(1).map_err(|error| refused(name, error))? != 1 {
-        return Err(Fault::WrongWork(format!("{name}: the trial did not do what it was to do")));
+    let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
+    if again.repeat(1).map_err(|error| first_call_fault(name, error))? != 1 {
+        return Err(Fault::WrongWork(format!("{name}: wrong result of the first call")));
     }
-    // A call that fails did not do its work, and is not counted.
+    // An error counts as 0 calls, which makes the record invalid.
     let kernel = move |calls| again.repeat(calls).unwrap_or(0);
     sampler.run(vec![Work::batched(index, kernel)]);
     let is = State::Warm.prepare(scratch.file())?;
-    sampler.check(index, "in memory", true, words(&is) + ", before and after");
+    sampler.check(index, "in memory", true, describe(&is) + ", before and after");
     let (passed, detail) = verified(name, call, scratch)?;
     sampler.check(index, "content", passed, detail);
     Ok(())
 }
 
-/// A call that a sandbox forbids is none that failed.
-fn refused(name: &str, error: Errno) -> Fault {
+/// A call blocked by a sandbox is unavailable, not failed.
+fn first_call_fault(name: &str, error: Errno) -> Fault {
     match error {
         Errno::PERM | Errno::ACCESS | Errno::NOSYS => {
             Fault::unavailable(format!("{name}: {error}"), Remedy::LeaveSandbox)
@@ -166,16 +166,16 @@ fn refused(name: &str, error: Errno) -> Fault {
     }
 }
 
-/// Whether the call gives what was written, by one more of it at the beginning.
+/// Verifies the data of one more call at the beginning of the file.
 fn verified(name: &str, call: Call, scratch: &Scratch) -> Result<(bool, String), Fault> {
-    let mut again = Loop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
+    let mut again = CallLoop::new(call, scratch.file()).map_err(|error| failed(name, error))?;
     let done = again.repeat(1).map_err(|error| failed(name, error))?;
     let mut expected = vec![0; call.bytes()];
     Generator::new(SEED).fill(0, &mut expected);
     let detail = match call {
         Call::Seek(_) => "each call returned the offset".to_owned(),
-        Call::Stat => format!("each call told {FILE_BYTES} bytes"),
-        _ => format!("{} bytes at the beginning held against what was written", call.bytes()),
+        Call::Stat => format!("each call returned {FILE_BYTES} bytes"),
+        _ => format!("the first {} bytes as written", call.bytes()),
     };
     Ok((done == 1 && again.last() == expected, detail))
 }

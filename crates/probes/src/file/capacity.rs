@@ -1,4 +1,4 @@
-//! file.capacity: how large a file stays in memory. `fathom file capacity` finds it.
+//! file.capacity: the largest file that stays in the page cache. Found by `fathom file capacity`.
 
 mod knee;
 
@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
 use fathom_analysis::statistics;
+use fathom_fileio::available_memory::{self, AvailableMemory};
 use fathom_fileio::memory::Pages;
-use fathom_fileio::room::{self, Room};
-use fathom_fileio::{residency, traffic};
+use fathom_fileio::{proc_io, residency};
 use fathom_measure::Clock;
 use fathom_metric::notation::bytes;
 use fathom_metric::{
@@ -21,11 +21,10 @@ use fathom_record::{
 };
 use rustix::fs::{Advice, fadvise};
 
-use self::knee::{Knee, Look, Search};
+use self::knee::{Knee, Observation, Search};
 use super::by_hand::{checked, size};
 use super::temporary::{Folder, Temporary};
 
-/// file.capacity.
 pub struct Capacity;
 
 static ABOUT: About = About {
@@ -33,37 +32,35 @@ static ABOUT: About = About {
     title: "page cache",
     unit: Unit::Bytes,
     better: Better::Higher,
-    timed: "nothing: the largest file that is still in memory as a whole after it was read twice, \
-            by the kernel's count of its pages, found to 2 %",
-    not_timed: "the time of a block, which is told beside every size, with its deviation",
-    model: "what a new program could have (MemAvailable), or what the control group's limit leaves",
+    timed: "nothing: the largest file that is completely cached after two reads, by the kernel's \
+            count of its pages, to 2 %",
+    not_timed: "the time of a block, shown with its standard deviation for every size",
+    model: "MemAvailable, or the limit of the control group minus its usage",
     source: "Linux mm/show_mem.c: si_mem_available; mm/memcontrol.c charges pages of files to the \
              group that reads them first",
     pitfalls: &[
-        "a size that is looked at once while another program takes memory seems too large: it is \
-         looked at twice before it counts",
-        "the reading itself decides what stays: a file a little too large, read from its beginning \
-         again and again, may lose nearly all of itself",
-        "pages that wait to be written count as memory: all is written before it is read",
-        "in a group of version 1 an order of magnitude smaller than the machine, the kernel's own \
-         pages for the file count too",
+        "another process that allocates memory during a try makes a size seem too large: such a \
+         size is tried twice",
+        "sequential re-reads of a file slightly larger than the cache may evict nearly all of it",
+        "dirty pages count as memory: all data is written back before it is read",
+        "in a version 1 control group much smaller than the machine, kernel memory for the file \
+         counts too",
     ],
     published: "2016: 5.5 of 8 GB",
     ..super::BASE
 };
 
-/// Memory that is free for pages is not free to the last: watermarks, and the kernel's own pages
-/// for the file.
+/// Part of the available memory is unusable: watermarks, and kernel memory for the file.
 const TOLERANCE: f64 = 0.15;
 
-/// What it should be by the room there was before it began, which no earlier result tells.
-fn prediction(room_bytes: f64, origin: Origin) -> Prediction {
-    Prediction::sum(room_bytes, 0.0, TOLERANCE, "room for pages beforehand", ABOUT.source)
-        .with_quantity("room", room_bytes, Unit::Bytes, origin)
-        .if_above("memory was freed meanwhile, or other programs were pushed out of it")
+/// From the memory available before the search.
+fn prediction(available_bytes: f64, origin: Origin) -> Prediction {
+    Prediction::sum(available_bytes, 0.0, TOLERANCE, "available memory", ABOUT.source)
+        .with_quantity("room", available_bytes, Unit::Bytes, origin)
+        .if_above("memory was freed during the search, or other processes were swapped out")
         .if_below(
-            "others took memory meanwhile, or the kernel keeps what was used often before and \
-             gives a file that is read from end to end only a part",
+            "other processes allocated memory, or the kernel protected the active list from the \
+             sequential read",
         )
 }
 
@@ -74,78 +71,79 @@ impl ByHand for Capacity {
 
     fn predict(&self, _: &Params, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
         let limit = host.cgroup.memory_limit_bytes;
-        let room = host.memory.available_bytes.into_iter().chain(limit).min();
-        let room = room.ok_or_else(|| NoModel::unknown_fact(&["memory.available_bytes"]))?;
-        Ok(prediction(room as f64, Origin::host(host, "memory.available_bytes")))
+        let available = host.memory.available_bytes.into_iter().chain(limit).min();
+        let missing = || NoModel::unknown_fact(&["memory.available_bytes"]);
+        let origin = Origin::host(host, "memory.available_bytes");
+        Ok(prediction(available.ok_or_else(missing)? as f64, origin))
     }
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom file capacity                 how large a file stays in memory; asks before it writes
-  fathom file capacity --yes           without asking
-  fathom file capacity --max 4GiB      no larger than that: is that much cached?
+  fathom file capacity                 find the capacity of the page cache; asks before it writes
+  fathom file capacity --yes           do not ask
+  fathom file capacity --max 4GiB      does a file of 4 GiB stay cached?
 
-A file grows, and each time is read twice. Where the second time no longer comes from memory as a
-whole, the page cache ends. It pushes what other programs have read out of memory, and writes as
-much as the machine has memory; nobody is asked where there is no terminal.";
+Reads a growing file twice per size, until the second read no longer comes completely from the page
+cache. Evicts the cached files of other processes, and writes up to the size of the memory to disk.
+Without a terminal it does not ask.";
 
-/// How large a file stays in memory, found by reading ever larger ones twice.
+/// Find the largest file that stays in the page cache.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct FindCapacity {
-    /// The largest file to make [default: all of the memory, within what is free on the disk].
+    /// Largest file to try [default: total memory, at most the free disk space].
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     max: Option<u64>,
-    /// Go on without asking.
+    /// Do not ask before writing.
     #[arg(long, short)]
     yes: bool,
-    /// Where the file may lie [default: /var/tmp, or the current folder].
+    /// Folder of the temporary file [default: /var/tmp, or the current folder].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }
 
-/// The file grows by so much, or by a part of what is predicted.
+/// The largest step between sizes; otherwise the predicted capacity / PARTS.
 const STEP: u64 = 1 << 30;
 const PARTS: u64 = 16;
 /// Sizes are multiples of this.
 const GRAIN: u64 = 1 << 20;
-/// Read at a time.
+/// Bytes per read.
 const CHUNK: usize = 1 << 20;
-/// The usual block, in which times are told.
+/// Times are shown per block of this size.
 const BLOCK: usize = 4096;
-/// Less of a file than this was not in memory as a whole. Reclaim takes pages here and there from
-/// a file that fits, and a whole file that does not.
+/// A file fits if at least this share is cached: reclaim takes single pages of a file that fits,
+/// and most of one that does not.
 const WHOLE: f64 = 0.995;
 
-/// What was seen at one size.
+/// The measurement at one size.
 struct Point {
     bytes: u64,
-    /// What 4 KiB took at the second time, and its standard deviation over the chunks.
+    /// Time per block of the second read, and its standard deviation over the chunks.
     ns: f64,
     deviation: f64,
-    /// How much was in memory after each time.
+    /// Cached share after each read.
     resident: [f64; 2],
-    /// Bytes that came from devices the second time.
+    /// Bytes that the second read fetched from devices.
     device: Option<u64>,
 }
 
 impl Point {
-    fn stays(&self) -> bool {
+    fn fits(&self) -> bool {
         let fetched = self.device.map_or(0.0, |bytes| bytes as f64 / self.bytes as f64);
         self.resident.iter().all(|&share| share >= WHOLE) && fetched <= 1.0 - WHOLE
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let time = |ns| quantity(ns, Unit::Nanoseconds);
         format!(
-            "{}: 4 KiB take {} ± {}; {} in memory after the first time, {} after the second{}",
+            "{}: 4 KiB take {} ± {}; {} cached after the first read, {} after the second{}",
             size(self.bytes),
             time(self.ns),
             time(self.deviation),
             percent(self.resident[0]),
             percent(self.resident[1]),
-            if self.stays() { "" } else { ": does not stay" }
+            if self.fits() { "" } else { ": does not fit" }
         )
     }
 }
@@ -153,65 +151,69 @@ impl Point {
 impl Procedure for FindCapacity {
     fn check(&self) -> Result<(), ProcedureError> {
         let folder = Folder::on_device(self.folder.as_deref())?;
-        search(self, &folder, &room()?).map(|_| ())
+        search(self, &folder, &available()?).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let folder = Folder::on_device(self.folder.as_deref())?;
-        let room = room()?;
-        let search = search(self, &folder, &room)?;
-        let (most, reads) = (size(search.most), size(search.reads()));
-        let folder_words = folder.words();
+        let available = available()?;
+        let search = search(self, &folder, &available)?;
         let text = format!(
-            "writes {most} at most to {folder_words}, and reads {reads} at most; {} predicted ({})",
-            size(room.bytes),
-            room.source
+            "writes {} at most to {}, and reads {} at most; {} predicted ({})",
+            size(search.most),
+            folder.describe(),
+            size(search.max_reads()),
+            size(available.bytes),
+            available.source
         );
         if !recorder.may_go_on(&text, !self.yes) {
             return Ok(Ending::Stopped);
         }
         let mut file = Temporary::new(&folder)?;
         let mut points = Vec::new();
-        let knee = search.knee(|bytes| -> Result<Look, ProcedureError> {
-            let Some(point) = look(&mut file, bytes, recorder)? else { return Ok(Look::Stopped) };
-            let what = point.words();
+        let knee = search.knee(|bytes| -> Result<Observation, ProcedureError> {
+            let Some(point) = measure_size(&mut file, bytes, recorder)? else {
+                return Ok(Observation::Stopped);
+            };
+            let what = point.describe();
             recorder.event(Event::Progress { done: bytes, all: search.most, what: &what });
-            let seen = if point.stays() { Look::Stays } else { Look::Leaves };
+            let observation = if point.fits() { Observation::Fits } else { Observation::Evicted };
             points.push(point);
-            Ok(seen)
+            Ok(observation)
         })?;
-        recorder.record(measured(knee, &search, &room, &points));
+        recorder.record(measured(knee, &search, &available, &points));
         Ok(if matches!(knee, Knee::Above(_)) { Ending::NotFound } else { Ending::Done })
     }
 }
 
-/// The memory that a file may have.
-fn room() -> Result<Room, ProcedureError> {
-    room::now().ok_or_else(|| ProcedureError::failed("/proc/meminfo tells no memory"))
+fn available() -> Result<AvailableMemory, ProcedureError> {
+    available_memory::now()
+        .ok_or_else(|| ProcedureError::failed("/proc/meminfo has no MemAvailable"))
 }
 
-/// Every size that was looked at, and the two between which the page cache ends.
-fn facts(knee: Knee, room: &Room, points: &[Point]) -> Vec<Fact> {
-    let predicted = format!("{} ({})", size(room.bytes), room.source);
-    let mut facts = vec![Fact::text("room", predicted)];
-    facts.extend(points.iter().map(|point| Fact::text("size", point.words())));
-    facts.push(match knee {
-        Knee::Found { stays, leaves } => {
-            Fact::text("capacity", format!("{} stay, {} do not", size(stays), size(leaves)))
+fn facts(knee: Knee, available: &AvailableMemory, points: &[Point]) -> Vec<Fact> {
+    let predicted = format!("{} ({})", size(available.bytes), available.source);
+    let mut facts = vec![Fact::text("available memory", predicted)];
+    facts.extend(points.iter().map(|point| Fact::text("size", point.describe())));
+    let capacity = match knee {
+        Knee::Found { fits, evicted } => {
+            format!("{} fit, {} do not", size(fits), size(evicted))
         }
-        Knee::Above(bytes) | Knee::Stopped(bytes) => {
-            Fact::text("capacity", format!("at least {}", size(bytes)))
-        }
-    });
+        Knee::Above(bytes) | Knee::Stopped(bytes) => format!("at least {}", size(bytes)),
+    };
+    facts.push(Fact::text("capacity", capacity));
     facts
 }
 
-/// How the search goes here.
-fn search(options: &FindCapacity, folder: &Folder, room: &Room) -> Result<Search, ProcedureError> {
+fn search(
+    options: &FindCapacity,
+    folder: &Folder,
+    available: &AvailableMemory,
+) -> Result<Search, ProcedureError> {
     let free = folder.free()?;
-    let wanted = options.max.unwrap_or(room.limit);
+    let wanted = options.max.unwrap_or(available.limit);
     let most = wanted.min(free);
-    let step = (room.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
+    let step = (available.bytes.min(most) / PARTS).min(STEP) / GRAIN * GRAIN;
     let search = Search { step: step.max(GRAIN), most, grain: GRAIN };
     if search.most < search.grain {
         let error = match wanted < GRAIN {
@@ -219,45 +221,45 @@ fn search(options: &FindCapacity, folder: &Folder, room: &Room) -> Result<Search
             false => ProcedureError::Failed,
         };
         return Err(error(format!(
-            "a file of {} at least is needed, and {} may be written in {} (--max {}); give more, \
-             or another --folder",
-            size(GRAIN),
+            "--max {}, with {} usable in {}: needs at least {}; free space, or use another \
+             --folder",
+            size(wanted),
             size(free),
-            folder.words(),
-            size(wanted)
+            folder.describe(),
+            size(GRAIN)
         )));
     }
     Ok(search)
 }
 
-/// Reads the first bytes of the file twice; none where it was told to stop.
-fn look(
+/// Reads the first bytes of the file twice. `None` if stopped.
+fn measure_size(
     file: &mut Temporary,
     bytes: u64,
     recorder: &mut dyn Recorder,
 ) -> Result<Option<Point>, ProcedureError> {
-    // A size below one that was looked at is the beginning of the same file.
+    // A smaller size than the file is the beginning of the same file.
     if bytes > file.bytes() && !file.resize(bytes, recorder)? {
         return Ok(None);
     }
     let file = file.file();
     let (clock, stop) = (recorder.clock(), recorder.stop().now());
-    // What lies behind has been written or read before, and would count against the rest.
+    // Cached pages after `bytes`, from earlier sizes, would compete for memory.
     fadvise(file, bytes, None, Advice::DontNeed)?;
     let resident = || residency::of(file).cached.min(bytes) as f64 / bytes as f64;
     if pass(file, bytes, clock, stop)?.is_none() {
         return Ok(None);
     }
     let first = resident();
-    let before = traffic::fetched();
+    let before = proc_io::read_bytes();
     let Some(times) = pass(file, bytes, clock, stop)? else { return Ok(None) };
-    let device = traffic::since(before);
+    let device = proc_io::read_bytes_since(before);
     let ns = statistics::mean(&times).unwrap_or(f64::NAN);
     let deviation = statistics::standard_deviation(&times).unwrap_or(0.0);
     Ok(Some(Point { bytes, ns, deviation, resident: [first, resident()], device }))
 }
 
-/// Reads the first bytes of a file: what 4 KiB took in each chunk.
+/// Reads the first bytes of a file. Returns the time per block in each chunk.
 fn pass(
     file: &std::fs::File,
     bytes: u64,
@@ -283,21 +285,25 @@ fn pass(
     Ok(Some(times))
 }
 
-fn measured(knee: Knee, search: &Search, room: &Room, points: &[Point]) -> Measured {
+fn measured(
+    knee: Knee,
+    search: &Search,
+    available: &AvailableMemory,
+    points: &[Point],
+) -> Measured {
     let (values, verdict) = match knee {
-        Knee::Found { stays, .. } => (vec![stays as f64], None),
-        // What is known by then is a lower limit, and said to be stopped.
-        Knee::Stopped(stays) if stays > 0 => (vec![stays as f64], None),
+        Knee::Found { fits, .. } => (vec![fits as f64], None),
+        // A lower bound; the recorder marks the record as stopped.
+        Knee::Stopped(fits) if fits > 0 => (vec![fits as f64], None),
         Knee::Stopped(_) => {
-            let text = "stopped before any size was seen to stay";
+            let text = "stopped before any size was found to fit";
             (Vec::new(), Some(Verdict::because(State::Unavailable, Cause::Interrupted, text)))
         }
-        Knee::Above(stays) => {
-            let most = size(search.most);
+        Knee::Above(fits) => {
             let text = format!(
-                "even {} stays in memory, and no file larger than {most} was to be made (--max, \
-                 or the free space)",
-                size(stays)
+                "{} stay cached, and the limit is {} (--max, or the free space)",
+                size(fits),
+                size(search.most)
             );
             (Vec::new(), Some(Verdict::because(State::Unavailable, Cause::Missing, text)))
         }
@@ -306,16 +312,16 @@ fn measured(knee: Knee, search: &Search, room: &Room, points: &[Point]) -> Measu
         metric: ABOUT.id,
         params: Params::none(),
         values,
-        // Who takes time from this process takes no memory from the file: nothing is counted.
+        // No disturbance: what takes CPU time from this process takes no memory from the file.
         checks: checked(vec![
-            ("sizes looked at", points.len().to_string()),
-            ("room beforehand", format!("{} ({})", room.bytes, room.source)),
+            ("sizes tried", points.len().to_string()),
+            ("available memory", format!("{} ({})", available.bytes, available.source)),
         ]),
         verdict,
-        facts: facts(knee, room, points),
+        facts: facts(knee, available, points),
         prediction: Some(prediction(
-            room.bytes as f64,
-            Origin::Counted { at: room.source.clone() },
+            available.bytes as f64,
+            Origin::Counted { at: available.source.clone() },
         )),
         ..Measured::default()
     }
@@ -326,7 +332,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tighter_of_machine_and_group_is_the_room() {
+    fn lower_of_machine_and_group_is_predicted() {
         let mut host = Host::default();
         let predict = |host: &Host| Capacity.predict(&Params::none(), host, &Known::new(&[]));
         assert!(predict(&host).is_err());

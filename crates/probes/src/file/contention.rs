@@ -1,9 +1,9 @@
-//! file.contention: what a block costs while other processes read from the same device, and
-//! file.contention.per_process, what each of them adds. `fathom file contend` measures both.
+//! file.contention: time per block while other processes read from the same device, and
+//! file.contention.per_process: its increase per process. Measured by `fathom file contend`.
 //!
-//! Each process is a fresh one of this program. A pipe holds all of them until all are ready: when
-//! this end of it closes, they begin. What counts is the time from when the last began to when the
-//! first was done, in which all of them read.
+//! Each reader is a new process of this program. They wait on a pipe until all are ready, and start
+//! when the coordinator closes it. Only the time in which all of them read counts: from the start
+//! of the last to the end of the first.
 
 use std::io::{PipeReader, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -35,29 +35,25 @@ use rustix::process::Pid;
 
 use super::by_hand::{checked, size};
 use super::cap::Cap;
-use super::conditions;
 use super::options::{Counts, StateName};
 use super::temporary::{Folder, Temporary};
+use super::{BUFFERED_DIRECT, cache_state};
 
-/// Bytes of a block.
 const BLOCK: usize = 4096;
-/// What a process says when it is ready.
+/// Sent by a reader when it is ready.
 const READY: u8 = b'r';
-/// The least that tells a device from its latency.
+/// Least file size: several blocks per reader in the common time.
 const BYTES_MIN: u64 = 1 << 20;
-/// More than a share of time could read.
 const BYTES_MAX: u64 = 64 << 30;
-/// Less that all of them read together tells nothing: blocks, on average.
+/// Least blocks per process in the common time.
 const TOGETHER_MIN: usize = 8;
-/// A round in which one was done before another had begun is tried again.
+/// Attempts for a round in which the readers do not overlap.
 const TRIES: u32 = 5;
-/// A file that is in memory by more than this share was not read past it.
+/// Direct reads that leave more than this share of a file cached were buffered.
 const CACHED_MAX: f64 = 0.25;
 
-/// file.contention.
 pub struct Contention;
 
-/// file.contention.per_process.
 pub struct PerProcess;
 
 static ABOUT: About = About {
@@ -65,24 +61,24 @@ static ABOUT: About = About {
     title: "block while others read",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
-    timed: "a block of 4 KiB, as one of several processes sees it that each read a file of their \
-            own from its beginning: from when the last began until the first was done",
+    timed: "time per 4 KiB block of one of several processes, each reading its own file \
+            sequentially, while all of them read",
     not_timed: "starting the processes, opening the files, the time in which not all of them read",
-    model: "a bound: with others ≥ alone; alone it is the device's service time, for which there \
-            is no model",
+    model: "a bound: with others ≥ alone; alone it is the service time of the device, without a \
+            model",
     source: "one request of each process at a time: Linux block/blk-mq.c",
     pitfalls: &[
-        "files that are in memory make no device contend: they are read past the page cache, or \
-         dropped from it before each round and not read ahead, and that they were is proved",
-        "processes that are done early leave the others alone: what they do then does not count",
-        "in a guest the host may hold the files in its memory",
+        "cached files cause no contention: they are read with O_DIRECT, or evicted before each \
+         round and read without readahead; both are verified",
+        "processes that finish early leave the device to the others: that time does not count",
+        "in a virtual machine the host may cache the files",
     ],
     parameters: &[
-        Parameter { name: "processes", values: "1, 2, …", meaning: "that read at the same time" },
+        Parameter { name: "processes", values: "1, 2, …", meaning: "concurrent readers" },
         Parameter {
             name: "state",
             values: "direct, cold",
-            meaning: "past the page cache; by way of it, after the files were dropped from it",
+            meaning: "O_DIRECT; through the page cache, after eviction",
         },
     ],
     published: "2016: 28.4 µs × processes + 53.1 µs",
@@ -92,15 +88,15 @@ static ABOUT: About = About {
 
 static ABOUT_PER_PROCESS: About = About {
     id: "file.contention.per_process",
-    title: "block, for each other process",
+    title: "block, per other process",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
     timed: "the slope of file.contention over the number of processes, in each round",
-    not_timed: "what a block takes without others",
-    model: "a bound: ≤ file.contention{processes=1}. A device that serves one after the other \
-            adds a whole service time for each process, one that serves several at once less",
-    source: "queueing: n customers with one request each at one server wait n service times",
-    pitfalls: &["a device that serves many at once gives no line but a step where it is full"],
+    not_timed: "the time of a block without other processes",
+    model: "a bound: ≤ file.contention{processes=1}. A device that serves requests sequentially \
+            adds one service time per process, a parallel one less",
+    source: "closed queue: n customers with one request each at one server wait n service times",
+    pitfalls: &["a parallel device gives a step where it saturates, not a line"],
     parameters: &[Parameter {
         name: "state",
         values: "direct, cold",
@@ -112,7 +108,7 @@ static ABOUT_PER_PROCESS: About = About {
     ..super::BASE
 };
 
-/// The case of one process alone in the same state.
+/// The case of one process in the same state.
 fn alone(params: &Params) -> Params {
     Params::one("processes", 1).and("state", params.text("state").unwrap_or_default())
 }
@@ -126,7 +122,7 @@ impl ByHand for Contention {
         if params.integer("processes") == Some(1) {
             return Err(NoModel::ServiceTime);
         }
-        let source = "the device does for this process what it does for one alone";
+        let source = "a shared device serves no process faster than one alone";
         Order { factor: 1.0, metric: ABOUT.id, source }.claim(&alone(params), known)
     }
 }
@@ -144,8 +140,8 @@ impl ByHand for PerProcess {
         let claim = Prediction::at_most(limit, &formula, ABOUT_PER_PROCESS.source);
         Ok(claim
             .if_above(
-                "processes cost each other more than the device's service: they break up what \
-                 would be served together, or the CPUs are too few",
+                "processes delay each other by more than the service time: they interrupt \
+                 sequential access, or there are too few CPUs",
             )
             .with_result(&name, limit, Unit::Nanoseconds))
     }
@@ -153,61 +149,59 @@ impl ByHand for PerProcess {
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom file contend                       1 to 10 processes, within a minute
+  fathom file contend                       1 to 10 processes, less than a minute
   fathom file contend --processes 1,2,4     these numbers of processes
   fathom file contend --folder /mnt/disk    on the device of that folder
 
-Each process reads a file of its own, block of 4 KiB after block, past the page cache where that
-can be done, and else from files that were dropped from it and are not read ahead. All begin at
-once, and only the time in which all of them read counts.";
+Each process reads its own file in blocks of 4 KiB, with O_DIRECT where possible, otherwise after
+eviction and without readahead. All start together, and only the time in which all of them read
+counts.";
 
-/// What reading costs while other processes read files of their own from the same device.
+/// Measure reads while other processes read from the same device.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Contend {
-    /// How many processes, a list; 1 is always among them.
+    /// List of the numbers of processes; 1 is always included.
     #[arg(long, value_name = "COUNTS", default_value = "1..10", value_parser = processes)]
     processes: Counts,
-    /// Bytes of each process's file.
+    /// File size per process.
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = bytes)]
     bytes: u64,
-    /// How often.
+    /// Number of rounds.
     #[arg(long, value_name = "N", default_value_t = 10)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
-    /// For all reading together; a process that is not done by its share of it stops.
+    /// Limit for all reads together, divided evenly among the rounds.
     #[arg(long, value_name = "TIME", default_value = "40s", value_parser = time)]
     time_limit: Duration,
-    /// Where the files may lie [default: /var/tmp, or the current folder].
+    /// Folder of the temporary files [default: /var/tmp, or the current folder].
     #[arg(long, value_name = "FOLDER")]
     folder: Option<PathBuf>,
-    /// The part of one of the processes that contend.
     #[command(flatten)]
     reader: Reader,
 }
 
-/// One of the processes that contend: it gets ready, waits until all are, reads, and answers with
-/// the moment of every block.
+/// Hidden options of a reader process.
 #[derive(Debug, Args)]
 struct Reader {
-    /// The file; none where it is no such process.
+    /// Its file.
     #[arg(long, hide = true)]
     reader_file: Option<PathBuf>,
-    /// The process to end with.
+    /// Process id of the coordinator.
     #[arg(long, hide = true, default_value_t = 0)]
     coordinator: u32,
-    /// Nanoseconds to read at most.
+    /// Time limit.
     #[arg(long, hide = true, default_value_t = 0)]
     nanoseconds: u64,
-    /// Past the page cache.
+    /// Use O_DIRECT.
     #[arg(long, hide = true)]
     direct: bool,
 }
 
-/// More at once would measure the scheduler.
+/// More processes would measure the scheduler.
 const PROCESSES_MAX: u64 = 64;
 
-/// Numbers of processes: unlike other lists, a range is all numbers in it.
+/// A list of numbers of processes. Unlike in other lists, a range means every number in it.
 fn processes(text: &str) -> Result<Counts, NotationError> {
     let mut all = vec![1];
     for part in text.split(',').map(str::trim) {
@@ -228,18 +222,19 @@ fn processes(text: &str) -> Result<Counts, NotationError> {
 /// The files of the processes, and how they are read.
 struct Files {
     sources: Vec<Source>,
-    /// Past the page cache, or after they were dropped from it.
-    asked: StateName,
+    /// Direct or cold.
+    state: StateName,
     bytes: u64,
-    /// Of a round.
+    /// Time limit of a round.
     nanoseconds: u64,
-    /// What was not as it should have been.
+    /// Set if a file was not in the requested state.
     wrong: Option<Verdict>,
 }
 
-/// All rounds with so many processes: nanoseconds that a block took, in each.
+/// All rounds with one number of processes.
 struct Row {
     processes: u64,
+    /// Nanoseconds per block; `None` for a round without overlap.
     rounds: Vec<Option<f64>>,
 }
 
@@ -248,11 +243,11 @@ impl Row {
         self.rounds.iter().copied().flatten().collect()
     }
 
-    /// That some rounds gave nothing.
+    /// The doubt if rounds had no overlap.
     fn doubt(&self) -> Option<Reason> {
         let lost = self.rounds.iter().filter(|round| round.is_none()).count();
         let all = self.rounds.len();
-        let text = format!("in {lost} of {all} rounds not all processes read at the same time");
+        let text = format!("the processes did not overlap in {lost} of {all} rounds");
         let reason = || Reason::new(Cause::MissingInput, text).with_remedy(Remedy::MoreBytes);
         (lost > 0).then(reason)
     }
@@ -269,9 +264,7 @@ impl Procedure for Contend {
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes) {
             let (least, most) = (size(BYTES_MIN), size(BYTES_MAX));
             let got = size(self.bytes);
-            return Err(ProcedureError::usage(format!(
-                "--bytes {got}: a file of {least} to {most} is meant"
-            )));
+            return Err(ProcedureError::usage(format!("--bytes {got}: must be {least} to {most}")));
         }
         Folder::on_device(self.folder.as_deref())?.check(self.most() * bytes)
     }
@@ -287,25 +280,24 @@ impl Procedure for Contend {
         let cpu = recorder.cpu();
         let (done, disturbance) = observed(cpu, || rounds(recorder, self, &mut files, &mut rows));
         done?;
-        files.check_unread();
+        files.check_uncached();
         record(recorder, &files, &rows, &disturbance);
         Ok(Ending::Done)
     }
 }
 
 impl Contend {
-    /// The most processes at once.
     fn most(&self) -> u64 {
         self.processes.0.iter().copied().max().unwrap_or(1)
     }
 
-    /// Whole blocks.
+    /// Whole blocks of `--bytes`.
     fn file_bytes(&self) -> u64 {
         self.bytes / BLOCK as u64 * BLOCK as u64
     }
 }
 
-/// A file for each process, and the way to read them; none where it was told to stop.
+/// Creates a file per process, and tests whether direct I/O works. `None` if stopped.
 fn files(
     recorder: &mut dyn Recorder,
     contend: &Contend,
@@ -333,14 +325,14 @@ fn files(
     let share = contend.time_limit.div_f64(rounds);
     Ok(Some(Files {
         sources,
-        asked: if is_direct { StateName::Direct } else { StateName::Cold },
+        state: if is_direct { StateName::Direct } else { StateName::Cold },
         bytes,
         nanoseconds: share.as_nanos() as u64,
         wrong: None,
     }))
 }
 
-/// Every number of processes once in each round, so that a slow moment falls on all alike.
+/// Each round has every number of processes once, so that a disturbance affects all alike.
 fn rounds(
     recorder: &mut dyn Recorder,
     contend: &Contend,
@@ -371,35 +363,35 @@ fn rounds(
 }
 
 impl Files {
-    /// One round of so many processes: the moments at which each began, and had each block.
+    /// Runs one round. Returns the timestamps of each process: its start and the end of each block.
     fn round(&mut self, program: &Path, processes: u64) -> Result<Vec<Vec<u64>>, ProcedureError> {
-        if self.asked == StateName::Cold {
+        if self.state == StateName::Cold {
             for source in &self.sources[..processes as usize] {
                 let found = residency::evict(source.file())?;
                 self.wrong =
-                    self.wrong.take().or(conditions::not_as_asked(source, self.asked, &found));
+                    self.wrong.take().or(cache_state::wrong_state(source, self.state, &found));
             }
         }
         let (gate, hold) = std::io::pipe()?;
         let mut all = Vec::new();
         for source in &self.sources[..processes as usize] {
-            all.push(Running::start_tied(|| self.contender(program, source, &gate), &[])?);
+            all.push(Running::start_tied(|| self.reader_command(program, source, &gate), &[])?);
         }
-        for contender in &mut all {
+        for reader in &mut all {
             let mut ready = [0];
-            let read = contender.stdout()?.read_exact(&mut ready);
+            let read = reader.stdout()?.read_exact(&mut ready);
             if read.is_err() || ready != [READY] {
-                return Err(ProcedureError::failed("a process that was to read ended"));
+                return Err(ProcedureError::failed("a reader process ended before it was ready"));
             }
         }
-        // All at once: they wait for the end of this pipe.
+        // Starts all readers: they wait for the end of this pipe.
         drop(hold);
         let mut stamps = Vec::new();
-        for contender in &mut all {
+        for reader in &mut all {
             let mut answer = Vec::new();
-            contender.stdout()?.read_to_end(&mut answer)?;
+            reader.stdout()?.read_to_end(&mut answer)?;
             if answer.len() <= 8 {
-                return Err(ProcedureError::failed("a process that was to read gave no answer"));
+                return Err(ProcedureError::failed("a reader process ended without a result"));
             }
             let stamp = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
             stamps.push(answer.as_chunks::<8>().0.iter().map(stamp).collect());
@@ -407,7 +399,7 @@ impl Files {
         Ok(stamps)
     }
 
-    fn contender(
+    fn reader_command(
         &self,
         program: &Path,
         source: &Source,
@@ -420,35 +412,34 @@ impl Files {
         command.args(["--coordinator", &own.to_string()]);
         command.args(["--bytes", &self.bytes.to_string()]);
         command.args(["--nanoseconds", &self.nanoseconds.to_string()]);
-        if self.asked == StateName::Direct {
+        if self.state == StateName::Direct {
             command.arg("--direct");
         }
         command.stdin(Stdio::from(gate.try_clone()?)).stdout(Stdio::piped());
         Ok(command)
     }
 
-    /// Reads past the cache leave nothing in it: else they went through it.
-    fn check_unread(&mut self) {
+    /// Checks that direct reads left the files uncached.
+    fn check_uncached(&mut self) {
         let cached = |source: &Source| match residency::of(source.file()).state {
             State::Warm => true,
             State::Mixed { share } => share > CACHED_MAX,
             State::Cold | State::Unknown { .. } => false,
         };
-        if self.asked == StateName::Direct && self.sources.iter().any(cached) {
-            let text = "the file system took direct reads, and read by way of the page cache";
-            let verdict =
-                || Verdict::because(fathom_record::State::Invalid, Cause::NotAsAsked, text);
+        if self.state == StateName::Direct && self.sources.iter().any(cached) {
+            let invalid = fathom_record::State::Invalid;
+            let verdict = || Verdict::because(invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
             self.wrong.get_or_insert_with(verdict);
         }
     }
 
-    fn state(&self) -> &'static str {
-        if self.asked == StateName::Direct { "direct" } else { "cold" }
+    fn state_name(&self) -> &'static str {
+        if self.state == StateName::Direct { "direct" } else { "cold" }
     }
 }
 
-/// What a block took, by the moments of each process, while all of them read: from when the last
-/// began until the first was done. None where there was no such time.
+/// Nanoseconds per block while all processes read, from the timestamps of each. `None` without
+/// enough overlap.
 fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
     let from = *stamps.iter().filter_map(|one| one.first()).max()?;
     let to = *stamps.iter().filter_map(|one| one.last()).min()?;
@@ -458,7 +449,7 @@ fn overlap(stamps: &[Vec<u64>]) -> Option<f64> {
     (blocks >= TOGETHER_MIN * stamps.len()).then(|| stamps.len() as f64 * time / blocks as f64)
 }
 
-/// The line through the medians, and the slope of each round.
+/// Fits a line to the medians, and one to each round.
 fn fitted(rows: &[Row]) -> Option<(Line, Vec<f64>)> {
     let median = |row: &Row| Some((row.processes as f64, statistics::median(&row.values())?));
     let (x, y): (Vec<f64>, Vec<f64>) = rows.iter().filter_map(median).unzip();
@@ -472,7 +463,6 @@ fn fitted(rows: &[Row]) -> Option<(Line, Vec<f64>)> {
     Some((whole, (0..rounds).filter_map(slope).collect()))
 }
 
-/// Keeps what a block took with so many processes, and what each of them adds.
 fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance: &Disturbance) {
     let cap = Cap::on_reads(files.sources[0].file(), Some(BLOCK));
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
@@ -483,12 +473,12 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
         let fact = |rate| Fact::quantity("all together", rate, Unit::BytesPerSecond);
         recorder.record(Measured {
             metric: ABOUT.id,
-            params: Params::one("processes", row.processes as i64).and("state", files.state()),
+            params: Params::one("processes", row.processes as i64).and("state", files.state_name()),
             values,
             in_fresh_processes: true,
             disturbance: disturbance.clone(),
             checks: checked(vec![
-                ("file", conditions::place(&files.sources[0])),
+                ("file", cache_state::describe_file(&files.sources[0])),
                 ("block", BLOCK.to_string()),
             ]),
             verdict: files.wrong.clone(),
@@ -504,13 +494,13 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
     let fit = format!("{slope} × processes + {intercept} (r² {:.3})", line.r_squared);
     recorder.record(Measured {
         metric: ABOUT_PER_PROCESS.id,
-        params: Params::one("state", files.state()),
+        params: Params::one("state", files.state_name()),
         values: slopes,
         is_difference: true,
         in_fresh_processes: true,
         disturbance: disturbance.clone(),
         verdict: files.wrong.clone(),
-        facts: vec![Fact::text("a block takes", fit)],
+        facts: vec![Fact::text("fit", fit)],
         ..Measured::default()
     });
 }
@@ -518,19 +508,19 @@ fn record(recorder: &mut dyn Recorder, files: &Files, rows: &[Row], disturbance:
 impl Reader {
     fn read(&self, file: &Path, blocks: u64) -> Result<(), ProcedureError> {
         let ended =
-            || ProcedureError::failed("this is for the processes of `fathom file contend` itself");
+            || ProcedureError::failed("--reader-file is internal to `fathom file contend` itself");
         let coordinator = Pid::from_raw(self.coordinator as i32).ok_or_else(ended)?;
         process::end_with(coordinator).map_err(|_| ended())?;
-        let past_cache = if self.direct { OFlags::DIRECT } else { OFlags::empty() };
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | past_cache;
+        let direct = if self.direct { OFlags::DIRECT } else { OFlags::empty() };
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | direct;
         let file = rustix::fs::open(file, flags, Mode::empty())?;
         if !self.direct {
-            // A block that was read ahead would come from memory.
+            // Disables readahead, whose blocks would come from the page cache.
             fadvise(&file, 0, None, Advice::Random)?;
         }
         let mut block = Pages::new(BLOCK)?;
         let mut stamps = vec![0_u64; blocks as usize + 1];
-        // All pages of it are there when the time comes.
+        // Faults the pages in before the timed reads.
         stamps.fill(1);
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(&[READY])?;
@@ -542,7 +532,7 @@ impl Reader {
         for number in 0..blocks {
             let at = number * BLOCK as u64;
             if rustix::io::pread(&file, &mut block[..], at)? != BLOCK {
-                return Err(ProcedureError::failed("a short block"));
+                return Err(ProcedureError::failed("short read"));
             }
             let now = clock::monotonic_raw_ns();
             read += 1;

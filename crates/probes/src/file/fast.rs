@@ -1,18 +1,18 @@
-//! file.fast: whole files, read and checked as fast as this machine can, by `fathom file fast`.
+//! file.fast: reads and checksums whole files as fast as possible. Measured by `fathom file fast`.
 
-mod found;
+mod facts;
+mod file_list;
 mod pass;
-mod words;
 
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Parser, ValueEnum};
-use fathom_fileio::fast::{Options, fast as read_fast};
+use fathom_fileio::fast::{Options, read_fast};
+use fathom_fileio::path_info::{FileKind, OpenError};
 use fathom_fileio::read::{ReadError, Way};
-use fathom_fileio::subject::{Kind, OpenError};
-use fathom_fileio::{Source, traffic};
+use fathom_fileio::{Source, proc_io};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::{NotationError, bytes};
 use fathom_metric::{
@@ -22,44 +22,40 @@ use fathom_metric::{
 use fathom_record::quantity::percent;
 use fathom_record::{Better, Cause, Disturbance, Host, NoModel, Params, Prediction, Reason, Unit};
 
-use self::found::Found;
-use self::pass::{One, Pass};
-use self::words::{Why, facts};
+use self::facts::{FactOptions, facts};
+use self::file_list::FileList;
+use self::pass::{FileResult, Pass};
 use super::bandwidth;
-use super::by_hand::{self, checked, shown, size};
+use super::by_hand::{self, checked, printable, size};
 use super::options::block;
 
-/// file.fast.
 pub struct Fast;
 
 static ABOUT: About = About {
     id: "file.fast",
-    title: "file read, as fast as can be",
+    title: "fastest file read",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "reading whole files with the XOR-32 and the position sum of their content: what is in \
-            memory by the quickest way from there, the rest past the page cache; from before the \
-            look at what is in memory until the last byte is added",
-    not_timed: "finding the files in folders; opening the first file, and getting ready to read",
-    model: "from memory: at most memory.bandwidth{op=read} of all threads, since every byte is \
-            fetched at least once; from a device: none, where nothing tells of the device",
-    source: "each byte of the page cache passes from memory to a core at least once",
+    timed: "reading and checksumming whole files: cached parts by the fastest method, the rest by \
+            direct I/O; from the residency check to the last byte summed",
+    not_timed: "finding the files in folders; opening the first file and setup",
+    model: "from memory: ≤ memory.bandwidth{op=read} of all threads; from a device: none",
+    source: "each byte of the page cache is loaded from DRAM at least once",
     pitfalls: &[
-        "a file that is partly in memory: each piece of 2 MiB is read from where it is, by \
-         cachestat or mincore",
-        "a way that is the quickest elsewhere: some of the file is read in each, and the rest in \
-         the one that was quickest on it; nothing is read twice",
-        "a second run finds in memory what the first has left there: what was read past the page \
-         cache is not",
+        "a partly cached file: each 2 MiB are read from the page cache or the device, by cachestat \
+         or mincore",
+        "the fastest method depends on the machine: part of the file is read with each, the rest \
+         with the fastest; nothing is read twice",
+        "a second run finds pages that the first left in the cache; direct reads leave none",
     ],
     parameters: &[
         Parameter {
             name: "state",
             values: "warm, cold, mixed, unknown",
-            meaning: "what of the files was in memory",
+            meaning: "residency of the files before",
         },
-        Parameter { name: "files", values: "1, 2, …", meaning: "how many" },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "of all files" },
+        Parameter { name: "files", values: "1, 2, …", meaning: "number of files" },
+        Parameter { name: "file_bytes", values: "bytes", meaning: "size of all files" },
     ],
     ..super::BASE
 };
@@ -78,87 +74,87 @@ impl ByHand for Fast {
     }
 }
 
-/// Files below this size are read by one thread each, several at a time.
+/// Files below this size are read by one thread each, in parallel.
 const SMALL: u64 = 16 << 20;
 
-/// A path that `file fast` can be told to take.
+/// How `file fast` reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PathName {
-    /// pread(2) into a buffer of each thread's.
+    /// pread(2), a buffer per thread.
     Pread,
-    /// Mapped pages.
+    /// mmap(2).
     Mmap,
-    /// Past the page cache: io_uring, or pread(2) where there is none.
+    /// O_DIRECT: io_uring, or pread(2) where it is unavailable.
     Direct,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom file fast FILE                 read and check it as fast as this machine can
-  fathom file fast FOLDER '*.iso'       every regular file of a folder, and those of a pattern
-  fathom file fast FILE --repeat 12     with an interval
+  fathom file fast FILE                 read and checksum it as fast as possible
+  fathom file fast FOLDER '*.iso'       all regular files of a folder, and those of a pattern
+  fathom file fast FILE --repeat 12     with a confidence interval
   fathom file fast FILE --path pread --threads 1
 
-What is in memory is read from there by the quickest way, which is found out on the file itself; the
-rest is read past the page cache, which leaves memory as it was. Symbolic links in folders are not
-followed; what is no regular file is counted and left out.";
+Cached parts are read from the page cache by the fastest method, which is found on the file itself;
+the rest is read by direct I/O, which leaves the page cache unchanged. Symlinks in folders are not
+followed. Other than regular files are counted and skipped.";
 
-/// Read and check whole files as fast as this machine can.
+/// Read and checksum whole files as fast as possible.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct ReadFast {
     /// Files, folders, block devices or patterns.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Take this path, whatever is in memory.
+    /// Use this method, whatever is cached.
     #[arg(long, value_enum)]
     path: Option<PathName>,
-    /// Threads [default: one for each CPU; past the page cache one with a ring, or 8 that wait].
+    /// Threads [default: one per CPU; for direct I/O one with io_uring, or 8 with pread].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Bytes of a block [default: by the path].
+    /// Block size [default: by method].
     #[arg(long, short, value_name = "SIZE", value_parser = block)]
     block: Option<usize>,
-    /// Passes; from 12 on the result has an interval.
+    /// Number of passes; with 12 or more the result has a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
-    /// What all cores read of memory in a second, as 50GB [default: of the last `fathom run
+    /// DRAM read bandwidth of all cores per second, such as 50GB [default: of the last `fathom run
     /// memory.bandwidth`].
     #[arg(long, value_name = "SIZE", value_parser = ceiling)]
     ceiling: Option<u64>,
-    /// Go on behind a place, or a file, that cannot be read, and tell every such place.
+    /// Continue after unreadable ranges or files, and report each.
     #[arg(long)]
     keep_going: bool,
 }
 
 fn ceiling(text: &str) -> Result<u64, NotationError> {
     match bytes(text)? {
-        0 => Err(NotationError::new(text, "bytes a second above 0, such as 50GB")),
+        0 => Err(NotationError::new(text, "bytes per second above 0, such as 50GB")),
         rate => Ok(rate),
     }
 }
 
 impl Procedure for ReadFast {
     fn asked(&self) -> String {
-        by_hand::all_shown(&self.files)
+        by_hand::printable_list(&self.files)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
         &["memory.bandwidth"]
     }
 
-    /// It lasts about as long as that would.
+    /// The read is often shorter than the calibration.
     fn calibrates(&self) -> bool {
         false
     }
 
     fn check(&self) -> Result<(), ProcedureError> {
-        Found::of(&self.files, self.keep_going).map(|_| ())
+        FileList::of(&self.files, self.keep_going).map(|_| ())
     }
 
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
-        let found = Found::of(&self.files, self.keep_going)?;
+        let found = FileList::of(&self.files, self.keep_going)?;
         let what = format!("reading {}", size(found.bytes()));
         let pass = |recorder: &mut dyn Recorder, _| {
             let (pass, counted) = observed(recorder.cpu(), || pass(recorder, self, &found));
@@ -173,9 +169,12 @@ impl Procedure for ReadFast {
         let is_faulty = not_read().next().is_some() || last.faults().next().is_some();
         not_read().for_each(|why| recorder.event(Event::Warning(why)));
         let measured = measured(self, &found, &passes, disturbance);
-        let (is_fixed, is_shown) = (self.path.is_some(), measured.verdict.is_none());
-        let why = Why { is_fixed, is_shown, ceiling: self.ceiling };
-        let facts = facts(recorder, &why, &found, &passes);
+        let options = FactOptions {
+            is_fixed: self.path.is_some(),
+            shows_rates: measured.verdict.is_none(),
+            ceiling: self.ceiling,
+        };
+        let facts = facts(recorder, &options, &found, &passes);
         recorder.record(Measured { facts, ..measured });
         Ok(if is_faulty { Ending::Faulty } else { Ending::Done })
     }
@@ -196,71 +195,78 @@ fn options<'a>(recorder: &'a dyn Recorder, read: &ReadFast) -> Options<'a> {
     }
 }
 
-/// All files once: large ones one after another by all threads, small ones side by side.
-fn pass(recorder: &dyn Recorder, read: &ReadFast, found: &Found) -> Result<Pass, ProcedureError> {
+/// Reads all files once: large ones sequentially by all threads, small ones in parallel.
+fn pass(
+    recorder: &dyn Recorder,
+    read: &ReadFast,
+    found: &FileList,
+) -> Result<Pass, ProcedureError> {
     let options = options(recorder, read);
     let is_small = |number: &usize| found.files.len() > 1 && found.files[*number].1 < SMALL;
     let all = 0..found.files.len();
     let (small, large): (Vec<usize>, Vec<usize>) = all.partition(is_small);
     let clock = recorder.clock();
     let mut pass = Pass::default();
-    let before = traffic::fetched();
+    let before = proc_io::read_bytes();
     let begin = clock.start();
     for number in large {
         let is_alone = found.files.len() == 1;
         match one(&found.files[number].0, number, &options, clock) {
-            Ok(one) => pass.ones.push(one),
+            Ok(one) => pass.results.push(one),
             Err(why) if read.keep_going && !is_alone => pass.failed.push(why.to_string()),
             Err(why) => return Err(ProcedureError::failed(why)),
         }
     }
-    side_by_side(recorder, found, &small, &options, &mut pass);
+    read_in_parallel(recorder, found, &small, &options, &mut pass);
     pass.ns = clock.ns(begin, clock.stop());
-    pass.device_bytes = traffic::since(before);
+    pass.device_bytes = proc_io::read_bytes_since(before);
     if let Some(first) = pass.failed.first().filter(|_| !read.keep_going) {
         return Err(ProcedureError::failed(first));
     }
-    if pass.ones.is_empty() {
+    if pass.results.is_empty() {
         return Err(ProcedureError::failed(
             pass.failed.first().map_or("nothing was read", String::as_str),
         ));
     }
-    pass.ones.sort_by_key(|one| one.number);
+    pass.results.sort_by_key(|one| one.number);
     Ok(pass)
 }
 
-/// Why one file cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum FileError {
     #[error(transparent)]
     Open(#[from] OpenError),
-    #[error("{} has no end: `file read` reads so many blocks of it", shown(.0))]
+    #[error("{} has no end: use `file read` with --count", printable(.0))]
     Endless(PathBuf),
-    #[error("read {}: {error}", shown(.path))]
+    #[error("read {}: {error}", printable(.path))]
     Read { path: PathBuf, error: ReadError },
 }
 
-/// One file, with what of it was in memory before.
-fn one(path: &Path, number: usize, options: &Options<'_>, clock: &Clock) -> Result<One, FileError> {
+fn one(
+    path: &Path,
+    number: usize,
+    options: &Options<'_>,
+    clock: &Clock,
+) -> Result<FileResult, FileError> {
     let source = Source::open(path)?;
-    if source.subject().kind == Kind::Character {
+    if source.info().kind == FileKind::Character {
         return Err(FileError::Endless(path.to_owned()));
     }
     let fast = read_fast(&source, options, clock)
         .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
-    Ok(One::new(number, &source, fast))
+    Ok(FileResult::new(number, &source, fast))
 }
 
-fn side_by_side(
+fn read_in_parallel(
     recorder: &dyn Recorder,
-    found: &Found,
+    found: &FileList,
     small: &[usize],
     options: &Options<'_>,
     pass: &mut Pass,
 ) {
     let next = AtomicUsize::new(0);
     let threads = options.threads.unwrap_or(options.cpus).clamp(1, small.len().max(1));
-    // A file of a page or two is not worth a second thread, a ring or a trial.
+    // A small file does not amortize threads, a ring or trials.
     let options = Options { threads: Some(1), way: options.way.or(Some(Way::Pread)), ..*options };
     let clock = recorder.clock().specification();
     let work = || {
@@ -274,7 +280,7 @@ fn side_by_side(
         }
         done
     };
-    pass.beside = if small.is_empty() { 0 } else { threads };
+    pass.parallel_threads = if small.is_empty() { 0 } else { threads };
     let done = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut done = work();
@@ -285,13 +291,18 @@ fn side_by_side(
     });
     for one in done {
         match one {
-            Ok(one) => pass.ones.push(one),
+            Ok(one) => pass.results.push(one),
             Err(why) => pass.failed.push(why.to_string()),
         }
     }
 }
 
-fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Disturbance) -> Measured {
+fn measured(
+    read: &ReadFast,
+    found: &FileList,
+    passes: &[Pass],
+    disturbance: Disturbance,
+) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum();
     let states: Vec<&str> = passes.iter().map(Pass::state).collect();
@@ -299,13 +310,13 @@ fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Distur
         .and("files", found.files.len() as i64)
         .and("file_bytes", sum.bytes as i64);
     let mut verified = vec![
-        ("files", by_hand::all_shown(&read.files)),
+        ("files", by_hand::printable_list(&read.files)),
         ("bytes", sum.bytes.to_string()),
         ("XOR-32", format!("{:08x}", sum.xor)),
     ];
-    if let [one] = last.ones.as_slice() {
+    if let [one] = last.results.as_slice() {
         verified.push(("position sum", format!("{:016x}", sum.position)));
-        verified.push(("in memory before", one.proof.clone()));
+        verified.push(("in memory before", one.residency.clone()));
     }
     let values = match sum.bytes {
         0 => Vec::new(),
@@ -325,28 +336,29 @@ fn measured(read: &ReadFast, found: &Found, passes: &[Pass], disturbance: Distur
     }
 }
 
-/// What speaks against the number, or against the sums: files that changed, passes that differ,
-/// holes that no device was asked for.
+/// Doubts about rate or sums: files that changed, passes that differ, holes.
 fn doubts(passes: &[Pass]) -> Vec<Reason> {
     let mut doubts = Vec::new();
     let mut doubt = |cause, text: String| doubts.push(Reason::new(cause, text));
-    let ones = || passes.iter().flat_map(|pass| &pass.ones);
-    let is_changed = |one: &&One| {
+    let results = || passes.iter().flat_map(|pass| &pass.results);
+    let is_changed = |one: &&FileResult| {
         one.fast.changed.is_some_and(|change| change.modified || change.size.0 != change.size.1)
     };
-    let changed = ones().filter(is_changed).count();
-    if changed > 0 || ones().any(|one| one.fast.ended_at.is_some()) {
-        doubt(Cause::NotAsAsked, "what is read changed while it was read".to_owned());
+    let changed = results().filter(is_changed).count();
+    if changed > 0 || results().any(|one| one.fast.ended_at.is_some()) {
+        doubt(Cause::NotAsAsked, "a file changed during the read".to_owned());
     }
-    let is_whole = |pass: &&Pass| !pass.ones.iter().any(|one| one.fast.stopped);
+    let is_whole = |pass: &&Pass| !pass.results.iter().any(|one| one.fast.stopped);
     let mut whole = passes.iter().filter(is_whole);
     let first = whole.next().map(|pass| (pass.sum().xor, pass.sum().position));
     if whole.any(|pass| Some((pass.sum().xor, pass.sum().position)) != first) {
         doubt(Cause::WrongWork, "the passes read different content".to_owned());
     }
-    if let Some(share) = ones().filter_map(|one| one.data).reduce(f64::min).filter(|it| *it < 1.0) {
+    if let Some(share) =
+        results().filter_map(|one| one.data).reduce(f64::min).filter(|it| *it < 1.0)
+    {
         let text = format!(
-            "only {} of a file is data: holes and reserved space are read without a device",
+            "only {} of a file is data: holes and unwritten extents are read without a device",
             percent(share)
         );
         doubt(Cause::NotAsAsked, text);

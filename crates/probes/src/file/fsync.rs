@@ -1,37 +1,35 @@
-//! file.fsync: a small new file is written and brought to its device.
+//! file.fsync: writes and syncs a small new file.
 
 use std::fs::File;
 
-use fathom_fileio::residency::{self, Witness};
+use fathom_fileio::residency;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler};
 use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::failed;
-use super::named::{Named, cases_of_small, disk_of_small, visit_small};
+use super::small_files::{SmallFiles, cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.fsync.
 pub struct Fsync;
 
 static ABOUT: About = About {
     id: "file.fsync",
-    title: "small file to its device",
-    timed: "all bytes of a new file by one call, where it has any, and fsync of it",
-    not_timed: "making the file, closing it and taking it away, and the fsync of its folder, \
-                without which its name may be lost",
-    model: "a bound: ≥ os.syscall{call=getppid}, twice where it has bytes. No figure is published \
-            for the device",
-    source: "Linux fs/sync.c: vfs_fsync; fs/ext4/fsync.c: the journal's commit, and a flush of the \
-             device's cache",
+    title: "small file write and fsync",
+    timed: "one write of all bytes of a new file, if any, and fsync",
+    not_timed: "creating, closing and deleting the file; fsync of the folder, without which its \
+                name may be lost",
+    model: "a bound: ≥ os.syscall{call=getppid}, twice if it has bytes. No published figure for \
+            the device",
+    source: "Linux fs/sync.c: vfs_fsync; fs/ext4/fsync.c: journal commit and flush of the device \
+             cache",
     pitfalls: &[
-        "a device that says it has written what it only keeps in a cache: no program can see it, \
-         but a few microseconds are no write to flash or disk",
-        "a virtual disk may flush nothing: what it answers is the host's word",
-        "an fsync waits for what others have to write to the same journal: on a busy machine it \
-         is theirs that is measured",
-        "that nothing is left to be written is counted by cachestat after each",
+        "a device may acknowledge data that is only in its volatile cache: no program can detect \
+         that, but a few microseconds are too fast for flash or disk",
+        "a virtual disk may ignore flushes",
+        "fsync waits for other writes to the same journal: on a busy machine those dominate",
+        "cachestat verifies after each fsync that no page is dirty",
     ],
     parameters: &[Parameter { name: "bytes", values: "0, 1K, 4K, 10K", meaning: "of the file" }],
     noise_limit: 0.30,
@@ -53,15 +51,15 @@ impl Probe for Fsync {
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
         let (factor, source) = match case.params.integer("bytes") {
-            Some(0) => (1.0, "the same entry and exit, and whatever the file system does"),
-            _ => (2.0, "two system calls, and whatever the file system and the device do"),
+            Some(0) => (1.0, "the same entry and exit, plus the file system"),
+            _ => (2.0, "two system calls, plus file system and device"),
         };
         let order = Order { factor, metric: "os.syscall", source };
         order.claim(&Params::one("call", "getppid"), known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let check = ("written", "nothing left to be written after each, where cachestat tells");
+        let check = ("written", "no dirty page after each fsync, by cachestat where available");
         visit_small(cases, sampler, 1, check, |set, clock| {
             let file = set.open(0)?;
             let ns = synced(set, &file, clock)?;
@@ -71,17 +69,16 @@ impl Probe for Fsync {
     }
 }
 
-/// Writes and syncs a file; nanoseconds.
-fn synced(set: &Named, file: &File, clock: &Clock) -> Result<f64, Fault> {
+/// Writes and syncs a file. Returns nanoseconds.
+fn synced(set: &SmallFiles, file: &File, clock: &Clock) -> Result<f64, Fault> {
     let start = clock.start();
     set.write(file)?;
     rustix::fs::fsync(file).map_err(|error| failed("fsync", error))?;
     let stop = clock.stop();
     let is = residency::of(file);
-    // mincore knows of no dirty pages, and an empty file has none.
-    let tells = matches!(is.witness, Witness::Both | Witness::Cachestat);
-    if tells && is.dirty > 0 {
-        let text = format!("{} of {} bytes are not yet written", is.dirty, is.bytes);
+    // `dirty` is 0 if only mincore counted.
+    if is.dirty > 0 {
+        let text = format!("{} of {} bytes are dirty after fsync", is.dirty, is.bytes);
         return Err(Fault::WrongWork(text));
     }
     Ok(clock.ns(start, stop))

@@ -1,32 +1,32 @@
-//! Files: what it takes to read and to write them.
+//! File metrics: read, write, create, delete and sync.
 
 mod bandwidth;
 mod by_hand;
 pub mod cache;
+mod cache_state;
 pub mod call;
 pub mod calls;
 mod cap;
 pub mod capacity;
-mod conditions;
 pub mod contention;
 pub mod create;
 pub mod delete;
 pub mod fast;
 pub mod fsync;
-mod held;
+mod generated_file;
 mod model;
-mod named;
 mod options;
 mod passes;
 pub mod read;
 pub mod read_latency;
 pub mod read_throughput;
 pub mod reasonable_size;
-#[cfg(test)]
-mod scripted;
+mod small_files;
 mod state;
 pub mod sweep;
 mod temporary;
+#[cfg(test)]
+mod test_recorder;
 #[cfg(test)]
 mod tests;
 pub mod write;
@@ -36,20 +36,22 @@ use fathom_measure::sampler::Fault;
 use fathom_metric::About;
 use fathom_record::{Counters, Remedy};
 
-/// What most metrics of files have in common: they wait for a device, and are as steady as it.
+/// Common to most file metrics: they wait for a device.
 const BASE: About = About { expects: Counters::DEVICE, noise_limit: 0.10, ..About::BASE };
-/// Besides, what those have in common that `fathom run` measures.
+/// Common to those that `fathom run` measures.
 const OF_RUNS: About =
     About { needs: &["os.syscall"], requires: "a folder on a device (--folder)", ..BASE };
 
 /// Bytes of the large file: more than the last-level cache of most machines, so that it is read
-/// from memory and not from a cache, and written in a tenth of a second by a disk of today. One
-/// size for all efforts, for their results to be one history.
+/// from DRAM, and little enough that a current disk writes it in 0.1 s. The same for all efforts,
+/// so that their results are comparable.
 pub const LARGE_BYTES: u64 = 64 << 20;
-/// Sizes of the files that are made, deleted and synced, as lmbench's `lat_fs` has them.
+/// Sizes of the small files, as in lmbench's `lat_fs`.
 const SMALL_BYTES: [i64; 4] = [0, 1 << 10, 4 << 10, 10 << 10];
 
-/// A file operation that failed; a full disk is a fact of the machine.
+const BUFFERED_DIRECT: &str = "the file system accepted O_DIRECT, but read through the page cache";
+
+/// A failed file operation. A full or read-only disk makes the metric unavailable.
 fn failed(what: &str, error: impl Into<std::io::Error>) -> Fault {
     let error = error.into();
     match error.raw_os_error() {

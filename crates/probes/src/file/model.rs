@@ -1,4 +1,4 @@
-//! What reading and writing a file should give, from what calls and memory gave in the same run.
+//! Models of file reads and writes, from system call costs and memory bandwidth of the same run.
 
 use fathom_fileio::read::{BLOCK, Way};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
@@ -8,20 +8,19 @@ use crate::memory::bandwidth;
 use fathom_metric::Known;
 use fathom_metric::order::earlier;
 
-/// Reads of a ring that are under way at once.
+/// Queue depth of io_uring.
 const DEPTH: u32 = 16;
-/// What is predicted.
 const THROUGHPUT: &str = "file.read.throughput";
 const BANDWIDTH: &str = "memory.bandwidth";
 const SYSCALL: &str = "os.syscall";
-/// Finds the place in the file, which a call on no file does not.
+/// Includes the page cache lookup, unlike a call on a device such as /dev/zero.
 const CALL: &str = "file.call";
-/// Pages of the page cache lie anywhere, and are of any size: one in three ways off at most.
+/// Page cache folios vary in size and physical address, unlike the buffers of memory.bandwidth.
 const TOLERANCE: f64 = 0.3;
 
-/// A case in words that are understood.
+/// The parameters of a read case.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Kind {
+pub(super) struct ReadCase {
     pub(super) block: usize,
     pub(super) state: Option<State>,
     pub(super) threads: usize,
@@ -29,7 +28,7 @@ pub(super) struct Kind {
     pub(super) bytes: u64,
 }
 
-impl Kind {
+impl ReadCase {
     pub(super) fn of(params: &Params) -> Option<Self> {
         let number = |name: &str| usize::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
         Some(Self {
@@ -53,9 +52,9 @@ fn way_named(name: &str) -> Option<Way> {
     })
 }
 
-/// What a case of file.read.throughput should give.
+/// Predicts a case of file.read.throughput.
 pub(super) fn read(
-    kind: Kind,
+    kind: ReadCase,
     params: &Params,
     host: &Host,
     known: &Known<'_>,
@@ -64,14 +63,12 @@ pub(super) fn read(
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
         (Some(State::Warm), Some(Way::Map)) => mapped(kind, known),
         (Some(State::Cold), _) => at_most_warm(params, kind, host, known),
-        // A throttle of the control group is to stand here, where there is one: it is what the
-        // device then gives.
         (Some(State::Direct), _) => Err(NoModel::SpeedOfDevice),
         _ => Err(NoModel::MixedResidency),
     }
 }
 
-/// A rate of memory, on the pages that were measured.
+/// A memory bandwidth with its name: on huge pages if measured, else on 4K pages.
 fn rate(
     op: &str,
     threads: usize,
@@ -87,26 +84,26 @@ fn rate(
         let rate = known.quantity(BANDWIDTH, &params)?;
         Some((format!("{BANDWIDTH}{params}"), rate))
     };
-    let wanted = format!("{BANDWIDTH}{{op={op},threads={threads},level={level}}}");
-    of("huge").or_else(|| of("4K")).ok_or(NoModel::MissingInput { metric: wanted })
+    let metric = format!("{BANDWIDTH}{{op={op},threads={threads},level={level}}}");
+    of("huge").or_else(|| of("4K")).ok_or(NoModel::MissingInput { metric })
 }
 
-/// The level of cache that holds the buffer between the copy and the sum.
-fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
+/// The cache level that holds the buffer between copy and checksum.
+fn level_of_buffer(kind: ReadCase, host: &Host) -> &'static str {
     let mut caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
     let second = caches.find(|cache| cache.level == 2).map_or(0, |cache| cache.size_bytes);
-    // One call after another fills a buffer of many blocks before it is summed.
+    // Sequential calls fill a buffer of several blocks before it is summed.
     let buffer = match kind.way {
         Some(Way::Calls { .. }) => kind.block.max(BLOCK),
         _ => kind.block,
     };
-    // A buffer as large as the cache shares it with the pages that are copied.
+    // The copied pages need space in the cache too.
     if buffer as u64 * 2 <= second { "l2" } else { "l3" }
 }
 
-/// A file in memory, read by calls.
-fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let Kind { block, threads, bytes, .. } = kind;
+/// A warm file, read by calls.
+fn copied(kind: ReadCase, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    let ReadCase { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
     let (copy_name, copy) = rate("copy", threads, "dram", known)?;
@@ -119,8 +116,8 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
         "bytes ÷ (calls × {CALL}{call} ÷ threads + 2 × bytes ÷ {copy_name} + bytes ÷ \
          (threads × {sum_name}))"
     );
-    let source = "Linux mm/filemap.c: filemap_read copies from the page cache; the rate of a copy \
-                  counts what is read and what is written; then the block is summed in the cache";
+    let source = "Linux mm/filemap.c: filemap_read copies from the page cache; the copy bandwidth \
+                  counts bytes read and written; then the block is summed from the CPU cache";
     let claim = Prediction::sum(size / (calls_s + moves_s), 0.0, TOLERANCE, &formula, source);
     let claim = Prediction { hardware: None, software: None, ..claim };
     let call_name = format!("{CALL}{call}");
@@ -132,17 +129,16 @@ fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoMo
         .with_result(&copy_name, copy, Unit::BytesPerSecond)
         .with_result(&sum_name, sum, Unit::BytesPerSecond)
         .if_above(
-            "the file, or a part of it, stays in the last-level cache from one pass to the next, \
-             or the copy's target stays in a cache, which spares what a store to memory costs",
+            "part of the file stays in the last-level cache between passes, or the buffer stays \
+             in a CPU cache, which saves the stores to DRAM",
         )
         .if_below(
-            "the kernel does more for a page than to copy it: guards on copies to user space, a \
-             file system that looks at each read, memory of another node; or threads that share \
-             a CPU",
+            "kernel overhead per page: hardened user copies, file system checks per read, memory \
+             of another NUMA node; or threads share a CPU",
         ))
 }
 
-/// A claim that is no more than another result of the run.
+/// A bound by another result of the run.
 fn at_most(
     (name, limit): (String, f64),
     source: &str,
@@ -153,28 +149,28 @@ fn at_most(
     Ok(claim.if_above(meaning))
 }
 
-/// A file in memory, read where it lies.
-fn mapped(kind: Kind, known: &Known<'_>) -> Result<Prediction, NoModel> {
+/// A warm file, mapped.
+fn mapped(kind: ReadCase, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let limit = rate("read", kind.threads, "dram", known)?;
-    let source = "nothing is copied; the pages are mapped, and then read as any memory is";
-    at_most(limit, source, "a part of the file stays in a cache from one pass to the next")
+    let source = "no copy: the pages are mapped and read like other memory";
+    at_most(limit, source, "part of the file stays in a CPU cache between passes")
 }
 
-/// A file that is on a device alone: it comes to memory before it is copied from there.
+/// A cold file: bounded by the warm read, measured or modelled.
 fn at_most_warm(
     params: &Params,
-    kind: Kind,
+    kind: ReadCase,
     host: &Host,
     known: &Known<'_>,
 ) -> Result<Prediction, NoModel> {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
-    let source = "what comes from a device is put into memory, and then copied as from there";
-    let meaning = "the file was in memory in part, or one of the two was disturbed";
+    let source = "data from a device is stored in the page cache and copied from there";
+    let meaning = "part of the file was cached, or one of the two was disturbed";
     match known.quantity(THROUGHPUT, &warm) {
         Some(limit) => at_most((format!("{}{warm}", THROUGHPUT), limit), source, meaning),
         None => {
-            let claim = copied(Kind { state: Some(State::Warm), ..kind }, host, known)?;
+            let claim = copied(ReadCase { state: Some(State::Warm), ..kind }, host, known)?;
             let high = claim.value;
             let formula = format!("≤ {}", claim.formula);
             let claim = Prediction { value: None, low: None, high, formula, ..claim };
@@ -183,7 +179,7 @@ fn at_most_warm(
     }
 }
 
-/// What writing should give: no more than its calls and the stores to memory leave.
+/// The bound of a write: its system calls plus the stores to memory.
 pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
@@ -194,12 +190,12 @@ pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Predi
     let most = size / (calls * call_ns / 1e9 + size / store);
     let formula = format!("≤ bytes ÷ (calls × {call_name} + bytes ÷ {store_name})");
     let source = "Linux mm/filemap.c: generic_perform_write copies to the page cache, by stores \
-                  to memory; what it takes to find and to account for a page, and what a sync \
-                  takes, comes on top, and no source tells it";
+                  to memory; page allocation, accounting and sync come on top, without a \
+                  published cost";
     Ok(Prediction::at_most(most, &formula, source)
         .with_quantity("bytes", size, Unit::Bytes, Origin::Case)
         .with_input("calls", calls, Origin::calculated("bytes ÷ block"))
         .with_result(&call_name, call_ns, Unit::Nanoseconds)
         .with_result(&store_name, store, Unit::BytesPerSecond)
-        .if_above("the pages that are written stay in a cache that stores faster than memory"))
+        .if_above("the written pages stay in a CPU cache"))
 }

@@ -1,4 +1,4 @@
-//! Options that several commands on files have.
+//! Options shared by the `fathom file …` commands.
 
 use std::path::PathBuf;
 
@@ -6,59 +6,51 @@ use clap::{Args, ValueEnum};
 use fathom_fileio::read::BLOCK_MAX;
 use fathom_metric::notation::{NotationError, bytes, sizes};
 
-/// Where temporary files lie.
+/// Folder of temporary files.
 #[derive(Clone, Debug, Args)]
 pub struct TemporaryOptions {
-    /// The folder [default: /var/tmp, or the current one where that lies in memory]. They have no
-    /// name: nothing is left of them, whatever happens.
+    /// Folder of the temporary files, which are unnamed [default: /var/tmp, or the current folder
+    /// if that is in memory].
     #[arg(long, value_name = "FOLDER")]
     pub folder: Option<PathBuf>,
-    /// Write without asking first.
+    /// Do not ask before writing.
     #[arg(long)]
     pub yes: bool,
 }
 
-/// In which state a file is to be read.
+/// Requested cache state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StateName {
-    /// As it is found; what of it is in memory is said.
+    /// As found; the cached share is reported.
     AsIs,
-    /// From memory: it is read once beforehand.
+    /// From the page cache: read once before the first pass.
     Warm,
-    /// From the device: its pages are dropped before each pass, without root, and that they are
-    /// gone is proved.
+    /// From the device: evicted before each pass, without root, and verified.
     Cold,
-    /// Past the page cache (O_DIRECT).
+    /// Bypass the page cache (O_DIRECT).
     Direct,
 }
 
-/// What of the machine's caches to drop first.
+/// Caches of the machine to drop before each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum DropName {
-    /// Clean pages of files (the kernel's 1).
+    /// Page cache (drop_caches 1).
     Pagecache,
-    /// Names and inodes (the kernel's 2).
+    /// Dentries and inodes (drop_caches 2).
     Slab,
-    /// Both (the kernel's 3).
+    /// Both (drop_caches 3).
     All,
 }
 
-/// Some counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts(pub Vec<u64>);
 
-/// Sizes of files.
 #[derive(Clone, Debug)]
 pub struct Sizes(pub Vec<u64>);
 
-/// Sizes of blocks.
 #[derive(Clone, Debug)]
 pub struct Blocks(pub Vec<usize>);
 
-/// A number of bytes above nought.
-///
-/// # Errors
-/// What was got, and what is meant.
 pub(super) fn block(text: &str) -> Result<usize, NotationError> {
     match usize::try_from(bytes(text)?) {
         Ok(size @ 1..=BLOCK_MAX) => Ok(size),
@@ -70,9 +62,6 @@ pub(super) fn block(text: &str) -> Result<usize, NotationError> {
 }
 
 /// A list of file sizes.
-///
-/// # Errors
-/// As [`block`].
 pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     let mut all = sizes(text)?;
     all.sort_unstable();
@@ -83,10 +72,6 @@ pub(super) fn file_sizes(text: &str) -> Result<Sizes, NotationError> {
     }
 }
 
-/// A list of blocks.
-///
-/// # Errors
-/// As [`block`].
 pub(super) fn blocks(text: &str) -> Result<Blocks, NotationError> {
     let sizes = sizes(text)?.into_iter();
     let mut all = sizes.map(|size| block(&size.to_string())).collect::<Result<Vec<_>, _>>()?;
@@ -100,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_has_at_least_a_byte_and_at_most_a_gibibyte() {
+    fn block_is_1_byte_to_1_gib() {
         assert!(block("0").is_err() && block("2GiB").is_err());
         assert_eq!(block("1"), Ok(1));
         assert_eq!(blocks("4K,1,4096").map(|all| all.0), Ok(vec![1, 4096]));

@@ -1,24 +1,24 @@
-//! Passes over one file in one way: what sweeps, searches and comparisons of states are made of.
+//! Repeated reads of one file with one configuration, as sweeps, searches and `file cache` use
+//! them.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_fileio::{Source, traffic};
+use fathom_fileio::{Source, proc_io};
 use fathom_metric::{Measured, ProcedureError, Recorder, observed};
 use fathom_record::{
     Cause, Check, Disturbance, Fact, Params, Reason, Record, State, Unit, Verdict,
 };
 
-use super::by_hand::{self, checked, name_of, sums};
-use super::conditions;
+use super::by_hand::{self, checked, sums, way_name};
 use super::options::StateName;
+use super::{BUFFERED_DIRECT, cache_state};
 
-/// A thread takes at least so many bytes of a file at a time, in whole blocks.
-const SHARE: u64 = 4 << 20;
+/// Least bytes of a thread's chunk, as in `fathom_fileio::read`.
+const CHUNK: u64 = 4 << 20;
 
-/// How one pass went.
 #[derive(Clone, Debug)]
 pub(super) struct Pass {
     pub(super) before: Residency,
@@ -27,23 +27,20 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Reads a file once, of which so much was in memory before; with what disturbed it.
-    ///
-    /// # Errors
-    /// Where it cannot be read in this way at all.
+    /// Reads a file once; `before` is its residency.
     pub(super) fn read(
         recorder: &dyn Recorder,
         source: &Source,
         request: &Request<'_>,
         before: Residency,
     ) -> Result<(Self, Disturbance), ProcedureError> {
-        let fetched = traffic::fetched();
+        let fetched = proc_io::read_bytes();
         let clock = recorder.clock();
         let (outcome, counted) =
             observed(recorder.cpu(), || fathom_fileio::read(source, request, clock));
-        let device_bytes = traffic::since(fetched);
+        let device_bytes = proc_io::read_bytes_since(fetched);
         let outcome = outcome.map_err(|error| {
-            let text = format!("read {}: {error}", source.subject().path.display());
+            let text = format!("read {}: {error}", source.info().path.display());
             match error {
                 ReadError::Invalid(_) => ProcedureError::Usage(text),
                 _ => ProcedureError::Failed(text),
@@ -65,23 +62,22 @@ impl Pass {
     }
 }
 
-/// How a file is read, pass by pass.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Manner {
+pub(super) struct ReadConfig {
     pub(super) block: usize,
     pub(super) state: StateName,
     pub(super) threads: u16,
-    /// These bytes of it; none: all.
+    /// `None`: the whole file.
     pub(super) range: Option<Range<u64>>,
 }
 
-impl Manner {
+impl ReadConfig {
     /// The whole file by one thread.
     pub(super) fn whole(block: usize, state: StateName) -> Self {
         Self { block, state, threads: 1, range: None }
     }
 
-    /// The way of reading: the simplest that there is.
+    /// The simplest method for the state and threads.
     pub(super) fn way(&self) -> Way {
         match (self.state, self.threads) {
             (StateName::Direct, _) => Way::Direct,
@@ -90,12 +86,12 @@ impl Manner {
         }
     }
 
-    /// The same, of so many bytes at most: whole blocks, and as many for each thread.
+    /// Limits the range to about `bytes`: whole blocks, the same number for each thread.
     pub(super) fn bounded(mut self, bytes: u64, file: u64) -> Self {
         let block = self.block as u64;
         let unit = match self.threads {
             1 => block,
-            threads => u64::from(threads) * (SHARE / block).max(1) * block,
+            threads => u64::from(threads) * (CHUNK / block).max(1) * block,
         };
         let bytes = bytes.max(1).div_ceil(unit).saturating_mul(unit);
         self.range = (bytes < file).then_some(0..bytes);
@@ -103,38 +99,35 @@ impl Manner {
     }
 }
 
-/// Passes over one file in one manner.
+/// Passes over one file with one configuration.
 #[derive(Clone)]
-pub(super) struct Series {
-    pub(super) manner: Manner,
+pub(super) struct PassSeries {
+    pub(super) config: ReadConfig,
     pub(super) passes: Vec<Pass>,
     pub(super) disturbance: Option<Disturbance>,
 }
 
-impl Series {
-    pub(super) fn new(manner: Manner) -> Self {
-        Self { manner, passes: Vec::new(), disturbance: None }
+impl PassSeries {
+    pub(super) fn new(config: ReadConfig) -> Self {
+        Self { config, passes: Vec::new(), disturbance: None }
     }
 
-    /// Brings the file into its state and reads it once more, for so long at most. A pass that a
-    /// person stops is none, unless it is the first and had begun. False where it was stopped.
-    ///
-    /// # Errors
-    /// Where it cannot be read in this way at all.
+    /// Prepares the state and reads the file once, for at most `limit`. Returns false if the user
+    /// stopped it; the pass then counts only if it is the first and read something.
     pub(super) fn pass(
         &mut self,
         recorder: &dyn Recorder,
         source: &Source,
         limit: Option<Duration>,
     ) -> Result<bool, ProcedureError> {
-        let Manner { block, state, threads, ref range } = self.manner;
+        let ReadConfig { block, state, threads, ref range } = self.config;
         let stop = recorder.stop().now();
-        let before = conditions::prepare_again(source, state, stop)?;
+        let before = cache_state::prepare_again(source, state, stop)?;
         if recorder.stop().is_by_person() {
             return Ok(false);
         }
         let request = Request {
-            way: self.manner.way(),
+            way: self.config.way(),
             range: range.clone(),
             origin: None,
             block,
@@ -154,20 +147,18 @@ impl Series {
         Ok(!is_stopped)
     }
 
-    /// The pass of the middle speed: its bytes and its seconds belong together.
-    pub(super) fn middle(&self) -> Option<&Pass> {
+    /// The pass with the median rate.
+    pub(super) fn median_pass(&self) -> Option<&Pass> {
         let mut by_rate: Vec<&Pass> = self.passes.iter().collect();
         by_rate.sort_by(|a, b| a.rate().total_cmp(&b.rate()));
         by_rate.get(by_rate.len() / 2).copied()
     }
 
-    /// Why none of its numbers counts, where that is so.
-    pub(super) fn spoilt(&self, source: &Source) -> Option<Verdict> {
-        spoilt(&self.passes, source, self.manner.state)
+    pub(super) fn invalid_verdict(&self, source: &Source) -> Option<Verdict> {
+        invalid_verdict(&self.passes, source, self.config.state)
     }
 
-    /// Keeps it as a result of file.read.throughput; `more` is what tells this case from others
-    /// besides, and `facts` stand beside it.
+    /// Records it as file.read.throughput, with additional parameters and facts.
     pub(super) fn record(
         &self,
         recorder: &mut dyn Recorder,
@@ -175,34 +166,33 @@ impl Series {
         more: &Params,
         facts: Vec<Fact>,
     ) -> Record {
-        let measured = self.measured(source, more);
-        let facts = measured.facts.iter().cloned().chain(facts).collect();
-        recorder.record(Measured { facts, ..measured })
+        let mut measured = self.measured(source, more);
+        measured.facts.extend(facts);
+        recorder.record(measured)
     }
 
-    /// As a result that is not yet kept.
     fn measured(&self, source: &Source, more: &Params) -> Measured {
-        let Manner { block, state, threads, .. } = self.manner;
+        let ReadConfig { block, state, threads, .. } = self.config;
         let (first, last) = (&self.passes[0], &self.passes[self.passes.len() - 1]);
-        let word = match state {
+        let state_name = match state {
             StateName::Direct => "direct",
             StateName::Cold => "cold",
             StateName::Warm => "warm",
             StateName::AsIs => {
                 let states: Vec<&str> =
-                    self.passes.iter().map(|pass| pass.before.state.word()).collect();
+                    self.passes.iter().map(|pass| pass.before.state.name()).collect();
                 by_hand::state_of_all(&states)
             }
         };
-        let file_bytes = source.subject().size.unwrap_or(last.outcome.sum.bytes);
+        let file_bytes = source.info().size.unwrap_or(last.outcome.sum.bytes);
         let mut params = Params::one("block", block as i64)
-            .and("state", word)
+            .and("state", state_name)
             .and("threads", i64::from(threads))
-            .and("way", name_of(self.manner.way()))
+            .and("way", way_name(self.config.way()))
             .and("file_bytes", file_bytes as i64);
         params.0.extend(more.0.clone());
         let bytes = last.outcome.sum.bytes;
-        let mut doubts = conditions::doubts(source, state, &first.before);
+        let mut doubts = cache_state::doubts(source, state, &first.before);
         doubts.extend(self.passes.iter().find_map(changed));
         Measured {
             metric: "file.read.throughput",
@@ -210,10 +200,10 @@ impl Series {
             values: rates(&self.passes),
             disturbance: self.disturbance.clone().unwrap_or_default(),
             checks: checks(source, last),
-            verdict: self.spoilt(source).or_else(|| by_hand::nothing_done(bytes)),
+            verdict: self.invalid_verdict(source).or_else(|| by_hand::nothing_done(bytes)),
             doubts,
             facts: self.facts(source),
-            notes: match &self.manner.range {
+            notes: match &self.config.range {
                 Some(_) => vec![format!("each pass read the first {bytes} bytes of the file")],
                 None => Vec::new(),
             },
@@ -221,69 +211,69 @@ impl Series {
         }
     }
 
-    /// What stands beside the number: of the pass in the middle, whose time and bytes belong
-    /// together.
+    /// Time and bytes of the median pass.
     fn facts(&self, source: &Source) -> Vec<Fact> {
-        let mut facts = vec![Fact::text("file", conditions::place(source))];
-        if let Some(pass) = self.middle() {
+        let mut facts = vec![Fact::text("file", cache_state::describe_file(source))];
+        if let Some(pass) = self.median_pass() {
             facts.push(Fact::quantity("time", pass.outcome.ns, Unit::Nanoseconds));
             facts.push(Fact::quantity("bytes", pass.bytes() as f64, Unit::Bytes));
         }
         facts
     }
 
-    /// The state before the last pass with its proof, and in how many passes it was another.
-    pub(super) fn proof(&self) -> String {
+    /// The residency before the last pass, and how many passes began in another state.
+    pub(super) fn describe_state(&self) -> String {
         let Some(last) = self.passes.last() else { return String::new() };
-        let word = |pass: &Pass| pass.before.state.word();
-        let briefly = conditions::briefly(&last.before);
-        match self.passes.iter().filter(|pass| word(pass) != word(last)).count() {
-            0 => briefly,
-            some => format!("{briefly}; another in {some} of {}", self.passes.len()),
+        let state = |pass: &Pass| pass.before.state.name();
+        let text = cache_state::describe_briefly(&last.before);
+        match self.passes.iter().filter(|pass| state(pass) != state(last)).count() {
+            0 => text,
+            some => format!("{text}; other states in {some} of {} passes", self.passes.len()),
         }
     }
 }
 
-/// What a pass verified.
 pub(super) fn checks(source: &Source, last: &Pass) -> Vec<Check> {
-    let mut facts = vec![("file", conditions::place(source))];
+    let mut facts = vec![("file", cache_state::describe_file(source))];
     facts.extend(sums(last.outcome.sum));
     facts.push(("calls", last.outcome.calls.to_string()));
-    facts.push(("in memory before", conditions::proof(&last.before)));
+    facts.push(("in memory before", cache_state::describe(&last.before)));
     facts.extend(last.device_bytes.map(|bytes| ("bytes from devices", bytes.to_string())));
     checked(facts)
 }
 
-/// Why no number of some passes counts, where that is so.
-pub(super) fn spoilt(passes: &[Pass], source: &Source, state: StateName) -> Option<Verdict> {
-    let not_as_asked =
-        || passes.iter().find_map(|one| conditions::not_as_asked(source, state, &one.before));
+/// The verdict if the passes are invalid: read errors, a wrong state, or buffered direct reads.
+pub(super) fn invalid_verdict(
+    passes: &[Pass],
+    source: &Source,
+    state: StateName,
+) -> Option<Verdict> {
+    let wrong_state =
+        || passes.iter().find_map(|one| cache_state::wrong_state(source, state, &one.before));
     let faults = by_hand::unreadable(passes.iter().flat_map(|pass| &pass.outcome.faults));
-    faults.or_else(not_as_asked).or_else(|| bypassed(passes))
+    faults.or_else(wrong_state).or_else(|| buffered_direct(passes))
 }
 
-/// Bytes a second in each pass; none where the last had no bytes.
+/// Bytes per second of each pass; empty if the last read nothing.
 pub(super) fn rates(passes: &[Pass]) -> Vec<f64> {
     let has_bytes = passes.last().is_some_and(|last| last.bytes() > 0);
     passes.iter().filter(|_| has_bytes).map(Pass::rate).collect()
 }
 
-/// That direct reads went through the page cache.
-fn bypassed(passes: &[Pass]) -> Option<Verdict> {
+fn buffered_direct(passes: &[Pass]) -> Option<Verdict> {
     let buffered = |pass: &Pass| pass.outcome.bypass == Some(Bypass::Buffered);
-    let text = "the file system took direct reads, and read by way of the page cache";
-    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, text);
+    let verdict = || Verdict::because(State::Invalid, Cause::NotAsAsked, BUFFERED_DIRECT);
     passes.iter().any(buffered).then(verdict)
 }
 
-/// That the file changed under a pass.
+/// The doubt if the file changed during a pass.
 pub(super) fn changed(pass: &Pass) -> Option<Reason> {
     let change = pass.outcome.changed?;
     let text = match change.size {
         (then, now) if then != now => {
-            format!("the file changed while it was read: from {then} to {now} bytes")
+            format!("the file changed during the read: from {then} to {now} bytes")
         }
-        _ if change.modified => "the file's content changed while it was read".to_owned(),
+        _ if change.modified => "the file's content changed during the read".to_owned(),
         _ => return None,
     };
     Some(Reason::new(Cause::NotAsAsked, text))
@@ -294,15 +284,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bounded_pass_is_whole_blocks_and_as_many_for_each_thread() {
-        let manner = |block, threads| Manner { threads, ..Manner::whole(block, StateName::Warm) };
-        let range = |block, threads, bytes| manner(block, threads).bounded(bytes, 1 << 30).range;
+    fn bounded_pass_has_equal_whole_blocks_per_thread() {
+        let config =
+            |block, threads| ReadConfig { threads, ..ReadConfig::whole(block, StateName::Warm) };
+        let range = |block, threads, bytes| config(block, threads).bounded(bytes, 1 << 30).range;
         assert_eq!(range(1000, 1, 2500), Some(0..3000));
         assert_eq!(range(1000, 1, 0), Some(0..1000));
-        assert_eq!(range(1, 2, 10), Some(0..2 * SHARE));
-        assert_eq!(range(3, 4, 1), Some(0..4 * (SHARE / 3 * 3)));
+        assert_eq!(range(1, 2, 10), Some(0..2 * CHUNK));
+        assert_eq!(range(3, 4, 1), Some(0..4 * (CHUNK / 3 * 3)));
         assert_eq!(range(64 << 20, 2, 1), Some(0..128 << 20));
-        assert_eq!(range(64 << 20, 16, 1), None, "all of it, where there is no more");
+        assert_eq!(range(64 << 20, 16, 1), None, "the whole file");
         assert_eq!(range(4096, 1, 1 << 30), None);
     }
 }

@@ -1,4 +1,4 @@
-//! `fathom file read`: block by block, as often as asked.
+//! `fathom file read`: reads a file block by block.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,86 +11,85 @@ use fathom_metric::{Ending, Measured, Procedure, ProcedureError, Recorder};
 use fathom_record::quantity::{NOTHING, quantity};
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Unit};
 
-use super::by_hand::{self, amount, name_of, shown, size, sum_facts, threads};
+use super::by_hand::{self, amount, printable, size, sum_facts, threads, way_name};
+use super::cache_state;
 use super::cap::Cap;
-use super::conditions;
 use super::options::{DropName, StateName, block};
-use super::passes::{Pass, changed, checks, rates, spoilt};
+use super::passes::{Pass, changed, checks, invalid_verdict, rates};
 
-/// So many passes have a line each.
+/// Up to this many passes are shown one per line.
 const LINES: usize = 10;
 
-/// A way of reading, by name.
+/// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WayName {
-    /// pread(2) into a buffer of each thread's.
+    /// pread(2), a buffer per thread.
     Pread,
-    /// Mapped pages.
+    /// mmap(2).
     Mmap,
-    /// pread(2) past the page cache.
+    /// pread(2) with O_DIRECT.
     Direct,
-    /// io_uring past the page cache.
+    /// io_uring with O_DIRECT.
     Ring,
-    /// read(2), one after another, as the simplest of programs does it.
+    /// Sequential read(2).
     Read,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom file read FILE --block 64K                 all of it, in blocks of 64 KiB
-  fathom file read FILE --block 1 --count 1000000   a million calls of a byte each
+  fathom file read FILE --block 64K                 the whole file in blocks of 64 KiB
+  fathom file read FILE --block 1 --count 1000000   a million calls of one byte
   fathom file read FILE --block 1M --state cold --repeat 5
   fathom file read FILE --block 256K --threads 2 --way mmap
   fathom file read /dev/vda --block 1M --count 1000 --state direct
 
 XOR-32 is the exclusive or of the little-endian words of 4 bytes, the last padded with zeroes. The
-position sum, Σ (i + 1) · word i modulo 2^64, sees what XOR cannot: words in another order.";
+position sum, Σ (i + 1) · word i modulo 2^64, also detects reordered words.";
 
-/// Read a file block by block, add it up, and say how fast, from where, and whether it should.
+/// Read a file block by block, and compare its rate with a model.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Read {
-    /// The file, or a block device.
+    /// File or block device.
     file: PathBuf,
-    /// Bytes of a block.
+    /// Block size.
     #[arg(long, short, value_name = "SIZE", value_parser = block)]
     block: usize,
-    /// Read so many blocks; the whole file where it is not given.
+    /// Blocks to read [default: the whole file].
     #[arg(long, short = 'n', value_name = "N", value_parser = count)]
     count: Option<u64>,
-    /// From memory, from the device, or as the file is found.
+    /// Cache state of the file.
     #[arg(long, value_enum, default_value_t = StateName::AsIs)]
     state: StateName,
-    /// How it is read [default: read; pread with several threads; direct with `--state direct`].
+    /// How to read [default: read; pread with several threads; direct with `--state direct`].
     #[arg(long, value_enum, value_name = "WAY")]
     way: Option<WayName>,
-    /// Threads that read it.
+    /// Number of threads.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
-    /// Reads of each thread that are under way at once, with `--way ring`.
+    /// Queue depth per thread, with `--way ring`.
     #[arg(long, value_name = "N", default_value_t = 16)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
-    /// Passes; from 12 on the result has an interval.
+    /// Number of passes; with 12 or more the result has a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
-    /// End after this time, and tell what was read by then.
+    /// End after this time, and report what was read.
     #[arg(long, value_name = "TIME", value_parser = time)]
     time_limit: Option<Duration>,
-    /// Go on behind a place that cannot be read, and tell every such place.
+    /// Continue after unreadable ranges, and report each.
     #[arg(long)]
     keep_going: bool,
-    /// Drop caches of the whole machine before each pass: every program becomes slower for it.
-    /// Needs root.
+    /// Drop caches of the whole machine before each pass, which slows all processes. Needs root.
     #[arg(long, value_enum, value_name = "WHAT")]
     drop_caches: Option<DropName>,
 }
 
 impl Procedure for Read {
     fn asked(&self) -> String {
-        shown(&self.file)
+        printable(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -105,8 +104,8 @@ impl Procedure for Read {
     fn run(&self, recorder: &mut dyn Recorder) -> Result<Ending, ProcedureError> {
         let source = Source::open(&self.file).map_err(ProcedureError::failed)?;
         let (state, way) = self.state_and_way(&source)?;
-        let limit = recorder.stop().after(self.time_limit, source.subject().size.is_none());
-        let what = format!("reading {}", source.subject().size.map_or_else(String::new, size));
+        let limit = recorder.stop().after(self.time_limit, source.info().size.is_none());
+        let what = format!("reading {}", source.info().size.map_or_else(String::new, size));
         let (mut passes, disturbance) = by_hand::repeated(
             recorder,
             (self.repeat, &what),
@@ -114,7 +113,7 @@ impl Procedure for Read {
             |pass| pass.outcome.stopped || !pass.outcome.faults.is_empty(),
         )?;
         drop(limit);
-        // A pass that was stopped before it read anything hides those before it.
+        // The facts describe the last pass: drop one that was stopped before it read anything.
         if passes.len() > 1 {
             passes.pop_if(|last| last.outcome.stopped && last.outcome.sum.bytes == 0);
         }
@@ -129,51 +128,51 @@ impl Procedure for Read {
 }
 
 impl Read {
-    /// What was asked for, in terms of each other.
+    /// Resolves the defaults of --state and --way, which depend on each other.
     fn state_and_way(&self, source: &Source) -> Result<(StateName, Way), ProcedureError> {
         by_hand::check_length(self.block, self.count.unwrap_or(0))?;
         let past_cache = matches!(self.way, Some(WayName::Direct | WayName::Ring));
         let state = match (self.state, past_cache) {
             (StateName::AsIs, true) => StateName::Direct,
             (StateName::Cold | StateName::Warm, true) => {
-                let text = "--way direct and ring read past the page cache, where nothing is cold \
-                            or warm; leave out --state";
+                let text = "--way direct and ring bypass the page cache: --state cold and warm do \
+                            not apply";
                 return Err(ProcedureError::usage(text));
             }
             (state, _) => state,
         };
-        // Calls behind the end read nothing.
-        let blocks = source.subject().size.map(|bytes| bytes.div_ceil(self.block as u64));
+        // No calls past the end of the file.
+        let blocks = source.info().size.map(|bytes| bytes.div_ceil(self.block as u64));
         let count = self.count.map(|count| blocks.map_or(count, |blocks| count.min(blocks)));
         let way = match (self.way, state, self.threads) {
             (Some(WayName::Direct), ..) | (None, StateName::Direct, _) => Way::Direct,
             (Some(WayName::Ring), ..) => Way::Ring { depth: self.depth },
             (Some(_), StateName::Direct, _) => {
-                let text = "--state direct reads past the page cache: give --way direct or ring, \
-                            or none";
+                let text = "--state direct needs --way direct or ring";
                 return Err(ProcedureError::usage(text));
             }
             (Some(WayName::Mmap), ..) => Way::Map,
             (Some(WayName::Pread), ..) => Way::Pread,
             (Some(WayName::Read), _, 2..) => {
                 return Err(ProcedureError::usage(
-                    "--way read is one call after another: give --threads 1, or pread",
+                    "--way read is sequential: use --threads 1, or --way pread",
                 ));
             }
             (None, _, 2..) => Way::Pread,
             (Some(WayName::Read) | None, ..) => Way::Calls { count },
         };
-        if self.count.is_none() && source.subject().kind == fathom_fileio::subject::Kind::Character
+        if self.count.is_none()
+            && source.info().kind == fathom_fileio::path_info::FileKind::Character
         {
-            let path = shown(&self.file);
+            let path = printable(&self.file);
             return Err(ProcedureError::usage(format!(
-                "{path} has no end: say how many blocks, as --count 1000"
+                "{path} has no end: needs a number of blocks, such as --count 1000"
             )));
         }
         Ok((state, way))
     }
 
-    /// Brings the file into its state and reads it once.
+    /// Prepares the state and reads the file once.
     fn pass(
         &self,
         recorder: &dyn Recorder,
@@ -182,7 +181,7 @@ impl Read {
         way: Way,
     ) -> Result<(Pass, Disturbance), ProcedureError> {
         let stop = recorder.stop().now();
-        let before = conditions::prepare(source, state, self.drop_caches, stop)?;
+        let before = cache_state::prepare(source, state, self.drop_caches, stop)?;
         let range = match (way, self.count) {
             (Way::Calls { .. }, _) | (_, None) => None,
             (_, Some(count)) => Some(0..self.block as u64 * count),
@@ -208,24 +207,25 @@ impl Read {
         cap: Option<&Cap>,
     ) -> Measured {
         let last = &passes[passes.len() - 1];
-        let states: Vec<&str> = passes.iter().map(|pass| pass.before.state.word()).collect();
-        let word = match state {
+        let states: Vec<&str> = passes.iter().map(|pass| pass.before.state.name()).collect();
+        let state_name = match state {
             StateName::Direct => "direct",
             _ => by_hand::state_of_all(&states),
         };
         let params = Params::one("block", self.block as i64)
-            .and("state", word)
+            .and("state", state_name)
             .and("threads", i64::from(self.threads))
-            .and("way", name_of(way))
+            .and("way", way_name(way))
             .and("file_bytes", last.outcome.sum.bytes as i64);
         let params = match way {
             Way::Ring { depth } => params.and("depth", i64::from(depth)),
             _ => params,
         };
-        let verdict = spoilt(passes, source, state).or_else(|| by_hand::nothing_done(last.bytes()));
+        let verdict =
+            invalid_verdict(passes, source, state).or_else(|| by_hand::nothing_done(last.bytes()));
         let values = rates(passes);
         let remarks = cap.and_then(|cap| cap.reached(&values)).into_iter().collect();
-        let mut doubts = conditions::doubts(source, state, &passes[0].before);
+        let mut doubts = cache_state::doubts(source, state, &passes[0].before);
         doubts.extend(passes.iter().find_map(changed));
         doubts.extend(by_hand::other_states(&states).filter(|_| state != StateName::Direct));
         doubts.extend(by_hand::too_short(passes.iter().map(|pass| pass.outcome.ns)));
@@ -248,7 +248,7 @@ impl Read {
         }
     }
 
-    /// What was read, pass by pass where they are few, and what stands beside the last.
+    /// A few passes one by one, and the details of the last.
     fn facts(
         &self,
         recorder: &dyn Recorder,
@@ -260,9 +260,9 @@ impl Read {
         let last = &passes[passes.len() - 1];
         let Outcome { sum, ns, calls, fallbacks, .. } = &last.outcome;
         let blocks = sum.bytes.div_ceil(self.block as u64);
-        let by = format!("; by {}, {}", name_of(way), threads(self.threads.into()));
+        let by = format!("; by {}, {}", way_name(way), threads(self.threads.into()));
         let mut facts = vec![
-            Fact::text("file", conditions::place(source)),
+            Fact::text("file", cache_state::describe_file(source)),
             Fact::text("read", amount(blocks, self.block, sum.bytes) + &by),
         ];
         let has_number = measured.verdict.is_none();
@@ -272,21 +272,19 @@ impl Read {
             );
         }
         if passes.len() > 1 {
-            let text = format!("{}; what follows is of the last", passes.len());
-            facts.push(Fact::text("passes", text));
+            facts.push(Fact::text("passes", format!("{}; details of the last:", passes.len())));
         }
-        let guest = conditions::in_guest(recorder.host(), last.before.state);
-        facts.push(Fact::text("before", conditions::proof(&last.before) + guest));
+        let guest = cache_state::in_guest(recorder.host(), last.before.state);
+        facts.push(Fact::text("before", cache_state::describe(&last.before) + guest));
         facts.push(Fact::quantity("time", *ns, Unit::Nanoseconds));
         facts.push(Fact::quantity("calls", 1e9 * *calls as f64 / ns, Unit::PerSecond));
         facts.extend(sum_facts(*sum));
         let device = last.device_bytes;
         facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
         if *fallbacks > 0 {
-            let text = format!("{fallbacks} of {calls} calls of another kind");
-            facts.push(Fact::text("beside", text));
+            facts.push(Fact::text("fallbacks", format!("{fallbacks} of {calls} calls")));
         }
-        let fault = |fault| Fact::text("unreadable", by_hand::fault_words(fault));
+        let fault = |fault| Fact::text("unreadable", by_hand::describe_fault(fault));
         facts.extend(last.outcome.faults.iter().map(fault));
         let ended = last.outcome.ended_at;
         facts.extend(ended.map(|at| Fact::text("ended", format!("the file ends at byte {at}"))));
@@ -297,26 +295,24 @@ impl Read {
     }
 }
 
-/// What the control group allows, where the passes went to the device at all.
+/// The I/O limits of the control group, unless all passes read from the page cache.
 fn cap(read: &Read, source: &Source, way: Way, passes: &[Pass]) -> Option<Cap> {
-    let is_past_cache = matches!(way, Way::Direct | Way::Ring { .. });
     let is_warm = |pass: &Pass| pass.before.state == residency::State::Warm;
-    if !is_past_cache && passes.iter().all(is_warm) {
+    if !way.is_direct() && passes.iter().all(is_warm) {
         return None;
     }
-    Cap::on_reads(source.file(), is_past_cache.then_some(read.block))
+    Cap::on_reads(source.file(), way.is_direct().then_some(read.block))
 }
 
-/// One pass in a line.
 fn pass_fact(number: u32, pass: &Pass, has_number: bool) -> Fact {
     let rate = match has_number {
         true => quantity(pass.rate(), Unit::BytesPerSecond),
         false => NOTHING.to_owned(),
     };
-    let word = match pass.outcome.bypass {
+    let state = match pass.outcome.bypass {
         Some(_) => "direct".to_owned(),
-        None => pass.before.state.word().to_uppercase(),
+        None => pass.before.state.name().to_uppercase(),
     };
     let seconds = pass.seconds();
-    Fact::text("pass", format!("{number}: {word}, {seconds:.6} s, {rate}"))
+    Fact::text("pass", format!("{number}: {state}, {seconds:.6} s, {rate}"))
 }

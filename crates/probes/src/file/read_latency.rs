@@ -1,4 +1,4 @@
-//! file.read.latency: one block of 4 KiB of a file, in order or anywhere.
+//! file.read.latency: a block of 4 KiB, sequential or random.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use fathom_fileio::memory::Pages;
 use fathom_fileio::scratch::Scratch;
-use fathom_fileio::{Generator, residency, traffic};
+use fathom_fileio::{Generator, proc_io, residency};
 use fathom_measure::sampler::{Fault, Files};
 use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{
@@ -17,13 +17,12 @@ use fathom_record::{
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use super::held::{self, Large};
-use super::state::{State, words};
+use super::generated_file::{self, LargeFile};
+use super::state::{State, describe};
 use super::{LARGE_BYTES, failed};
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.read.latency.
 pub struct ReadLatency;
 
 static ABOUT: About = About {
@@ -31,30 +30,29 @@ static ABOUT: About = About {
     title: "block of a file",
     unit: Unit::Nanoseconds,
     better: Better::Lower,
-    timed: "pread(2) of 4 KiB blocks of a file, one after another, each once; divided by their \
-            number: all blocks of a small file, 64 of the large one (warm: all); quantiles \
-            are of single blocks from a device, at random",
-    not_timed: "choosing the blocks, any look at what was read, and putting the file into memory \
-                or out of there",
-    model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. No figure is \
-            published for a device",
-    source: "Linux mm/filemap.c: what is not in memory is asked of the device, and then copied \
-             as what is there",
+    timed: "pread(2) of 4 KiB blocks, each once, divided by their number: all blocks of a small \
+            file, 64 of the large one (warm: all); quantiles are of single random reads from a \
+            device",
+    not_timed: "choosing the blocks, verifying the data, evicting or warming the file",
+    model: "bounds: ≥ os.syscall{call=read1}; cold: ≥ warm, where that was measured. No published \
+            figure for a device",
+    source: "Linux mm/filemap.c: an uncached page is read from the device, then copied like a \
+             cached one",
     pitfalls: &[
-        "in order, the kernel reads ahead, so that few blocks wait: what it is called a latency \
-         of is then a rate. The bytes that the device gave are told beside the program's",
-        "the same places again and again are in somebody's cache: each pass over the large file \
-         chooses others",
-        "in a guest, cold means that the guest's memory holds nothing of it: the host's may",
-        "a file of a few blocks: what is paid once for a pass is not shared by many",
-        "each block that came from the device is held against what was written",
+        "sequential reads trigger readahead, so that few blocks wait: the result is a rate, not a \
+         latency. The record has the bytes fetched from devices",
+        "repeated offsets hit a cache of the device or host: each pass over the large file chooses \
+         others",
+        "in a virtual machine the host may cache the file: it is cold in the guest only",
+        "small files do not amortize the fixed cost of a pass",
+        "each block from the device is compared with the data written",
     ],
     parameters: &[
         Parameter { name: "order", values: "sequential, random", meaning: "of the blocks" },
         Parameter {
             name: "state",
             values: "cold, warm, direct",
-            meaning: "from a device, from memory, past the page cache; proved",
+            meaning: "from a device; from the page cache; O_DIRECT; verified",
         },
         Parameter {
             name: "file_bytes",
@@ -68,10 +66,10 @@ static ABOUT: About = About {
 };
 
 const BLOCK: usize = 4096;
-/// Blocks of a pass over the large file.
+/// Blocks per pass over the large file.
 const BLOCKS: usize = 64;
 const SMALL_MAX: i64 = 512 << 10;
-/// The large file of a smoke test.
+/// Large file of a smoke test.
 const SMOKE_LARGE: i64 = 1 << 20;
 const SEED: u64 = 2;
 
@@ -109,7 +107,7 @@ impl Probe for ReadLatency {
                 }));
             }
         }
-        // One block has no order, and without a cache there is no readahead that order could help.
+        // One block has no order, and direct I/O has no readahead that depends on it.
         let leaves_out = |params: &Params| {
             let is = |name: &str, text: &str| params.text(name) == Some(text);
             let is_one = params.integer("file_bytes") == Some(BLOCK as i64);
@@ -126,10 +124,10 @@ impl Probe for ReadLatency {
         warm.0.insert("state".to_owned(), State::Warm.name().into());
         let is_cold = case.params.text("state") == Some(State::Cold.name());
         if is_cold && known.quantity(ABOUT.id, &warm).is_some() {
-            let source = "what a device gives is put into memory, and then copied as from there";
+            let source = "data from a device is stored in the page cache and copied from there";
             return Order { factor: 1.0, metric: ABOUT.id, source }.claim(&warm, known);
         }
-        let source = "the same entry and exit, and a block to be found and moved";
+        let source = "the same entry and exit, plus lookup and copy of a block";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
         order.claim(&Params::one("call", "read1"), known)
     }
@@ -162,10 +160,10 @@ impl Probe for ReadLatency {
             if works.is_empty() {
                 continue;
             }
-            let begun = traffic::fetched();
+            let begun = proc_io::read_bytes();
             sampler.run(works);
             for (index, reading) in readings {
-                if let Err(fault) = reading.into_inner().tell(begun, index, sampler) {
+                if let Err(fault) = reading.into_inner().report(begun, index, sampler) {
                     sampler.fault(index, fault);
                 }
             }
@@ -174,7 +172,7 @@ impl Probe for ReadLatency {
     }
 }
 
-/// A visit's warm-up and 12 passes, at 150 µs a block from a device.
+/// Warm-up and 12 passes, at 150 µs per block from a device.
 fn cost_ns(state: State, bytes: i64) -> f64 {
     let blocks = (bytes / BLOCK as i64).min(BLOCKS as i64) as f64;
     match state {
@@ -197,19 +195,19 @@ fn work<'r>(
         values[0] = reading.borrow_mut().pass(clock, &mut timings.borrow_mut())?;
         Ok(())
     };
-    // In order, the kernel reads ahead: a few blocks wait for all.
+    // With readahead the times of single blocks are not latencies.
     let is_single = batch == 1 || reading.borrow().is_random;
     let timings = Some(timings).filter(|_| is_single);
     Work::Single { cases: vec![index], batch, operation: Box::new(operation), timings }
 }
 
-/// The file of a case, which it has itself or shares with all.
-enum Held {
+enum CaseFile {
     Own(Scratch),
-    Shared(Large),
+    /// The large file of the run.
+    Shared(LargeFile),
 }
 
-impl Held {
+impl CaseFile {
     fn file(&self) -> &File {
         match self {
             Self::Own(scratch) => scratch.file(),
@@ -218,10 +216,10 @@ impl Held {
     }
 }
 
-/// One case: its file, and the blocks in the order in which they are read.
+/// One case: its file, and the order of its blocks.
 struct Reading {
-    held: Held,
-    /// The file as it is read: as it is, or opened anew past the page cache.
+    case_file: CaseFile,
+    /// The descriptor that is read, with O_DIRECT if the state needs it.
     opened: File,
     state: State,
     is_random: bool,
@@ -230,7 +228,7 @@ struct Reading {
     random: Xoshiro256PlusPlus,
     order: Vec<u64>,
     next: usize,
-    /// A block each, so that all can be looked at behind the timer.
+    /// One slot per block, so that verification is not timed.
     buffer: Pages,
     passes: u64,
     read: u64,
@@ -241,15 +239,16 @@ impl Reading {
     fn of(case: &Case, state: State, files: &Files, random: u64) -> Result<Self, Fault> {
         let bytes = case.params.integer("file_bytes").unwrap_or(0);
         let is_random = case.params.text("order") == Some("random");
-        let (held, seed, bytes) = if bytes <= SMALL_MAX {
+        let (case_file, seed, bytes) = if bytes <= SMALL_MAX {
             let bytes = u64::try_from(bytes).unwrap_or(0);
-            (Held::Own(held::written(&files.folder, bytes, SEED)?), SEED, bytes)
+            let scratch = generated_file::write_synced(&files.folder, bytes, SEED)?;
+            (CaseFile::Own(scratch), SEED, bytes)
         } else {
-            let large = Large::open(files, bytes as u64)?;
+            let large = LargeFile::open(files, bytes as u64)?;
             let (seed, bytes) = (large.seed(), large.bytes());
-            (Held::Shared(large), seed, bytes)
+            (CaseFile::Shared(large), seed, bytes)
         };
-        let opened = opened(held.file(), state)?;
+        let opened = opened(case_file.file(), state)?;
         let blocks = (bytes / BLOCK as u64) as usize;
         let of_pass = if state == State::Warm { blocks } else { blocks.min(BLOCKS) };
         let slots = if state == State::Warm { 1 } else { of_pass };
@@ -257,7 +256,7 @@ impl Reading {
         let random = Xoshiro256PlusPlus::seed_from_u64(random);
         let order = (0..of_pass as u64).map(|block| block * BLOCK as u64).collect();
         Ok(Self {
-            held,
+            case_file,
             opened,
             state,
             is_random,
@@ -273,26 +272,26 @@ impl Reading {
         })
     }
 
-    /// Brings the file into its state, and chooses the blocks of the next pass.
+    /// Chooses the blocks of the next pass, and prepares the cache state.
     fn prepare(&mut self) -> Result<(), Fault> {
         if self.is_random {
             self.choose();
         }
-        self.state.prepare(self.held.file()).map(|_| ())
+        self.state.prepare(self.case_file.file()).map(|_| ())
     }
 
-    /// As many blocks as before, no two of them one, in random order (Fisher–Yates).
+    /// Chooses distinct blocks in random order (Fisher–Yates).
     fn choose(&mut self) {
         let mut all: Vec<u64> = (0..self.blocks as u64).collect();
         for place in 0..self.order.len() {
             let rest = (all.len() - place) as u64;
-            // The bias of the remainder is below 2^-48 for any file that there is.
+            // The modulo bias is below 2^-48 for files up to 256 MiB.
             all.swap(place, place + (self.random.next_u64() % rest) as usize);
             self.order[place] = all[place] * BLOCK as u64;
         }
     }
 
-    /// Reads so many blocks of a file in memory, round and round.
+    /// The warm kernel: reads blocks in order, wrapping. Returns the number of full reads.
     fn repeat(&mut self, blocks: u64) -> u64 {
         let mut good = 0;
         for _ in 0..blocks {
@@ -304,12 +303,12 @@ impl Reading {
         good
     }
 
-    /// Reads each block once, from the device, and counts the time of each: nanoseconds a block.
+    /// Reads each block once and adds its time to `timings`. Returns nanoseconds per block.
     fn pass(&mut self, clock: &Clock, timings: &mut Histogram) -> Result<f64, Fault> {
         self.prepare()?;
-        let begun = traffic::fetched();
+        let begun = proc_io::read_bytes();
         let mut good = 0;
-        // A pass waits for a device: two clock reads a block are far below its spread.
+        // Two clock reads per block are negligible beside a device access.
         let start = clock.start();
         for (slot, at) in self.buffer.chunks_exact_mut(BLOCK).zip(&self.order) {
             let begun = clock.start();
@@ -319,69 +318,65 @@ impl Reading {
         let stop = clock.stop();
         let blocks = self.order.len();
         if good != blocks {
-            return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read whole")));
+            return Err(Fault::WrongWork(format!("{good} of {blocks} blocks were read in full")));
         }
-        let more = traffic::since(begun);
-        if !self.state.has_held(self.held.file(), more) {
-            return Err(self.state.unheld());
+        let fetched = proc_io::read_bytes_since(begun);
+        if !self.state.was_kept(self.case_file.file(), fetched) {
+            return Err(self.state.lost());
         }
-        self.look_at_all()?;
-        self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
+        self.verify()?;
+        self.fetched = self.fetched.zip(fetched).map(|(sum, fetched)| sum + fetched);
         self.read += (blocks * BLOCK) as u64;
         self.passes += 1;
         Ok(clock.ns(start, stop) / blocks as f64)
     }
 
-    /// Holds each block of the last pass against what was written.
-    fn look_at_all(&self) -> Result<(), Fault> {
+    /// Compares each block of the last pass with the data written.
+    fn verify(&self) -> Result<(), Fault> {
         let generator = Generator::new(self.seed);
         let mut expected = [0; BLOCK];
         for (slot, at) in self.buffer.chunks_exact(BLOCK).zip(&self.order) {
             generator.fill(*at, &mut expected);
             if slot != expected {
-                let text = format!("the block at byte {at} is not what was written there");
+                let text = format!("the block at byte {at} differs from the data written");
                 return Err(Fault::WrongWork(text));
             }
         }
         Ok(())
     }
 
-    /// Hands what was verified to the sampler.
-    fn tell(
+    /// Adds the checks to the sampler.
+    fn report(
         mut self,
         begun: Option<u64>,
         index: usize,
         sampler: &mut Sampler,
     ) -> Result<(), Fault> {
         if self.state == State::Warm {
-            let more = traffic::since(begun);
-            let held = self.state.has_held(self.held.file(), more);
-            let more = more.map_or("untold".to_owned(), |bytes| bytes.to_string());
-            let is = words(&residency::of(self.held.file()));
-            let text = format!("WARM before; {more} bytes from devices meanwhile; after: {is}");
-            sampler.check(index, "in memory", held, text);
+            let fetched = proc_io::read_bytes_since(begun);
+            let file = self.case_file.file();
+            let is_kept = self.state.was_kept(file, fetched);
+            let fetched = fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+            let after = describe(&residency::of(file));
+            let text = format!("WARM before; {fetched} bytes from devices; after: {after}");
+            sampler.check(index, "in memory", is_kept, text);
             self.next = 0;
             let good = self.repeat(1);
-            self.look_at_all()?;
-            sampler.check(
-                index,
-                "content",
-                good == 1,
-                "a block more, held against what is written",
-            );
+            self.verify()?;
+            sampler.check(index, "content", good == 1, "one more block as written");
             return Ok(());
         }
         let Self { passes, read, .. } = self;
         sampler.check(index, "in memory", true, format!("COLD before each of {passes} passes"));
         sampler.check(index, "content", true, "each block as written");
-        let fetched = self.fetched.map_or("untold".to_owned(), |bytes| bytes.to_string());
-        let text = format!("{fetched} from devices for {read} of the program's");
+        let fetched = self.fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+        let text = format!("{fetched} from devices, {read} read");
         sampler.check(index, "bytes", true, text);
         Ok(())
     }
 }
 
-/// The blocks of so many passes.
+/// The blocks of several passes.
 #[cfg(test)]
 pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Vec<u64>>, Fault> {
     let mut reading = Reading::of(case, State::Cold, files, 1)?;
@@ -392,7 +387,7 @@ pub(super) fn orders(case: &Case, files: &Files, passes: usize) -> Result<Vec<Ve
     (0..passes).map(|_| chosen()).collect()
 }
 
-/// The file opened anew as its state asks, with a readahead of its own.
+/// Opens the file again, with O_DIRECT if needed, and with its own readahead state.
 fn opened(file: &File, state: State) -> Result<File, Fault> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = if state == State::Direct { libc::O_DIRECT } else { 0 };
@@ -400,10 +395,10 @@ fn opened(file: &File, state: State) -> Result<File, Fault> {
     match opened {
         Ok(opened) => Ok(opened),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            let what = "the file system refuses direct reads";
+            let what = "the file system does not support O_DIRECT";
             Err(Fault::unavailable(what, Remedy::OtherFolder))
         }
-        // Without /proc, and where no other way is asked for, as it is.
+        // Without /proc: shares the readahead state.
         Err(_) if state != State::Direct => {
             file.try_clone().map_err(|error| failed("open the file", error))
         }

@@ -1,10 +1,10 @@
-//! file.read.throughput: bytes a second of a file that is read block by block and added up.
+//! file.read.throughput: bytes per second of reading and checksumming a file.
 
 use std::cell::RefCell;
 
+use fathom_fileio::proc_io;
 use fathom_fileio::read::{Bypass, Outcome, ReadError, Request, Way};
 use fathom_fileio::residency::Residency;
-use fathom_fileio::traffic;
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, affinity};
 use fathom_record::{
@@ -12,12 +12,11 @@ use fathom_record::{
 };
 
 use super::LARGE_BYTES;
-use super::held::Large;
-use super::model::{self, Kind};
-use super::state::{State, TRIES, words};
+use super::generated_file::LargeFile;
+use super::model::{self, ReadCase};
+use super::state::{State, TRIES, describe};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.read.throughput.
 pub struct ReadThroughput;
 
 static ABOUT: About = About {
@@ -25,55 +24,49 @@ static ABOUT: About = About {
     title: "file read",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "reading a file, or the first so many blocks of it (in a run: the next 16 MiB of a file \
-            of 64 MiB), with the XOR-32 and the position sum of its content: from when all \
-            threads are ready until the last has ended",
-    not_timed: "opening the file, getting buffers, the look at what of it is in memory, and \
-                putting it there or out of there",
+    timed: "reading and checksumming a file or its first blocks (in a run: the next 16 MiB of a \
+            file of 64 MiB), from when all threads are ready until the last ends",
+    not_timed: "opening the file, allocating buffers, checking the residency, evicting or warming \
+                the file",
     model: "warm, by read or pread: bytes ÷ (calls × file.call{call=read1} ÷ threads + 2 × bytes ÷ \
             memory.bandwidth{op=copy} + bytes ÷ (threads × memory.bandwidth{op=read} of the cache \
-            that holds the buffer)), ± 30 %; mmap: an order, ≤ memory.bandwidth{op=read}. Cold: \
-            an order, ≤ warm. Direct: none without a figure of the device",
-    source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the rate \
-             of a copy counts the bytes read and those written; then the block is summed from a \
-             cache",
+            that holds the buffer)), ± 30 %; mmap: bound, ≤ memory.bandwidth{op=read}. Cold: \
+            bound, ≤ warm. Direct: none without a figure of the device",
+    source: "Linux mm/filemap.c: filemap_read copies from the page cache, folio by folio; the copy \
+             bandwidth counts bytes read and written; then the block is summed from the CPU cache",
     pitfalls: &[
-        "a file that is partly in memory has two speeds: what of it is there is counted by \
-         cachestat and mincore before each pass, and said as COLD, MIXED, WARM or UNKNOWN; \
-         a pass that was asked for cold and was not is invalid",
-        "holes and reserved space that was never written are read without a device: what share of \
-         the file is data is looked up first, and said where it is not all",
-        "in a guest, cold means that the guest's memory holds nothing of it: the host's may",
-        "a program that does not look at what it reads measures a copy; each block is summed \
-         while it is in the core's cache, and in a run the sums are held against those of what \
-         was written",
+        "a partly cached file has two speeds: cachestat and mincore count its pages before each \
+         pass (COLD, MIXED, WARM or UNKNOWN); a pass requested cold that is not cold is invalid",
+        "holes and unwritten extents are read without a device: the share of data is checked first",
+        "in a virtual machine the host may cache the file: it is cold in the guest only",
+        "a program that ignores the data measures a copy; here each block is summed from the CPU \
+         cache, and in a run the sums are verified",
         "a file that fits the last-level cache is read from there the second time: in a run each \
-         pass reads another part of a file that is larger",
+         pass reads another part of a larger file",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "of one call; never rounded" },
+        Parameter { name: "block", values: "bytes", meaning: "bytes per call, never rounded" },
         Parameter {
             name: "state",
             values: "cold, warm, mixed, unknown, direct",
-            meaning: "what of the file was in memory when it was begun; past the page cache",
+            meaning: "residency before the pass; O_DIRECT",
         },
-        Parameter { name: "threads", values: "1, 2, …", meaning: "each reads parts of its own" },
+        Parameter { name: "threads", values: "1, 2, …", meaning: "each reads its own chunks" },
         Parameter {
             name: "way",
             values: "read, pread, mmap, direct, ring",
-            meaning: "calls one after another; by offset; mapped; O_DIRECT; io_uring, O_DIRECT",
+            meaning: "read(2); pread(2); mmap(2); pread(2), O_DIRECT; io_uring, O_DIRECT",
         },
         Parameter {
             name: "file_bytes",
             values: "bytes",
-            meaning: "read in all; of sweeps and caches, the size of the file",
+            meaning: "bytes read; of `file sweep` and `file cache`, the size of the file",
         },
     ],
     needs: &["file.call", "memory.bandwidth"],
     ..super::OF_RUNS
 };
 
-/// Bytes of a pass.
 const PASS_BYTES: i64 = 16 << 20;
 const SMOKE_BYTES: i64 = 256 << 10;
 
@@ -115,7 +108,7 @@ impl Probe for ReadThroughput {
         let case = |(block, state, threads, way): (i64, &str, i64, &str)| {
             let params = Params::one("block", block.min(most)).and("state", state);
             let params = params.and("threads", threads).and("way", way).and("file_bytes", bytes);
-            // A warm-up and 12 passes, at 1 GB/s and at 5; and a share of warming the whole file.
+            // Warm-up and 12 passes, at 1 or 5 GB/s, and a share of warming the whole file.
             let cost_ns = if state == "warm" { 80e6 } else { 240e6 };
             Case { params, cost_ns }
         };
@@ -123,7 +116,7 @@ impl Probe for ReadThroughput {
     }
 
     fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        match Kind::of(&case.params) {
+        match ReadCase::of(&case.params) {
             Some(kind) => model::read(kind, &case.params, host, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
@@ -131,12 +124,13 @@ impl Probe for ReadThroughput {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let files = sampler.files()?;
-        let kinds: Vec<Option<Kind>> = cases.iter().map(|case| Kind::of(&case.params)).collect();
+        let kinds: Vec<Option<ReadCase>> =
+            cases.iter().map(|case| ReadCase::of(&case.params)).collect();
         let part = kinds.iter().flatten().map(|kind| kind.bytes).max().unwrap_or(0);
-        let large = Large::open(&files, part)?;
+        let large = LargeFile::open(&files, part)?;
         let cpus = sampler.cpus().to_vec();
         let home = sampler.settings().cpu;
-        // One state after another: the file is brought from memory to the device once a visit.
+        // State by state, so that the file is evicted once per visit.
         for state in State::ALL {
             let mut passes = Vec::new();
             for (index, (case, kind)) in cases.iter().zip(&kinds).enumerate() {
@@ -148,14 +142,14 @@ impl Probe for ReadThroughput {
                         }
                     }
                     _ => {
-                        let text = format!("{} is no such case", case.params);
+                        let text = format!("unknown case {}", case.params);
                         sampler.fault(index, Fault::Failed(text));
                     }
                 }
             }
             let works = passes.iter().map(|(index, pass)| {
                 Work::single(vec![*index], |clock, values| {
-                    values[0] = pass.borrow_mut().take(clock)?;
+                    values[0] = pass.borrow_mut().measure(clock)?;
                     Ok(())
                 })
             });
@@ -165,25 +159,25 @@ impl Probe for ReadThroughput {
             }
             sampler.run(works);
             for (index, pass) in passes {
-                pass.into_inner().tell(index, sampler);
+                pass.into_inner().report(index, sampler);
             }
         }
         Ok(())
     }
 }
 
-/// One case's passes over the large file, part by part.
+/// The passes of one case over the large file, part by part.
 struct Pass<'v> {
-    large: &'v Large,
-    kind: Kind,
+    large: &'v LargeFile,
+    kind: ReadCase,
     state: State,
     way: Way,
-    /// All CPUs of the visit, and the one it is pinned to: threads inherit the pin.
+    /// All CPUs of the visit, and the one it is pinned to, which new threads inherit.
     cpus: &'v [u32],
     home: u32,
-    taken: usize,
-    /// Passes that were taken again, since the file was not all in memory behind them.
-    again: u32,
+    passes: usize,
+    /// Passes repeated because pages were evicted during them.
+    repeated: u32,
     before: Option<Residency>,
     bytes: u64,
     fetched: Option<u64>,
@@ -191,8 +185,8 @@ struct Pass<'v> {
 
 impl<'v> Pass<'v> {
     fn new(
-        large: &'v Large,
-        (kind, state, way): (Kind, State, Way),
+        large: &'v LargeFile,
+        (kind, state, way): (ReadCase, State, Way),
         (cpus, home): (&'v [u32], u32),
     ) -> Self {
         Self {
@@ -202,41 +196,41 @@ impl<'v> Pass<'v> {
             way,
             cpus,
             home,
-            taken: 0,
-            again: 0,
+            passes: 0,
+            repeated: 0,
             before: None,
             bytes: 0,
             fetched: Some(0),
         }
     }
 
-    /// Takes a pass in its state: bytes a second.
-    fn take(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    /// Runs one pass. Returns bytes per second.
+    fn measure(&mut self, clock: &Clock) -> Result<f64, Fault> {
         let file = self.large.file();
         for _ in 0..TRIES {
             self.before = Some(self.state.prepare(file)?);
-            let fetched = traffic::fetched();
+            let begun = proc_io::read_bytes();
             let outcome = self.read(clock)?;
-            let more = traffic::since(fetched);
-            self.fetched = self.fetched.zip(more).map(|(sum, more)| sum + more);
+            let fetched = proc_io::read_bytes_since(begun);
+            self.fetched = self.fetched.zip(fetched).map(|(sum, fetched)| sum + fetched);
             self.bytes += outcome.sum.bytes;
-            if self.state.has_held(file, more) {
+            if self.state.was_kept(file, fetched) {
                 return Ok(1e9 * outcome.sum.bytes as f64 / outcome.ns);
             }
-            self.again += 1;
+            self.repeated += 1;
         }
-        Err(self.state.unheld())
+        Err(self.state.lost())
     }
 
-    /// Reads the next part, and holds it against what was written.
+    /// Reads the next part and verifies its sums.
     fn read(&mut self, clock: &Clock) -> Result<Outcome, Fault> {
-        let (at, expected) = self.large.part(self.taken);
-        self.taken += 1;
-        let Kind { block, threads, bytes, .. } = self.kind;
+        let (at, expected) = self.large.part(self.passes);
+        self.passes += 1;
+        let ReadCase { block, threads, bytes, .. } = self.kind;
         let range = Some(at..at + bytes);
         let request = Request { range, block, threads, ..Request::whole(self.way) };
         let outcome = {
-            let _spread = (threads > 1).then(|| Spread::over(self.cpus, self.home));
+            let _unpinned = (threads > 1).then(|| Unpinned::over(self.cpus, self.home));
             fathom_fileio::read(&self.large.source, &request, clock)
         };
         let outcome = outcome.map_err(|error| match error {
@@ -249,48 +243,49 @@ impl<'v> Pass<'v> {
         }
         if outcome.sum != expected {
             return Err(Fault::WrongWork(format!(
-                "what was read is not what was written: {:?} at byte {at}, not {expected:?}",
+                "the data at byte {at} differs from the data written: {:?}, not {expected:?}",
                 outcome.sum
             )));
         }
         if outcome.bypass == Some(Bypass::Buffered) {
-            return Err(State::Direct.unheld());
+            return Err(State::Direct.lost());
         }
         Ok(outcome)
     }
 
-    /// Hands what was verified to the sampler.
-    fn tell(self, index: usize, sampler: &mut Sampler) {
+    /// Adds the checks to the sampler.
+    fn report(self, index: usize, sampler: &mut Sampler) {
         let Some(before) = self.before else { return };
-        let held = match self.state {
-            State::Warm => format!(", before and after each pass; {} taken again", self.again),
-            State::Cold => ", before each pass".to_owned(),
-            State::Direct => ", before and after each pass: nothing went by it".to_owned(),
+        let when = match self.state {
+            State::Warm => format!("before and after each pass; {} repeated", self.repeated),
+            State::Cold => "before each pass".to_owned(),
+            State::Direct => "before and after each pass".to_owned(),
         };
-        sampler.check(index, "in memory", true, words(&before) + &held);
-        let text = format!("XOR-32, position sum and bytes of {} passes as written", self.taken);
+        sampler.check(index, "in memory", true, format!("{}, {when}", describe(&before)));
+        let text = format!("XOR-32, position sum and bytes of {} passes as written", self.passes);
         sampler.check(index, "content", true, text);
-        let fetched = self.fetched.map_or("untold".to_owned(), |bytes| bytes.to_string());
-        let text = format!("{fetched} from devices for {} of the program's", self.bytes);
+        let fetched = self.fetched.map_or("unknown".to_owned(), |bytes| bytes.to_string());
+        let text = format!("{fetched} from devices, {} read", self.bytes);
         sampler.check(index, "bytes", true, text);
     }
 }
 
-/// The calling thread, and with it those that it starts, may run on all CPUs of the visit, until
-/// this is gone.
-struct Spread(u32);
+/// Unpins the calling thread, and the threads that it spawns, until dropped.
+struct Unpinned {
+    home: u32,
+}
 
-impl Spread {
+impl Unpinned {
     fn over(cpus: &[u32], home: u32) -> Self {
-        // Where it is refused the threads share one CPU, and the number shows it.
+        // If refused, the threads share one CPU, which the result shows.
         let _ = affinity::pin_to(cpus);
-        Self(home)
+        Self { home }
     }
 }
 
-impl Drop for Spread {
+impl Drop for Unpinned {
     fn drop(&mut self) {
-        let _ = affinity::pin(self.0);
+        let _ = affinity::pin(self.home);
     }
 }
 
@@ -300,12 +295,12 @@ mod tests {
     use crate::smoke;
 
     #[test]
-    fn threads_may_run_everywhere_and_the_pin_is_put_back() {
+    fn pin_is_restored_after_a_read() {
         let all = affinity::allowed();
         smoke::pinned(|cpu| {
-            let spread = Spread::over(&all, cpu);
+            let unpinned = Unpinned::over(&all, cpu);
             assert_eq!(affinity::allowed(), all);
-            drop(spread);
+            drop(unpinned);
             assert_eq!(affinity::allowed(), [cpu]);
         });
     }

@@ -1,4 +1,4 @@
-//! The probes of files in their smallest size, their models, and what they refuse to believe.
+//! The file probes at smoke size, their models and their checks.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -10,20 +10,22 @@ use fathom_record::host::Cache;
 use fathom_record::{Host, NoModel, Params, Prediction, Record};
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::named::Named;
+use super::small_files::SmallFiles;
 use super::state::State;
-use super::{call, create, delete, fsync, held, read_latency, read_throughput, write_throughput};
+use super::{
+    call, create, delete, fsync, generated_file, read_latency, read_throughput, write_throughput,
+};
 use crate::{REGISTRY, smoke};
 use fathom_metric::{Case, Entry, Known, Probe, Sizes};
 
-/// Takes a probe: each case gives values, and what it wrote is gone.
-fn take(probe: &dyn Probe, checks: &[&str]) {
+/// Visits all cases of a probe: each makes these checks, and no file is left.
+fn visit_all(probe: &dyn Probe, checks: &[&str]) {
     let Some(place) = smoke::place() else { return };
     for (case, sample) in smoke::take(probe) {
         let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
         for check in checks {
             let found = sample.checks.iter().any(|one| one.name == *check);
-            assert!(found, "{}: {check} was not looked at", case.params);
+            assert!(found, "{}: no check {check}", case.params);
         }
     }
     let left: Vec<_> = std::fs::read_dir(&place.folder).unwrap().map(Result::unwrap).collect();
@@ -31,34 +33,34 @@ fn take(probe: &dyn Probe, checks: &[&str]) {
 }
 
 #[test]
-fn a_file_is_read_in_each_state_and_way_and_nothing_is_left() {
-    take(&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]);
+fn read_throughput_checks_its_work() {
+    visit_all(&read_throughput::ReadThroughput, &["in memory", "content", "bytes"]);
 }
 
 #[test]
-fn a_file_is_written_and_read_again_and_nothing_is_left() {
-    take(&write_throughput::WriteThroughput, &["content", "last pass"]);
+fn write_throughput_checks_its_work() {
+    visit_all(&write_throughput::WriteThroughput, &["content", "last pass"]);
 }
 
 #[test]
-fn blocks_are_read_in_each_state_and_order_and_nothing_is_left() {
-    take(&read_latency::ReadLatency, &["in memory", "content"]);
+fn read_latency_checks_its_work() {
+    visit_all(&read_latency::ReadLatency, &["in memory", "content"]);
 }
 
 #[test]
-fn each_call_is_made_and_nothing_is_left() {
-    take(&call::FileCall, &["in memory", "content"]);
+fn file_call_checks_its_work() {
+    visit_all(&call::FileCall, &["in memory", "content"]);
 }
 
 #[test]
-fn small_files_are_made_deleted_and_synced_and_nothing_is_left() {
-    take(&create::Create, &["files"]);
-    take(&delete::Delete, &["files"]);
-    take(&fsync::Fsync, &["written"]);
+fn small_file_probes_check_their_work() {
+    visit_all(&create::Create, &["files"]);
+    visit_all(&delete::Delete, &["files"]);
+    visit_all(&fsync::Fsync, &["written"]);
 }
 
 #[test]
-fn a_byte_that_is_another_than_was_written_is_wrong_work() {
+fn corrupt_byte_is_wrong_work() {
     let Some(place) = smoke::place() else { return };
     let _alone = smoke::alone();
     let large = std::fs::OpenOptions::new().write(true).open(&place.large).unwrap();
@@ -67,7 +69,7 @@ fn a_byte_that_is_another_than_was_written_is_wrong_work() {
     let probes: [&dyn Probe; 2] = [&read_throughput::ReadThroughput, &read_latency::ReadLatency];
     for probe in probes {
         let mut cases = probe.cases(&Host::default(), &sizes);
-        // In order every pass over the large file reads its first block.
+        // Sequential passes over the large file read its first block.
         cases.retain(|case| {
             let is = |name: &str, text: &str| case.params.text(name) == Some(text);
             let is_large = case.params.integer("file_bytes") == Some(1 << 20);
@@ -75,39 +77,39 @@ fn a_byte_that_is_another_than_was_written_is_wrong_work() {
         });
         assert_eq!(cases.len(), 1);
         let outcome = smoke::visit(probe, &cases).remove(0);
-        let told = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("written"));
-        assert!(told, "{outcome:?}");
+        let is_found = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("written"));
+        assert!(is_found, "{outcome:?}");
     }
 }
 
 #[test]
-fn a_file_that_never_leaves_memory_is_not_called_cold() {
+fn memory_file_is_never_cold() {
     let file = std::fs::File::from(memfd_create("fathom-test", MemfdFlags::CLOEXEC).unwrap());
     file.write_all_at(&[1; 10_000], 0).unwrap();
     for state in [State::Cold, State::Direct] {
         let outcome = state.prepare(&file);
-        let told = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("WARM"));
-        assert!(told, "{outcome:?}");
+        let is_found = matches!(&outcome, Err(Fault::WrongWork(text)) if text.contains("WARM"));
+        assert!(is_found, "{outcome:?}");
     }
     assert!(State::Warm.prepare(&file).is_ok());
-    assert!(!State::Direct.has_held(&file, Some(0)), "its pages are in memory");
+    assert!(!State::Direct.was_kept(&file, Some(0)), "its pages are cached");
 }
 
 #[test]
-fn a_file_that_was_driven_out_is_not_called_warm() {
+fn evicted_file_is_not_warm() {
     let Some(place) = smoke::place() else { return };
-    let scratch = held::written(&place.folder, 1 << 20, 1).unwrap();
+    let scratch = generated_file::write_synced(&place.folder, 1 << 20, 1).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
-    assert!(State::Warm.has_held(scratch.file(), Some(4096)));
+    assert!(State::Warm.was_kept(scratch.file(), Some(4096)));
     residency::evict(scratch.file()).unwrap();
-    assert!(!State::Warm.has_held(scratch.file(), Some(0)));
+    assert!(!State::Warm.was_kept(scratch.file(), Some(0)));
     State::Cold.prepare(scratch.file()).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
-    assert!(State::Warm.has_held(scratch.file(), None));
+    assert!(State::Warm.was_kept(scratch.file(), None));
 }
 
 #[test]
-fn without_a_place_a_probe_says_why() {
+fn probe_without_a_folder_returns_the_reason() {
     let _alone = smoke::alone();
     for entry in REGISTRY.entries() {
         let Entry::Probe(probe) = entry else { continue };
@@ -123,23 +125,23 @@ fn without_a_place_a_probe_says_why() {
 }
 
 #[test]
-fn files_with_names_are_counted_and_none_is_taken_for_new_that_is_there() {
+fn small_files_are_counted_and_must_be_new() {
     let Some(place) = smoke::place() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
-    let set = Named::of(&files, 3, 1024);
-    assert_eq!((set.there(), set.whole()), (0, 0));
+    let set = SmallFiles::of(&files, 3, 1024);
+    assert_eq!((set.existing(), set.whole()), (0, 0));
     set.create().unwrap();
-    assert_eq!((set.there(), set.whole()), (3, 3));
-    assert!(set.create().is_err(), "they are there");
+    assert_eq!((set.existing(), set.whole()), (3, 3));
+    assert!(set.create().is_err(), "they exist");
     set.open(0).unwrap_err();
     std::fs::write(place.folder.join(format!("f-{}-1024-1", std::process::id())), "").unwrap();
-    assert_eq!((set.there(), set.whole()), (3, 2), "one is empty");
+    assert_eq!((set.existing(), set.whole()), (3, 2), "one is empty");
     drop(set);
     assert_eq!(std::fs::read_dir(&place.folder).unwrap().count(), 0);
 }
 
 #[test]
-fn the_order_of_a_pass_is_random_and_names_no_block_twice() {
+fn random_order_has_no_duplicates() {
     let Some(_place) = smoke::place() else { return };
     let files = smoke::sampler(1, 0).files().unwrap();
     let params = Params::one("order", "random").and("state", "cold").and("file_bytes", 1 << 20);
@@ -165,8 +167,8 @@ fn host() -> Host {
     host
 }
 
-/// Calls of 100 ns, memory of 100 ns, copies at 20 GB/s by one thread and 40 by two, sums at 100
-/// GB/s from the second level and 50 from the third, stores at 10.
+/// Calls of 100 ns; copy at 20 GB/s with one thread and 40 with two; reads at 100 GB/s from L2 and
+/// 50 from L3; stores at 10 GB/s.
 fn records() -> Vec<Record> {
     let rate = |op: &str, threads: i64, level: &str, rate: f64| {
         let params = Params::one("op", op).and("threads", threads);
@@ -199,7 +201,7 @@ fn read_at(params: &Params, records: &[Record]) -> Result<Prediction, NoModel> {
 }
 
 #[test]
-fn a_warm_read_is_calls_a_copy_and_a_sum() {
+fn warm_read_is_calls_plus_copy_plus_checksum() {
     let bytes = f64::from(16 << 20);
     let one = |params: &Params| read_at(params, &records()).unwrap();
     let moves = |copy: f64, sum: f64| 2.0 * bytes / copy + bytes / sum;
@@ -209,7 +211,7 @@ fn a_warm_read_is_calls_a_copy_and_a_sum() {
         assert!((prediction.low.unwrap() / value - 0.7).abs() < 1e-9);
     };
     let calls = 4096.0 * 100e-9;
-    // Call after call fills a buffer that is too large for the second level.
+    // Sequential calls fill a buffer that is too large for the L2 cache.
     is(one(&reading(4096, "warm", 1, "read")), calls + moves(20e9, 50e9));
     is(one(&reading(4096, "warm", 2, "pread")), calls / 2.0 + moves(40e9, 200e9));
     let large = one(&reading(1 << 20, "warm", 1, "pread"));
@@ -220,7 +222,7 @@ fn a_warm_read_is_calls_a_copy_and_a_sum() {
 }
 
 #[test]
-fn what_waits_for_a_device_is_an_order_or_has_no_model() {
+fn device_reads_have_a_bound_or_no_model() {
     let mut records = records();
     let (warm, cold) = (reading(1 << 20, "warm", 1, "read"), reading(1 << 20, "cold", 1, "read"));
     let predicted = read_at(&cold, &records).unwrap();
@@ -233,12 +235,12 @@ fn what_waits_for_a_device_is_an_order_or_has_no_model() {
     assert!(read_at(&reading(1 << 20, "mixed", 1, "read"), &records).is_err());
     let mapped = read_at(&reading(1 << 18, "warm", 2, "mmap"), &records).unwrap();
     assert_eq!((mapped.value, mapped.high), (None, Some(60e9)));
-    let Some(kind) = super::model::Kind::of(&warm) else { panic!("{warm}") };
+    let Some(kind) = super::model::ReadCase::of(&warm) else { panic!("{warm}") };
     assert_eq!(kind.way, Some(Way::Calls { count: None }));
 }
 
 #[test]
-fn a_write_is_no_faster_than_its_calls_and_stores() {
+fn write_is_bounded_by_calls_and_stores() {
     let params = Params::one("block", 4096).and("sync", "none").and("file_bytes", 16 << 20);
     let case = Case::usual(params);
     let records = records();
@@ -251,7 +253,7 @@ fn a_write_is_no_faster_than_its_calls_and_stores() {
 }
 
 #[test]
-fn predictions_of_files_use_declared_needs_and_earlier_cases_only() {
+fn predictions_use_declared_needs_only() {
     for entry in REGISTRY.entries().iter().filter(|entry| entry.about().group() == "file") {
         let Entry::Probe(probe) = entry else { continue };
         let about = probe.about();

@@ -1,32 +1,31 @@
-//! `fathom file write`: so many blocks of generated data.
+//! `fathom file write`: writes a file of generated data.
 
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use fathom_fileio::folder::{Space, space};
-use fathom_fileio::write::{Request, Sync, WriteError, Written};
+use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_metric::notation::{count, seed};
 use fathom_metric::{Ending, Event, Measured, Procedure, ProcedureError, Recorder, observed};
 use fathom_record::quantity::quantity;
 use fathom_record::{Cause, Disturbance, Fact, Params, Reason, Remedy, Unit};
 use rustix::io::Errno;
 
-use super::by_hand::{self, amount, checked, shown, size, sum_facts, sums};
+use super::by_hand::{self, amount, checked, printable, size, sum_facts, sums};
 use super::cap::Cap;
 use super::options::block;
 
-/// No sync of dirty data is quicker: a write to flash memory with a buffer that survives a loss of
-/// power takes some 10 µs.
-const QUICKEST_NS: f64 = 5_000.0;
-/// Bytes a nanosecond that no single device reaches today.
-const FASTEST: f64 = 30.0;
-/// From so many bytes on a rate of syncing means something.
-const MUCH: u64 = 1 << 20;
+/// No sync of dirty data is faster: a write to flash with power-loss protection takes about 10 µs.
+const FASTEST_SYNC_NS: f64 = 5_000.0;
+/// Bytes per nanosecond that no single current device reaches.
+const FASTEST_RATE: f64 = 30.0;
+/// Least bytes for a meaningful sync rate.
+const RATE_BYTES_MIN: u64 = 1 << 20;
 
-/// When what is written is to be on the device.
+/// When to sync the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SyncName {
-    /// When the kernel likes.
+    /// Never.
     None,
     /// At the end (fdatasync).
     Data,
@@ -36,34 +35,34 @@ pub enum SyncName {
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom file write FILE --block 1M --count 1024 --sync data    1 GiB, on the device at the end
+  fathom file write FILE --block 1M --count 1024 --sync data    1 GiB, synced at the end
   fathom file write FILE --block 4K --count 1000 --sync every   a thousand small commits
-  fathom file write FILE --block 64K --count 16 --force         replace a file that is there
+  fathom file write FILE --block 64K --count 16 --force         replace an existing file
 
-The file gets its name when all of it is there: whatever goes wrong before, nothing is left.";
+The file gets its name when it is complete: after an error or a stop no file is left.";
 
-/// Write a file of generated data, and say what data, sync and close took.
+/// Write a file of generated data, and time data, sync and close.
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES)]
 pub struct Write {
-    /// The file.
+    /// File to write.
     file: PathBuf,
-    /// Bytes of a block.
+    /// Block size.
     #[arg(long, short, value_name = "SIZE", value_parser = block)]
     block: usize,
-    /// How many blocks.
+    /// Number of blocks.
     #[arg(long, short = 'n', value_name = "N", value_parser = count)]
     count: u64,
-    /// When it is to be on the device.
+    /// When to sync.
     #[arg(long, value_enum, default_value_t = SyncName::None)]
     sync: SyncName,
-    /// Replace a regular file of that name.
+    /// Replace an existing regular file.
     #[arg(long)]
     force: bool,
-    /// Which data: the same seed gives the same bytes.
+    /// Seed of the data.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = seed)]
     seed: u64,
-    /// Passes, each writing it anew; from 12 on the result has an interval.
+    /// Number of passes, each a new file; with 12 or more the result has a confidence interval.
     #[arg(long, value_name = "N", default_value_t = 1)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     repeat: u32,
@@ -71,7 +70,7 @@ pub struct Write {
 
 impl Procedure for Write {
     fn asked(&self) -> String {
-        shown(&self.file)
+        printable(&self.file)
     }
 
     fn recalls(&self) -> &'static [&'static str] {
@@ -88,9 +87,9 @@ impl Procedure for Write {
             match written {
                 Ok(written) => Ok(Some((written, counted))),
                 Err(WriteError::Stopped { path, after }) => {
-                    // What earlier passes gave stands.
+                    // Earlier passes are kept.
                     if number == 0 {
-                        let path = shown(&path);
+                        let path = printable(&path);
                         let text =
                             format!("stopped after {after} bytes; nothing is left of {path}");
                         recorder.event(Event::Warning(&text));
@@ -105,7 +104,7 @@ impl Procedure for Write {
         if passes.is_empty() {
             return Ok(Ending::Stopped);
         }
-        // Without a sync it is memory that is written.
+        // Without a sync only the page cache is written.
         let is_synced = self.sync != SyncName::None;
         let file = std::fs::File::open(&self.file).ok().filter(|_| is_synced);
         let cap = file.and_then(|file| Cap::on_writes(&file));
@@ -119,15 +118,15 @@ impl Write {
         &self,
         recorder: &dyn Recorder,
         overwrite: bool,
-    ) -> (Result<Written, WriteError>, Disturbance) {
+    ) -> (Result<WriteOutcome, WriteError>, Disturbance) {
         let request = Request {
             block: self.block,
             count: self.count,
             seed: self.seed,
             sync: match self.sync {
-                SyncName::None => Sync::None,
-                SyncName::Data => Sync::Data,
-                SyncName::Every => Sync::Every,
+                SyncName::None => SyncMode::None,
+                SyncName::Data => SyncMode::AtEnd,
+                SyncName::Every => SyncMode::EachBlock,
             },
             overwrite: self.force || overwrite,
             stop: recorder.stop().now(),
@@ -137,30 +136,29 @@ impl Write {
     }
 }
 
-/// A failed write, with the remedy where the place is at fault.
+/// A failed write, with a remedy if the path is wrong.
 fn failure(error: WriteError) -> ProcedureError {
     match error {
         WriteError::Exists { .. } => {
-            let text = format!("{error}; replace it by --force, or give another name");
+            let text = format!("{error}; use --force to replace it, or another name");
             ProcedureError::failed(text)
         }
         WriteError::Invalid(_) => ProcedureError::usage(error),
-        WriteError::Failed { path, error, .. } if is_of_the_place(error) => {
-            let path = shown(&path);
-            ProcedureError::failed(format!("write {path}: {error}; name a place to write to"))
+        WriteError::Failed { path, error, .. } if is_path_error(error) => {
+            let path = printable(&path);
+            ProcedureError::failed(format!("write {path}: {error}; use a writable path"))
         }
         error => ProcedureError::failed(error),
     }
 }
 
-/// Whether it is the place that cannot be written to, whatever is written.
-fn is_of_the_place(error: Errno) -> bool {
+/// Whether the path cannot be written, whatever the data.
+fn is_path_error(error: Errno) -> bool {
     use Errno as E;
     [E::NOENT, E::NOTDIR, E::ACCESS, E::PERM, E::ROFS, E::NAMETOOLONG, E::LOOP].contains(&error)
 }
 
-/// Refuses what there is no space for, before the disk is full. What may not be looked at is found
-/// out later.
+/// Fails if the free space is too small. If it is unknown, the write itself fails later.
 fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
     let folder = write.file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(std::path::Path::new("."));
@@ -169,25 +167,24 @@ fn check_space(write: &Write, bytes: u128) -> Result<(), ProcedureError> {
         return Ok(());
     }
     let (need, free) = (size(bytes as u64), size(free));
-    let folder = shown(folder);
+    let folder = printable(folder);
     Err(ProcedureError::failed(format!(
-        "{need} are to be written to {folder}, where {free} are free; give fewer blocks, or free \
-         space"
+        "{need} to write, but {free} free in {folder}; use fewer blocks, or free space"
     )))
 }
 
-/// What speaks against a sync: that there is no device behind it, or that it was quicker than any.
-fn doubts(write: &Write, passes: &[Written]) -> Vec<Reason> {
+/// The doubt if a sync reaches no device, or was faster than any device.
+fn doubts(write: &Write, passes: &[WriteOutcome]) -> Vec<Reason> {
     if write.sync == SyncName::None {
         return Vec::new();
     }
     let mut doubts = Vec::new();
-    let place = fathom_fileio::look(&write.file).ok();
-    if let Some(place) = place.filter(|place| place.is_on_device() != Some(true)) {
-        let name = place.file_system.name;
-        let text = match place.is_on_device() {
-            Some(_) => format!("{name} is no device of this machine: a sync there is none"),
-            None => format!("whether a sync on {name} reaches a device cannot be told"),
+    let info = fathom_fileio::inspect(&write.file).ok();
+    if let Some(info) = info.filter(|info| info.is_on_device() != Some(true)) {
+        let name = info.file_system.name;
+        let text = match info.is_on_device() {
+            Some(_) => format!("{name} is not on a device of this machine: sync has no effect"),
+            None => format!("unknown whether a sync on {name} reaches a device"),
         };
         doubts.push(Reason::new(Cause::NotAsAsked, text));
     } else if let Some(text) = passes.iter().find_map(implausible) {
@@ -196,27 +193,27 @@ fn doubts(write: &Write, passes: &[Written]) -> Vec<Reason> {
     doubts
 }
 
-/// A sync that no device can have made, in words.
-fn implausible(written: &Written) -> Option<String> {
+/// Why a sync is too fast for any device, if it is.
+fn implausible(written: &WriteOutcome) -> Option<String> {
     let each_ns = written.sync_ns / written.syncs.max(1) as f64;
-    if written.syncs > 0 && written.unsynced.is_some_and(|bytes| bytes > 0) && each_ns < QUICKEST_NS
-    {
+    let has_data = written.unsynced.is_some_and(|bytes| bytes > 0);
+    if written.syncs > 0 && has_data && each_ns < FASTEST_SYNC_NS {
         let us = each_ns / 1e3;
-        return Some(format!("a sync took {us:.1} µs: no device writes in so little time"));
+        return Some(format!("a sync took {us:.1} µs: faster than any device"));
     }
     let bytes = written.unsynced.filter(|_| written.syncs == 1)?;
     let rate = bytes as f64 / written.sync_ns;
-    (bytes >= MUCH && rate > FASTEST).then(|| {
+    (bytes >= RATE_BYTES_MIN && rate > FASTEST_RATE).then(|| {
         let rate = quantity(1e9 * rate, Unit::BytesPerSecond);
-        format!("{} were synced at {rate}: no device writes so fast", size(bytes))
+        format!("{} synced at {rate}: faster than any device", size(bytes))
     })
 }
 
-fn total_ns(written: &Written) -> f64 {
+fn total_ns(written: &WriteOutcome) -> f64 {
     written.data_ns + written.sync_ns + written.close_ns
 }
 
-fn word(sync: SyncName) -> &'static str {
+fn sync_name(sync: SyncName) -> &'static str {
     match sync {
         SyncName::None => "none",
         SyncName::Data => "data",
@@ -226,18 +223,18 @@ fn word(sync: SyncName) -> &'static str {
 
 fn measured(
     write: &Write,
-    passes: &[Written],
+    passes: &[WriteOutcome],
     cap: Option<&Cap>,
     disturbance: Disturbance,
 ) -> Measured {
     let last = &passes[passes.len() - 1];
     let sum = last.sum;
     let params = Params::one("block", write.block as i64)
-        .and("sync", word(write.sync))
+        .and("sync", sync_name(write.sync))
         .and("file_bytes", sum.bytes as i64);
-    let rate = |written: &Written| 1e9 * written.sum.bytes as f64 / total_ns(written);
+    let rate = |written: &WriteOutcome| 1e9 * written.sum.bytes as f64 / total_ns(written);
     let parts = [("data", last.data_ns), ("sync", last.sync_ns), ("close", last.close_ns)];
-    let mut verified = vec![("file", shown(&write.file))];
+    let mut verified = vec![("file", printable(&write.file))];
     verified.extend(sums(sum));
     verified.push(("calls", last.calls.to_string()));
     verified.extend(parts.map(|(name, ns)| (name, format!("{ns:.0} ns"))));
@@ -263,25 +260,24 @@ fn measured(
     }
 }
 
-/// What was written, and how long each part of it took.
-fn facts(write: &Write, written: &Written, cap: Option<&Cap>) -> Vec<Fact> {
+fn facts(write: &Write, written: &WriteOutcome, cap: Option<&Cap>) -> Vec<Fact> {
     let seconds = |ns: f64| format!("{:.6} s", ns / 1e9);
     let total = total_ns(written);
-    let beside = format!(
-        "{} for making the data, {} for giving it its name",
+    let untimed = format!(
+        "{} generating the data, {} naming the file",
         seconds(written.generate_ns),
         seconds(written.name_ns)
     );
     let amount = amount(write.count, write.block, written.sum.bytes);
     let ns = |name, ns| Fact::quantity(name, ns, Unit::Nanoseconds);
     let mut facts = vec![
-        Fact::text("file", shown(&write.file)),
-        Fact::text("written", format!("{amount}; sync {}", word(write.sync))),
+        Fact::text("file", printable(&write.file)),
+        Fact::text("written", format!("{amount}; sync {}", sync_name(write.sync))),
         ns("data", written.data_ns),
         ns("sync", written.sync_ns),
         ns("close", written.close_ns),
         ns("total", total),
-        Fact::text("beside", beside),
+        Fact::text("not in total", untimed),
         Fact::quantity("calls", 1e9 * written.calls as f64 / total, Unit::PerSecond),
     ];
     facts.extend(sum_facts(written.sum));
@@ -294,19 +290,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sync_that_no_device_can_have_made_is_implausible() {
-        let synced = |bytes, syncs, sync_ns| Written {
+    fn sync_faster_than_any_device_is_implausible() {
+        let synced = |bytes, syncs, sync_ns| WriteOutcome {
             unsynced: Some(bytes),
             syncs,
             sync_ns,
-            ..Written::default()
+            ..WriteOutcome::default()
         };
         assert_eq!(implausible(&synced(64 << 20, 1, 60e6)), None, "1.1 GB/s");
         assert!(implausible(&synced(64 << 20, 1, 1e6)).is_some(), "67 GB/s");
         assert!(implausible(&synced(4096, 1, 900.0)).is_some());
         assert_eq!(implausible(&synced(4096, 1, 50e3)), None);
         assert!(implausible(&synced(4096, 1000, 1e6)).is_some(), "1 µs each");
-        assert_eq!(implausible(&synced(0, 1, 900.0)), None, "all was written back before");
-        assert_eq!(implausible(&Written::default()), None);
+        assert_eq!(implausible(&synced(0, 1, 900.0)), None, "nothing dirty");
+        assert_eq!(implausible(&WriteOutcome::default()), None);
     }
 }

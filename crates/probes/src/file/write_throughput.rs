@@ -1,10 +1,10 @@
-//! file.write.throughput: bytes a second of a file that is written block by block.
+//! file.write.throughput: bytes per second of writing a file.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
 
 use fathom_fileio::read::Way;
-use fathom_fileio::write::{Request, Sync, WriteError, Written};
+use fathom_fileio::write::{Request, SyncMode, WriteError, WriteOutcome};
 use fathom_fileio::{Source, Sum, read};
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work};
@@ -14,7 +14,6 @@ use rustix::io::Errno;
 use super::{failed, model};
 use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
 
-/// file.write.throughput.
 pub struct WriteThroughput;
 
 static ABOUT: About = About {
@@ -22,29 +21,27 @@ static ABOUT: About = About {
     title: "file write",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "writing so many blocks of generated data, the syncs that were asked for, and the \
-            close",
-    not_timed: "making the data and its sums, opening the file, giving it its name",
-    model: "a bound: ≤ bytes ÷ (calls × os.syscall{call=write1} + bytes ÷ the rate at which one \
-            core stored to memory in this run)",
-    source: "Linux mm/filemap.c: generic_perform_write copies a page at a time to the page cache. \
-             What a file system does for each page, and a device for a sync, no source tells",
+    timed: "writing blocks of generated data, the syncs if any, and the close",
+    not_timed: "generating and summing the data, opening and naming the file",
+    model: "a bound: ≤ bytes ÷ (calls × os.syscall{call=write1} + bytes ÷ the store bandwidth of \
+            one core in this run)",
+    source: "Linux mm/filemap.c: generic_perform_write copies to the page cache page by page. The \
+             cost of the file system per page, and of a device for a sync, is not published",
     pitfalls: &[
-        "without a sync the time is that of a copy to memory: data, sync and close are told apart \
-         beside the total",
-        "data that a device or a file system can compress or share: here nothing of it repeats",
-        "a device that says it has written what it has not: a sync that takes no time is told",
-        "a file that was written and never read may hold anything: in a run the last one is read \
-         again, and its sums are held against those of the data",
+        "without a sync only a copy to memory is timed: data, sync and close are shown separately",
+        "compression and deduplication: the data does not compress and does not repeat",
+        "a device that acknowledges data it has not written: implausibly fast syncs are reported",
+        "a file that is never read may have any content: in a run the last file is read and its \
+         sums are verified",
     ],
     parameters: &[
-        Parameter { name: "block", values: "bytes", meaning: "of one call; never rounded" },
+        Parameter { name: "block", values: "bytes", meaning: "bytes per call, never rounded" },
         Parameter {
             name: "sync",
             values: "none, data, every",
-            meaning: "never · once at the end · after every block",
+            meaning: "never; once at the end; after every block",
         },
-        Parameter { name: "file_bytes", values: "bytes", meaning: "written in all" },
+        Parameter { name: "file_bytes", values: "bytes", meaning: "bytes written" },
     ],
     needs: &["os.syscall", "memory.bandwidth"],
     ..super::OF_RUNS
@@ -75,7 +72,7 @@ impl Probe for WriteThroughput {
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        match Kind::of(&case.params) {
+        match WriteCase::of(&case.params) {
             Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
@@ -85,26 +82,26 @@ impl Probe for WriteThroughput {
         let files = sampler.files()?;
         let mut writings = Vec::new();
         for (index, case) in cases.iter().enumerate() {
-            match Kind::of(&case.params) {
+            match WriteCase::of(&case.params) {
                 Some(kind) => {
                     let path = files.folder.join(format!("f-{}-{index}", std::process::id()));
                     let writing = Writing { path, kind, last: None };
                     writings.push((index, RefCell::new(writing)));
                 }
                 None => {
-                    let text = format!("{} is no such case", case.params);
+                    let text = format!("unknown case {}", case.params);
                     sampler.fault(index, Fault::Failed(text));
                 }
             }
         }
-        // One after the other: what the one leaves to be written, the other's sync would wait for.
+        // Not interleaved: a sync would wait for the writeback of the other case.
         for (index, writing) in writings {
             sampler.run(vec![Work::single(vec![index], |clock, values| {
-                values[0] = writing.borrow_mut().take(clock)?;
+                values[0] = writing.borrow_mut().measure(clock)?;
                 Ok(())
             })]);
             let clock = sampler.clock().clone();
-            if let Err(fault) = writing.into_inner().tell(index, &clock, sampler) {
+            if let Err(fault) = writing.into_inner().report(index, &clock, sampler) {
                 sampler.fault(index, fault);
             }
         }
@@ -112,22 +109,22 @@ impl Probe for WriteThroughput {
     }
 }
 
-/// A case in words that are understood.
+/// The parameters of a write case.
 #[derive(Clone, Copy, Debug)]
-struct Kind {
+struct WriteCase {
     block: usize,
     count: u64,
-    sync: Sync,
+    sync: SyncMode,
 }
 
-impl Kind {
+impl WriteCase {
     fn of(params: &Params) -> Option<Self> {
         let number = |name: &str| u64::try_from(params.integer(name)?).ok().filter(|it| *it > 0);
         let block = number("block")?;
         let sync = match params.text("sync")? {
-            "none" => Sync::None,
-            "data" => Sync::Data,
-            "every" => Sync::Every,
+            "none" => SyncMode::None,
+            "data" => SyncMode::AtEnd,
+            "every" => SyncMode::EachBlock,
             _ => return None,
         };
         let count = number("file_bytes")?.div_ceil(block);
@@ -135,28 +132,28 @@ impl Kind {
     }
 }
 
-/// One file, written again and again. It is gone when this is.
+/// One file, written repeatedly and removed on drop.
 struct Writing {
     path: PathBuf,
-    kind: Kind,
-    last: Option<Written>,
+    kind: WriteCase,
+    last: Option<WriteOutcome>,
 }
 
 impl Writing {
-    /// Writes the file anew: bytes a second.
-    fn take(&mut self, clock: &Clock) -> Result<f64, Fault> {
+    /// Writes a new file. Returns bytes per second.
+    fn measure(&mut self, clock: &Clock) -> Result<f64, Fault> {
         self.remove()?;
-        let Kind { block, count, sync } = self.kind;
+        let WriteCase { block, count, sync } = self.kind;
         let request = Request { sync, ..Request::new(block, count) };
         let written = fathom_fileio::write(&self.path, &request, clock).map_err(fault)?;
-        let asked = block as u64 * count;
-        if written.sum.bytes != asked {
-            let text = format!("{} of {asked} bytes were written", written.sum.bytes);
+        let bytes = block as u64 * count;
+        if written.sum.bytes != bytes {
+            let text = format!("{} of {bytes} bytes were written", written.sum.bytes);
             return Err(Fault::WrongWork(text));
         }
         let ns = written.data_ns + written.sync_ns + written.close_ns;
         self.last = Some(written);
-        Ok(1e9 * asked as f64 / ns)
+        Ok(1e9 * bytes as f64 / ns)
     }
 
     fn remove(&self) -> Result<(), Fault> {
@@ -166,14 +163,14 @@ impl Writing {
         }
     }
 
-    /// Reads the last file again, and hands what was verified to the sampler.
-    fn tell(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<(), Fault> {
+    /// Reads the last file back, and adds the checks to the sampler.
+    fn report(self, index: usize, clock: &Clock, sampler: &mut Sampler) -> Result<(), Fault> {
         let Some(written) = &self.last else { return Ok(()) };
-        let found = self.read_again(clock)?;
+        let found = self.read_back(clock)?;
         let Sum { xor, position, bytes } = found;
         let detail = format!("XOR-32 {xor:08x}, position sum {position:016x}, {bytes} bytes");
         sampler.check(index, "content", found == written.sum, detail);
-        let Written { calls, data_ns, sync_ns, close_ns, .. } = written;
+        let WriteOutcome { calls, data_ns, sync_ns, close_ns, .. } = written;
         let detail = format!(
             "{calls} calls; data {data_ns:.0} ns, sync {sync_ns:.0} ns, close {close_ns:.0} ns"
         );
@@ -181,18 +178,18 @@ impl Writing {
         Ok(())
     }
 
-    fn read_again(&self, clock: &Clock) -> Result<Sum, Fault> {
-        let told = |error: &dyn std::fmt::Display| Fault::Failed(format!("read it again: {error}"));
-        let source = Source::open(&self.path).map_err(|error| told(&error))?;
+    fn read_back(&self, clock: &Clock) -> Result<Sum, Fault> {
+        let fault = |error: &dyn std::fmt::Display| Fault::Failed(format!("read back: {error}"));
+        let source = Source::open(&self.path).map_err(|error| fault(&error))?;
         let request = read::Request::whole(Way::Pread);
         let outcome = fathom_fileio::read(&source, &request, clock);
-        Ok(outcome.map_err(|error| told(&error))?.sum)
+        Ok(outcome.map_err(|error| fault(&error))?.sum)
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        // What cannot be removed goes with the folder.
+        // The folder of the run is removed anyway.
         let _ = self.remove();
     }
 }

@@ -1,91 +1,88 @@
-//! The search for the largest size that stays in memory: up in steps until one does not, then by
-//! halves between.
+//! Search for the largest size that fits in the page cache: steps up to the first that does not
+//! fit, then bisects.
 
 use std::convert::Infallible;
 
-/// What a look at one size showed.
+/// Whether one size fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// All of it stayed.
-    Stays,
-    /// Some of it was gone.
-    Leaves,
-    /// Nobody looked to the end.
+pub(super) enum Observation {
+    Fits,
+    Evicted,
     Stopped,
 }
 
-/// What the search came to.
+impl Observation {
+    pub(super) fn of(fits: bool) -> Self {
+        if fits { Self::Fits } else { Self::Evicted }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knee {
-    /// Between a size that stays and one that does not.
-    Found { stays: u64, leaves: u64 },
-    /// Even the largest stays.
+    Found {
+        fits: u64,
+        evicted: u64,
+    },
+    /// The largest size fits.
     Above(u64),
-    /// Stopped on the way, after this size was seen to stay.
+    /// Stopped by the user; the largest size known to fit.
     Stopped(u64),
 }
 
-/// How the search goes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
-    /// From size to size.
     pub(super) step: u64,
-    /// No size is larger.
     pub(super) most: u64,
     /// Sizes are multiples of this.
     pub(super) grain: u64,
 }
 
-/// The search ends within this share of the knee.
-const WITHIN: f64 = 0.02;
+/// Relative width at which the bisection ends.
+const RESOLUTION: f64 = 0.02;
 
 impl Search {
-    /// Looks at one size after another. A size that leaves is looked at twice before it counts:
-    /// another program may have wanted memory just then.
-    ///
-    /// # Errors
-    /// What a look came to grief by.
-    pub(super) fn knee<E>(&self, mut look: impl FnMut(u64) -> Result<Look, E>) -> Result<Knee, E> {
-        let mut look = |size| match look(size)? {
-            Look::Leaves => look(size),
-            seen => Ok(seen),
-        };
-        let (mut stays, mut leaves) = (0, None);
-        while leaves.is_none() {
-            let size = (stays + self.step).min(self.most) / self.grain * self.grain;
-            if size <= stays {
-                return Ok(Knee::Above(stays));
+    /// Finds the knee. A size that does not fit is tried again: another process may have allocated
+    /// memory during the first try.
+    pub(super) fn knee<E>(
+        &self,
+        mut observe: impl FnMut(u64) -> Result<Observation, E>,
+    ) -> Result<Knee, E> {
+        let (mut fits, mut evicted) = (0, None);
+        loop {
+            let size = match evicted {
+                None => (fits + self.step).min(self.most),
+                Some(evicted) if (evicted - fits) as f64 > RESOLUTION * fits as f64 => {
+                    (fits + evicted) / 2
+                }
+                Some(evicted) => return Ok(Knee::Found { fits, evicted }),
+            };
+            let size = size / self.grain * self.grain;
+            if size <= fits {
+                return Ok(
+                    evicted.map_or(Knee::Above(fits), |evicted| Knee::Found { fits, evicted })
+                );
             }
-            match look(size)? {
-                Look::Stays => stays = size,
-                Look::Leaves => leaves = Some(size),
-                Look::Stopped => return Ok(Knee::Stopped(stays)),
-            }
-        }
-        let mut leaves = leaves.unwrap_or(self.most);
-        while (leaves - stays) as f64 > WITHIN * stays as f64 {
-            let size = (stays + leaves) / 2 / self.grain * self.grain;
-            if size <= stays {
-                break;
-            }
-            match look(size)? {
-                Look::Stays => stays = size,
-                Look::Leaves => leaves = size,
-                Look::Stopped => return Ok(Knee::Stopped(stays)),
+            let observation = match observe(size)? {
+                Observation::Evicted => observe(size)?,
+                observation => observation,
+            };
+            match observation {
+                Observation::Fits => fits = size,
+                Observation::Evicted => evicted = Some(size),
+                Observation::Stopped => return Ok(Knee::Stopped(fits)),
             }
         }
-        Ok(Knee::Found { stays, leaves })
     }
 
-    /// Bytes that are read at most, twice for each look: by going through the searches of all
-    /// knees just above a step, where all between is looked at twice.
-    pub(super) fn reads(&self) -> u64 {
+    /// Upper bound of the bytes read, two reads per try: the maximum over knees just above each
+    /// step, where every size of the bisection is tried twice.
+    pub(super) fn max_reads(&self) -> u64 {
         let steps = self.most / self.step.max(1);
         let read = |knee: u64| {
             let mut read = 0;
             let _ = self.knee(|size| {
                 read += 2 * size;
-                Ok::<_, Infallible>(if size <= knee { Look::Stays } else { Look::Leaves })
+                Ok::<_, Infallible>(Observation::of(size <= knee))
             });
             read
         };
@@ -99,73 +96,72 @@ mod tests {
 
     const SEARCH: Search = Search { step: 1000, most: 20_000, grain: 1 };
 
-    /// A memory of this size; the sizes that were looked at.
+    /// Searches with a page cache of this size. Returns the sizes tried too.
     fn of(search: Search, memory: u64) -> (Knee, Vec<u64>) {
-        let mut seen = Vec::new();
+        let mut tried = Vec::new();
         let knee = search.knee(|size| {
-            seen.push(size);
-            Ok::<_, Infallible>(if size <= memory { Look::Stays } else { Look::Leaves })
+            tried.push(size);
+            Ok::<_, Infallible>(Observation::of(size <= memory))
         });
-        (knee.unwrap_or(Knee::Stopped(0)), seen)
+        (knee.unwrap_or(Knee::Stopped(0)), tried)
     }
 
     #[test]
-    fn the_knee_is_found_within_2_percent_wherever_it_lies() {
+    fn knee_is_found_within_2_percent() {
         for memory in [1, 999, 1000, 1001, 7777, 12_345, 19_999] {
-            let (knee, seen) = of(SEARCH, memory);
-            let Knee::Found { stays, leaves } = knee else { panic!("{memory}: {knee:?}") };
-            assert!(stays <= memory && memory < leaves, "{memory}: {knee:?}");
-            assert!((leaves - stays) as f64 <= (0.02 * stays as f64).max(1.0), "{knee:?}");
-            assert!(seen.len() < 60, "{memory}: {}", seen.len());
+            let (knee, tried) = of(SEARCH, memory);
+            let Knee::Found { fits, evicted } = knee else { panic!("{memory}: {knee:?}") };
+            assert!(fits <= memory && memory < evicted, "{memory}: {knee:?}");
+            assert!((evicted - fits) as f64 <= (0.02 * fits as f64).max(1.0), "{knee:?}");
+            assert!(tried.len() < 60, "{memory}: {}", tried.len());
         }
     }
 
     #[test]
-    fn sizes_grow_by_steps_and_never_above_the_most() {
-        let (knee, seen) = of(Search { most: 3500, ..SEARCH }, 1_000_000);
-        assert_eq!((knee, seen), (Knee::Above(3500), vec![1000, 2000, 3000, 3500]));
-        let (knee, seen) = of(Search { most: 0, ..SEARCH }, 1_000_000);
-        assert_eq!((knee, seen), (Knee::Above(0), vec![]));
+    fn sizes_grow_by_steps_up_to_the_limit() {
+        let (knee, tried) = of(Search { most: 3500, ..SEARCH }, 1_000_000);
+        assert_eq!((knee, tried), (Knee::Above(3500), vec![1000, 2000, 3000, 3500]));
+        let (knee, tried) = of(Search { most: 0, ..SEARCH }, 1_000_000);
+        assert_eq!((knee, tried), (Knee::Above(0), vec![]));
     }
 
     #[test]
-    fn where_nothing_stays_the_search_ends_at_its_grain() {
+    fn sizes_are_multiples_of_the_grain() {
         let (knee, _) = of(Search { grain: 100, ..SEARCH }, 0);
-        assert_eq!(knee, Knee::Found { stays: 0, leaves: 100 });
-        let (knee, seen) = of(Search { grain: 64, ..SEARCH }, 7777);
-        assert!(seen.iter().all(|size| size % 64 == 0), "{seen:?}");
-        assert!(matches!(knee, Knee::Found { stays, .. } if stays <= 7777));
+        assert_eq!(knee, Knee::Found { fits: 0, evicted: 100 });
+        let (knee, tried) = of(Search { grain: 64, ..SEARCH }, 7777);
+        assert!(tried.iter().all(|size| size % 64 == 0), "{tried:?}");
+        assert!(matches!(knee, Knee::Found { fits, .. } if fits <= 7777));
     }
 
     #[test]
-    fn a_size_that_leaves_once_only_was_disturbed() {
-        let mut looks = 0;
+    fn a_single_eviction_is_tried_again() {
+        let mut tries = 0;
         let knee = SEARCH.knee(|size| {
-            looks += 1;
-            let disturbed = looks == 3;
-            Ok::<_, Infallible>(match disturbed || size > 7500 {
-                true => Look::Leaves,
-                false => Look::Stays,
-            })
+            tries += 1;
+            Ok::<_, Infallible>(Observation::of(tries != 3 && size <= 7500))
         });
-        let Ok(Knee::Found { stays, leaves }) = knee else { panic!("{knee:?}") };
-        assert!(stays <= 7500 && 7500 < leaves);
+        let Ok(Knee::Found { fits, evicted }) = knee else { panic!("{knee:?}") };
+        assert!(fits <= 7500 && 7500 < evicted);
     }
 
     #[test]
-    fn a_stop_tells_what_was_seen_to_stay_and_an_error_ends_it() {
-        let stop =
-            |at: u64| move |size| Ok::<_, ()>(if size < at { Look::Stays } else { Look::Stopped });
+    fn stop_and_error_end_the_search() {
+        let stop = |at: u64| {
+            move |size| {
+                Ok::<_, ()>(if size < at { Observation::Fits } else { Observation::Stopped })
+            }
+        };
         assert_eq!(SEARCH.knee(stop(1000)), Ok(Knee::Stopped(0)));
         assert_eq!(SEARCH.knee(stop(4000)), Ok(Knee::Stopped(3000)));
         assert_eq!(SEARCH.knee(|_| Err("no space")), Err("no space"));
     }
 
     #[test]
-    fn what_is_read_at_most_is_said_beforehand() {
+    fn max_reads_is_an_upper_bound() {
         for memory in [0, 1, 5000, 19_999, 1_000_000] {
-            let (_, seen) = of(SEARCH, memory);
-            assert!(2 * seen.iter().sum::<u64>() <= SEARCH.reads(), "{memory}");
+            let (_, tried) = of(SEARCH, memory);
+            assert!(2 * tried.iter().sum::<u64>() <= SEARCH.max_reads(), "{memory}");
         }
     }
 }

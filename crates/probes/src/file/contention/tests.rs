@@ -1,48 +1,48 @@
-//! Models, lists of processes, and what counts of a round.
+//! Models, lists of processes, and the overlap of a round.
 
 use super::*;
 use crate::smoke;
 
 #[test]
-fn with_others_it_is_no_less_than_alone_in_the_same_state() {
+fn block_alone_bounds_block_with_others() {
     let params = |n: i64| Params::one("processes", n).and("state", "direct");
     let records = [smoke::record("file.contention", &params(1), 80_000.0, 100.0)];
     let known = Known::new(&records);
     let predict = |params: &Params| Contention.predict(params, &Host::default(), &known);
     assert_eq!(predict(&params(4)).map(|claim| claim.low), Ok(Some(80_000.0)));
-    assert!(predict(&params(1)).is_err(), "no number predicts itself");
+    assert!(predict(&params(1)).is_err(), "a case does not predict itself");
     assert!(predict(&Params::one("processes", 4).and("state", "cold")).is_err());
     let slope = PerProcess.predict(&Params::one("state", "direct"), &Host::default(), &known);
     assert_eq!(slope.map(|claim| claim.high), Ok(Some(80_000.0)));
 }
 
 #[test]
-fn a_range_of_processes_is_all_of_them_and_one_is_always_there() {
+fn range_means_every_number_and_1_is_included() {
     assert_eq!(processes("1..4"), Ok(Counts(vec![1, 2, 3, 4])));
     assert_eq!(processes("8,2"), Ok(Counts(vec![1, 2, 8])));
     assert!(["0", "5..2", "65", "x", ""].iter().all(|text| processes(text).is_err()));
 }
 
-/// Moments from one on, so far apart.
-fn moments(from: u64, apart: u64, blocks: u64) -> Vec<u64> {
+/// Evenly spaced timestamps.
+fn stamps(from: u64, apart: u64, blocks: u64) -> Vec<u64> {
     (0..=blocks).map(|block| from + apart * block).collect()
 }
 
 #[test]
-fn only_what_all_of_them_read_together_counts() {
-    let alone = moments(100, 100, 40);
+fn only_the_common_time_counts() {
+    let alone = stamps(100, 100, 40);
     assert_eq!(overlap(std::slice::from_ref(&alone)), Some(100.0));
-    // From 1100, when the second began, to 4100, when the first was done: 30 and 10 blocks.
-    let slower = moments(1100, 300, 40);
+    // Common time 1100 to 4100: 30 and 10 blocks.
+    let slower = stamps(1100, 300, 40);
     assert_eq!(overlap(&[alone.clone(), slower]), Some(2.0 * 3000.0 / 40.0));
-    assert_eq!(overlap(&[alone.clone(), moments(4100, 100, 40)]), None, "one after the other");
-    assert_eq!(overlap(&[alone.clone(), moments(3500, 100, 40)]), None, "hardly together");
+    assert_eq!(overlap(&[alone.clone(), stamps(4100, 100, 40)]), None, "sequential");
+    assert_eq!(overlap(&[alone.clone(), stamps(3500, 100, 40)]), None, "too little overlap");
     assert_eq!(overlap(&[alone, vec![100]]), None);
     assert_eq!(overlap(&[]), None);
 }
 
 #[test]
-fn the_slope_is_that_of_each_round_and_the_line_that_of_the_medians() {
+fn slopes_are_per_round_and_the_line_of_medians() {
     let row = |processes, values: [f64; 3]| Row { processes, rounds: values.map(Some).into() };
     let mut rows = [
         row(1, [10.0, 11.0, 12.0]),
@@ -56,8 +56,8 @@ fn the_slope_is_that_of_each_round_and_the_line_that_of_the_medians() {
     };
     assert_eq!(slopes(&rows), (11.0, vec![10.0, 11.0, 12.0]));
     rows[1].rounds[0] = None;
-    assert_eq!(slopes(&rows).1, [10.0, 11.0, 12.0], "a round has a line without one of them");
+    assert_eq!(slopes(&rows).1, [10.0, 11.0, 12.0], "a round may lack a point");
     assert!(rows[1].doubt().is_some_and(|doubt| doubt.text.contains("1 of 3 rounds")));
     assert_eq!(rows[0].doubt(), None);
-    assert!(fitted(&rows[..2]).is_none(), "two points make no line");
+    assert!(fitted(&rows[..2]).is_none(), "two points are too few");
 }

@@ -1,46 +1,45 @@
-//! One pass over all files: what came of each, and of all of them together.
+//! One pass over all files: the result of each, and the totals.
 
-use fathom_fileio::fast::{Fast as Outcome, Part};
-use fathom_fileio::read::Fault;
+use fathom_fileio::fast::{FastOutcome, Part};
+use fathom_fileio::read::ReadFault;
 use fathom_fileio::{Source, Sum, extents};
 
-use crate::file::{by_hand, conditions};
+use crate::file::{by_hand, cache_state};
 
-/// What came of one file.
-pub(super) struct One {
+pub(super) struct FileResult {
     pub(super) number: usize,
     pub(super) state: &'static str,
-    pub(super) proof: String,
-    /// The share of data of a file that was not in memory; the rest is holes.
+    /// Residency before the read, for the terminal.
+    pub(super) residency: String,
+    /// Share of data, not holes, in a file that was not warm.
     pub(super) data: Option<f64>,
-    pub(super) fast: Outcome,
+    pub(super) fast: FastOutcome,
 }
 
-impl One {
-    pub(super) fn new(number: usize, source: &Source, fast: Outcome) -> Self {
-        let proof = fast.before.as_ref().map_or_else(String::new, conditions::proof);
-        let state = fast.before.map_or("unknown", |before| before.state.word());
+impl FileResult {
+    pub(super) fn new(number: usize, source: &Source, fast: FastOutcome) -> Self {
+        let residency = fast.before.as_ref().map_or_else(String::new, cache_state::describe);
+        let state = fast.before.map_or("unknown", |before| before.state.name());
         let data = extents::of(source.file()).ok().filter(|_| state != "warm");
-        Self { number, state, proof, data: data.map(|found| found.share()), fast }
+        Self { number, state, residency, data: data.map(|found| found.share()), fast }
     }
 }
 
-/// What came of one pass over all of them.
 #[derive(Default)]
 pub(super) struct Pass {
-    pub(super) ones: Vec<One>,
+    pub(super) results: Vec<FileResult>,
     pub(super) ns: f64,
-    /// Files that could not be opened or begun.
+    /// Errors of files that could not be read at all.
     pub(super) failed: Vec<String>,
-    /// Bytes that came from devices.
+    /// Bytes fetched from devices.
     pub(super) device_bytes: Option<u64>,
-    /// Threads that read small files side by side.
-    pub(super) beside: usize,
+    /// Threads that read small files in parallel.
+    pub(super) parallel_threads: usize,
 }
 
 impl Pass {
     pub(super) fn sum(&self) -> Sum {
-        self.ones.iter().fold(Sum::default(), |mut sum, one| {
+        self.results.iter().fold(Sum::default(), |mut sum, one| {
             sum.merge(&one.fast.sum);
             sum
         })
@@ -50,30 +49,30 @@ impl Pass {
         1e9 * self.sum().bytes as f64 / self.ns
     }
 
-    pub(super) fn faults(&self) -> impl Iterator<Item = &Fault> {
-        self.ones.iter().flat_map(|one| &one.fast.faults)
+    pub(super) fn faults(&self) -> impl Iterator<Item = &ReadFault> {
+        self.results.iter().flat_map(|one| &one.fast.faults)
     }
 
-    /// The most threads that read at once.
+    /// Most threads at a time.
     pub(super) fn threads(&self) -> usize {
-        let parts = self.ones.iter().flat_map(|one| &one.fast.parts);
-        parts.map(|part| part.choice.threads).fold(self.beside, usize::max)
+        let parts = self.results.iter().flat_map(|one| &one.fast.parts);
+        parts.map(|part| part.method.threads).fold(self.parallel_threads, usize::max)
     }
 
-    /// In one word, what of the files was in memory.
+    /// The common cache state of the files.
     pub(super) fn state(&self) -> &'static str {
-        let words: Vec<&'static str> = self.ones.iter().map(|one| one.state).collect();
-        by_hand::state_of_all(&words)
+        let states: Vec<&'static str> = self.results.iter().map(|one| one.state).collect();
+        by_hand::state_of_all(&states)
     }
 }
 
-/// What was read by each way, over all files.
+/// The parts of all files, merged by source and method.
 pub(super) fn parts(pass: &Pass) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    for part in pass.ones.iter().flat_map(|one| &one.fast.parts) {
+    for part in pass.results.iter().flat_map(|one| &one.fast.parts) {
         let same = |other: &&mut Part| {
             other.from == part.from
-                && other.choice == part.choice
+                && other.method == part.method
                 && other.is_trial == part.is_trial
         };
         match parts.iter_mut().find(same) {

@@ -1,4 +1,4 @@
-//! A recorder for tests of what procedures do to files: it keeps nothing, and stops when told.
+//! A recorder for tests: it discards all records, and can request a stop.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +8,14 @@ use fathom_measure::clock::{Source, Specification};
 use fathom_metric::{Event, Measured, Recorder, Stop};
 use fathom_record::{Better, Host, MetricId, NoModel, Params, Prediction, Record, Unit};
 
-/// The recorder.
-pub(super) struct Scripted {
+pub(super) struct TestRecorder {
     clock: Clock,
     now: Arc<AtomicBool>,
     stop: Stop,
     host: Host,
 }
 
-impl Scripted {
+impl TestRecorder {
     pub(super) fn new() -> Self {
         let specification = Specification {
             source: Source::MonotonicRaw,
@@ -30,13 +29,12 @@ impl Scripted {
         Self { clock, now, stop, host: Host::default() }
     }
 
-    /// From now on.
-    pub(super) fn stops(&mut self) {
+    pub(super) fn stop_now(&mut self) {
         self.now.store(true, Ordering::Relaxed);
     }
 }
 
-impl Recorder for Scripted {
+impl Recorder for TestRecorder {
     fn clock(&self) -> &Clock {
         &self.clock
     }

@@ -1,35 +1,31 @@
-//! How much memory there is for the pages of files: what a new program could have, or less where
-//! a control group has a limit.
+//! Memory available to the page cache: MemAvailable, or less where a control group has a limit.
 
 use fathom_measure::host::{Controller, Reader};
 
-/// Version 1 writes a number near 2⁶³ for "none".
-const NONE: u64 = 1 << 62;
+/// Version 1 reports a number near 2⁶³ for "no limit".
+const NO_LIMIT: u64 = 1 << 62;
 
-/// Memory that pages of files could fill, those that do so now included.
+/// Memory that file pages could fill, including those cached now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// So much.
+pub struct AvailableMemory {
     pub bytes: u64,
-    /// All that there is within the limit, whoever uses it.
+    /// Total memory, or the limit of the control group.
     pub limit: u64,
-    /// Where that was read.
     pub source: String,
 }
 
-/// The room just now; none where /proc does not tell.
-pub fn now() -> Option<Room> {
+pub fn now() -> Option<AvailableMemory> {
     of(&Reader::live())
 }
 
-/// The room by the files of a machine.
-pub fn of(reader: &Reader) -> Option<Room> {
+/// From the system files of `reader`; `None` without /proc/meminfo.
+pub fn of(reader: &Reader) -> Option<AvailableMemory> {
     let text = reader.text("/proc/meminfo")?;
     let line = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
     };
-    let whole = Room {
+    let whole = AvailableMemory {
         bytes: line("MemAvailable")?,
         limit: line("MemTotal")?,
         source: "/proc/meminfo: MemAvailable".to_owned(),
@@ -38,21 +34,21 @@ pub fn of(reader: &Reader) -> Option<Room> {
     let groups = memory.iter().flat_map(|memory| {
         memory.levels.iter().filter_map(|level| of_group(reader, memory, level))
     });
-    Some(groups.fold(whole, |least, room| Room {
-        limit: least.limit.min(room.limit),
-        ..if room.bytes < least.bytes { room } else { least }
+    Some(groups.fold(whole, |least, group| AvailableMemory {
+        limit: least.limit.min(group.limit),
+        ..if group.bytes < least.bytes { group } else { least }
     }))
 }
 
-/// The limit of a group, less what is in use there that is no page of a file.
-fn of_group(reader: &Reader, memory: &Controller, level: &str) -> Option<Room> {
+/// The limit of a group minus its usage other than file pages.
+fn of_group(reader: &Reader, memory: &Controller, level: &str) -> Option<AvailableMemory> {
     let (limit, usage, prefix) = match memory.version {
         1 => ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
         _ => ("memory.max", "memory.current", ""),
     };
     let text = |file: &str| reader.text(&format!("{level}/{file}"));
     let number = |file: &str| text(file)?.trim().parse::<u64>().ok();
-    let bytes = number(limit).filter(|&bytes| bytes < NONE)?;
+    let bytes = number(limit).filter(|&bytes| bytes < NO_LIMIT)?;
     let statistics = text("memory.stat")?;
     let pages = |name: &str| {
         let name = format!("{prefix}{name} ");
@@ -61,8 +57,8 @@ fn of_group(reader: &Reader, memory: &Controller, level: &str) -> Option<Room> {
     };
     let files = pages("inactive_file") + pages("active_file");
     let used = number(usage)?.saturating_sub(files);
-    let source = format!("{limit} of {}, less what is in use", memory.group(level));
-    Some(Room { bytes: bytes.saturating_sub(used), limit: bytes, source })
+    let source = format!("{limit} of {} minus usage", memory.group(level));
+    Some(AvailableMemory { bytes: bytes.saturating_sub(used), limit: bytes, source })
 }
 
 #[cfg(test)]
@@ -83,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_it_is_what_a_new_program_could_have() {
+    fn without_limit_it_is_mem_available() {
         let machine = machine(&[("proc/meminfo", MEMINFO)]);
         let room = of(&Reader::at(machine.path())).unwrap();
         assert_eq!((room.bytes, room.limit), (5000 << 10, 8000 << 10));
@@ -91,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn in_version_1_pages_of_files_do_not_count_as_used() {
+    fn version_1_ignores_file_pages_in_usage() {
         let mounts = "35 30 0:31 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let group = "sys/fs/cgroup/memory/a";
         let path = |name: &str| format!("{group}/{name}");
@@ -108,11 +104,11 @@ mod tests {
         ]);
         let room = of(&Reader::at(machine.path())).unwrap();
         assert_eq!((room.bytes, room.limit), (2 * MIB, 3 * MIB));
-        assert_eq!(room.source, "memory.limit_in_bytes of /a, less what is in use");
+        assert_eq!(room.source, "memory.limit_in_bytes of /a minus usage");
     }
 
     #[test]
-    fn in_version_2_the_smallest_of_all_groups_on_the_way_holds() {
+    fn version_2_uses_lowest_of_all_groups() {
         let statistics = "anon 9\ninactive_file 0\nactive_file 0\n";
         let machine = machine(&[
             ("proc/meminfo", MEMINFO),

@@ -1,4 +1,4 @@
-//! Small files with names, in the run's own folder.
+//! Sets of small named files in the folder of the run.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -13,29 +13,29 @@ use rustix::io::Errno;
 use super::{SMALL_BYTES, failed};
 use fathom_metric::{Case, Disk};
 
-/// A case for each size of a small file.
+/// A case per size.
 pub(super) fn cases_of_small(cost_ns: f64) -> Vec<Case> {
     SMALL_BYTES.map(|bytes| Case { params: Params::one("bytes", bytes), cost_ns }).into()
 }
 
-/// What so many small files take, of all sizes, in whole blocks of the file system.
+/// Disk space of `files` files of each size, in whole file system blocks.
 pub(super) fn disk_of_small(files: usize) -> Disk {
     let blocks: i64 = SMALL_BYTES.iter().map(|bytes| (bytes + 4095) / 4096 * 4096).sum();
     Disk { large: 0, own: files as u64 * blocks as u64 }
 }
 
-/// A set of `count` small files for each case, and an operation on each in turn, which answers in
-/// nanoseconds a file. `check` says what it looked after.
+/// Runs `operation` on a set of `count` small files per case; it returns nanoseconds per file.
+/// `check`: name and detail of the check that the operation makes.
 pub(super) fn visit_small(
     cases: &[Case],
     sampler: &mut Sampler,
     count: usize,
     check: (&str, impl Into<String>),
-    operation: impl Fn(&Named, &Clock) -> Result<f64, Fault>,
+    operation: impl Fn(&SmallFiles, &Clock) -> Result<f64, Fault>,
 ) -> Result<(), Fault> {
     let files = sampler.files()?;
     let sizes = cases.iter().map(|case| case.params.integer("bytes").unwrap_or(0));
-    let sets: Vec<Named> = sizes.map(|bytes| Named::of(&files, count, bytes)).collect();
+    let sets: Vec<SmallFiles> = sizes.map(|bytes| SmallFiles::of(&files, count, bytes)).collect();
     let operation = &operation;
     let works = sets.iter().enumerate().map(|(index, set)| Work::Single {
         cases: vec![index],
@@ -54,14 +54,14 @@ pub(super) fn visit_small(
     Ok(())
 }
 
-/// So many small files. What is left of them goes with this.
-pub(super) struct Named {
+/// A set of small files, removed on drop.
+pub(super) struct SmallFiles {
     paths: Vec<PathBuf>,
     data: Vec<u8>,
 }
 
-impl Named {
-    /// Names for so many files of so many bytes; none is made yet.
+impl SmallFiles {
+    /// Chooses names; creates no file yet.
     pub(super) fn of(files: &Files, count: usize, bytes: i64) -> Self {
         let own = std::process::id();
         let path = |number| files.folder.join(format!("f-{own}-{bytes}-{number}"));
@@ -74,14 +74,14 @@ impl Named {
         self.paths.len()
     }
 
-    /// Makes one: open and, where it has bytes, nothing else.
+    /// Creates one file, empty.
     pub(super) fn open(&self, number: usize) -> Result<File, Fault> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
         let file = openat(CWD, &self.paths[number], flags, Mode::RUSR | Mode::WUSR);
         file.map(File::from).map_err(|error| failed("create a file", error))
     }
 
-    /// Writes all its bytes, by one call.
+    /// Writes the data with one call.
     pub(super) fn write(&self, file: &File) -> Result<(), Fault> {
         if self.data.is_empty() {
             return Ok(());
@@ -96,34 +96,33 @@ impl Named {
         }
     }
 
-    /// Makes all: open, write, close.
+    /// Opens, writes and closes each file.
     pub(super) fn create(&self) -> Result<(), Fault> {
         (0..self.count()).try_for_each(|number| self.write(&self.open(number)?))
     }
 
-    /// Takes all away.
     pub(super) fn delete(&self) -> Result<(), Fault> {
         let mut paths = self.paths.iter();
         paths.try_for_each(unlink).map_err(|error| failed("delete a file", error))
     }
 
-    /// How many there are just now that have all their bytes.
+    /// Number of existing files of the right size.
     pub(super) fn whole(&self) -> usize {
         let is_whole =
             |path: &&PathBuf| stat(*path).is_ok_and(|it| it.st_size == self.data.len() as i64);
         self.paths.iter().filter(is_whole).count()
     }
 
-    /// How many there are just now.
-    pub(super) fn there(&self) -> usize {
+    /// Number of existing files.
+    pub(super) fn existing(&self) -> usize {
         self.paths.iter().filter(|path| stat(*path).err() != Some(Errno::NOENT)).count()
     }
 }
 
-impl Drop for Named {
+impl Drop for SmallFiles {
     fn drop(&mut self) {
         for path in &self.paths {
-            // What is gone is gone.
+            // Most were deleted before.
             let _ = unlink(path);
         }
     }

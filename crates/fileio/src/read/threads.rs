@@ -1,5 +1,5 @@
-//! The threads of a read. They are made first and begin together, so that making them is not
-//! timed; the calling thread is one of them.
+//! The threads of a read. They are spawned first and start together, so that spawning is not
+//! timed. The calling thread is one of them.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -10,15 +10,16 @@ use rustix::io::Errno;
 use super::job::Tally;
 use super::{ReadError, failed};
 
-/// What the threads that are ready wait for.
+/// Holds the threads until all are ready.
 #[derive(Default)]
 struct Gate {
+    /// Threads waiting, and whether to go once decided.
     state: Mutex<(usize, Option<bool>)>,
     changed: Condvar,
 }
 
 impl Gate {
-    /// Says that a thread is ready, and waits; false: nothing is to be done.
+    /// Reports a thread ready and waits. Returns false if it is to end at once.
     fn pass(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 += 1;
@@ -31,8 +32,9 @@ impl Gate {
         }
     }
 
-    /// Opens when so many threads wait, or sends them home at once. The stamp is from before: whom
-    /// the opening wakes may take the CPU of the caller, and be done before it looks at a clock.
+    /// Waits for `threads` threads and starts them; with `go` false cancels them at once. The
+    /// stamp is taken before the wake-up: a woken thread may preempt the caller and finish before
+    /// the caller reads the clock.
     fn open(&self, go: bool, threads: usize, clock: &Clock) -> Stamp {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while go && state.0 < threads {
@@ -45,8 +47,8 @@ impl Gate {
     }
 }
 
-/// Lets each worker work on a thread of its own; what all have done, and how long it took.
-pub(super) fn work<W: Send>(
+/// Runs each worker on its own thread. Returns the merged tally and the nanoseconds.
+pub(super) fn run<W: Send>(
     mut workers: Vec<W>,
     clock: &Clock,
     work: impl Fn(W) -> Tally + Sync,
@@ -57,15 +59,15 @@ pub(super) fn work<W: Send>(
         let mut threads = Vec::new();
         for worker in workers {
             let gate = &gate;
-            let begun = std::thread::Builder::new().spawn_scoped(scope, move || {
+            let spawned = std::thread::Builder::new().spawn_scoped(scope, move || {
                 if gate.pass() { work(worker) } else { Tally::default() }
             });
-            match begun {
+            match spawned {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
                     gate.open(false, others, clock);
                     let error = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
-                    return Err(failed("make a thread", error));
+                    return Err(failed("spawn a thread", error));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! System calls that no safe binding has: what of a file is in memory, and where its bytes lie.
+//! System calls without a safe binding: page cache residency and extents of a file.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -11,11 +11,11 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::memory::page;
 
-/// The number of cachestat(2), the same on every architecture that Fathom runs on.
+/// cachestat(2), the same number on all supported architectures.
 const CACHESTAT: libc::c_long = 451;
-/// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`, whose head has 32 bytes.
+/// `FS_IOC_FIEMAP`: `_IOWR('f', 11, struct fiemap)`, whose header has 32 bytes.
 const FIEMAP: libc::c_ulong = (3 << 30) | (32 << 16) | ((b'f' as libc::c_ulong) << 8) | 11;
-/// Extents asked for at a time.
+/// Extents per call.
 const EXTENTS: usize = 128;
 
 /// `struct cachestat`, in pages.
@@ -29,24 +29,24 @@ pub(crate) struct CacheStat {
     pub(crate) recently_evicted: u64,
 }
 
-/// The pages of a range of a file that are in memory. A length of 0 means up to the end.
+/// Cached pages of a range of a file. Length 0 means up to the end.
 pub(crate) fn cachestat(file: BorrowedFd<'_>, at: u64, length: u64) -> Result<CacheStat, Errno> {
     let range = [at, length];
     let mut stat = CacheStat::default();
-    // SAFETY: the range is two u64 and the answer five, as the kernel's structures, and both
-    // outlive the call.
+    // SAFETY: two u64 and five u64 are the layout of the kernel's structures, and both outlive the
+    // call.
     let done =
         unsafe { libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), &raw mut stat, 0_u32) };
     if done == 0 { Ok(stat) } else { Err(last_error()) }
 }
 
-/// The pages of a range of a file that are in memory, counted by mincore(2). `at` is at a page.
+/// Resident pages of a range of a file by mincore(2). `at` must be page-aligned.
 pub(crate) fn resident_pages(file: BorrowedFd<'_>, at: u64, length: usize) -> Result<u64, Errno> {
     let mut pages = vec![0_u8; length.div_ceil(page())];
-    // SAFETY: a new mapping where the kernel finds room touches nothing that exists. It is never
-    // read, so it does not matter who changes the file.
+    // SAFETY: a new mapping at an address chosen by the kernel affects no existing memory. It is
+    // never read, so concurrent changes of the file do not matter.
     let start = unsafe { mmap(null_mut(), length, ProtFlags::READ, MapFlags::SHARED, file, at)? };
-    // SAFETY: the range is the mapping just made, and there is a byte for each page of it.
+    // SAFETY: the range is the mapping just made, and `pages` has a byte for each page.
     let done = unsafe { libc::mincore(start, length, pages.as_mut_ptr()) };
     let error = last_error();
     // SAFETY: nothing refers to the mapping.
@@ -57,7 +57,6 @@ pub(crate) fn resident_pages(file: BorrowedFd<'_>, at: u64, length: usize) -> Re
     }
 }
 
-/// `struct fiemap_extent`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Extent {
@@ -69,7 +68,6 @@ pub(crate) struct Extent {
     reserved: [u32; 3],
 }
 
-/// `struct fiemap`.
 #[repr(C)]
 struct Fiemap {
     start: u64,
@@ -81,7 +79,7 @@ struct Fiemap {
     extents: [Extent; EXTENTS],
 }
 
-/// Some extents of a file from a byte on; none behind the last.
+/// Extents of a file from a byte on, at most [`EXTENTS`]; empty after the last.
 pub(crate) fn extents(file: BorrowedFd<'_>, from: u64) -> Result<Vec<Extent>, Errno> {
     let mut map = Fiemap {
         start: from,
@@ -92,8 +90,8 @@ pub(crate) fn extents(file: BorrowedFd<'_>, from: u64) -> Result<Vec<Extent>, Er
         reserved: 0,
         extents: [Extent::default(); EXTENTS],
     };
-    // SAFETY: the structure is the kernel's, with room for as many extents as `count` says, and
-    // outlives the call.
+    // SAFETY: the structure has the kernel's layout and space for `count` extents, and outlives
+    // the call.
     let done = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP, &raw mut map as *mut c_void) };
     match done {
         0 => Ok(map.extents[..(map.mapped as usize).min(EXTENTS)].to_vec()),
@@ -101,12 +99,12 @@ pub(crate) fn extents(file: BorrowedFd<'_>, from: u64) -> Result<Vec<Extent>, Er
     }
 }
 
-/// The same file opened again, with a position and a readahead of its own.
+/// Opens the same file again, with its own offset and readahead state.
 pub(crate) fn reopened(file: &File, flags: OFlags) -> Result<File, Errno> {
     reopened_fd(file.as_fd(), flags)
 }
 
-/// As [`reopened`], for what was opened as a mere path.
+/// As [`reopened`], for an O_PATH descriptor.
 pub(crate) fn reopened_fd(file: BorrowedFd<'_>, flags: OFlags) -> Result<File, Errno> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;

@@ -1,4 +1,4 @@
-//! Files of generated data, of which any part can be held against what was written.
+//! Files of generated data, any part of which can be verified.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -11,10 +11,10 @@ use fathom_measure::sampler::{Fault, Files};
 
 use super::failed;
 
-/// Bytes that are made at a time.
+/// Bytes generated at a time.
 const STEP: u64 = 256 << 10;
 
-/// Does something with each piece of a part of the data, in order.
+/// Calls `with` with consecutive pieces of the data and their offsets.
 fn each_piece(
     seed: u64,
     (at, bytes): (u64, u64),
@@ -30,7 +30,7 @@ fn each_piece(
     Ok(())
 }
 
-/// The sums of so many bytes of the data from `at` on, as if they were all there is.
+/// The sums of `bytes` bytes of the data from `at` on, with `at` as offset 0.
 pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum, Fault> {
     let mut sum = Sum::default();
     each_piece(seed, (at, bytes), |from, piece| {
@@ -40,8 +40,8 @@ pub(super) fn sum_of(seed: u64, at: u64, bytes: u64) -> Result<Sum, Fault> {
     Ok(sum)
 }
 
-/// A file of so many bytes of the data, on its device, which leaves nothing behind.
-pub(super) fn written(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch, Fault> {
+/// Writes and syncs a temporary file of the data.
+pub(super) fn write_synced(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch, Fault> {
     let what = format!("write {bytes} bytes in {}", folder.display());
     let scratch = Scratch::new(folder).map_err(|error| failed(&what, error))?;
     each_piece(seed, (0, bytes), |from, piece| {
@@ -51,8 +51,8 @@ pub(super) fn written(folder: &Path, bytes: u64, seed: u64) -> Result<Scratch, F
     Ok(scratch)
 }
 
-/// The large file, and what each part of it adds up to.
-pub(super) struct Large {
+/// The large file of the run, with the sums of each part.
+pub(super) struct LargeFile {
     pub(super) source: Source,
     seed: u64,
     bytes: u64,
@@ -60,14 +60,13 @@ pub(super) struct Large {
     sums: Vec<Sum>,
 }
 
-impl Large {
-    /// The file in parts of so many bytes.
+impl LargeFile {
     pub(super) fn open(files: &Files, part: u64) -> Result<Self, Fault> {
         let why = |error| Fault::Failed(format!("the large file: {error}"));
         let source = Source::open(&files.large).map_err(why)?;
-        let bytes = source.subject().size.unwrap_or(0);
+        let bytes = source.info().size.unwrap_or(0);
         if part == 0 || bytes < part {
-            let text = format!("the large file has {bytes} bytes, and a part of it {part}");
+            let text = format!("the large file has {bytes} bytes, less than a part of {part}");
             return Err(Fault::Failed(text));
         }
         let sums = (0..bytes / part).map(|number| sum_of(files.seed, number * part, part));
@@ -87,7 +86,7 @@ impl Large {
         self.seed
     }
 
-    /// One part after another, round and round: where it begins, and its sums.
+    /// Offset and sums of a part; wraps after the last.
     pub(super) fn part(&self, number: usize) -> (u64, Sum) {
         let number = number % self.sums.len();
         (number as u64 * self.part, self.sums[number])

@@ -1,0 +1,172 @@
+//! The requested cache state of a file: preparing it, proving it, and the verdict where it could
+//! not be reached.
+
+use std::sync::atomic::AtomicBool;
+
+use fathom_fileio::residency::{self, CacheKind, Residency, State};
+use fathom_fileio::{Source, extents};
+use fathom_metric::ProcedureError;
+use fathom_record::quantity::percent;
+use fathom_record::{Cause, Reason, Verdict};
+
+use super::by_hand::{printable, size};
+use super::options::{DropName, StateName};
+
+/// As [`prepare`], but does not read a file again that is already warm, which would take longer
+/// than many passes.
+pub(super) fn prepare_again(
+    source: &Source,
+    requested: StateName,
+    stop: &AtomicBool,
+) -> Result<Residency, ProcedureError> {
+    match (requested, residency::of(source.file())) {
+        (StateName::Warm, found) if found.state == State::Warm => Ok(found),
+        _ => prepare(source, requested, None, stop),
+    }
+}
+
+/// Evicts or loads a file as requested. Returns its residency after that.
+pub(super) fn prepare(
+    source: &Source,
+    requested: StateName,
+    drop: Option<DropName>,
+    stop: &AtomicBool,
+) -> Result<Residency, ProcedureError> {
+    drop.map_or(Ok(()), drop_caches)?;
+    let file = source.file();
+    let path = source.info().path.display();
+    match requested {
+        StateName::Cold => residency::evict(file)
+            .map_err(|error| ProcedureError::failed(format!("write {path} back: {error}"))),
+        StateName::Warm => residency::warm(file, stop)
+            .map_err(|error| ProcedureError::failed(format!("read {path} into memory: {error}"))),
+        StateName::AsIs | StateName::Direct => Ok(residency::of(file)),
+    }
+}
+
+fn drop_caches(name: DropName) -> Result<(), ProcedureError> {
+    let kind = match name {
+        DropName::Pagecache => CacheKind::PageCache,
+        DropName::Slab => CacheKind::Slab,
+        DropName::All => CacheKind::All,
+    };
+    residency::drop_caches(kind).map_err(|error| {
+        ProcedureError::failed(format!(
+            "--drop-caches: write /proc/sys/vm/drop_caches: {error}; run as root outside a \
+             container, or use --state cold, which evicts the file itself without root"
+        ))
+    })
+}
+
+/// The state with the cached bytes and how they were counted.
+pub(super) fn describe(residency: &Residency) -> String {
+    let brief = describe_briefly(residency);
+    let dirty = match residency.dirty {
+        0 => String::new(),
+        bytes => format!(", {} dirty", size(bytes)),
+    };
+    let by = residency.counted_by.describe();
+    match residency.state {
+        State::Unknown { .. } => brief,
+        State::Mixed { share } => format!("{brief} cached, {}{dirty} ({by})", percent(share)),
+        _ => format!("{brief} cached{dirty} ({by})"),
+    }
+}
+
+/// The state with the cached bytes.
+pub(super) fn describe_briefly(residency: &Residency) -> String {
+    let state = residency.state.name().to_uppercase();
+    match residency.state {
+        State::Unknown { why } => format!("{state}: {why}"),
+        _ => format!("{state}: {} of {}", size(residency.cached), size(residency.bytes)),
+    }
+}
+
+/// The verdict on a pass that did not begin in the requested state.
+pub(super) fn wrong_state(
+    source: &Source,
+    requested: StateName,
+    found: &Residency,
+) -> Option<Verdict> {
+    let name = source.info().file_system.name;
+    let in_memory = || match source.info().is_on_device() {
+        Some(false) => format!("; {name} is not on a device of this machine"),
+        _ => String::new(),
+    };
+    let text = match (requested, found.state) {
+        (StateName::Cold, State::Warm) => {
+            format!("requested cold, but 100 % cached{}", in_memory())
+        }
+        (StateName::Cold, State::Mixed { share }) => {
+            format!("requested cold, but {} cached{}", percent(share), in_memory())
+        }
+        (StateName::Warm, State::Mixed { share }) => format!(
+            "requested warm, but only {} stays cached: the file is larger than the free memory, \
+             or than the memory limit of the control group",
+            percent(share)
+        ),
+        (StateName::Warm, State::Cold) => "requested warm, but 0 % stays cached".to_owned(),
+        _ => return None,
+    };
+    Some(Verdict::because(fathom_record::State::Invalid, Cause::NotAsAsked, text))
+}
+
+/// Doubts about a number because of the state of the file.
+pub(super) fn doubts(source: &Source, requested: StateName, found: &Residency) -> Vec<Reason> {
+    let mut doubts = Vec::new();
+    if let (StateName::Cold | StateName::Warm, State::Unknown { why }) = (requested, found.state) {
+        let text = format!("the residency of the file is unknown: {why}");
+        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    }
+    if requested == StateName::Direct && source.info().is_on_device() == Some(false) {
+        let name = source.info().file_system.name;
+        let text = format!("{name} is not on a device of this machine");
+        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    }
+    if matches!(requested, StateName::Cold | StateName::Direct)
+        && let Ok(found) = extents::of(source.file())
+        && found.share() < 1.0
+    {
+        let text = format!(
+            "only {} of the file is data: holes and unwritten extents are read without a device",
+            percent(found.share())
+        );
+        doubts.push(Reason::new(Cause::NotAsAsked, text));
+    }
+    doubts
+}
+
+/// Path, size, file system and extents of a file.
+pub(super) fn describe_file(source: &Source) -> String {
+    let info = source.info();
+    let bytes = match info.size {
+        Some(bytes) => format!("{} ({bytes} bytes)", size(bytes)),
+        None => "of unknown size".to_owned(),
+    };
+    let link = if info.is_link { ", symbolic link" } else { "" };
+    let data = match extents::of(source.file()) {
+        Ok(found) if found.share() < 1.0 => format!(
+            ", {} data, {} holes, {} unwritten",
+            percent(found.share()),
+            size(found.holes),
+            size(found.unwritten)
+        ),
+        _ => String::new(),
+    };
+    if info.kind == fathom_fileio::path_info::FileKind::Character {
+        return format!("{}: character device{link}", printable(&info.path));
+    }
+    let file_system = match (info.is_on_device(), info.file_system.name) {
+        (Some(false), name) => format!("{name} (no device)"),
+        (_, name) => name.to_owned(),
+    };
+    format!("{}: {bytes} on {file_system}{link}{data}", printable(&info.path))
+}
+
+/// A note on cold files in a virtual machine.
+pub(super) fn in_guest(host: &fathom_record::Host, state: State) -> &'static str {
+    match state == State::Cold && host.virtualization.is_some() {
+        true => "; cold in this guest, may be cached on the host",
+        false => "",
+    }
+}

@@ -1,0 +1,184 @@
+//! Facts shown with the result of `fathom file fast`: methods, trials and the share of the memory
+//! bandwidth.
+
+use fathom_fileio::Sum;
+use fathom_fileio::fast::{DataSource, Part};
+use fathom_metric::{Known, Recorder};
+use fathom_record::quantity::{percent, quantity};
+use fathom_record::{Fact, Unit};
+
+use super::file_list::FileList;
+use super::pass::{FileResult, Pass, parts};
+use crate::file::bandwidth;
+use crate::file::by_hand::{self, printable, size, sum_facts, threads, way_name};
+
+/// Up to this many files are shown one per line.
+const LINES: usize = 1000;
+
+pub(super) struct FactOptions {
+    /// `--path` was given.
+    pub(super) is_fixed: bool,
+    /// The result is valid.
+    pub(super) shows_rates: bool,
+    /// DRAM bandwidth from `--ceiling`, in bytes per second.
+    pub(super) ceiling: Option<u64>,
+}
+
+fn describe_part(part: &Part, shows_rates: bool) -> String {
+    let from = match part.from {
+        _ if part.method.way.is_direct() => "by direct I/O",
+        DataSource::Memory => "from memory",
+        DataSource::Device => "from the device",
+        DataSource::Unknown => "from an unknown source",
+    };
+    let threads = threads(part.method.threads);
+    let (bytes, block) = (size(part.bytes), size(part.method.block as u64));
+    let way = way_name(part.method.way);
+    let rate = match shows_rates {
+        true => format!(": {}", quantity(part.rate(), Unit::BytesPerSecond)),
+        false => String::new(),
+    };
+    format!("{bytes} {from}, {way}, {threads}, blocks of {block}{rate}")
+}
+
+fn describe_trial(part: &Part) -> String {
+    let from = if part.from == DataSource::Device { "from the device" } else { "from memory" };
+    let (way, rate) = (way_name(part.method.way), quantity(part.rate(), Unit::BytesPerSecond));
+    format!("{way} {rate} on {} {from}", size(part.bytes))
+}
+
+/// The methods used, tried and unavailable.
+fn methods(pass: &Pass, shows_rates: bool) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    let (tried, read): (Vec<Part>, Vec<Part>) =
+        parts(pass).into_iter().partition(|part| part.is_trial);
+    for (number, part) in read.iter().enumerate() {
+        let name = if number == 0 { "by" } else { "" };
+        facts.push(Fact::text(name, describe_part(part, shows_rates)));
+    }
+    if !tried.is_empty() && shows_rates {
+        let trials: Vec<String> = tried.iter().map(describe_trial).collect();
+        facts.push(Fact::text("trials", trials.join("; ")));
+    }
+    let mut unavailable: Vec<&String> =
+        pass.results.iter().flat_map(|one| &one.fast.unavailable).collect();
+    unavailable.sort_unstable();
+    unavailable.dedup();
+    facts.extend(unavailable.into_iter().map(|why| Fact::text("unavailable", why)));
+    facts
+}
+
+/// Why these methods were used.
+fn reason(options: &FactOptions, pass: &Pass) -> Option<String> {
+    if options.is_fixed {
+        return Some("set by --path".to_owned());
+    }
+    let (trials, read): (Vec<Part>, Vec<Part>) =
+        parts(pass).into_iter().partition(|part| part.is_trial);
+    let mut reasons = Vec::new();
+    if read.iter().any(|part| part.from == DataSource::Memory) {
+        reasons.push("cached parts from the page cache");
+    }
+    if read.iter().any(|part| part.method.way.is_direct()) {
+        reasons.push("uncached parts by direct I/O, which saves a copy");
+    }
+    if !trials.is_empty() {
+        reasons.push("fastest method of the trials");
+    }
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// The rate as a share of the DRAM bandwidth of all cores.
+fn share_of_ceiling(recorder: &dyn Recorder, options: &FactOptions, pass: &Pass) -> String {
+    let (most, origin) = match options.ceiling {
+        Some(most) => (most as f64, "--ceiling".to_owned()),
+        None => {
+            let best = bandwidth::all_cores(&Known::new(recorder.known()));
+            let Some((name, most)) = best else {
+                return "unknown: no stored memory.bandwidth, and no --ceiling".to_owned();
+            };
+            (most, name)
+        }
+    };
+    let of = quantity(most, Unit::BytesPerSecond);
+    format!("{} of {of} ({origin})", percent(pass.rate() / most))
+}
+
+/// The facts of the last pass.
+pub(super) fn facts(
+    recorder: &dyn Recorder,
+    options: &FactOptions,
+    found: &FileList,
+    passes: &[Pass],
+) -> Vec<Fact> {
+    let last = &passes[passes.len() - 1];
+    let sum = last.sum();
+    let mut facts = files(last, found);
+    if passes.len() > 1 {
+        facts.push(Fact::text("passes", format!("{}; details of the last:", passes.len())));
+    }
+    let mib = sum.bytes as f64 / 1_048_576.0;
+    facts.push(Fact::text("read", format!("{} bytes = {mib:.3} MiB", sum.bytes)));
+    facts.extend(methods(last, options.shows_rates));
+    let setup = last.ns - parts(last).iter().map(|part| part.ns).sum::<f64>();
+    if last.results.len() == 1 && setup > 0.0 {
+        let time = quantity(setup, Unit::Nanoseconds);
+        facts.push(Fact::text("setup", format!("{time} (residency check, buffers, threads)")));
+    }
+    facts.extend(reason(options, last).map(|reason| Fact::text("reason", reason)));
+    facts.push(Fact::quantity("time", last.ns, Unit::Nanoseconds));
+    if sum.bytes > 0 && options.shows_rates {
+        facts.push(Fact::text("ceiling", share_of_ceiling(recorder, options, last)));
+    }
+    let device = last.device_bytes;
+    facts.extend(device.map(|bytes| Fact::quantity("from devices", bytes as f64, Unit::Bytes)));
+    if last.results.len() == 1 {
+        facts.extend(sum_facts(sum));
+    }
+    facts.extend(
+        last.faults().map(|fault| Fact::text("unreadable", by_hand::describe_fault(fault))),
+    );
+    if last.results.iter().any(|one| one.fast.stopped) {
+        facts.push(Fact::text("stopped", format!("after {} bytes", sum.bytes)));
+    }
+    facts
+}
+
+/// The file, or a line per file as checksum programs print them; and the files not read.
+fn files(pass: &Pass, found: &FileList) -> Vec<Fact> {
+    let mut facts = Vec::new();
+    if let [one] = pass.results.as_slice() {
+        facts.push(Fact::text("file", printable(&found.files[one.number].0)));
+        facts.push(Fact::text("before", &one.residency));
+        let ended = one.fast.ended_at.map(|at| Fact::text("ended", format!("at byte {at}")));
+        facts.extend(ended);
+    } else {
+        facts.extend(pass.results.iter().take(LINES).map(|one| line(one, found)));
+        if pass.results.len() > LINES {
+            let more = pass.results.len() - LINES;
+            let text = format!("… and {more} more files");
+            facts.push(Fact::line(text));
+        }
+    }
+    if found.files.len() > 1 {
+        facts.push(Fact::text("files", format!("{} read", pass.results.len())));
+    }
+    match found.missing.len() + pass.failed.len() {
+        0 => {}
+        count => facts.push(Fact::text("not read", format!("{count} files: see the warnings"))),
+    }
+    if found.skipped > 0 {
+        let example = found.example.clone().unwrap_or_default();
+        let text = format!("{}, such as: {example}", found.skipped);
+        facts.push(Fact::text("skipped", text));
+    }
+    facts
+}
+
+/// Sums, bytes, cache state and path of a file.
+fn line(one: &FileResult, found: &FileList) -> Fact {
+    let path = printable(&found.files[one.number].0);
+    let Sum { xor, position, bytes } = one.fast.sum;
+    let state = one.state.to_uppercase();
+    Fact::line(format!("{xor:08x} {position:016x} {bytes:>14} {state:<7} {path}"))
+}

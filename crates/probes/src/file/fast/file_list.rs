@@ -1,0 +1,139 @@
+//! The files that the arguments name: files, folders and patterns.
+
+use std::path::{Path, PathBuf};
+
+use fathom_fileio::inspect;
+use fathom_fileio::path_info::FileKind;
+use fathom_metric::ProcedureError;
+use walkdir::WalkDir;
+
+use super::super::by_hand::{printable, printable_list};
+
+const FILES_MAX: usize = 10_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct FileList {
+    /// Files with their sizes, in the order found; size 0 if unknown.
+    pub(super) files: Vec<(PathBuf, u64)>,
+    /// Number of entries in folders that are not regular files, or could not be inspected.
+    pub(super) skipped: u64,
+    /// The first of these, with the reason.
+    pub(super) example: Option<String>,
+    /// Missing arguments, if the read continues without them.
+    pub(super) missing: Vec<String>,
+}
+
+impl FileList {
+    /// Expands the arguments. With `keep_going` missing ones are collected instead of failing.
+    pub(super) fn of(arguments: &[PathBuf], keep_going: bool) -> Result<Self, ProcedureError> {
+        let mut list = Self::default();
+        for path in arguments {
+            match inspect(path) {
+                Ok(info) if info.kind == FileKind::Directory => list.add_folder(path)?,
+                Ok(info) => list.files.push((path.clone(), info.size.unwrap_or(0))),
+                Err(error) => match is_pattern(path) {
+                    true => list.add_pattern(path)?,
+                    false if keep_going => list.missing.push(error.to_string()),
+                    false => return Err(ProcedureError::failed(error)),
+                },
+            }
+        }
+        if list.files.is_empty() {
+            let paths = printable_list(arguments);
+            return Err(ProcedureError::failed(format!("no regular file in {paths}")));
+        }
+        Ok(list)
+    }
+
+    fn add_folder(&mut self, folder: &Path) -> Result<(), ProcedureError> {
+        for entry in WalkDir::new(folder).sort_by_file_name() {
+            match entry {
+                Ok(entry) if entry.file_type().is_file() => {
+                    let bytes = entry.metadata().map_or(0, |facts| facts.len());
+                    self.add(entry.into_path(), bytes)?;
+                }
+                Ok(entry) if entry.file_type().is_dir() => {}
+                Ok(entry) => {
+                    self.skip(format!("{} is not a regular file", printable(entry.path())));
+                }
+                Err(error) => self.skip(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_pattern(&mut self, pattern: &Path) -> Result<(), ProcedureError> {
+        let text = pattern.to_string_lossy();
+        let paths = glob::glob(&text).map_err(|error| {
+            ProcedureError::usage(format!("pattern {}: {error}", printable(pattern)))
+        })?;
+        let before = self.files.len();
+        for path in paths {
+            match path.map_err(|error| error.to_string()).and_then(|path| {
+                inspect(&path).map(|info| (path, info)).map_err(|error| error.to_string())
+            }) {
+                Ok((path, info)) if info.kind == FileKind::Directory => self.add_folder(&path)?,
+                Ok((path, info)) => self.add(path, info.size.unwrap_or(0))?,
+                Err(why) => self.skip(why),
+            }
+        }
+        match self.files.len() > before {
+            true => Ok(()),
+            false => Err(ProcedureError::failed(format!("no file matches {}", printable(pattern)))),
+        }
+    }
+
+    fn add(&mut self, path: PathBuf, bytes: u64) -> Result<(), ProcedureError> {
+        if self.files.len() == FILES_MAX {
+            return Err(ProcedureError::failed(format!("more than {FILES_MAX} files")));
+        }
+        self.files.push((path, bytes));
+        Ok(())
+    }
+
+    fn skip(&mut self, why: String) {
+        self.skipped += 1;
+        self.example.get_or_insert(why);
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '['])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_searched_without_following_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir(at("deep")).unwrap();
+        for (name, length) in [("b.bin", 3), ("a.txt", 2), ("deep/c.bin", 5)] {
+            std::fs::write(at(name), vec![0; length]).unwrap();
+        }
+        std::os::unix::fs::symlink(folder.path(), at("deep/loop")).unwrap();
+        let list = FileList::of(&[folder.path().to_owned()], false).unwrap();
+        let names: Vec<_> = list.files.iter().map(|(path, _)| path.clone()).collect();
+        assert_eq!(names, [at("a.txt"), at("b.bin"), at("deep/c.bin")]);
+        assert_eq!((list.bytes(), list.skipped), (10, 1));
+        assert_eq!(FileList::of(&[at("*.bin")], false).unwrap().bytes(), 3);
+        assert!(FileList::of(&[at("*.none")], false).is_err());
+        assert!(FileList::of(&[at("none")], false).is_err());
+        assert!(FileList::of(&[at("deep/lo*")], false).is_ok(), "a named link is followed");
+    }
+
+    #[test]
+    fn existing_name_wins_over_pattern() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a[1]*.bin");
+        std::fs::write(&path, b"x").unwrap();
+        assert_eq!(FileList::of(&[path], false).unwrap().files.len(), 1);
+    }
+}
