@@ -1,9 +1,10 @@
 //! Earlier results of a run, which predictions and derived metrics use as inputs.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::{Host, Params, Record, Summary};
+use fathom_record::{Host, NoModel, Params, Record, Summary};
 
 use crate::MissingInput;
+use crate::order::earlier;
 
 /// Earlier records of the run. Returns valid and noisy numbers only.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +69,8 @@ impl<'r> Known<'r> {
     }
 
     /// The measured core frequency in Hz.
-    pub fn frequency(&self) -> Option<f64> {
-        self.quantity("cpu.frequency", &Params::none())
+    pub fn frequency(&self) -> Result<f64, NoModel> {
+        earlier("cpu.frequency", &Params::none(), self)
     }
 }
 
@@ -84,10 +85,10 @@ mod tests {
     fn invalid_number_is_not_returned() {
         let params = Params::none();
         let mut records = [tests::record("cpu.frequency", &params, 3e9, 1e6)];
-        assert_eq!(Known::new(&records).frequency(), Some(3e9));
+        assert_eq!(Known::new(&records).frequency(), Ok(3e9));
         records[0].verdict = Verdict::because(State::Invalid, Cause::Clock, "why");
-        assert_eq!(Known::new(&records).frequency(), None);
+        assert!(Known::new(&records).frequency().is_err());
         records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
-        assert!(Known::new(&records).frequency().is_some(), "noisy numbers are usable");
+        assert!(Known::new(&records).frequency().is_ok(), "noisy numbers are usable");
     }
 }

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Time for a pending read to notice the stop flag.
-const GRACE_PERIOD: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Stop flags, set by a signal handler, a time limit or a test.
 pub struct Stop {
@@ -43,7 +43,7 @@ impl Stop {
         let timer = std::thread::spawn(move || {
             if cancelled.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 now.store(true, Ordering::Relaxed);
-                if may_hang && cancelled.recv_timeout(GRACE_PERIOD) == Err(RecvTimeoutError::Timeout) {
+                if may_hang && cancelled.recv_timeout(GRACE) == Err(RecvTimeoutError::Timeout) {
                     give_up();
                 }
             }

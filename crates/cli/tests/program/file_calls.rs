@@ -58,7 +58,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     let folder = place.name("");
     let (empty, small) = (place.name("file-0"), place.name("file-5000"));
     let usage = "calls --calls 0 | `0` | 1 to
-        calls --calls 1e6..1e4 | 1e6..1e4 | a range upwards
+        calls --calls 1e6..1e4 | 1e6..1e4 | an ascending range
         calls --calls 1e15 | `1e15` | passes of 1 to
         calls --blocks 0 | `0` | a block of 1 to
         contend --processes 0 | `0` | 1 to 64
