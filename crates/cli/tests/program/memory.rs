@@ -48,7 +48,7 @@ fn a_cgroup_of_64_mib_kills_nobody_and_what_does_not_fit_says_so() {
     let document = document(&place.ask_within(&group, &asked("memory")));
     let missing = without_number(&document);
     let (large, remedy) = reason(&missing, "memory.munmap{bytes=67108864,touched=yes}");
-    says(large, &["needs 64 MiB", "cgroup's limit is 16 MiB"]);
+    says(large, &["needs 64 MiB", "cgroup's memory limit is 16 MiB"]);
     assert_eq!(remedy, Some(&Remedy::FreeMemory));
     let small = ["memory.fault{kind=anonymous}", "memory.fault{kind=anonymous_first}"];
     have_numbers(&document, &small);

@@ -8,12 +8,12 @@ use fathom_record::{
     Better, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
 };
 
-use super::crew::{Crew, Finding, Maker};
-use super::seats;
+use super::thread_team::{ThreadTeam, CheckResult, TaskFactory};
+use super::cpu_selection;
 use super::stream::{GRAIN, Memory, Task};
 use super::vectors::{Op, Vectors};
-use crate::buffer::{Page, in_words};
-use crate::room::Room;
+use crate::buffer::{Page, binary_size};
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
 /// memory.bandwidth.
@@ -195,7 +195,7 @@ impl Probe for Bandwidth {
         let mut host = host::read();
         host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
-        let seats = seats::in_order(&host, settings.cpu, settings.other_cpu);
+        let seats = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
         let mut studio = Studio::new(&host, seats, cases);
         for (index, case) in cases.iter().enumerate() {
             let taken = match Kind::of(&case.params) {
@@ -214,8 +214,8 @@ impl Probe for Bandwidth {
 fn kinds(host: &Host, effort: Effort) -> Vec<Kind> {
     let has_huge = host.memory.thp.as_deref().is_some_and(|thp| thp != "never");
     let best = if has_huge { Page::Huge } else { Page::Base };
-    let cores = seats::cores(host);
-    let sizes = seats::crew_sizes(cores, effort != Effort::Quick);
+    let cores = cpu_selection::core_count(host);
+    let sizes = cpu_selection::thread_counts(cores, effort != Effort::Quick);
     let mut kinds = Vec::new();
     let of = |op, threads, level, page| Kind { op, threads, level, page };
     for op in Op::ALL {
@@ -226,7 +226,7 @@ fn kinds(host: &Host, effort: Effort) -> Vec<Kind> {
         Effort::Standard => &[Op::Read],
         Effort::Thorough => &Op::ALL,
     };
-    let ends = seats::crew_sizes(cores, false);
+    let ends = cpu_selection::thread_counts(cores, false);
     for op in small.iter().filter(|_| has_huge) {
         kinds.extend(ends.iter().map(|threads| of(*op, *threads, Level::Dram, Page::Base)));
     }
@@ -291,13 +291,13 @@ fn array_and_chunk(kind: Kind, sharing: usize, host: &Host) -> Result<(usize, us
 /// Seats with their memory, and the threads on all but the first.
 struct Studio<'h> {
     host: &'h Host,
-    room: Room,
+    room: MemoryBudget,
     seats: Vec<u32>,
     memory: Vec<Memory>,
     /// What each seat needs at most in this visit, by page.
     reserve_bytes: Vec<usize>,
     page: Option<Page>,
-    crew: Option<Crew>,
+    crew: Option<ThreadTeam>,
 }
 
 impl<'h> Studio<'h> {
@@ -308,14 +308,14 @@ impl<'h> Studio<'h> {
         let mut reserve_bytes = vec![0; seats.len()];
         for kind in kinds.iter().filter(|kind| kind.threads <= seats.len()) {
             for (seat, most) in reserve_bytes.iter_mut().enumerate().take(kind.threads) {
-                let sharing = seats::sharing(host, &seats[..kind.threads], seat);
+                let sharing = cpu_selection::cache_sharers(host, &seats[..kind.threads], seat);
                 if let Ok((array, _)) = array_and_chunk(*kind, sharing, host) {
                     *most = (kind.op.arrays() * array).max(*most);
                 }
             }
         }
         let memory = vec![Memory::default(); seats.len()];
-        let (page, crew, room) = (None, None, Room::on(host));
+        let (page, crew, room) = (None, None, MemoryBudget::of(host));
         Self { host, room, seats, memory, reserve_bytes, page, crew }
     }
 
@@ -329,14 +329,14 @@ impl<'h> Studio<'h> {
             return Err(Fault::unavailable(what, Remedy::MoreCores));
         }
         let needed: usize = self.reserve_bytes[..threads].iter().sum();
-        self.room.admits(needed as u64)?;
+        self.budget.check(needed as u64)?;
         if self.page.replace(kind.page) != Some(kind.page) {
             self.memory = vec![Memory::default(); self.seats.len()];
         }
         let mut makers = Vec::new();
         let mut iteration_bytes = 0;
         for seat in 0..threads {
-            let sharing = seats::sharing(self.host, &self.seats[..threads], seat);
+            let sharing = cpu_selection::cache_sharers(self.host, &self.seats[..threads], seat);
             let (array_bytes, chunk_bytes) = array_and_chunk(kind, sharing, self.host)?;
             iteration_bytes += op.arrays() * chunk_bytes;
             let task = Task {
@@ -351,7 +351,7 @@ impl<'h> Studio<'h> {
             makers.push(task.maker(&self.memory[seat]));
         }
         let findings = self.stream(index, makers, iteration_bytes, sampler)?;
-        let used = format!("{} reserved", in_words(needed as u64));
+        let used = format!("{} reserved", binary_size(needed as u64));
         judge(index, kind, &self.seats[..threads], findings, &used, sampler);
         Ok(())
     }
@@ -360,15 +360,15 @@ impl<'h> Studio<'h> {
     fn stream(
         &mut self,
         index: usize,
-        mut makers: Vec<Maker>,
+        mut makers: Vec<TaskFactory>,
         iteration_bytes: usize,
         sampler: &mut Sampler,
-    ) -> Result<Vec<Result<Finding, Fault>>, Fault> {
+    ) -> Result<Vec<Result<CheckResult, Fault>>, Fault> {
         let own = Some(makers.remove(0));
         if self.crew.is_none() && !makers.is_empty() {
-            self.crew = Some(Crew::on(&self.seats[1..])?);
+            self.crew = Some(ThreadTeam::on(&self.seats[1..])?);
         }
-        let mut alone = Crew::on(&[])?;
+        let mut alone = ThreadTeam::on(&[])?;
         let crew = self.crew.as_mut().unwrap_or(&mut alone);
         sampler.works_in_step_with(&crew.threads()[..makers.len()]);
         let mut mustered = crew.muster(own, makers)?;
@@ -390,7 +390,7 @@ fn judge(
     index: usize,
     kind: Kind,
     seats: &[u32],
-    findings: Vec<Result<Finding, Fault>>,
+    findings: Vec<Result<CheckResult, Fault>>,
     used: &str,
     sampler: &mut Sampler,
 ) {

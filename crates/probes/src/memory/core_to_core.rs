@@ -9,7 +9,7 @@ use fathom_record::{
     Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
 };
 
-use super::crew::{Crew, Finding, Maker, Part};
+use super::thread_team::{ThreadTeam, CheckResult, TaskFactory, TeamTask};
 use crate::buffer::{Buffer, Page};
 use crate::uarch;
 use fathom_metric::order::earlier;
@@ -151,7 +151,7 @@ fn take(
     let line = Line::new();
     // The worker is an end itself, or only calls the time.
     let others: Vec<u32> = [a, b].into_iter().filter(|cpu| *cpu != own).collect();
-    let mut crew = Crew::on(&others)?;
+    let mut crew = ThreadTeam::on(&others)?;
     sampler.works_in_step_with(&crew.threads());
     let maker = |cpu: u32| line.maker(u64::from(cpu == b), cpu == a);
     let caller = (others.len() == 1).then(|| maker(own));
@@ -182,7 +182,7 @@ impl Line {
     }
 
     /// The end that adds one wherever the number is even, or odd.
-    fn maker(&self, parity: u64, first: bool) -> Maker {
+    fn maker(&self, parity: u64, first: bool) -> TaskFactory {
         let line = self.clone();
         Box::new(move || {
             // Who touches it first decides the node that it lies on.
@@ -192,7 +192,7 @@ impl Line {
                 unsafe { page.start().cast::<u64>().write_volatile(0) };
                 line.0.address.store(page.start().addr() as u64, Ordering::Release);
             }
-            Ok(Box::new(End { line, parity, page, turns: 0, trips: 0 }) as Box<dyn Part>)
+            Ok(Box::new(End { line, parity, page, turns: 0, trips: 0 }) as Box<dyn TeamTask>)
         })
     }
 }
@@ -210,7 +210,7 @@ struct End {
 /// Looks for the own turn at most; some seconds.
 const LOOKS_MAX: u64 = 1 << 31;
 
-impl Part for End {
+impl TeamTask for End {
     fn work(&mut self, iterations: u64) -> u64 {
         let address = self.line.0.address.load(Ordering::Acquire) as usize;
         if address == 0 {
@@ -237,7 +237,7 @@ impl Part for End {
         iterations
     }
 
-    fn finish(self: Box<Self>) -> Result<Finding, Fault> {
+    fn finish(self: Box<Self>) -> Result<CheckResult, Fault> {
         let Some(page) = &self.page else {
             return Ok((self.turns == self.trips, format!("{} turns each", self.turns)));
         };

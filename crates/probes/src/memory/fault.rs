@@ -9,7 +9,7 @@ use rustix::param::page_size;
 
 use super::bandwidth;
 use crate::buffer::Page;
-use crate::room::Room;
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
@@ -186,14 +186,14 @@ impl Kind {
         })
     }
 
-    fn memory(self, room: &Room, host: &Host) -> Result<Box<dyn Faulting>, Fault> {
-        room.admits(self.bytes() as u64)?;
+    fn memory(self, room: &MemoryBudget, host: &Host) -> Result<Box<dyn Faulting>, Fault> {
+        budget.check(self.bytes() as u64)?;
         let bytes = PAGES * page_size();
         Ok(match self {
             Self::ZeroRead => Box::new(Unwritten::of(bytes)?),
             Self::Anonymous => Box::new(Settled::of(bytes)?),
             Self::AnonymousFirst => {
-                let most = HELD_BYTES_MAX.min(usize::try_from(room.bytes).unwrap_or(usize::MAX));
+                let most = HELD_BYTES_MAX.min(usize::try_from(budget.bytes).unwrap_or(usize::MAX));
                 Box::new(Fresh::of(bytes, most / bytes))
             }
             Self::Huge => Box::new(Huge::of(self.bytes())?),
@@ -252,7 +252,7 @@ impl Probe for PageFault {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let host = host::read();
-        let room = Room::on(&host);
+        let room = MemoryBudget::of(&host);
         for (index, case) in cases.iter().enumerate() {
             let unknown = || Fault::Failed(format!("{} is no kind of fault", case.params));
             let memory = Kind::of(case).ok_or_else(unknown)?.memory(&room, &host);

@@ -10,13 +10,13 @@ use fathom_record::{Host, NoModel, NotSelected, Params, Prediction, Remedy, Stra
 
 use self::load::{Load, Order as Told};
 use super::chain::{Chain, LOADS, Pattern, Shape};
-use super::crew::{Crew, Finding, Maker, Mustered};
-use super::latency::ladder::{self, Step};
+use super::thread_team::{ThreadTeam, CheckResult, TaskFactory, RunningTeam};
+use super::latency::cases::{self, ChaseCase};
 use super::latency::line_bytes;
-use super::seats;
+use super::cpu_selection;
 use super::stream::Memory;
-use crate::buffer::{Buffer, Page, in_words};
-use crate::room::Room;
+use crate::buffer::{Buffer, Page, binary_size};
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
@@ -94,8 +94,8 @@ impl Kind {
     }
 
     /// The step of memory.latency that is the same without others.
-    fn step(self) -> Step {
-        Step { pattern: Pattern::Random, page: self.page, set_bytes: self.set_bytes }
+    fn step(self) -> ChaseCase {
+        ChaseCase { pattern: Pattern::Random, page: self.page, set_bytes: self.set_bytes }
     }
 }
 
@@ -105,10 +105,10 @@ impl Probe for Loaded {
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let (page, set_bytes) = match (sizes.smoke, ladder::has_huge(host)) {
+        let (page, set_bytes) = match (sizes.smoke, cases::has_huge(host)) {
             (true, _) => (Page::Base, 1 << 18),
-            (false, true) => (Page::Huge, ladder::largest(host)),
-            (false, false) => (Page::Base, ladder::largest(host)),
+            (false, true) => (Page::Huge, cases::largest(host)),
+            (false, false) => (Page::Base, cases::largest(host)),
         };
         // With a quarter each of linking, filling and verifying, and 15 ms of rounds.
         let cost_ns = 20e6 + 0.6 * set_bytes as f64;
@@ -165,10 +165,10 @@ fn take(group: &[(Kind, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
     let mut host = host::read();
     host.cpu.allowed = sampler.cpus().to_vec();
     let settings = sampler.settings();
-    let seats = seats::in_order(&host, settings.cpu, settings.other_cpu);
+    let seats = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
     let Kind { page, set_bytes, .. } = group[0].0;
     let needed = group[0].0.step().memory_bytes() + set_bytes;
-    Room::on(&host).admits(needed as u64)?;
+    MemoryBudget::of(&host).admits(needed as u64)?;
     let mut buffer = Buffer::of(set_bytes, page)?;
     let (line_bytes, page_bytes) = (line_bytes(&host), page.bytes());
     let shape = Shape { set_bytes, line_bytes, page_bytes, pattern: Pattern::Random };
@@ -188,7 +188,7 @@ fn take(group: &[(Kind, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
     }
     let (passed, detail) = buffer.check()?;
     for (_, index) in group {
-        let detail = format!("{detail}; {} taken in all", in_words(needed as u64));
+        let detail = format!("{detail}; {} taken in all", binary_size(needed as u64));
         sampler.check(*index, "pages", passed, detail);
     }
     Ok(())
@@ -202,7 +202,7 @@ fn beside(loaded: &[(Kind, usize)], seats: &[u32], chain: &mut Chain<'_>, sample
         let memory = vec![Memory::default(); count];
         let Kind { page, set_bytes, .. } = loaded[0].0;
         let maker = |memory: &Memory| Load::maker(set_bytes / count, page, memory, &told);
-        let makers: Vec<Maker> = memory.iter().map(maker).collect();
+        let makers: Vec<TaskFactory> = memory.iter().map(maker).collect();
         sampler.works_in_step_with(&crew.threads());
         let mut mustered = crew.muster(None, makers)?;
         for (kind, index) in loaded {
@@ -220,19 +220,19 @@ fn beside(loaded: &[(Kind, usize)], seats: &[u32], chain: &mut Chain<'_>, sample
 }
 
 /// A thread on each seat but the first.
-fn crew_of(seats: &[u32]) -> Result<Crew, Fault> {
+fn crew_of(seats: &[u32]) -> Result<ThreadTeam, Fault> {
     if seats.len() < 2 {
         let what = "there is one core only, and none to read beside it";
         return Err(Fault::unavailable(what, Remedy::SecondCpu));
     }
-    Crew::on(&seats[1..])
+    ThreadTeam::on(&seats[1..])
 }
 
 /// Takes one load by so many threads.
 fn take_one(
     (kind, index, threads): (Kind, usize, usize),
     chain: &mut Chain<'_>,
-    mustered: &mut Mustered<'_>,
+    mustered: &mut RunningTeam<'_>,
     told: &Told,
     sampler: &mut Sampler,
 ) {
@@ -245,11 +245,11 @@ fn take_one(
         })
     })]);
     let (bytes, rate) = told.read(threads);
-    let text = format!("{:.2} GB/s read beside it, {} in all", rate / 1e9, in_words(bytes));
+    let text = format!("{:.2} GB/s read beside it, {} in all", rate / 1e9, binary_size(bytes));
     sampler.check(index, "load", bytes > 0, text);
 }
 
-fn judge(index: usize, seats: &[u32], findings: &[Result<Finding, Fault>], sampler: &mut Sampler) {
+fn judge(index: usize, seats: &[u32], findings: &[Result<CheckResult, Fault>], sampler: &mut Sampler) {
     for (cpu, finding) in seats[1..].iter().zip(findings) {
         match finding {
             Ok((passed, text)) => {

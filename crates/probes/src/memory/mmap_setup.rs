@@ -8,7 +8,7 @@ use fathom_measure::{Clock, Sampler, Work};
 use fathom_record::{Host, NoModel, Params, Prediction, Remedy};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-use crate::buffer::in_words;
+use crate::buffer::binary_size;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
@@ -114,7 +114,7 @@ fn map_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
 pub(super) fn no_room(bytes: usize, error: rustix::io::Errno) -> Fault {
     match error {
         rustix::io::Errno::NOMEM => Fault::unavailable(
-            format!("map {}: {error}", in_words(bytes as u64)),
+            format!("map {}: {error}", binary_size(bytes as u64)),
             Remedy::raise(&["`ulimit -v`", "vm.overcommit_memory"]),
         ),
         error => Fault::system("mmap", error),

@@ -9,9 +9,9 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
-use super::counted::{Expected, Faults};
+use super::page_faults::{ExpectedFaults, FaultCounts};
 use super::mmap_setup::{Mapped, SIZES, bytes_of, no_room};
-use crate::room::Room;
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
@@ -114,10 +114,10 @@ impl Probe for Munmap {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let room = Room::on(&host::read());
+        let room = MemoryBudget::of(&host::read());
         for (index, case) in cases.iter().enumerate() {
             let (bytes, touched) = (bytes_of(case), is_touched(case));
-            if let Err(fault) = if touched { room.admits(bytes as u64) } else { Ok(()) } {
+            if let Err(fault) = if touched { budget.check(bytes as u64) } else { Ok(()) } {
                 sampler.fault(index, fault);
                 continue;
             }
@@ -183,13 +183,13 @@ impl Filled {
         let filled = Self { place: place.map_err(|error| no_room(bytes, error))?, bytes };
         // SAFETY: advice on our own mapping; a kernel without huge pages refuses it.
         unsafe { libc::madvise(filled.place, bytes, libc::MADV_NOHUGEPAGE) };
-        let before = Faults::so_far();
+        let before = FaultCounts::now();
         for offset in (0..bytes).step_by(page_size()) {
             // SAFETY: within the mapping, which is writable.
             unsafe { filled.place.cast::<u8>().add(offset).write_volatile(1) };
         }
-        let counted = Faults::so_far().since(before);
-        Expected::one_each(bytes / page_size()).held_against(counted)?;
+        let counted = FaultCounts::now().since(before);
+        ExpectedFaults::one_per_page(bytes / page_size()).divisor(counted)?;
         Ok(filled)
     }
 

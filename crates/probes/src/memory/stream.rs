@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fathom_measure::sampler::Fault;
 
-use super::crew::{Finding, Maker, Part};
+use super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::vectors::{ALIGNMENT, Op, SCALE, Vectors};
-use crate::buffer::{Buffer, Page, in_words};
+use crate::buffer::{Buffer, Page, binary_size};
 
 /// Sizes of arrays and chunks are multiples of this: a turn of the widest kernel.
 pub(crate) const GRAIN: usize = 8 * ALIGNMENT;
@@ -34,9 +34,9 @@ pub(crate) struct Task {
 
 impl Task {
     /// Makes the part in the thread that calls it, in this memory.
-    pub(crate) fn maker(self, memory: &Memory) -> Maker {
+    pub(crate) fn maker(self, memory: &Memory) -> TaskFactory {
         let memory = memory.clone();
-        Box::new(move || Ok(Box::new(Stream::over(self, memory)?) as Box<dyn Part>))
+        Box::new(move || Ok(Box::new(Stream::over(self, memory)?) as Box<dyn TeamTask>))
     }
 }
 
@@ -163,7 +163,7 @@ impl Stream {
     }
 }
 
-impl Part for Stream {
+impl TeamTask for Stream {
     fn work(&mut self, iterations: u64) -> u64 {
         if self.chunks == 1 && iterations > 0 {
             let right = self.pass(0, iterations);
@@ -179,14 +179,14 @@ impl Part for Stream {
         right
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Finding, Fault> {
+    fn finish(mut self: Box<Self>) -> Result<CheckResult, Fault> {
         let wrong = self.wrong_doubles();
         let Task { op, array_bytes, .. } = self.task;
         let (resident, pages) = match &self.buffer {
             Some(buffer) => buffer.check()?,
             None => (false, "no buffer".to_owned()),
         };
-        let arrays = in_words((op.arrays() * array_bytes) as u64);
+        let arrays = binary_size((op.arrays() * array_bytes) as u64);
         let passed = resident && wrong == 0;
         let text = match wrong {
             0 => format!("{arrays} as they should be; the memory kept for all cases: {pages}"),

@@ -4,10 +4,10 @@
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
-use super::latency::ladder;
-use super::latency::ladder::Step;
+use super::latency::cases;
+use super::latency::cases::ChaseCase;
 use super::latency::model::{self, Level};
-use crate::buffer::{Page, in_words};
+use crate::buffer::{Page, binary_size};
 use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
 
 /// memory.latency.tlb_miss.
@@ -61,8 +61,8 @@ impl Derived for TlbMiss {
 
     /// The two cases whose difference it is; no other set's doubts are its own.
     fn rests_on(&self, _: &Params, record: &Record, known: &Known<'_>) -> bool {
-        let step = Step::of(&record.params).filter(|step| step.pattern == Pattern::Random);
-        let used = |step: Step| largest(known) == Ok(step.set_bytes);
+        let step = ChaseCase::of(&record.params).filter(|step| step.pattern == Pattern::Random);
+        let used = |step: ChaseCase| largest(known) == Ok(step.set_bytes);
         record.metric.as_str() == "memory.latency" && step.is_some_and(used)
     }
 
@@ -73,14 +73,14 @@ impl Derived for TlbMiss {
     fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
         let set_bytes = largest(known)?;
         let of = |page| {
-            let step = Step { pattern: Pattern::Random, page, set_bytes };
+            let step = ChaseCase { pattern: Pattern::Random, page, set_bytes };
             known.input("memory.latency", &step.params())
         };
         let (small, huge) = (of(Page::Base)?, of(Page::Huge)?);
         // Both are taken in the same processes.
         let pairs = small.process_medians.iter().zip(&huge.process_medians);
         let per_process = pairs.map(|(small, huge)| small - huge).collect();
-        let mut notes = vec![format!("at {}", in_words(set_bytes as u64))];
+        let mut notes = vec![format!("at {}", binary_size(set_bytes as u64))];
         let kind = known.host().and_then(|host| host.virtualization.as_deref());
         if kind.is_some_and(|kind| kind != "none") {
             notes.push(IN_A_GUEST.to_owned());
@@ -95,7 +95,7 @@ impl Derived for TlbMiss {
         let set_bytes = largest(known)?;
         let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
         let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
-        let level = ladder::caches(host).into_iter().find(holds);
+        let level = cases::caches(host).into_iter().find(holds);
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
@@ -116,7 +116,7 @@ fn largest(known: &Known<'_>) -> Result<usize, MissingInput> {
     let of = |page| {
         known
             .cases_of("memory.latency")
-            .filter_map(|(params, _)| Step::of(params))
+            .filter_map(|(params, _)| ChaseCase::of(params))
             .filter(move |step| step.pattern == Pattern::Random && step.page == page)
             .map(|step| step.set_bytes)
     };

@@ -217,7 +217,7 @@ impl Vectors {
     }
 }
 
-/// Room for all accumulators of the widest vectors.
+/// MemoryBudget for all accumulators of the widest vectors.
 #[repr(align(64))]
 struct Sums([u64; 64]);
 

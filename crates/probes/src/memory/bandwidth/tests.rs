@@ -35,7 +35,7 @@ fn kind(op: Op, threads: usize, level: Level) -> Kind {
 #[test]
 fn a_visit_verifies_its_bytes_pages_and_threads() {
     let taken = smoke::take(&Bandwidth);
-    let seats = seats::cores(&host::read());
+    let seats = cpu_selection::core_count(&host::read());
     for (case, sample) in taken {
         let threads = case.params.integer("threads").unwrap();
         match sample {

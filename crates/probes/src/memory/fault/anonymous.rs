@@ -1,4 +1,4 @@
-//! Faults of memory that belongs to no file: written, only read, fresh, and by huge pages.
+//! FaultCounts of memory that belongs to no file: written, only read, fresh, and by huge pages.
 
 use fathom_measure::sampler::Fault;
 use fathom_record::Remedy;
@@ -6,7 +6,7 @@ use rustix::mm::{Advice, madvise};
 use rustix::param::page_size;
 
 use super::pass::Faulting;
-use crate::buffer::{Buffer, Page, in_words};
+use crate::buffer::{Buffer, Page, binary_size};
 use crate::smaps;
 
 /// Takes the pages of some memory away, so that it faults again. What it held is gone.
@@ -142,9 +142,9 @@ impl Faulting for Fresh {
         let Some(last) = self.held.last_mut() else { return Ok((true, String::new())) };
         last.grow_to(self.bytes);
         let (passed, detail) = last.check()?;
-        let mut detail = format!("{detail}; {} held", in_words((held * self.bytes) as u64));
+        let mut detail = format!("{detail}; {} held", binary_size((held * self.bytes) as u64));
         if self.given_back > 0 {
-            let most = in_words((self.held_max * self.bytes) as u64);
+            let most = binary_size((self.held_max * self.bytes) as u64);
             detail += &format!(", given back {} times: at most {most} held", self.given_back);
         }
         Ok((passed, detail))
@@ -187,7 +187,7 @@ impl Faulting for Huge {
         if huge == self.bytes as u64 {
             return Ok(());
         }
-        let (huge, asked) = (in_words(huge), in_words(self.bytes as u64));
+        let (huge, asked) = (binary_size(huge), binary_size(self.bytes as u64));
         let what =
             format!("the kernel gave {huge} of {asked} by huge pages, though it was advised to");
         Err(Fault::unavailable(what, Remedy::AllowHugePages))

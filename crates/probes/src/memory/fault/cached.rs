@@ -1,4 +1,5 @@
-//! Faults of a file in the page cache: mapped page by page, mapped whole, and written privately.
+//! FaultCounts of a file in the page cache: mapped page by page, mapped whole, and written
+//! privately.
 
 use fathom_record::Remedy;
 use std::fs::File;
@@ -13,7 +14,7 @@ use rustix::param::page_size;
 
 use super::anonymous::{discard, sum_of_each, write_each};
 use super::pass::Faulting;
-use crate::memory::counted::Expected;
+use crate::memory::page_faults::ExpectedFaults;
 
 /// Where in a page a private copy is written: behind the word by which the page is known.
 const WRITTEN_AT: usize = 64;
@@ -155,11 +156,11 @@ impl Faulting for Cached {
         self.mapping.bytes / page_size()
     }
 
-    fn expected(&self) -> Expected {
+    fn expected(&self) -> ExpectedFaults {
         match self.way {
-            Way::Apart | Way::Copied => Expected::one_each(self.pages()),
+            Way::Apart | Way::Copied => ExpectedFaults::one_per_page(self.pages()),
             // How much lies around a fault is the kernel's matter.
-            Way::Whole => Expected::minor(1..=self.pages() as u64),
+            Way::Whole => ExpectedFaults::minor(1..=self.pages() as u64),
         }
     }
 

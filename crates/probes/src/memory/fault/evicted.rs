@@ -1,4 +1,4 @@
-//! Faults that wait for a device: pages of a file on a disk, which are proved to be in no page
+//! FaultCounts that wait for a device: pages of a file on a disk, which are proved to be in no page
 //! cache of this system before each pass.
 
 use fathom_record::Remedy;
@@ -15,7 +15,7 @@ use rustix::param::page_size;
 use super::anonymous::discard;
 use super::cached::{Mapping, fill};
 use super::pass::Faulting;
-use crate::memory::counted::Expected;
+use crate::memory::page_faults::ExpectedFaults;
 
 /// Distance of two pages that are touched: further than a fault maps or a file system reads at
 /// once.
@@ -111,8 +111,8 @@ impl Faulting for Evicted {
         self.order.len()
     }
 
-    fn expected(&self) -> Expected {
-        Expected::major(self.pages())
+    fn expected(&self) -> ExpectedFaults {
+        ExpectedFaults::major(self.pages())
     }
 
     fn take_away(&mut self) -> Result<(), Fault> {

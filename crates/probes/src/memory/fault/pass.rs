@@ -6,15 +6,15 @@ use std::cell::RefCell;
 use fathom_measure::sampler::{Fault, Operation};
 use fathom_measure::{Clock, Sampler, Work};
 
-use crate::memory::counted::{Expected, Faults};
+use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 
 /// Memory that can be made to fault again and again.
 pub(super) trait Faulting {
     /// Pages that one pass touches.
     fn pages(&self) -> usize;
     /// How many faults that takes: one for each page, unless told otherwise.
-    fn expected(&self) -> Expected {
-        Expected::one_each(self.pages())
+    fn expected(&self) -> ExpectedFaults {
+        ExpectedFaults::one_per_page(self.pages())
     }
     /// Takes the pages away, outside the timer.
     fn take_away(&mut self) -> Result<(), Fault>;
@@ -33,12 +33,12 @@ pub(super) trait Faulting {
 pub(super) fn once(clock: &Clock, memory: &mut dyn Faulting) -> Result<(f64, u64), Fault> {
     memory.take_away()?;
     let expected = memory.expected();
-    let before = Faults::so_far();
+    let before = FaultCounts::now();
     let start = clock.start();
     memory.touch();
     let stop = clock.stop();
-    let counted = Faults::so_far().since(before);
-    let divisor = expected.held_against(counted)?;
+    let counted = FaultCounts::now().since(before);
+    let divisor = expected.divisor(counted)?;
     memory.verify()?;
     // Beside those that waited, the others are strays.
     let faults = if expected.major > 0 { counted.major } else { counted.minor };

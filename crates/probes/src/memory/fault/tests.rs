@@ -2,10 +2,10 @@
 
 use super::pass::once;
 use super::*;
-use crate::memory::counted::{Expected, Faults};
+use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 use crate::smoke;
 
-const NONE: Faults = Faults { minor: 0, major: 0 };
+const NONE: FaultCounts = FaultCounts { minor: 0, major: 0 };
 
 /// Whether the fault is wrong work.
 fn is_wrong<T>(outcome: &Result<T, Fault>) -> bool {
@@ -33,23 +33,23 @@ fn each_kind_is_taken_counted_and_checked() {
 
 #[test]
 fn a_count_that_does_not_fit_is_wrong_work() {
-    let each = Expected::one_each(1024);
-    let counted = |minor, major| Faults { minor, major };
-    assert_eq!(each.held_against(counted(1024, 0)), Ok(1024));
-    assert_eq!(each.held_against(counted(1030, 0)), Ok(1024), "some of the worker's own");
-    let around = Expected::minor(1..=1024);
-    assert_eq!(around.held_against(counted(64, 0)), Ok(64), "each maps what lies around it");
-    let huge = Expected::one_each(4);
-    assert_eq!(huge.held_against(counted(5, 0)), Ok(4), "the stray is in no divisor");
-    assert!(is_wrong(&huge.held_against(counted(7, 0))), "too many to be strays");
-    assert!(is_wrong(&each.held_against(counted(1023, 0))), "one page was there already");
-    assert!(is_wrong(&each.held_against(counted(2, 0))), "two huge pages");
-    assert!(is_wrong(&each.held_against(counted(2048, 0))), "each page twice");
-    assert!(is_wrong(&each.held_against(counted(1024, 1))), "something was swapped in");
-    let waited = Expected::major(32);
-    assert_eq!(waited.held_against(counted(1, 32)), Ok(32));
-    assert!(is_wrong(&waited.held_against(counted(30, 2))), "it was read ahead");
-    assert!(is_wrong(&waited.held_against(NONE)));
+    let each = ExpectedFaults::one_per_page(1024);
+    let counted = |minor, major| FaultCounts { minor, major };
+    assert_eq!(each.divisor(counted(1024, 0)), Ok(1024));
+    assert_eq!(each.divisor(counted(1030, 0)), Ok(1024), "some of the worker's own");
+    let around = ExpectedFaults::minor(1..=1024);
+    assert_eq!(around.divisor(counted(64, 0)), Ok(64), "each maps what lies around it");
+    let huge = ExpectedFaults::one_per_page(4);
+    assert_eq!(huge.divisor(counted(5, 0)), Ok(4), "the stray is in no divisor");
+    assert!(is_wrong(&huge.divisor(counted(7, 0))), "too many to be strays");
+    assert!(is_wrong(&each.divisor(counted(1023, 0))), "one page was there already");
+    assert!(is_wrong(&each.divisor(counted(2, 0))), "two huge pages");
+    assert!(is_wrong(&each.divisor(counted(2048, 0))), "each page twice");
+    assert!(is_wrong(&each.divisor(counted(1024, 1))), "something was swapped in");
+    let waited = ExpectedFaults::major(32);
+    assert_eq!(waited.divisor(counted(1, 32)), Ok(32));
+    assert!(is_wrong(&waited.divisor(counted(30, 2))), "it was read ahead");
+    assert!(is_wrong(&waited.divisor(NONE)));
 }
 
 /// Memory that is not taken away before a pass.
@@ -59,7 +59,7 @@ impl Faulting for Kept {
     fn pages(&self) -> usize {
         self.0.pages()
     }
-    fn expected(&self) -> Expected {
+    fn expected(&self) -> ExpectedFaults {
         self.0.expected()
     }
     fn take_away(&mut self) -> Result<(), Fault> {
@@ -112,11 +112,11 @@ fn a_page_from_a_disk_waits_and_one_that_was_not_evicted_is_found_out() {
     assert_eq!(evicted.resident().unwrap(), 0);
     // In the cache again and only not mapped: no fault waits, and this must not pass for one.
     evicted.read_all().unwrap();
-    let before = Faults::so_far();
+    let before = FaultCounts::now();
     evicted.touch();
-    let counted = Faults::so_far().since(before);
+    let counted = FaultCounts::now().since(before);
     assert!(counted.major == 0 && counted.minor > 0, "{counted:?}");
-    assert!(is_wrong(&evicted.expected().held_against(counted)));
+    assert!(is_wrong(&evicted.expected().divisor(counted)));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use fathom_measure::clock;
 use fathom_measure::sampler::Fault;
 
-use super::super::crew::{Finding, Maker, Part};
+use super::super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::super::stream::{Memory, Task};
 use super::super::vectors::{Op, Vectors};
 use crate::buffer::Page;
@@ -91,7 +91,7 @@ fn throttled(
 
 /// One thread's reading.
 pub(super) struct Load {
-    stream: Box<dyn Part>,
+    stream: Box<dyn TeamTask>,
     order: Arc<Order>,
     /// Batches of its own.
     batches: u64,
@@ -99,7 +99,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Makes the part in the thread that is to read so many bytes over and over.
-    pub(super) fn maker(bytes: usize, page: Page, memory: &Memory, order: &Arc<Order>) -> Maker {
+    pub(super) fn maker(bytes: usize, page: Page, memory: &Memory, order: &Arc<Order>) -> TaskFactory {
         let array_bytes = (bytes / TURN_BYTES).max(1) * TURN_BYTES;
         let task = Task {
             op: Op::Read,
@@ -115,7 +115,7 @@ impl Load {
     }
 }
 
-impl Part for Load {
+impl TeamTask for Load {
     /// One batch: until the chase ends it. Says 1, or 0 where a byte was not what it should be.
     fn work(&mut self, _: u64) -> u64 {
         self.batches += 1;
@@ -130,7 +130,7 @@ impl Part for Load {
         u64::from(right == turns)
     }
 
-    fn finish(self: Box<Self>) -> Result<Finding, Fault> {
+    fn finish(self: Box<Self>) -> Result<CheckResult, Fault> {
         self.stream.finish()
     }
 }

@@ -9,7 +9,7 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn a_visit_counts_what_was_read_beside_the_chase() {
-    let alone = seats::cores(&host::read()) < 2;
+    let alone = cpu_selection::core_count(&host::read()) < 2;
     for (case, sample) in smoke::take(&Loaded) {
         let kind = Kind::of(&case.params).unwrap();
         match sample {

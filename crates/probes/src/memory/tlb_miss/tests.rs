@@ -6,7 +6,7 @@ use super::*;
 use crate::smoke;
 
 fn record(page: Page, set_bytes: usize, medians: &[f64]) -> Record {
-    let step = Step { pattern: Pattern::Random, page, set_bytes };
+    let step = ChaseCase { pattern: Pattern::Random, page, set_bytes };
     let mut record = smoke::record("memory.latency", &step.params(), medians[0], 0.1);
     record.summary.as_mut().unwrap().process_medians = medians.into();
     record
@@ -52,9 +52,9 @@ fn only_the_two_cases_that_are_subtracted_spoil_it() {
     let rests = |record: &Record| TlbMiss.rests_on(&Params::none(), record, &Known::new(&records));
     let of: Vec<bool> = records.iter().map(rests).collect();
     assert_eq!(of, [false, false, true, true, false]);
-    let step = Step { pattern: Pattern::Stride(64), page: Page::Base, set_bytes: LARGE };
+    let step = ChaseCase { pattern: Pattern::Stride(64), page: Page::Base, set_bytes: LARGE };
     assert!(!rests(&smoke::record("memory.latency", &step.params(), 1.0, 0.1)));
-    let step = Step { pattern: Pattern::Random, ..step };
+    let step = ChaseCase { pattern: Pattern::Random, ..step };
     assert!(!rests(&smoke::record("memory.other", &step.params(), 1.0, 0.1)));
 }
 
