@@ -67,8 +67,8 @@ impl Op {
 /// Vectors per loop iteration: enough independent accumulators to hide the latency of an addition.
 const VECTORS: usize = 8;
 
-/// Take pointers, bytes (a multiple of a loop iteration), passes, and the address of a vector. Reads
-/// return their accumulators, the others the bytes processed in all passes.
+/// Take pointers, bytes (a multiple of a loop iteration), passes, and the address of a vector.
+/// Reads return their accumulators, the others the bytes processed in all passes.
 struct Kernels {
     // SAFETY: a type; each caller says why it may call.
     read: unsafe fn(*const u8, usize, u64, *mut u64),
