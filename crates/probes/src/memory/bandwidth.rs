@@ -156,7 +156,7 @@ impl Probe for Bandwidth {
             ],
             false => stream_cases(host, sizes.effort),
         };
-        let dram_bytes = CACHES as f64 * host_cache_bytes(host) as f64;
+        let dram_bytes = CACHES as f64 * last_level_cache_bytes(host) as f64;
         let case = |case: &StreamCase| {
             let filled = if case.level == Level::Memory { dram_bytes } else { 0.0 };
             // 20 ms of rounds; filling and verifying at 5 GB/s each.

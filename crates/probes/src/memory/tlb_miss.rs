@@ -6,7 +6,7 @@ use super::chain::Pattern;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
+use fathom_metric::{About, Derived, Estimate, Known, MissingInput};
 
 pub struct TlbMiss;
 
