@@ -4,6 +4,7 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
+use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
 use crate::uarch;
 use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
 
@@ -108,16 +109,7 @@ const INSTRUCTIONS: i64 = 3;
 const UNROLLED: u64 = 8;
 
 /// Indexed by the number of arguments.
-const KERNELS: [fn(u64) -> u64; 8] = [
-    kernels::args0,
-    kernels::args1,
-    kernels::args2,
-    kernels::args3,
-    kernels::args4,
-    kernels::args5,
-    kernels::args6,
-    kernels::args7,
-];
+const KERNELS: [fn(u64) -> u64; 8] = [args0, args1, args2, args3, args4, args5, args6, args7];
 
 /// Caller and callee in one assembly block, so that no compiler inlines the call. The callee
 /// increments the return register, which proves the number of calls. Both labels are aligned to a

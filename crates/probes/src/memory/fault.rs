@@ -91,38 +91,25 @@ enum FaultKind {
 }
 
 impl FaultKind {
-    /// Each after those that its bound needs.
-    const ALL: [Self; 8] = [
-        Self::ZeroRead,
-        Self::Anonymous,
-        Self::AnonymousFirst,
-        Self::Huge,
-        Self::FilePage,
-        Self::FileMinor,
-        Self::Cow,
-        Self::Major,
+    /// In the order of the declaration, each after those that its bound needs.
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::ZeroRead, "zero_read"),
+        (Self::Anonymous, "anonymous"),
+        (Self::AnonymousFirst, "anonymous_first"),
+        (Self::Huge, "huge"),
+        (Self::FilePage, "file_page"),
+        (Self::FileMinor, "file_minor"),
+        (Self::Cow, "cow"),
+        (Self::Major, "major"),
     ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::ZeroRead => "zero_read",
-            Self::Anonymous => "anonymous",
-            Self::AnonymousFirst => "anonymous_first",
-            Self::Huge => "huge",
-            Self::FilePage => "file_page",
-            Self::FileMinor => "file_minor",
-            Self::Cow => "cow",
-            Self::Major => "major",
-        }
-    }
 
     fn of(case: &Case) -> Option<Self> {
         let name = case.params.text("kind")?;
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+        Self::ALL.into_iter().find(|(_, of_kind)| *of_kind == name).map(|(kind, _)| kind)
     }
 
     fn params(self) -> Params {
-        Params::one("kind", self.name())
+        Params::one("kind", Self::ALL[self as usize].1)
     }
 
     /// About 20 passes, with a margin.
@@ -211,7 +198,9 @@ impl Probe for PageFault {
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        FaultKind::ALL.map(|kind| Case { params: kind.params(), cost_ns: kind.cost_ns() }).to_vec()
+        FaultKind::ALL
+            .map(|(kind, _)| Case { params: kind.params(), cost_ns: kind.cost_ns() })
+            .to_vec()
     }
 
     fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {

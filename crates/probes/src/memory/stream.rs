@@ -280,17 +280,4 @@ mod tests {
             assert!(!Box::new(stream).finish().unwrap().0);
         });
     }
-
-    #[test]
-    fn memory_is_reused_by_the_next_stream() {
-        smoke::pinned(|_| {
-            let memory = ThreadMemory::default();
-            let first = Stream::new(config(Op::Read, GRANULARITY, GRANULARITY), memory.clone());
-            let first = first.unwrap();
-            let at = first.array(0);
-            drop(first);
-            let second = Stream::new(config(Op::Copy, GRANULARITY, GRANULARITY), memory).unwrap();
-            assert_eq!(second.array(0), at);
-        });
-    }
 }

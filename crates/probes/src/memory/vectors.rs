@@ -33,13 +33,7 @@ impl Op {
         [Self::Read, Self::Write, Self::WriteNt, Self::Copy, Self::Triad];
 
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::WriteNt => "write_nt",
-            Self::Copy => "copy",
-            Self::Triad => "triad",
-        }
+        ["read", "write", "write_nt", "copy", "triad"][self as usize]
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {

@@ -3,11 +3,13 @@
 
 use fathom_record::Remedy;
 use std::fs::File;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use fathom_fileio::filesystem::{Class, FileSystem};
+use fathom_fileio::residency::{self, State};
 use fathom_measure::sampler::Fault;
-use rustix::fs::{Advice, CWD, Mode, OFlags, fadvise, fdatasync, fstatfs, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::mm::ProtFlags;
 use rustix::param::page_size;
@@ -19,13 +21,8 @@ use crate::memory::page_faults::ExpectedFaults;
 
 /// Distance between accessed pages, beyond fault-around and file-system block sizes.
 const DISTANCE: usize = 128 << 10;
-/// Eviction attempts: a page can be in use briefly.
-const TRIES: usize = 20;
-/// Memory file systems by their magic number in `statfs`.
-const IN_MEMORY: [(i64, &str); 3] =
-    [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
-/// The same number on all architectures.
-const SYS_CACHESTAT: libc::c_long = 451;
+/// A page can be in use briefly.
+const TRIES: usize = 5;
 
 /// An unnamed file (O_TMPFILE), so that a crash leaves nothing behind.
 pub(super) struct Evicted {
@@ -47,7 +44,6 @@ impl Evicted {
             let what = format!("write {} MiB in {}: {error}", bytes >> 20, folder.display());
             Fault::unavailable(what, Remedy::FreeTemporarySpace)
         })?;
-        fdatasync(&file).map_err(|error| Fault::system("fdatasync", error))?;
         let mapping = Mapping::whole(&file, bytes, ProtFlags::READ)?;
         // Disables readahead, with which the next pages would not cause major faults.
         // SAFETY: advice on our own mapping that does not change its contents.
@@ -58,10 +54,9 @@ impl Evicted {
         Ok(Self { file, mapping, order: scattered(pages), sum: 0, folder, is_guest })
     }
 
-    /// Pages of the file in the page cache.
-    pub(super) fn resident(&self) -> Result<u64, Fault> {
-        let mapped = self.resident_by_mincore()?;
-        Ok(self.resident_by_cachestat().map_or(mapped, |cached| cached.max(mapped)))
+    #[cfg(test)]
+    pub(super) fn resident_bytes(&self) -> u64 {
+        residency::of(&self.file).cached
     }
 
     #[cfg(test)]
@@ -76,30 +71,6 @@ impl Evicted {
         self.mapping.sum();
         discard(self.mapping.start, self.mapping.bytes)
     }
-
-    fn resident_by_mincore(&self) -> Result<u64, Fault> {
-        let mut present = vec![0_u8; self.mapping.bytes / page_size()];
-        let Mapping { start, bytes } = self.mapping;
-        // SAFETY: `present` has a byte for each page of our own mapping.
-        let status = unsafe { libc::mincore(start.cast(), bytes, present.as_mut_ptr()) };
-        if status != 0 {
-            return Err(Fault::system("mincore", std::io::Error::last_os_error()));
-        }
-        Ok(present.iter().filter(|byte| **byte & 1 != 0).count() as u64)
-    }
-
-    /// `None` before Linux 6.5, and where a seccomp filter rejects the call.
-    fn resident_by_cachestat(&self) -> Option<u64> {
-        let range = [0_u64, self.mapping.bytes as u64];
-        // Cached, dirty, under writeback, evicted, recently evicted.
-        let mut counts = [0_u64; 5];
-        let descriptor = self.file.as_raw_fd();
-        // SAFETY: both pointers are to as many words as the call reads and writes.
-        let status = unsafe {
-            libc::syscall(SYS_CACHESTAT, descriptor, range.as_ptr(), counts.as_mut_ptr(), 0)
-        };
-        (status == 0).then_some(counts[0])
-    }
 }
 
 impl FaultSource for Evicted {
@@ -113,21 +84,15 @@ impl FaultSource for Evicted {
 
     fn prepare(&mut self) -> Result<(), Fault> {
         discard(self.mapping.start, self.mapping.bytes)?;
-        let mut resident = 0;
         for _ in 0..TRIES {
-            fadvise(&self.file, 0, None, Advice::DontNeed)
-                .map_err(|error| Fault::system("posix_fadvise", error))?;
-            resident = self.resident()?;
-            if resident == 0 {
+            let residency = residency::evict(&self.file);
+            let residency = residency.map_err(|error| Fault::system("posix_fadvise", error))?;
+            if residency.state == State::Cold {
                 return Ok(());
             }
         }
-        let what = format!(
-            "{resident} of {} pages of a file in {} stay in the page cache after fdatasync and \
-             POSIX_FADV_DONTNEED",
-            self.mapping.bytes / page_size(),
-            self.folder.display()
-        );
+        let folder = self.folder.display();
+        let what = format!("POSIX_FADV_DONTNEED does not evict a file in {folder}");
         Err(Fault::unavailable(what, Remedy::DiskFolder))
     }
 
@@ -151,12 +116,8 @@ impl FaultSource for Evicted {
     }
 
     fn check(&mut self) -> Result<(bool, String), Fault> {
-        let proved = match self.resident_by_cachestat() {
-            Some(_) => "mincore and cachestat",
-            None => "mincore",
-        };
         let host = if self.is_guest { "; guest-cold: the host may cache them" } else { "" };
-        Ok((true, format!("not in the page cache before each pass ({proved}){host}")))
+        Ok((true, format!("not in the page cache before each pass{host}")))
     }
 }
 
@@ -177,11 +138,10 @@ fn create_unnamed(folder: &Path) -> Result<OwnedFd, String> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let failed = |error: Errno| format!("unnamed file: {error}");
     let file = openat(CWD, folder, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-    // The type differs in width and sign between architectures.
-    let magic = fstatfs(&file).map_err(failed)?.f_type as i64 & 0xffff_ffff;
-    match IN_MEMORY.iter().find(|(number, _)| *number == magic) {
-        Some((_, name)) => Err(format!("{name} keeps files in memory")),
-        None => Ok(file),
+    let system = FileSystem::of_magic(fstatfs(&file).map_err(failed)?.f_type as u64);
+    match system.class {
+        Class::Memory => Err(format!("{} keeps files in memory", system.name)),
+        _ => Ok(file),
     }
 }
 
