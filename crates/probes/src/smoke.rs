@@ -98,7 +98,7 @@ pub(crate) struct TestFolder {
 }
 
 /// `None`, with a message, where no folder for temporary files is on a device.
-pub(crate) fn place() -> Option<TestFolder> {
+pub(crate) fn test_folder() -> Option<TestFolder> {
     let is_on_device = |folder: &PathBuf| {
         let class = fathom_fileio::look(folder).map(|found| found.file_system.class);
         class.is_ok_and(|class| class != Class::Memory)
@@ -180,7 +180,7 @@ const VISITS_MAX: usize = 3;
 
 /// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that all
 /// checks passed, and that no child process and no descriptor is left.
-pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
+pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     let _alone = alone();
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });

@@ -18,8 +18,8 @@ use fathom_metric::{Case, Entry, Known, Probe, Sizes};
 
 /// Takes a probe: each case gives values, and what it wrote is gone.
 fn take(probe: &dyn Probe, checks: &[&str]) {
-    let Some(place) = smoke::place() else { return };
-    for (case, sample) in smoke::take(probe) {
+    let Some(place) = smoke::test_folder() else { return };
+    for (case, sample) in smoke::run(probe) {
         let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
         for check in checks {
             let found = sample.checks.iter().any(|one| one.name == *check);
@@ -59,7 +59,7 @@ fn small_files_are_made_deleted_and_synced_and_nothing_is_left() {
 
 #[test]
 fn a_byte_that_is_another_than_was_written_is_wrong_work() {
-    let Some(place) = smoke::place() else { return };
+    let Some(place) = smoke::test_folder() else { return };
     let _alone = smoke::alone();
     let large = std::fs::OpenOptions::new().write(true).open(&place.large).unwrap();
     large.write_all_at(b"?", 5).unwrap();
@@ -95,7 +95,7 @@ fn a_file_that_never_leaves_memory_is_not_called_cold() {
 
 #[test]
 fn a_file_that_was_driven_out_is_not_called_warm() {
-    let Some(place) = smoke::place() else { return };
+    let Some(place) = smoke::test_folder() else { return };
     let scratch = held::written(&place.folder, 1 << 20, 1).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
     assert!(State::Warm.has_held(scratch.file(), Some(4096)));
@@ -124,7 +124,7 @@ fn without_a_place_a_probe_says_why() {
 
 #[test]
 fn files_with_names_are_counted_and_none_is_taken_for_new_that_is_there() {
-    let Some(place) = smoke::place() else { return };
+    let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
     let set = Named::of(&files, 3, 1024);
     assert_eq!((set.there(), set.whole()), (0, 0));
@@ -140,7 +140,7 @@ fn files_with_names_are_counted_and_none_is_taken_for_new_that_is_there() {
 
 #[test]
 fn the_order_of_a_pass_is_random_and_names_no_block_twice() {
-    let Some(_place) = smoke::place() else { return };
+    let Some(_place) = smoke::test_folder() else { return };
     let files = smoke::sampler(1, 0).files().unwrap();
     let params = Params::one("order", "random").and("state", "cold").and("file_bytes", 1 << 20);
     let mut orders = read_latency::orders(&Case::usual(params), &files, 3).unwrap();

@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn both_ends_take_turns_on_their_cpus() {
-        for (_, sample) in smoke::take(&CoreToCore) {
+        for (_, sample) in smoke::run(&CoreToCore) {
             match sample {
                 Ok(sample) => {
                     assert!(sample.values.iter().all(|ns| *ns > 0.1), "{:?}", sample.values);

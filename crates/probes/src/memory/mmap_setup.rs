@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn every_size_is_mapped() {
-        let measured = smoke::take(&MmapSetup);
+        let measured = smoke::run(&MmapSetup);
         assert_eq!(measured.len(), SIZES.len());
         for (case, sample) in measured {
             assert!(sample.unwrap().values.iter().all(|ns| *ns > 0.0), "{}", case.params);

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn empty_and_full_mappings_are_unmapped() {
-        let measured = smoke::take(&Munmap);
+        let measured = smoke::run(&Munmap);
         assert_eq!(measured.len(), SIZES.len() + 1);
         for (case, sample) in measured {
             let sample = sample.unwrap();

@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_taken_and_keeps_another_out() {
-        for (case, sample) in smoke::take(&FileLock) {
+        for (case, sample) in smoke::run(&FileLock) {
             let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
             assert_eq!(sample.checks[0].name, "another description is kept out");
         }

@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn the_handler_is_in_place_and_runs() {
-        let taken = smoke::take(&SignalInstall);
+        let taken = smoke::run(&SignalInstall);
         let sample = taken[0].1.as_ref().expect("no sandbox forbids a handler");
         assert_eq!(sample.checks.len(), 2);
     }
 
     #[test]
     fn signals_and_faults_are_delivered() {
-        let taken = smoke::take(&SignalDeliver);
+        let taken = smoke::run(&SignalDeliver);
         assert!(taken.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a signal");
     }
 

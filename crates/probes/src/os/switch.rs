@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn both_kinds_switch_once_a_turn_and_leave_nothing_behind() {
         for probe in [&SWITCH_THREAD, &SWITCH_PROCESS] {
-            for (case, sample) in smoke::take(probe) {
+            for (case, sample) in smoke::run(probe) {
                 let checks = &sample.unwrap().checks;
                 let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
                 assert_eq!(names, ["context switches", "one CPU", "turns"], "{}", case.params);

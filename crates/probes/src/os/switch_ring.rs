@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_process_has_its_turns_and_is_gone_afterwards() {
-        for (case, sample) in smoke::take(&SwitchRing) {
+        for (case, sample) in smoke::run(&SwitchRing) {
             let checks = &sample.unwrap().checks;
             let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
             assert_eq!(names, ["context switches", "one CPU", "turns"], "{}", case.params);

@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_child_hands_its_stamps_over_and_is_reaped() {
-        let taken = smoke::take(&SyscallFresh);
+        let taken = smoke::run(&SyscallFresh);
         let sample = taken[0].1.as_ref().unwrap();
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
     }

@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn every_thread_runs_and_is_joined() {
         for probe in [&THREAD_CREATE, &THREAD_CREATE_JOIN] {
-            let taken = smoke::take(probe);
+            let taken = smoke::run(probe);
             let sample = taken[0].1.as_ref().unwrap();
             assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
         }

@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_connection_is_made_accepted_and_closed() {
-        let taken = smoke::take(&UnixConnect);
+        let taken = smoke::run(&UnixConnect);
         let sample = taken[0].1.as_ref().unwrap();
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
         assert_eq!(sample.checks[0].name, "queue");

@@ -25,7 +25,7 @@ fn case(op: Op, threads: usize, level: Level) -> StreamCase {
 #[test]
 fn visit_verifies_bytes_pages_and_threads() {
     let cores = cpu_selection::core_count(&host::read());
-    for (case, sample) in smoke::take(&Bandwidth) {
+    for (case, sample) in smoke::run(&Bandwidth) {
         let threads = case.params.integer("threads").unwrap();
         match sample {
             Ok(sample) => {

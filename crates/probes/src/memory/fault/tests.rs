@@ -11,7 +11,7 @@ fn is_wrong<T>(outcome: &Result<T, Fault>) -> bool {
 
 #[test]
 fn each_kind_is_counted_and_checked() {
-    for (case, sample) in smoke::take(&PageFault) {
+    for (case, sample) in smoke::run(&PageFault) {
         let kind = FaultKind::of(&case).unwrap();
         let Ok(sample) = sample else {
             assert!(matches!(kind, FaultKind::Huge | FaultKind::Major), "{kind:?}");

@@ -29,7 +29,7 @@ fn random(page: Page, set_bytes: usize) -> ChaseCase {
 
 #[test]
 fn smoke_size_measures_patterns_with_both_page_sizes() {
-    let measured = smoke::take(&Latency);
+    let measured = smoke::run(&Latency);
     assert_eq!(measured.len(), 12);
     let has_base_pages =
         |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());

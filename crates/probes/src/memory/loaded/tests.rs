@@ -10,7 +10,7 @@ fn cases() -> Vec<Case> {
 #[test]
 fn visit_counts_the_bytes_of_the_load() {
     let has_one_core = cpu_selection::core_count(&host::read()) < 2;
-    for (case, sample) in smoke::take(&Loaded) {
+    for (case, sample) in smoke::run(&Loaded) {
         let percent = LoadCase::of(&case.params).unwrap().percent;
         match sample {
             Ok(sample) => {

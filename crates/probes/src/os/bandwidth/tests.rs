@@ -8,7 +8,7 @@ const PROBES: [&Bandwidth; 2] = [&PIPE_BANDWIDTH, &UNIX_BANDWIDTH];
 #[test]
 fn both_move_bytes_on_one_cpu_and_on_two_and_leave_nothing_behind() {
     for probe in PROBES {
-        for (case, sample) in smoke::take(probe) {
+        for (case, sample) in smoke::run(probe) {
             let two = case.params.integer("cpus") == Some(2);
             match sample {
                 Ok(sample) => {

@@ -9,7 +9,7 @@ const ALL: [&Multiplex; 3] = [&SELECT, &POLL, &EPOLL];
 #[test]
 fn each_call_finds_the_one_that_is_ready_among_any_number() {
     for probe in ALL {
-        let taken = smoke::take(probe);
+        let taken = smoke::run(probe);
         assert_eq!(taken.len(), SIZES.len());
         assert!(taken[0].1.is_ok(), "{}: no sandbox forbids ten descriptors", probe.about.id);
     }

@@ -18,7 +18,7 @@ fn kernel_clock() -> Clock {
 #[test]
 fn every_way_starts_the_program_and_leaves_nothing_behind() {
     for probe in [&VFORK_EXEC, &SPAWN, &SHELL] {
-        let taken = smoke::take(probe);
+        let taken = smoke::run(probe);
         let samples: Vec<_> = taken.iter().map(|(_, sample)| sample.as_ref().unwrap()).collect();
         for (first, total) in samples[0].values.iter().zip(&samples[1].values) {
             assert!(0.0 < *first && first < total, "{}: {first} {total}", probe.about.id);

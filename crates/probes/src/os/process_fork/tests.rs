@@ -7,7 +7,7 @@ use crate::smoke;
 
 #[test]
 fn a_fork_gives_both_parts_and_its_child_is_reaped() {
-    let taken = smoke::take(&ProcessFork);
+    let taken = smoke::run(&ProcessFork);
     let parts: Vec<_> = taken.iter().filter_map(|(case, _)| case.params.text("part")).collect();
     assert_eq!(parts, PARTS);
     let values = |index: usize| &taken[index].1.as_ref().unwrap().values;
