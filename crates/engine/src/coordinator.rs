@@ -35,7 +35,7 @@ pub trait Audience {
     /// What a procedure says between its passes.
     fn event(&mut self, _: Event<'_>) {}
     /// Whether a person, who is told what a procedure is about to do, lets it go on.
-    fn may_go_on(&mut self, _text: &str, _ask: bool) -> bool {
+    fn confirm(&mut self, _text: &str, _ask: bool) -> bool {
         true
     }
     /// The run is over, or was stopped.

@@ -273,9 +273,9 @@ impl Recorder for Session<'_> {
         self.audience.event(event);
     }
 
-    fn may_go_on(&mut self, text: &str, ask: bool) -> bool {
+    fn confirm(&mut self, text: &str, ask: bool) -> bool {
         self.begin();
-        self.audience.may_go_on(text, ask)
+        self.audience.confirm(text, ask)
     }
 }
 

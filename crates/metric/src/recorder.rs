@@ -30,7 +30,7 @@ pub trait Recorder {
     /// Reports progress. Must not be called during a timed pass.
     fn event(&mut self, event: Event<'_>);
     /// Prints what the command is about to do and, with `ask`, waits for confirmation.
-    fn may_go_on(&mut self, text: &str, ask: bool) -> bool;
+    fn confirm(&mut self, text: &str, ask: bool) -> bool;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

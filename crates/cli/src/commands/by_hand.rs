@@ -147,7 +147,7 @@ impl Audience for Follower {
         }
     }
 
-    fn may_go_on(&mut self, text: &str, ask: bool) -> bool {
+    fn confirm(&mut self, text: &str, ask: bool) -> bool {
         self.print(&by_hand::announcement(text, self.width));
         let is_let = !ask || confirmed(text);
         if !is_let {

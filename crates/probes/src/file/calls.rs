@@ -181,7 +181,7 @@ impl Calls {
         }
         let folder = Folder::on_device(self.folder.as_deref())?;
         let text = format!("reads a file of {} in {}", by_hand::size(self.bytes()), folder.words());
-        recorder.may_go_on(&text, false);
+        recorder.confirm(&text, false);
         let mut file = Temporary::new(&folder)?;
         let is_made = file.resize(self.bytes(), recorder)?;
         Ok(is_made.then(|| file.into_source()))

@@ -167,7 +167,7 @@ impl Procedure for FindCapacity {
             size(room.bytes),
             room.source
         );
-        if !recorder.may_go_on(&text, !self.yes) {
+        if !recorder.confirm(&text, !self.yes) {
             return Ok(Ending::Stopped);
         }
         let mut file = Temporary::new(&folder)?;

@@ -315,7 +315,7 @@ fn files(
     let all = size(most * bytes);
     let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
     let text = format!("writes {most} files of {}, {all}, and {reads}", size(bytes));
-    recorder.may_go_on(&text, false);
+    recorder.confirm(&text, false);
     let mut sources = Vec::new();
     for _ in 0..most {
         let mut file = Temporary::new(folder)?;

@@ -70,7 +70,7 @@ impl Recorder for Scripted {
 
     fn event(&mut self, _: Event<'_>) {}
 
-    fn may_go_on(&mut self, _: &str, _: bool) -> bool {
+    fn confirm(&mut self, _: &str, _: bool) -> bool {
         true
     }
 }

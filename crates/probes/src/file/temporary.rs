@@ -137,7 +137,7 @@ pub(super) fn announce(
     yes: bool,
 ) -> bool {
     let text = format!("writes {} at most to {}, {what}", size(most), folder.words());
-    recorder.may_go_on(&text, !yes && most >= ASK)
+    recorder.confirm(&text, !yes && most >= ASK)
 }
 
 /// A temporary file of generated data.
