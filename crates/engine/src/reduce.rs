@@ -160,7 +160,7 @@ fn derive<'r>(
 ) -> Result<Derivation<'r>, MissingInput> {
     let known = Known::new(records).under(&document.run.clock).on(&document.host);
     let estimate = derived.reduce(&case.params, &known)?;
-    let rests_on = |one: &&Record| derived.rests_on(&case.params, one, &known);
+    let rests_on = |one: &&Record| derived.depends_on(&case.params, one, &known);
     let inputs: Vec<&Record> = records.iter().filter(rests_on).collect();
     let mut summary = match estimate.quotient {
         Some(quotient) => statistics::summarise_quotients(&estimate.per_process, quotient),

@@ -12,7 +12,7 @@ pub trait Derived: Sync {
     fn inputs(&self) -> &'static [&'static str];
     /// Whether the result with these parameters is computed from this record and inherits its
     /// verdict. Depends on `known` where the best available record is used.
-    fn rests_on(&self, _: &Params, record: &Record, _: &Known<'_>) -> bool {
+    fn depends_on(&self, _: &Params, record: &Record, _: &Known<'_>) -> bool {
         self.inputs().contains(&record.metric.as_str())
     }
     /// Parameters of its results.

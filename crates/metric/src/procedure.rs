@@ -29,7 +29,7 @@ pub trait Procedure {
     }
 
     /// Metrics whose newest stored results on this host the models use.
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         &[]
     }
 

@@ -35,7 +35,7 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
     start::check_environment(&host)?;
     let keeping = Keeping::open(&common.store);
     let recalls = keeping.store().into_iter().flat_map(|store| {
-        procedure.recalls().iter().flat_map(|metric| recalled(store, metric, &host))
+        procedure.prior_metrics().iter().flat_map(|metric| recalled(store, metric, &host))
     });
     let earlier = recalls.collect();
     let watch = match procedure.calibrates() {

@@ -130,7 +130,7 @@ impl Procedure for Cache {
         by_hand::all_shown(&self.file)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 

@@ -144,7 +144,7 @@ impl Procedure for ReadFast {
         by_hand::all_shown(&self.files)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         &["memory.bandwidth"]
     }
 

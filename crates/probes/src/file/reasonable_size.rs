@@ -200,7 +200,7 @@ impl Procedure for FindSize {
         format!("--block {}", self.block)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         INPUTS
     }
 

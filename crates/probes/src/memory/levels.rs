@@ -118,7 +118,7 @@ impl Derived for LevelMetric {
     }
 
     /// A noisy point of the curve does not make a plateau noisy: its own interval does.
-    fn rests_on(&self, _: &Params, _: &Record, _: &Known<'_>) -> bool {
+    fn depends_on(&self, _: &Params, _: &Record, _: &Known<'_>) -> bool {
         false
     }
 

@@ -52,7 +52,7 @@ impl Derived for TlbMiss {
     }
 
     /// The two cases of the difference only.
-    fn rests_on(&self, _: &Params, record: &Record, known: &Known<'_>) -> bool {
+    fn depends_on(&self, _: &Params, record: &Record, known: &Known<'_>) -> bool {
         let is_used = |case: ChaseCase| {
             case.pattern == Pattern::Random && largest(known) == Ok(case.set_bytes)
         };

@@ -69,7 +69,7 @@ impl Derived for Ratio {
         ABOUT.needs
     }
 
-    fn rests_on(&self, params: &Params, record: &Record, _: &Known<'_>) -> bool {
+    fn depends_on(&self, params: &Params, record: &Record, _: &Known<'_>) -> bool {
         let (metric, case, _) = counted(params);
         let is = |metric: &str, case: &Params| {
             record.metric.as_str() == metric && record.params == *case
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn it_rests_on_the_two_cases_that_are_divided_and_no_other() {
         let fork = Params::one("of", "fork");
-        let rests = |record: &Record| Ratio.rests_on(&fork, record, &Known::new(&[]));
+        let rests = |record: &Record| Ratio.depends_on(&fork, record, &Known::new(&[]));
         assert_eq!(records().iter().map(rests).collect::<Vec<_>>(), [true, true, false]);
         let large = Params::one("part", "fork").and("rss_bytes", 1024 * MIB);
         assert!(!rests(&smoke::record("os.process.fork", &large, 1e6, 1.0)));

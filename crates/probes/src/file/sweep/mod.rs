@@ -88,7 +88,7 @@ impl Procedure for Sweep {
         by_hand::all_shown(&self.files)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 

@@ -48,7 +48,7 @@ fn result_depends_on_the_two_subtracted_cases() {
     records.extend(pair(LARGE));
     records.push(record(Page::Base, 2 * LARGE, &[400.0; 3]));
     let depends =
-        |record: &Record| TlbMiss.rests_on(&Params::none(), record, &Known::new(&records));
+        |record: &Record| TlbMiss.depends_on(&Params::none(), record, &Known::new(&records));
     let of: Vec<bool> = records.iter().map(depends).collect();
     assert_eq!(of, [false, false, true, true, false]);
     let case = ChaseCase { pattern: Pattern::Stride(64), page: Page::Base, set_bytes: LARGE };
