@@ -59,12 +59,6 @@ impl Evicted {
         residency::of(&self.file).cached
     }
 
-    #[cfg(test)]
-    pub(super) fn link_count(&self) -> std::io::Result<u64> {
-        use std::os::unix::fs::MetadataExt as _;
-        Ok(self.file.metadata()?.nlink())
-    }
-
     /// Reads the file into the page cache and unmaps its pages.
     #[cfg(test)]
     pub(super) fn read_all(&self) -> Result<(), Fault> {

@@ -115,14 +115,6 @@ fn page_that_was_not_evicted_is_wrong_work() {
 }
 
 #[test]
-fn file_on_a_disk_has_no_name() {
-    let Some(mut evicted) = on_a_disk() else { return };
-    assert_eq!(evicted.link_count().unwrap(), 0);
-    once(&smoke::clock(), &mut evicted).unwrap();
-    assert_eq!(evicted.link_count().unwrap(), 0);
-}
-
-#[test]
 fn folder_in_memory_is_rejected_with_its_type() {
     let folders = ["/dev/shm", "/nowhere"].map(PathBuf::from);
     if !folders[0].is_dir() {
