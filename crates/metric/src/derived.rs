@@ -40,10 +40,7 @@ impl MissingInput {
 pub enum MissingInput {
     /// An input was not measured or has no valid number.
     #[error("{metric}{params} has no result")]
-    Case {
-        metric: &'static str,
-        params: Params,
-    },
+    Case { metric: &'static str, params: Params },
     /// The host lacks the feature or the fact.
     #[error("{0}")]
     Absent(&'static str),
@@ -52,11 +49,7 @@ pub enum MissingInput {
         "the largest set is {}, {} are needed: {why}",
         quantity(*.largest as f64, Unit::Bytes), quantity(*.needed as f64, Unit::Bytes)
     )]
-    SetTooSmall {
-        largest: u64,
-        needed: u64,
-        why: &'static str,
-    },
+    SetTooSmall { largest: u64, needed: u64, why: &'static str },
     /// At least half of the processes have no value.
     #[error("in {without} of {processes} processes {why}")]
     TooFewProcesses {

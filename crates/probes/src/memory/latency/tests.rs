@@ -31,8 +31,7 @@ fn random(page: Page, set_bytes: usize) -> ChaseCase {
 fn smoke_size_measures_patterns_with_both_page_sizes() {
     let measured = smoke::run(&Latency);
     assert_eq!(measured.len(), 12);
-    let has_base_pages =
-        |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());
+    let has_base_pages = |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());
     for (case, sample) in measured.iter().filter(|(case, _)| has_base_pages(case)) {
         let sample = sample.as_ref().unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{}", case.params);
@@ -195,8 +194,7 @@ fn missing_frequency_or_caches_leave_no_model() {
 fn steps_are_fine_where_plateaus_are_detected() {
     let mut host = zen4();
     let count = |host: &Host, page, effort| {
-        let is_random =
-            |case: &&ChaseCase| case.page == page && case.pattern == Pattern::Random;
+        let is_random = |case: &&ChaseCase| case.page == page && case.pattern == Pattern::Random;
         chase_cases(host, effort).iter().filter(is_random).count()
     };
     host.memory.thp = Some("madvise".to_owned());

@@ -187,8 +187,7 @@ mod tests {
     fn batch_ends_on_signal_with_its_bytes_counted() {
         smoke::pinned(|_| {
             let control = Arc::new(LoadControl::default());
-            let create =
-                LoadTask::factory(100_000, Page::Base, &ThreadMemory::default(), &control);
+            let create = LoadTask::factory(100_000, Page::Base, &ThreadMemory::default(), &control);
             let mut load = create().unwrap();
             control.begin(100);
             control.end_batch();
