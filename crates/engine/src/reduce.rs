@@ -5,7 +5,7 @@ use fathom_analysis::judge::{self, Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
 use fathom_measure::sampler::Fault;
-use fathom_metric::{About, Case, Derived, Known, MissingInput};
+use fathom_metric::{About, Case, Derived, Inputs, MissingInput};
 use fathom_record::{
     Agreement, Better, Cause, Counter, Counters, Document, Estimate, MetricId, NoModel,
     NotSelected, Prediction, Reason, Record, Remedy, Sample, State, Stratum, Summary, Unit,
@@ -69,7 +69,7 @@ pub(crate) fn measured(
         note_interruption(&mut record, samples.len() as u32, *processes);
         record.notes.push(why_it_ended(*processes, plan));
         let predict = |records: &[Record]| {
-            let known = Known::new(records).under(&document.run.clock);
+            let known = Inputs::new(records).under(&document.run.clock);
             probe.predict(case, &document.host, &known)
         };
         let prediction = predicted(&record, results, &predict);
@@ -131,7 +131,7 @@ pub(crate) fn derived(
             }
         }
         let predict = |records: &[Record]| {
-            let known = Known::new(records).under(&document.run.clock);
+            let known = Inputs::new(records).under(&document.run.clock);
             derived.predict(&case.params, &document.host, &known)
         };
         let prediction = predicted(&record, results, &predict);
@@ -158,7 +158,7 @@ fn derive<'r>(
     document: &Document,
     records: &'r [Record],
 ) -> Result<Derivation<'r>, MissingInput> {
-    let known = Known::new(records).under(&document.run.clock).on(&document.host);
+    let known = Inputs::new(records).under(&document.run.clock).on(&document.host);
     let estimate = derived.reduce(&case.params, &known)?;
     let rests_on = |one: &&Record| derived.depends_on(&case.params, one, &known);
     let inputs: Vec<&Record> = records.iter().filter(rests_on).collect();
@@ -498,7 +498,7 @@ mod tests {
 
     /// Ten times what both take.
     fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
-        let known = Known::new(records);
+        let known = Inputs::new(records);
         let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap());
         let sum = Prediction::sum(10.0 * inputs[0], 10.0 * inputs[1], 0.1, "10 (a + b)", "");
         let [a, b] = inputs;

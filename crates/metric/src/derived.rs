@@ -4,7 +4,7 @@ use fathom_analysis::statistics::Ratio;
 use fathom_record::quantity::quantity;
 use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record, Remedy, Unit};
 
-use crate::{About, Known};
+use crate::{About, Inputs};
 
 pub trait Derived: Sync {
     fn about(&self) -> &'static About;
@@ -12,7 +12,7 @@ pub trait Derived: Sync {
     fn inputs(&self) -> &'static [&'static str];
     /// Whether the result with these parameters is computed from this record and inherits its
     /// verdict. Depends on `known` where the best available record is used.
-    fn depends_on(&self, _: &Params, record: &Record, _: &Known<'_>) -> bool {
+    fn depends_on(&self, _: &Params, record: &Record, _: &Inputs<'_>) -> bool {
         self.inputs().contains(&record.metric.as_str())
     }
     /// Parameters of its results.
@@ -20,12 +20,12 @@ pub trait Derived: Sync {
         vec![Params::none()]
     }
     /// Computes one result from values per process, which gives it a confidence interval.
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput>;
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput>;
     fn predict(
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel>;
 }
 

@@ -7,7 +7,7 @@
 
 mod about;
 mod derived;
-mod known;
+mod inputs;
 pub mod notation;
 pub mod order;
 mod probe;
@@ -21,7 +21,7 @@ mod tests;
 
 pub use about::{About, Parameter};
 pub use derived::{Derived, Estimate, MissingInput};
-pub use known::Known;
+pub use inputs::Inputs;
 pub use probe::{Case, Disk, Far, Needs, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure, ProcedureError};
 pub use recorder::{Event, Measured, Recorder, observed};

@@ -2,7 +2,7 @@
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use crate::Known;
+use crate::Inputs;
 
 /// The bound `factor` × an earlier result of this run.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub struct Order<'a> {
 }
 
 impl Order<'_> {
-    pub fn claim(&self, params: &Params, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    pub fn claim(&self, params: &Params, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let name = format!("{}{params}", self.metric);
         let limit = earlier(self.metric, params, known)?;
         let formula = match self.factor {
@@ -30,7 +30,7 @@ impl Order<'_> {
 }
 
 /// The headline of an earlier result of this run.
-pub fn earlier(metric: &str, params: &Params, known: &Known<'_>) -> Result<f64, NoModel> {
+pub fn earlier(metric: &str, params: &Params, known: &Inputs<'_>) -> Result<f64, NoModel> {
     known
         .quantity(metric, params)
         .ok_or_else(|| NoModel::MissingInput { metric: format!("{metric}{params}") })
@@ -47,12 +47,12 @@ mod tests {
         let params = Params::one("args", 0);
         let records = [tests::record("cpu.call", &params, 1.5, 0.1)];
         let order = Order { factor: 10.0, metric: "cpu.call", source: "why" };
-        let claim = order.claim(&params, &Known::new(&records)).unwrap();
+        let claim = order.claim(&params, &Inputs::new(&records)).unwrap();
         assert_eq!((claim.low, claim.high, claim.value), (Some(15.0), None, None));
         assert_eq!(claim.formula, "≥ 10 × cpu.call{args=0}");
         assert_eq!(claim.inputs[0].origin, Origin::this_run("cpu.call{args=0}"));
         assert_eq!((claim.inputs[0].value, claim.source.as_str()), (1.5, "why"));
-        let missing = order.claim(&params, &Known::new(&[])).unwrap_err();
+        let missing = order.claim(&params, &Inputs::new(&[])).unwrap_err();
         let metric = "cpu.call{args=0}".to_owned();
         assert_eq!(missing, NoModel::MissingInput { metric });
     }

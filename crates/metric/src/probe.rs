@@ -6,7 +6,7 @@ use fathom_record::{
     Counter, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum,
 };
 
-use crate::{About, Known};
+use crate::{About, Inputs};
 
 /// The requested effort, as far as the cases of a probe depend on it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,7 +96,7 @@ pub trait Probe: Sync {
         vec![Case::usual(Params::none())]
     }
     /// The expected value of a case, from earlier results, host facts and published constants.
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel>;
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel>;
     /// Sets up and passes the work to the sampler.
     ///
     /// # Errors

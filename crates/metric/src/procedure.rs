@@ -8,7 +8,7 @@ use std::fmt;
 
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use crate::{About, Known, Recorder};
+use crate::{About, Inputs, Recorder};
 
 /// A metric that only a command of its own measures, such as `fathom file contend`.
 pub trait ByHand: Sync {
@@ -17,7 +17,7 @@ pub trait ByHand: Sync {
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel>;
 }
 

@@ -2,7 +2,7 @@
 
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use crate::{About, ByHand, Case, Command, Derived, Known, Probe};
+use crate::{About, ByHand, Case, Command, Derived, Inputs, Probe};
 
 #[derive(Clone, Copy)]
 pub enum Entry {
@@ -27,7 +27,7 @@ impl Entry {
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel> {
         match self {
             Self::Probe(probe) => probe.predict(&Case::usual(params.clone()), host, known),

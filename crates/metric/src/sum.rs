@@ -2,7 +2,7 @@
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use crate::Known;
+use crate::Inputs;
 use crate::order::earlier;
 
 pub struct Term<'a> {
@@ -22,7 +22,7 @@ pub struct Sum<'a> {
 }
 
 impl Sum<'_> {
-    pub fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    pub fn predict(&self, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let mut total = 0.0;
         let mut formula = String::new();
         let mut inputs = Vec::new();
@@ -73,7 +73,7 @@ mod tests {
             Term { times: times[1], metric: "cpu.call", params: none },
         ];
         let sum = Sum { terms: &terms, tolerance: 0.2, source: "why", otherwise: "a queue" };
-        sum.predict(&Known::new(&records))
+        sum.predict(&Inputs::new(&records))
     }
 
     #[test]
@@ -92,6 +92,6 @@ mod tests {
         let terms = [Term { times: 1.0, metric: "os.missing", params: Params::none() }];
         let sum = Sum { terms: &terms, tolerance: 0.1, source: "why", otherwise: "" };
         let metric = "os.missing".to_owned();
-        assert_eq!(sum.predict(&Known::new(&[])), Err(NoModel::MissingInput { metric }));
+        assert_eq!(sum.predict(&Inputs::new(&[])), Err(NoModel::MissingInput { metric }));
     }
 }

@@ -90,7 +90,7 @@ pub static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(BATTERY
 
 #[cfg(test)]
 mod tests {
-    use fathom_metric::{Known, Sizes};
+    use fathom_metric::{Inputs, Sizes};
     use fathom_record::{Host, NoModel, Record};
 
     use super::*;
@@ -152,7 +152,7 @@ mod tests {
                 about.needs.iter().flat_map(|need| all_of(need)).collect();
             for (order, case) in probe.cases(&Host::default(), &Sizes::default()).iter().enumerate()
             {
-                match probe.predict(case, &Host::default(), &Known::new(&records)) {
+                match probe.predict(case, &Host::default(), &Inputs::new(&records)) {
                     Ok(prediction) => {
                         assert!(!prediction.inputs.is_empty() && !prediction.source.is_empty());
                     }

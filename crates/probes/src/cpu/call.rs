@@ -6,7 +6,7 @@ use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
 use crate::uarch;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct Call;
 
@@ -54,7 +54,7 @@ impl Probe for Call {
         (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let args = case.params.integer("args").unwrap_or(0);
@@ -222,7 +222,7 @@ mod tests {
         let records = [smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)];
         let value = |args: i64| {
             let case = Case::usual(Params::one("args", args));
-            Call.predict(&case, &host, &Known::new(&records)).unwrap().value
+            Call.predict(&case, &host, &Inputs::new(&records)).unwrap().value
         };
         // Two taken branches of 2 cycles at 4 GHz leave 24 issue slots for 3 + n instructions.
         assert_eq!([0, 3, 7].map(value), [Some(1.0); 3]);

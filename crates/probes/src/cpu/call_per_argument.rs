@@ -5,7 +5,7 @@ use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::uarch;
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
+use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
 
 pub struct CallPerArgument;
 
@@ -44,7 +44,7 @@ impl Derived for CallPerArgument {
         ["registers", "stack", "all"].map(|through| Params::one("through", through)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
         let (from, to) = range(params);
         if from >= to {
             return Err(MissingInput::Absent("all arguments are passed in registers here"));
@@ -80,7 +80,7 @@ impl Derived for CallPerArgument {
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;

@@ -6,7 +6,7 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
 
 use crate::uarch;
-use fathom_metric::{About, Case, Known, Probe};
+use fathom_metric::{About, Case, Inputs, Probe};
 
 pub struct ClockRead;
 
@@ -32,7 +32,7 @@ impl Probe for ClockRead {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if matches!(known.clock_source(), Some("monotonic_raw" | "cntvct")) {
             return Err(NoModel::OtherClock);
         }

@@ -4,7 +4,7 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
 use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
 
-use fathom_metric::{About, Case, Known, Probe};
+use fathom_metric::{About, Case, Inputs, Probe};
 
 pub struct ClockResolution;
 
@@ -28,7 +28,7 @@ impl Probe for ClockResolution {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
             .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))

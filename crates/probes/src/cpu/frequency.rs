@@ -6,7 +6,7 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Better, Host, NoModel, Origin, Prediction, Unit};
 
-use fathom_metric::{About, Case, Known, Probe};
+use fathom_metric::{About, Case, Inputs, Probe};
 
 pub struct Frequency;
 
@@ -39,7 +39,7 @@ impl Probe for Frequency {
         &ABOUT
     }
 
-    fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let base = host.cpu.base_hz.map(|hz| (hz, "cpu.base_hz"));
         let counter = host.cpu.tsc_hz.map(|hz| (hz, "cpu.tsc_hz"));
         let Some((hz, fact)) = base.or(counter) else {

@@ -7,7 +7,7 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use crate::uarch;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct LoopIteration;
 
@@ -44,7 +44,7 @@ impl Probe for LoopIteration {
         ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
         let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;

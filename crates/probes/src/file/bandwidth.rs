@@ -2,11 +2,11 @@
 
 use fathom_record::{NoModel, Prediction, Unit};
 
-use fathom_metric::Known;
+use fathom_metric::Inputs;
 
 /// The best that all cores together read of memory, by an earlier result: the record's name, and
 /// its value.
-pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
+pub fn all_cores(known: &Inputs<'_>) -> Option<(String, f64)> {
     let cases = known.cases_of("memory.bandwidth").filter(|(params, _)| {
         params.text("op") == Some("read") && params.text("level") == Some("dram")
     });
@@ -18,7 +18,7 @@ pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
 }
 
 /// No more than that.
-pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache passes from memory to a core at least once";

@@ -15,7 +15,7 @@ use super::state::{State, words};
 use super::{failed, held};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
 
 /// file.call.
 pub struct FileCall;
@@ -93,7 +93,7 @@ impl Probe for FileCall {
             .into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let of_file = "the same entry and exit, and a page of a file to be looked up";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
@@ -131,7 +131,7 @@ impl Probe for FileCall {
 }
 
 /// The claim that it costs what another call does.
-fn same(metric: &str, call: &str, source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let terms = [Term { times: 1.0, metric, params: Params::one("call", call) }];
     let otherwise = "the file system does more for the one than for the other";
     Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)

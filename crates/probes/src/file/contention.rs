@@ -22,7 +22,7 @@ use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
     observed,
 };
 use fathom_record::quantity::quantity;
@@ -122,7 +122,12 @@ impl ByHand for Contention {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         if params.integer("processes") == Some(1) {
             return Err(NoModel::ServiceTime);
         }
@@ -136,7 +141,12 @@ impl ByHand for PerProcess {
         &ABOUT_PER_PROCESS
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let alone = alone(params);
         let name = format!("{}{alone}", ABOUT.id);
         let limit = earlier(ABOUT.id, &alone, known)?;

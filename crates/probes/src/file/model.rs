@@ -5,7 +5,7 @@ use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::state::State;
 use crate::memory::bandwidth;
-use fathom_metric::Known;
+use fathom_metric::Inputs;
 use fathom_metric::order::earlier;
 
 /// Reads of a ring that are under way at once.
@@ -58,7 +58,7 @@ pub(super) fn read(
     kind: Kind,
     params: &Params,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     match (kind.state, kind.way) {
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
@@ -76,7 +76,7 @@ fn rate(
     op: &str,
     threads: usize,
     level: &str,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<(String, f64), NoModel> {
     let params = |page| {
         let params = Params::one("op", op).and("threads", threads as i64);
@@ -105,7 +105,7 @@ fn level_of_buffer(kind: Kind, host: &Host) -> &'static str {
 }
 
 /// A file in memory, read by calls.
-fn copied(kind: Kind, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn copied(kind: Kind, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let Kind { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
@@ -154,7 +154,7 @@ fn at_most(
 }
 
 /// A file in memory, read where it lies.
-fn mapped(kind: Kind, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn mapped(kind: Kind, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let limit = rate("read", kind.threads, "dram", known)?;
     let source = "nothing is copied; the pages are mapped, and then read as any memory is";
     at_most(limit, source, "a part of the file stays in a cache from one pass to the next")
@@ -165,7 +165,7 @@ fn at_most_warm(
     params: &Params,
     kind: Kind,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
@@ -184,7 +184,7 @@ fn at_most_warm(
 }
 
 /// What writing should give: no more than its calls and the stores to memory leave.
-pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
     let call_ns = earlier(SYSCALL, &call, known)?;

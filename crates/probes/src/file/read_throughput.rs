@@ -15,7 +15,7 @@ use super::LARGE_BYTES;
 use super::held::Large;
 use super::model::{self, Kind};
 use super::state::{State, TRIES, words};
-use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
 
 /// file.read.throughput.
 pub struct ReadThroughput;
@@ -122,7 +122,7 @@ impl Probe for ReadThroughput {
         kinds.into_iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         match Kind::of(&case.params) {
             Some(kind) => model::read(kind, &case.params, host, known),
             None => Err(NoModel::no_such_case(&case.params)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use fathom_metric::notation::{between, bytes};
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::quantity::quantity;
 use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
@@ -74,7 +74,12 @@ impl ByHand for ReasonableSize {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let integer = |name| params.integer(name).filter(|value| *value > 0);
         let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
         let Some(((block, from_ms), to_ms)) = values else {
@@ -111,7 +116,7 @@ struct Speed {
 }
 
 /// From the cost of a call and that of a byte.
-fn by_calls(block: f64, known: &Known<'_>) -> Option<Speed> {
+fn by_calls(block: f64, known: &Inputs<'_>) -> Option<Speed> {
     let call = known.quantity(CALL, &Params::one("call", "read1"))?;
     let dram = Params::one("op", "read").and("threads", 1).and("level", "dram").and("page", "huge");
     let bandwidth = known.quantity(BANDWIDTH, &dram)?;
@@ -126,7 +131,7 @@ fn by_calls(block: f64, known: &Known<'_>) -> Option<Speed> {
 }
 
 /// As it was last measured by one thread.
-fn as_measured(block: i64, state: &str, known: &Known<'_>) -> Option<Speed> {
+fn as_measured(block: i64, state: &str, known: &Inputs<'_>) -> Option<Speed> {
     let is_alike = |params: &Params| {
         params.integer("block") == Some(block)
             && params.text("state") == Some(state)
@@ -520,7 +525,7 @@ mod tests {
     }
 
     fn predicted(params: &Params, records: &[fathom_record::Record]) -> Result<f64, NoModel> {
-        let known = Known::new(records);
+        let known = Inputs::new(records);
         let prediction = ReasonableSize.predict(params, &Host::default(), &known)?;
         Ok(prediction.value.expect("a value"))
     }

@@ -14,7 +14,7 @@ use super::named::Named;
 use super::state::State;
 use super::{call, create, delete, fsync, held, read_latency, read_throughput, write_throughput};
 use crate::{REGISTRY, smoke};
-use fathom_metric::{Case, Entry, Known, Probe, Sizes};
+use fathom_metric::{Case, Entry, Inputs, Probe, Sizes};
 
 /// Takes a probe: each case gives values, and what it wrote is gone.
 fn take(probe: &dyn Probe, checks: &[&str]) {
@@ -195,7 +195,7 @@ fn reading(block: i64, state: &str, threads: i64, way: &str) -> Params {
 
 fn read_at(params: &Params, records: &[Record]) -> Result<Prediction, NoModel> {
     let case = Case::usual(params.clone());
-    read_throughput::ReadThroughput.predict(&case, &host(), &Known::new(records))
+    read_throughput::ReadThroughput.predict(&case, &host(), &Inputs::new(records))
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_write_is_no_faster_than_its_calls_and_stores() {
     let params = Params::one("block", 4096).and("sync", "none").and("file_bytes", 16 << 20);
     let case = Case::usual(params);
     let records = records();
-    let known = Known::new(&records);
+    let known = Inputs::new(&records);
     let claim = write_throughput::WriteThroughput.predict(&case, &host(), &known).unwrap();
     let bytes = f64::from(16 << 20);
     let limit = bytes / (4096.0 * 100e-9 + bytes / 10e9);
@@ -258,7 +258,7 @@ fn predictions_of_files_use_declared_needs_and_earlier_cases_only() {
         let is_declared = |record: &Record| about.needs.contains(&record.metric.as_str());
         let mut records: Vec<Record> = records().into_iter().filter(is_declared).collect();
         for case in probe.cases(&host(), &Sizes::default()) {
-            match probe.predict(&case, &host(), &Known::new(&records)) {
+            match probe.predict(&case, &host(), &Inputs::new(&records)) {
                 Ok(prediction) => assert!(!prediction.inputs.is_empty(), "{}", about.id),
                 Err(none) => assert!(
                     !matches!(none, NoModel::MissingInput { .. }),

@@ -16,7 +16,7 @@ use super::thread_team::{CheckResult, TaskFactory, ThreadTeam};
 use super::vectors::{Op, Vectors};
 use crate::buffer::{Page, binary_size};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct Bandwidth;
 
@@ -175,7 +175,7 @@ impl Probe for Bandwidth {
         }
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         match StreamCase::of(&case.params) {
             Some(case) => model::predict(case, host, known),
             None => Err(NoModel::no_such_case(&case.params)),
@@ -237,7 +237,7 @@ fn stream_cases(host: &Host, effort: Effort) -> Vec<StreamCase> {
 
 /// The store bandwidth of one core to memory in this run, by the faster of temporal and
 /// non-temporal stores, with the name of the result.
-pub(crate) fn store_rate(known: &Known<'_>) -> Result<(String, f64), NoModel> {
+pub(crate) fn store_rate(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
     let case = |op, page| StreamCase { op, threads: 1, level: Level::Memory, page };
     let cases = [Op::Write, Op::WriteNt]
         .into_iter()

@@ -12,7 +12,7 @@ use fathom_record::{
 use super::thread_team::{CheckResult, TaskFactory, TeamTask, ThreadTeam};
 use crate::buffer::{Buffer, Page};
 use crate::uarch;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct CoreToCore;
 
@@ -78,7 +78,7 @@ impl Probe for CoreToCore {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let (a, b) = ends(case).unwrap_or((0, 0));
         if host.cpu.siblings.iter().any(|core| core.contains(&a) && core.contains(&b)) {
             return Err(NoModel::ThreadsOfOneCore);
@@ -285,7 +285,7 @@ mod tests {
         let records = [smoke::record("cpu.frequency", &Params::none(), 2e9, 1e6)];
         let predict = |a: i64, b: i64| {
             let case = Case::usual(Params::one("a", a).and("b", b));
-            CoreToCore.predict(&case, &host, &Known::new(&records))
+            CoreToCore.predict(&case, &host, &Inputs::new(&records))
         };
         for (a, b) in [(0, 1), (0, 3), (2, 3)] {
             let bound = predict(a, b).unwrap();

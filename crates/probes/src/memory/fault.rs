@@ -11,7 +11,7 @@ use super::bandwidth;
 use crate::buffer::Page;
 use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 mod anonymous;
 mod cached;
@@ -203,7 +203,7 @@ impl Probe for PageFault {
             .to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let unknown = || NoModel::no_such_case(&case.params);
         let kind = FaultKind::of(case).ok_or_else(unknown)?;
         if kind == FaultKind::Huge {
@@ -241,7 +241,7 @@ impl Probe for PageFault {
 const CLEARED_SHARE: f64 = 0.5;
 
 /// Lower bound from the time to clear a huge page.
-fn clearing(bytes: usize, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn clearing(bytes: usize, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let (name, rate) = bandwidth::store_rate(known)?;
     let least_ns = CLEARED_SHARE * bytes as f64 / rate * 1e9;
     let formula = format!("≥ {CLEARED_SHARE} × size ÷ {name}");

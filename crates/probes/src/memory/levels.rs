@@ -11,7 +11,7 @@ use super::curve::{self, Plateau, Point};
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput};
+use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
 
 const fn latency(about: &'static About, level: Level) -> LevelMetric {
     LevelMetric { about, level, quantity: Quantity::Latency }
@@ -118,11 +118,11 @@ impl Derived for LevelMetric {
     }
 
     /// A noisy point of the curve does not make a plateau noisy: its own interval does.
-    fn depends_on(&self, _: &Params, _: &Record, _: &Known<'_>) -> bool {
+    fn depends_on(&self, _: &Params, _: &Record, _: &Inputs<'_>) -> bool {
         false
     }
 
-    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
         let host = known.host().ok_or(NO_CACHES)?;
         let levels = levels(host)?;
         let index = levels.iter().position(|level| *level == self.level);
@@ -169,7 +169,7 @@ impl Derived for LevelMetric {
         Ok(Estimate { per_process: values, notes, doubts, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let (Quantity::Size, Level::Cache(number)) = (self.quantity, self.level) else {
             return model::of_level(self.level, host, known);
         };
@@ -259,7 +259,7 @@ fn last_bytes(host: &Host) -> u64 {
 }
 
 /// Memory latency needs working sets of at least twice the last-level cache.
-fn check_largest_set(host: &Host, known: &Known<'_>) -> Result<(), MissingInput> {
+fn check_largest_set(host: &Host, known: &Inputs<'_>) -> Result<(), MissingInput> {
     let needed = 2 * last_bytes(host);
     let largest = points(known, Page::Huge).chain(points(known, Page::Base));
     let largest = largest.map(|(set, _)| set).fold(0.0, f64::max) as u64;
@@ -271,7 +271,7 @@ fn check_largest_set(host: &Host, known: &Known<'_>) -> Result<(), MissingInput>
 }
 
 /// The valid and noisy points with random order and these pages: working set and process medians.
-fn points<'r>(known: &Known<'r>, page: Page) -> impl Iterator<Item = (f64, &'r [f64])> {
+fn points<'r>(known: &Inputs<'r>, page: Page) -> impl Iterator<Item = (f64, &'r [f64])> {
     known.cases_of("memory.latency").filter_map(move |(params, summary)| {
         let case = ChaseCase::of(params)?;
         let matches = case.pattern == Pattern::Random && case.page == page;
@@ -287,7 +287,7 @@ struct Curves {
 
 impl Curves {
     /// With huge pages, or base pages where huge pages do not cover all working sets.
-    fn of(known: &Known<'_>) -> Result<Self, MissingInput> {
+    fn of(known: &Inputs<'_>) -> Result<Self, MissingInput> {
         let [base, huge] = [Page::Base, Page::Huge].map(|page| {
             let mut points: Vec<(f64, &[f64])> = points(known, page).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));

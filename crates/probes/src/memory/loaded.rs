@@ -18,7 +18,7 @@ use super::thread_team::{RunningTeam, TaskFactory, ThreadTeam};
 use crate::buffer::{Buffer, Page, binary_size};
 use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::{Order, earlier};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct Loaded;
 
@@ -115,7 +115,7 @@ impl Probe for Loaded {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let unknown = || NoModel::no_such_case(&case.params);
         let case = LoadCase::of(&case.params).ok_or_else(unknown)?;
         if case.percent > 0 {

@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use crate::buffer::binary_size;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct MmapSetup;
 
@@ -62,7 +62,7 @@ impl Probe for MmapSetup {
         SIZES.map(|bytes| Case::usual(params(bytes))).to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if bytes_of(case) as u64 == SIZES[0] {
             let source = "a system call that finds a gap and inserts a mapping";
             let order = Order { factor: 1.0, metric: "os.syscall", source };
@@ -208,7 +208,7 @@ mod tests {
         for bytes in &SIZES[1..] {
             let case = Case::usual(params(*bytes));
             let predict =
-                |records| MmapSetup.predict(&case, &Host::default(), &Known::new(records));
+                |records| MmapSetup.predict(&case, &Host::default(), &Inputs::new(records));
             assert_eq!(predict(&one).unwrap().value, Some(700.0));
             assert!(predict(&[]).is_err());
         }

@@ -10,7 +10,7 @@ use super::page_faults::{ExpectedFaults, FaultCounts};
 use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct Munmap;
 
@@ -77,7 +77,7 @@ impl Probe for Munmap {
         untouched.chain(touched).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let bytes = bytes_of(case) as u64;
         let order = |metric, params: &Params, source| {
             Order { factor: 1.0, metric, source }.claim(params, known)
@@ -135,7 +135,7 @@ impl Probe for Munmap {
 
 /// A lower bound from the next smaller size: at least the same work per page. The fixed cost of the
 /// call is a larger share of 1 MiB than of 16 MiB, which lowers the factor.
-fn of_more_pages(bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let [low, high, _] = TOUCHED;
     let (smaller, share) = if bytes <= high { (low, 0.7) } else { (high, 0.9) };
     let order = Order {
@@ -247,7 +247,7 @@ mod tests {
         ];
         let predict = |bytes, touched| {
             let case = Case::usual(params(bytes, touched));
-            Munmap.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+            Munmap.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
         };
         for (bytes, expected) in [(high, 0.7 * 16.0 * ns(low)), (largest, 0.9 * 4.0 * ns(high))] {
             let bound = predict(bytes, true);

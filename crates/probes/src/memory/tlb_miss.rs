@@ -6,7 +6,7 @@ use super::chain::Pattern;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
 use crate::buffer::{Page, binary_size};
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput};
+use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
 
 pub struct TlbMiss;
 
@@ -52,7 +52,7 @@ impl Derived for TlbMiss {
     }
 
     /// The two cases of the difference only.
-    fn depends_on(&self, _: &Params, record: &Record, known: &Known<'_>) -> bool {
+    fn depends_on(&self, _: &Params, record: &Record, known: &Inputs<'_>) -> bool {
         let is_used = |case: ChaseCase| {
             case.pattern == Pattern::Random && largest(known) == Ok(case.set_bytes)
         };
@@ -60,7 +60,7 @@ impl Derived for TlbMiss {
             && ChaseCase::of(&record.params).is_some_and(is_used)
     }
 
-    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
         let set_bytes = largest(known)?;
         let of = |page| {
             let case = ChaseCase { pattern: Pattern::Random, page, set_bytes };
@@ -78,7 +78,7 @@ impl Derived for TlbMiss {
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
             return Err(NoModel::NestedPaging);
         }
@@ -102,7 +102,7 @@ impl Derived for TlbMiss {
 }
 
 /// The largest working set measured with both page sizes, if no TLB covers it.
-fn largest(known: &Known<'_>) -> Result<usize, MissingInput> {
+fn largest(known: &Inputs<'_>) -> Result<usize, MissingInput> {
     let of = |page| {
         known
             .cases_of("memory.latency")

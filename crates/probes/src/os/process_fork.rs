@@ -11,7 +11,7 @@ use crate::buffer::{Buffer, Page};
 use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.process.fork.
 pub struct ProcessFork;
@@ -98,7 +98,7 @@ impl Probe for ProcessFork {
         if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
         let order = |metric, params: &Params, source| {
@@ -146,7 +146,7 @@ impl Probe for ProcessFork {
 }
 
 /// The line through the two smallest steps, at a larger one.
-fn along_the_line(part: &str, rss: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn along_the_line(part: &str, rss: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let [low, high, ..] = RSS_BYTES;
     let steps = (rss - low) as f64 / (high - low) as f64;
     let term = |times, rss| Term { times, metric: ABOUT.id, params: params(part, rss) };

@@ -4,7 +4,7 @@
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{From, Part};
 use fathom_fileio::read::Way;
-use fathom_metric::{Known, Recorder};
+use fathom_metric::{Inputs, Recorder};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Fact, Unit};
 
@@ -101,7 +101,7 @@ fn share_of_ceiling(recorder: &dyn Recorder, why: &Why, pass: &Pass) -> String {
     let (most, origin) = match why.ceiling {
         Some(most) => (most as f64, "as given".to_owned()),
         None => {
-            let best = bandwidth::all_cores(&Known::new(recorder.known()));
+            let best = bandwidth::all_cores(&Inputs::new(recorder.known()));
             let Some((name, most)) = best else {
                 let text = "unknown: no result of memory.bandwidth is kept, and no ceiling given";
                 return text.to_owned();

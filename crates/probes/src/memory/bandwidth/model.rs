@@ -6,7 +6,7 @@ use super::{ABOUT, Level, StreamCase};
 use crate::buffer::Page;
 use crate::memory::vectors::Op;
 use crate::uarch::{self, Constant, Row};
-use fathom_metric::Known;
+use fathom_metric::Inputs;
 use fathom_metric::order::earlier;
 
 const LINE_BYTES: f64 = 64.0;
@@ -16,7 +16,7 @@ const LATENCY: &str = "memory.latency.dram";
 pub(super) fn predict(
     case: StreamCase,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     match case.level {
         Level::Memory => of_memory(case, host, known),
@@ -24,7 +24,7 @@ pub(super) fn predict(
     }
 }
 
-fn of_memory(case: StreamCase, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn of_memory(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let huge = StreamCase { page: Page::Huge, ..case };
     if case.page == Page::Base && known.summary(ABOUT.id, &huge.params()).is_some() {
         let source = "hardware prefetchers stop at a 4 KiB boundary, and each page adds TLB misses";
@@ -45,7 +45,7 @@ fn of_memory(case: StreamCase, host: &Host, known: &Known<'_>) -> Result<Predict
 
 /// A lower bound: independent loads reach at least the rate of dependent ones. The maximum is not
 /// published, as the L2 prefetcher has a queue of its own.
-fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn of_one_reader(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let latency = earlier(LATENCY, &Params::none(), known)?;
     let value = LINE_BYTES * 1e9 / latency;
     let formula = format!("≥ 64 B ÷ {LATENCY}");
@@ -56,7 +56,11 @@ fn of_one_reader(known: &Known<'_>) -> Result<Prediction, NoModel> {
     Ok(bound.if_below("a CPU quota, or one of the two results was disturbed"))
 }
 
-fn of_all_readers(case: StreamCase, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn of_all_readers(
+    case: StreamCase,
+    host: &Host,
+    known: &Inputs<'_>,
+) -> Result<Prediction, NoModel> {
     let modules = &host.memory.modules;
     let rates: Vec<f64> = modules.iter().filter_map(|module| module.transfers_per_s).collect();
     if !rates.is_empty() && rates.len() == modules.len() {
@@ -77,7 +81,7 @@ fn of_all_readers(case: StreamCase, host: &Host, known: &Known<'_>) -> Result<Pr
         .if_below("SMT siblings counted as cores, or a CPU quota"))
 }
 
-fn of_cache(case: StreamCase, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn of_cache(case: StreamCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let one = StreamCase { threads: 1, ..case };
     if case.threads > 1 {
         return of_private_caches(case, one, known);
@@ -120,7 +124,7 @@ const DISTURBED: &str = "one of the two results was disturbed";
 fn of_private_caches(
     case: StreamCase,
     one: StreamCase,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let threads = case.threads as f64;
     if case.level == Level::Cache(3) {
@@ -144,7 +148,7 @@ fn at_most(
     other: StreamCase,
     source: &str,
     meaning: &str,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let (limit, name) = (rate(other, known)?, other.result_name());
     let formula =
@@ -154,7 +158,7 @@ fn at_most(
         .if_above(meaning))
 }
 
-fn rate(case: StreamCase, known: &Known<'_>) -> Result<f64, NoModel> {
+fn rate(case: StreamCase, known: &Inputs<'_>) -> Result<f64, NoModel> {
     earlier(ABOUT.id, &case.params(), known)
 }
 
@@ -162,7 +166,7 @@ fn rate(case: StreamCase, known: &Known<'_>) -> Result<f64, NoModel> {
 fn published(
     name: &str,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<(f64, &'static Row, &'static Constant), NoModel> {
     let row = uarch::row_for(host)?;
     let per_cycle = row.sourced(name)?;

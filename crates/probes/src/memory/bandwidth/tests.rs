@@ -93,7 +93,7 @@ fn record(case: StreamCase, rate: f64) -> Record {
 }
 
 fn predicted(case: StreamCase, host: &Host, records: &[Record]) -> Prediction {
-    model::predict(case, host, &Known::new(records)).unwrap()
+    model::predict(case, host, &Inputs::new(records)).unwrap()
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn all_readers_are_bounded_by_one_or_by_the_modules() {
     let bound = predicted(all, &reported, &[one]);
     assert_eq!((bound.low, bound.high), (None, Some(2.0 * 3.2e9 * 8.0)));
     reported.memory.modules[0].transfers_per_s = None;
-    let none = model::predict(all, &reported, &Known::new(&[]));
+    let none = model::predict(all, &reported, &Inputs::new(&[]));
     assert!(matches!(none, Err(NoModel::MissingInput { .. })), "{none:?}");
 }
 
@@ -119,7 +119,7 @@ fn stores_are_bounded_by_read_and_caches_scale() {
         let bound = predicted(case(op, 2, Level::Memory), &host(2), std::slice::from_ref(&read));
         assert_eq!(bound.high, Some(20e9), "{op:?}");
     }
-    let nt = model::predict(case(Op::WriteNt, 2, Level::Memory), &host(2), &Known::new(&[read]));
+    let nt = model::predict(case(Op::WriteNt, 2, Level::Memory), &host(2), &Inputs::new(&[read]));
     assert!(nt.is_err());
     let l2 = record(case(Op::Read, 1, Level::Cache(2)), 100e9);
     let sum = predicted(case(Op::Read, 4, Level::Cache(2)), &host(4), std::slice::from_ref(&l2));
@@ -134,7 +134,7 @@ fn one_reader_reads_at_least_a_line_per_latency() {
     let one = case(Op::Read, 1, Level::Memory);
     let bound = predicted(one, &host(1), &[latency]);
     assert_eq!((bound.low, bound.high), (Some(0.64e9), None));
-    assert!(model::predict(one, &host(1), &Known::new(&[])).is_err());
+    assert!(model::predict(one, &host(1), &Inputs::new(&[])).is_err());
 }
 
 #[test]

@@ -138,13 +138,13 @@ fn each_kind_has_a_bound_from_an_earlier_one() {
     };
     records.extend([stored("write", 10e9), stored("write_nt", 20e9), stored("read", 40e9)]);
     for case in PageFault.cases(&host, &Sizes::default()) {
-        let prediction = PageFault.predict(&case, &host, &Known::new(&records)).unwrap();
+        let prediction = PageFault.predict(&case, &host, &Inputs::new(&records)).unwrap();
         assert!(prediction.is_ordinal() && prediction.low >= Some(100.0), "{prediction:?}");
         records.push(smoke::record(ABOUT.id, &case.params, 500.0, 1.0));
     }
     let huge = Case::usual(FaultKind::Huge.params());
-    let low = PageFault.predict(&huge, &host, &Known::new(&records)).unwrap().low;
+    let low = PageFault.predict(&huge, &host, &Inputs::new(&records)).unwrap().low;
     let bytes = Page::Huge.bytes() as f64;
     assert_eq!(low, Some(0.5 * bytes / 20.0), "by the faster kind of store");
-    assert!(PageFault.predict(&huge, &host, &Known::new(&[])).is_err());
+    assert!(PageFault.predict(&huge, &host, &Inputs::new(&[])).is_err());
 }

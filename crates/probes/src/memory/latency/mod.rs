@@ -12,7 +12,7 @@ use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
 use crate::buffer::{Buffer, binary_size};
 use crate::memory_budget::MemoryBudget;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 pub struct Latency;
 
@@ -96,7 +96,7 @@ impl Probe for Latency {
         Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let chase = ChaseCase::of(&case.params);
         let chase = chase.ok_or_else(|| NoModel::no_such_case(&case.params))?;
         model::predict(&chase, host, known)

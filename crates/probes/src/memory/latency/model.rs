@@ -6,7 +6,7 @@ use super::super::chain::Pattern;
 use super::cases::{ChaseCase, caches};
 use crate::buffer::Page;
 use crate::uarch::{self, Row};
-use fathom_metric::Known;
+use fathom_metric::Inputs;
 
 /// A level of the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +40,7 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
 pub(super) fn predict(
     case: &ChaseCase,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let level = level_of(case.set_bytes, host)?;
     if level != Level::Cache(1) && case.pattern != Pattern::Random {
@@ -58,7 +58,7 @@ pub(super) fn predict(
 pub(crate) fn of_level(
     level: Level,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
     let frequency = known.frequency()?;

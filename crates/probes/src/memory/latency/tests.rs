@@ -123,7 +123,7 @@ fn known() -> Vec<Record> {
 }
 
 fn predict(case: ChaseCase, host: &Host) -> Result<Prediction, NoModel> {
-    Latency.predict(&Case::usual(case.params()), host, &Known::new(&known()))
+    Latency.predict(&Case::usual(case.params()), host, &Inputs::new(&known()))
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn reported_ddr4_module_adds_row_and_column() {
 #[test]
 fn missing_frequency_or_caches_leave_no_model() {
     let case = random(Page::Huge, 4 * KIB);
-    let none = Latency.predict(&Case::usual(case.params()), &zen4(), &Known::new(&[]));
+    let none = Latency.predict(&Case::usual(case.params()), &zen4(), &Inputs::new(&[]));
     assert_eq!(none, Err(NoModel::MissingInput { metric: "cpu.frequency".to_owned() }));
     let mut host = zen4();
     host.cpu.caches.clear();

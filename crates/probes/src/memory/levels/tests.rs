@@ -35,7 +35,7 @@ fn reduced(
     records: &[Record],
     host: &Host,
 ) -> Result<Estimate, MissingInput> {
-    metric.reduce(&Params::none(), &Known::new(records).on(host))
+    metric.reduce(&Params::none(), &Inputs::new(records).on(host))
 }
 
 /// The estimate of the first process.
@@ -211,7 +211,7 @@ fn split_memory_plateau_is_not_taken_for_l3() {
         let ns = 10.0 * (index as f64 * 0.7).exp2();
         record.summary.as_mut().unwrap().process_medians = vec![ns; 3];
     }
-    let curves = Curves::of(&Known::new(&records).on(&host)).unwrap();
+    let curves = Curves::of(&Inputs::new(&records).on(&host)).unwrap();
     assert_eq!(curve::plateaus(&curves.per_process[0], 4).len(), 4);
     assert!(reduced(&LATENCY_L3, &records, &host).is_err());
     assert_near(first(&LATENCY_DRAM, &records, &host), 160.0);
@@ -221,7 +221,7 @@ fn split_memory_plateau_is_not_taken_for_l3() {
 fn predicted_size_is_the_kernels() {
     let mut host = host();
     let predict = |metric: &LevelMetric, host: &Host| {
-        metric.predict(&Params::none(), host, &Known::new(&[])).unwrap()
+        metric.predict(&Params::none(), host, &Inputs::new(&[])).unwrap()
     };
     let l2 = predict(&SIZE_L2, &host);
     assert_eq!(l2.value, Some(1048576.0));

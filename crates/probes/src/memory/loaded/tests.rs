@@ -55,7 +55,7 @@ fn load_0_is_the_latency_and_bounds_other_loads() {
     ];
     let predict = |percent, records: &[_]| {
         let case = Case::usual(of(percent).params());
-        Loaded.predict(&case, &Host::default(), &Known::new(records))
+        Loaded.predict(&case, &Host::default(), &Inputs::new(records))
     };
     let none = predict(0, &records).unwrap();
     assert_eq!(none.value, Some(100.0));

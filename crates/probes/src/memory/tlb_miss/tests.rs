@@ -26,7 +26,7 @@ fn result_is_the_difference_at_the_largest_common_set() {
     records[2].summary.as_mut().unwrap().process_medians = vec![300.0, 310.0, 290.0];
     // With 4K pages only.
     records.push(record(Page::Base, 2 * LARGE, &[400.0; 3]));
-    let estimate = TlbMiss.reduce(&Params::none(), &Known::new(&records)).unwrap();
+    let estimate = TlbMiss.reduce(&Params::none(), &Inputs::new(&records)).unwrap();
     assert_eq!(estimate.per_process, [140.0, 160.0, 125.0]);
     assert!(estimate.difference);
     assert_eq!(estimate.notes, ["at 128 MiB"]);
@@ -34,11 +34,11 @@ fn result_is_the_difference_at_the_largest_common_set() {
 
 #[test]
 fn set_that_the_tlb_may_cover_gives_no_result() {
-    let error = TlbMiss.reduce(&Params::none(), &Known::new(&pair(16 << 20))).unwrap_err();
+    let error = TlbMiss.reduce(&Params::none(), &Inputs::new(&pair(16 << 20))).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("16 MiB") && error.contains("32 MiB are needed"), "{error}");
     let alone = [record(Page::Base, LARGE, &[200.0])];
-    let error = TlbMiss.reduce(&Params::none(), &Known::new(&alone)).unwrap_err();
+    let error = TlbMiss.reduce(&Params::none(), &Inputs::new(&alone)).unwrap_err();
     assert!(error.to_string().contains("both 4K and huge pages"), "{error}");
 }
 
@@ -48,7 +48,7 @@ fn result_depends_on_the_two_subtracted_cases() {
     records.extend(pair(LARGE));
     records.push(record(Page::Base, 2 * LARGE, &[400.0; 3]));
     let depends =
-        |record: &Record| TlbMiss.depends_on(&Params::none(), record, &Known::new(&records));
+        |record: &Record| TlbMiss.depends_on(&Params::none(), record, &Inputs::new(&records));
     let of: Vec<bool> = records.iter().map(depends).collect();
     assert_eq!(of, [false, false, true, true, false]);
     let case = ChaseCase { pattern: Pattern::Stride(64), page: Page::Base, set_bytes: LARGE };
@@ -59,7 +59,7 @@ fn result_depends_on_the_two_subtracted_cases() {
 fn guest_notes_that_huge_pages_may_miss_too() {
     let (mut host, records) = (Host::default(), pair(LARGE));
     let notes = |host: &Host| {
-        TlbMiss.reduce(&Params::none(), &Known::new(&records).on(host)).unwrap().notes
+        TlbMiss.reduce(&Params::none(), &Inputs::new(&records).on(host)).unwrap().notes
     };
     host.virtualization = Some("none".to_owned());
     assert_eq!(notes(&host).len(), 1);
@@ -72,7 +72,7 @@ fn bound_is_a_load_of_the_table_and_nested_no_model() {
     let mut host = smoke::zen4();
     let mut records = pair(LARGE);
     records.push(smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6));
-    let predict = |host: &Host| TlbMiss.predict(&Params::none(), host, &Known::new(&records));
+    let predict = |host: &Host| TlbMiss.predict(&Params::none(), host, &Inputs::new(&records));
     let nested = |host: &Host| predict(host) == Err(NoModel::NestedPaging);
     assert!(nested(&host), "unknown virtualization");
     host.virtualization = Some("kvm".to_owned());

@@ -95,7 +95,7 @@ fn predicted(probe: &Multiplex, fds: i64, hundred_ns: f64) -> Result<Prediction,
         smoke::record(id, &params(10), 400.0, 1.0),
         smoke::record(id, &params(100), hundred_ns, 1.0),
     ];
-    probe.predict(&Case::usual(params(fds)), &Host::default(), &Known::new(&records))
+    probe.predict(&Case::usual(params(fds)), &Host::default(), &Inputs::new(&records))
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn predictions_are_made_of_earlier_results() {
     ];
     let predict = |probe: &ProcessExec, index: usize| {
         let case = probe.cases(&Host::default(), &Sizes::default()).remove(index);
-        probe.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+        probe.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
     };
     assert_eq!(predict(&VFORK_EXEC, 0).low, Some(12_000.0));
     assert_eq!(predict(&VFORK_EXEC, 1).low, Some(50_000.0));

@@ -35,7 +35,7 @@ fn predictions_are_made_of_switches_and_calls() {
     ];
     let predicted = |probe: &RoundTrip| -> Vec<(Option<f64>, Option<f64>)> {
         let cases = probe.cases(&Host::default(), &Sizes::default());
-        let known = Known::new(&records);
+        let known = Inputs::new(&records);
         let predict = |case| probe.predict(case, &Host::default(), &known).unwrap();
         cases.iter().map(predict).map(|prediction| (prediction.value, prediction.low)).collect()
     };

@@ -87,7 +87,7 @@ fn predicted(clock: &str, host: &Host) -> Result<Prediction, NoModel> {
         smoke::record(ABOUT.id, &Params::one("clock", MONOTONIC), 30.0, 2.0),
     ];
     let case = Case::usual(clock);
-    ClockGettime.predict(&case, host, &Known::new(&records))
+    ClockGettime.predict(&case, host, &Inputs::new(&records))
 }
 
 #[test]

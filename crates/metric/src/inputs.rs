@@ -1,4 +1,4 @@
-//! Earlier results of a run, which predictions and derived metrics use as inputs.
+//! The inputs of predictions and derived metrics: earlier results of a run.
 
 use fathom_record::run::ClockFacts;
 use fathom_record::{Host, NoModel, Params, Record, Summary};
@@ -6,15 +6,15 @@ use fathom_record::{Host, NoModel, Params, Record, Summary};
 use crate::MissingInput;
 use crate::order::earlier;
 
-/// Earlier records of the run. Returns valid and noisy numbers only.
+/// Earlier records of the run, its clock and its host. Returns valid and noisy numbers only.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'r> {
+pub struct Inputs<'r> {
     records: &'r [Record],
     clock: Option<&'r ClockFacts>,
     host: Option<&'r Host>,
 }
 
-impl<'r> Known<'r> {
+impl<'r> Inputs<'r> {
     pub fn new(records: &'r [Record]) -> Self {
         Self { records, clock: None, host: None }
     }
@@ -85,10 +85,10 @@ mod tests {
     fn invalid_number_is_not_returned() {
         let params = Params::none();
         let mut records = [tests::record("cpu.frequency", &params, 3e9, 1e6)];
-        assert_eq!(Known::new(&records).frequency(), Ok(3e9));
+        assert_eq!(Inputs::new(&records).frequency(), Ok(3e9));
         records[0].verdict = Verdict::because(State::Invalid, Cause::Clock, "why");
-        assert!(Known::new(&records).frequency().is_err());
+        assert!(Inputs::new(&records).frequency().is_err());
         records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
-        assert!(Known::new(&records).frequency().is_ok(), "noisy numbers are usable");
+        assert!(Inputs::new(&records).frequency().is_ok(), "noisy numbers are usable");
     }
 }
