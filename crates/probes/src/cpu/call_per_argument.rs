@@ -66,12 +66,9 @@ impl Derived for CallPerArgument {
         };
         let lines: Vec<(f64, Option<f64>)> = (0..processes).map(line).collect();
         let fits: Vec<f64> = lines.iter().filter_map(|(_, fit)| *fit).collect();
-        let mut notes = Vec::new();
-        if args.len() > 2 {
-            notes.extend(
-                statistics::median(&fits).map(|fit| format!("R² {fit:.2} (median over processes)")),
-            );
-        }
+        let r_squared = statistics::median(&fits);
+        let note = r_squared.map(|fit| format!("R² {fit:.2} (median over processes)"));
+        let notes = note.into_iter().collect();
         let per_process = lines.iter().map(|(slope, _)| *slope).collect();
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }

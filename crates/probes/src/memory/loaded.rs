@@ -14,7 +14,7 @@ use super::cpu_selection;
 use super::latency::cases::{self, ChaseCase};
 use super::latency::{NOT_ONE_CYCLE, line_bytes};
 use super::stream::ThreadMemory;
-use super::thread_team::{RunningTeam, TaskFactory, ThreadTeam};
+use super::thread_team::{TaskFactory, ThreadTeam};
 use crate::buffer::{Buffer, Page, binary_size};
 use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::{Order, earlier};
@@ -210,7 +210,14 @@ fn measure_loaded(
     let mut running = team.start(None, factories)?;
     for (case, index) in loaded {
         control.begin(case.percent);
-        measure_one(*index, chain, &mut running, &control, sampler);
+        let chase_beside_load = |iterations| {
+            running.run_beside(|| {
+                let done = chain.chase(iterations);
+                control.end_batch();
+                done
+            })
+        };
+        sampler.run(vec![Work::unrolled(*index, LOADS as f64, chase_beside_load)]);
         let (bytes, rate) = control.bytes_and_rate(readers.len());
         let text = format!("{:.2} GB/s read, {} in all", rate / 1e9, binary_size(bytes));
         sampler.check(*index, "load", bytes > 0, text);
@@ -226,22 +233,6 @@ fn measure_loaded(
         }
     }
     Ok(())
-}
-
-fn measure_one(
-    index: usize,
-    chain: &mut Chain<'_>,
-    running: &mut RunningTeam<'_>,
-    control: &LoadControl,
-    sampler: &mut Sampler,
-) {
-    sampler.run(vec![Work::unrolled(index, LOADS as f64, |iterations| {
-        running.run_beside(|| {
-            let done = chain.chase(iterations);
-            control.end_batch();
-            done
-        })
-    })]);
 }
 
 #[cfg(test)]
