@@ -35,7 +35,7 @@ pub trait Audience {
     /// An event of a procedure, between its passes.
     fn event(&mut self, _: Event<'_>) {}
     /// Asks the user to confirm what a procedure is about to do.
-    fn may_go_on(&mut self, _text: &str, _ask: bool) -> bool {
+    fn confirm(&mut self, _text: &str, _ask: bool) -> bool {
         true
     }
     /// The run is complete or interrupted.

@@ -5,7 +5,7 @@ use fathom_analysis::judge::{self, Expectation, judge};
 use fathom_analysis::statistics;
 use fathom_analysis::strata::Strata;
 use fathom_measure::sampler::Fault;
-use fathom_metric::{About, Case, Derived, Known, MissingInput};
+use fathom_metric::{About, Case, Derived, Inputs, MissingInput};
 use fathom_record::{
     Agreement, Better, Cause, Counter, Counters, Document, Estimate, MetricId, NoModel,
     NotSelected, Prediction, Reason, Record, Remedy, Sample, State, Stratum, Summary, Unit,
@@ -67,7 +67,7 @@ pub(crate) fn measured(
         note_interruption(&mut record, samples.len() as u32, *processes);
         record.notes.push(process_count_note(*processes, plan));
         let predict = |records: &[Record]| {
-            let known = Known::new(records).under(&document.run.clock);
+            let known = Inputs::new(records).under(&document.run.clock);
             probe.predict(case, &document.host, &known)
         };
         let prediction = predicted(&record, results, &predict);
@@ -127,7 +127,7 @@ pub(crate) fn derived(
             }
         }
         let predict = |records: &[Record]| {
-            let known = Known::new(records).under(&document.run.clock);
+            let known = Inputs::new(records).under(&document.run.clock);
             derived.predict(&case.params, &document.host, &known)
         };
         let prediction = predicted(&record, results, &predict);
@@ -154,9 +154,9 @@ fn derive<'r>(
     document: &Document,
     records: &'r [Record],
 ) -> Result<Derivation<'r>, MissingInput> {
-    let known = Known::new(records).under(&document.run.clock).on(&document.host);
+    let known = Inputs::new(records).under(&document.run.clock).on(&document.host);
     let estimate = derived.reduce(&case.params, &known)?;
-    let rests_on = |one: &&Record| derived.rests_on(&case.params, one, &known);
+    let rests_on = |one: &&Record| derived.depends_on(&case.params, one, &known);
     let inputs: Vec<&Record> = records.iter().filter(rests_on).collect();
     let mut summary = match estimate.quotient {
         Some(quotient) => statistics::summarise_quotients(&estimate.per_process, quotient),
@@ -481,7 +481,7 @@ mod tests {
 
     /// The model 10 (a + b).
     fn sum(records: &[Record]) -> Result<Prediction, NoModel> {
-        let known = Known::new(records);
+        let known = Inputs::new(records);
         let inputs = ["a", "b"].map(|name| known.quantity(name, &Params::none()).unwrap());
         let sum = Prediction::sum(10.0 * inputs[0], 10.0 * inputs[1], 0.1, "10 (a + b)", "");
         let [a, b] = inputs;

@@ -5,7 +5,7 @@ use fathom_analysis::statistics;
 use fathom_measure::clock::{Clock, Watch};
 use fathom_measure::{affinity, clock};
 use fathom_metric::{
-    About, Ending, Entry, Event, Known, Measured, Procedure, ProcedureError, Recorder, Registry,
+    About, Ending, Entry, Event, Inputs, Measured, Procedure, ProcedureError, Recorder, Registry,
     Stop,
 };
 use fathom_record::{
@@ -238,7 +238,7 @@ impl Recorder for Session<'_> {
     fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel> {
         let entry = self.registry.find(metric).expect("a registered metric");
         let predict = |records: &[Record]| {
-            let known = Known::new(records).under(&self.document.run.clock).on(self.host());
+            let known = Inputs::new(records).under(&self.document.run.clock).on(self.host());
             entry.predict(params, self.host(), &known)
         };
         let prediction = predict(&self.known)?;
@@ -266,9 +266,9 @@ impl Recorder for Session<'_> {
         self.audience.event(event);
     }
 
-    fn may_go_on(&mut self, text: &str, ask: bool) -> bool {
+    fn confirm(&mut self, text: &str, ask: bool) -> bool {
         self.begin();
-        self.audience.may_go_on(text, ask)
+        self.audience.confirm(text, ask)
     }
 }
 

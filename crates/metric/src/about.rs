@@ -1,46 +1,41 @@
-//! What a metric is, as data: `fathom explain` and docs/METRICS.md are printed from it.
+//! Description of a metric as data. `fathom explain` and docs/METRICS.md print it.
 
 use fathom_record::{Better, Counters, Unit};
 
-/// Everything a reader needs to know about a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// Stable id, such as `os.syscall`.
     pub id: &'static str,
-    /// A few words for a table.
+    /// Shown in tables, at most 32 characters.
     pub title: &'static str,
-    /// Base unit of its values.
     pub unit: Unit,
-    /// Which direction is an improvement.
     pub better: Better,
-    /// What lies between the two stamps.
+    /// The work between the start and the stop timestamp.
     pub timed: &'static str,
-    /// What a reader might think is timed, and is not.
+    /// Work outside the timestamps that a reader could expect to be included.
     pub not_timed: &'static str,
-    /// The formula of the prediction, or why there is none.
+    /// Formula of the prediction, or the reason for having none.
     pub model: &'static str,
-    /// Where the formula and its constants come from.
+    /// Sources of the formula and its constants.
     pub source: &'static str,
-    /// What goes wrong when one measures this carelessly, and what this probe does about it.
+    /// Common measurement errors, and how the probe avoids each.
     pub pitfalls: &'static [&'static str],
-    /// The parameters of its cases.
     pub parameters: &'static [Parameter],
-    /// Metrics whose results its prediction, or its derivation, uses.
+    /// Metrics whose results the prediction or the derivation uses.
     pub needs: &'static [&'static str],
-    /// What it needs of the machine beyond an ordinary user's rights; empty for nothing.
+    /// Requirements beyond those of an unprivileged process on one CPU; empty for none.
     pub requires: &'static str,
     /// A published figure for scale; empty for none.
     pub published: &'static str,
-    /// The counters that the work itself moves, which then accuse nobody.
+    /// Counters that the measured work increments itself; they never count as a disturbance.
     pub expects: Counters,
-    /// The widest relative half width of the interval of an undisturbed, quiet machine. Above it
-    /// the number is marked noisy.
+    /// Largest relative half width of the confidence interval on an idle machine. A wider
+    /// interval makes the record noisy.
     pub noise_limit: f64,
 }
 
 impl About {
-    /// What most metrics have in common: no parameters and no needs, nothing required, no published
-    /// figure, and work that only computes. All else is for each to say.
+    /// Defaults of a CPU-bound metric without parameters, inputs and requirements.
     pub const BASE: Self = Self {
         id: "",
         title: "",
@@ -65,13 +60,9 @@ impl About {
     }
 }
 
-/// One parameter of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
     pub name: &'static str,
-    /// Its values.
     pub values: &'static str,
-    /// What it changes.
     pub meaning: &'static str,
 }

@@ -1,83 +1,61 @@
-//! Metrics that are computed from others: a slope, a plateau, an edge.
+//! Derived metrics: computed from records of other metrics, such as a slope or a plateau.
 
 use fathom_analysis::statistics::Ratio;
 use fathom_record::quantity::quantity;
 use fathom_record::{Host, NoModel, Params, Prediction, Reason, Record, Remedy, Unit};
 
-use crate::{About, Known};
+use crate::{About, Inputs};
 
-/// A metric computed from other records: a slope, a plateau, an edge.
 pub trait Derived: Sync {
-    /// What it is; [`About::needs`] are the metrics it is computed from.
     fn about(&self) -> &'static About;
-    /// The metrics it is computed from: those of [`About::needs`] whose doubts are its own.
+    /// Metrics of [`About::needs`] whose verdicts it inherits.
     fn inputs(&self) -> &'static [&'static str];
-    /// Whether the result with these parameters is computed from this record, so that the doubts
-    /// of the one are the other's. Which record is used may depend on which there are.
-    fn rests_on(&self, _: &Params, record: &Record, _: &Known<'_>) -> bool {
+    /// Whether the result with these parameters is computed from this record and inherits its
+    /// verdict. Depends on `known` where the best available record is used.
+    fn depends_on(&self, _: &Params, record: &Record, _: &Inputs<'_>) -> bool {
         self.inputs().contains(&record.metric.as_str())
     }
-    /// The parameters of its results.
-    fn cases(&self) -> Vec<Params>;
-    /// Computes one result, per process first, so that it has an interval.
-    ///
-    /// # Errors
-    /// Which input is missing.
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput>;
-    /// What it should be.
-    ///
-    /// # Errors
-    /// Why there is no model.
+    /// Parameters of its results.
+    fn cases(&self) -> Vec<Params> {
+        vec![Params::none()]
+    }
+    /// Computes one result from values per process, which gives it a confidence interval.
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput>;
     fn predict(
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel>;
 }
 
 impl MissingInput {
-    /// What would give it.
     pub fn remedy(&self) -> Option<Remedy> {
         matches!(self, Self::SetTooSmall { .. }).then_some(Remedy::FreeMemory)
     }
 }
 
-/// Why there is no derived result.
+/// Why a derived metric has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MissingInput {
-    /// A case that it is computed from was not measured, or gave no number.
+    /// An input was not measured or has no valid number.
     #[error("{metric}{params} has no result")]
-    Case {
-        /// The metric.
-        metric: &'static str,
-        /// The case.
-        params: Params,
-    },
-    /// Nothing of the kind is known here.
+    Case { metric: &'static str, params: Params },
+    /// The host lacks the feature or the fact.
     #[error("{0}")]
     Absent(&'static str),
-    /// The largest set that there was room for is too small.
+    /// The largest working set that fits in memory is too small.
     #[error(
-        "the largest set is {}, and {} are needed: {why}",
+        "the largest set is {}, {} are needed: {why}",
         quantity(*.largest as f64, Unit::Bytes), quantity(*.needed as f64, Unit::Bytes)
     )]
-    SetTooSmall {
-        /// Its bytes.
-        largest: u64,
-        /// The bytes that would do.
-        needed: u64,
-        /// What a smaller one does not show.
-        why: &'static str,
-    },
-    /// Half of the processes or more do not show it.
+    SetTooSmall { largest: u64, needed: u64, why: &'static str },
+    /// At least half of the processes have no value.
     #[error("in {without} of {processes} processes {why}")]
     TooFewProcesses {
-        /// Those that do not show it.
         without: usize,
-        /// All of them.
         processes: usize,
-        /// What is missing in one of them.
+        /// The reason in one of them.
         why: String,
     },
 }
@@ -96,20 +74,16 @@ impl From<MissingInput> for NoModel {
     }
 }
 
-/// A derived result.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// One estimate for each process.
     pub per_process: Vec<f64>,
-    /// Whether it is a difference or a slope, which is printed as a bound where its interval is
-    /// too wide (METHOD 6).
+    /// A difference or a slope: printed as a bound where its interval includes 0 (METHOD 6).
     pub difference: bool,
-    /// Where it is one metric divided by another and each has processes of its own: the quotient of
-    /// their headlines, which stands in place of the median of `per_process`.
+    /// Ratio of two headlines whose metrics ran in different processes. Replaces the median of
+    /// `per_process`.
     pub quotient: Option<Ratio>,
-    /// Facts beside the number, such as how well a line fits.
+    /// Printed beside the number, such as the R² of a line.
     pub notes: Vec<String>,
-    /// What speaks against the number though there is one, such as processes that gave none: it
-    /// makes the record noisy.
+    /// Reasons that make the record noisy, such as processes without a value.
     pub doubts: Vec<Reason>,
 }

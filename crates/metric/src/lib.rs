@@ -1,14 +1,13 @@
-//! What a metric is: how one says what it measures, takes its samples and predicts its value, and
-//! the registry that lists them all.
+//! The interface of a metric: its description, samples and prediction, and the registry of all
+//! metrics.
 //!
-//! There are three kinds. A [`Probe`] is visited by fresh worker processes. A [`Derived`] metric is
-//! computed from other records. A [`Procedure`] is what cannot be visited: a file read by hand, a
-//! transfer, a load; it runs once, with a [`Recorder`], and gives records all the same. None of
-//! them prints, stores, or chooses how often it is repeated.
+//! There are three kinds. A [`Probe`] runs in fresh worker processes. A [`Derived`] metric is
+//! computed from other records. A [`Procedure`] runs once in this process with a [`Recorder`], such
+//! as reading one file. None of them prints, stores or chooses its number of repetitions.
 
 mod about;
 mod derived;
-mod known;
+mod inputs;
 pub mod notation;
 pub mod order;
 mod probe;
@@ -22,7 +21,7 @@ mod tests;
 
 pub use about::{About, Parameter};
 pub use derived::{Derived, Estimate, MissingInput};
-pub use known::Known;
+pub use inputs::Inputs;
 pub use probe::{Case, Disk, Far, Needs, Probe, Sizes};
 pub use procedure::{ByHand, Command, Ending, Procedure, ProcedureError};
 pub use recorder::{Event, Measured, Recorder, observed};

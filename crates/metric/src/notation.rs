@@ -1,11 +1,9 @@
-//! Sizes, lists of sizes and times as people write them.
+//! Parsers for sizes, counts, times and lists of them on the command line.
 
 use std::time::Duration;
 
-/// The longest list.
-const MANY: usize = 1000;
+const LIST_LENGTH_MAX: usize = 1000;
 
-/// A text that is not what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{got}`: expected {expected}")]
 pub struct NotationError {
@@ -14,16 +12,13 @@ pub struct NotationError {
 }
 
 impl NotationError {
-    /// The text, and what was expected, with its limits or an example.
+    /// `expected` names the limits or an example.
     pub fn new(got: &str, expected: impl Into<String>) -> Self {
         Self { got: got.to_owned(), expected: expected.into() }
     }
 }
 
-/// A number of bytes: `4096`, `64KiB`, `64K`, `1 MiB`; `MB` and its kin go by powers of 1000.
-///
-/// # Errors
-/// What was got, and what is meant.
+/// A number of bytes: `4096`, `64KiB`, `64K`, `1 MiB`. `kB`, `MB`, `GB` and `TB` are decimal.
 pub fn bytes(text: &str) -> Result<u64, NotationError> {
     let expected = "a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB";
     let wrong = || NotationError::new(text, expected);
@@ -45,10 +40,7 @@ pub fn bytes(text: &str) -> Result<u64, NotationError> {
     size.ok_or_else(wrong)
 }
 
-/// A count, which may be written as `1e6`, `10M` or `1_000`.
-///
-/// # Errors
-/// What was got, and what is meant.
+/// A count: `64`, `1e6` or `1_000`.
 pub fn count(text: &str) -> Result<u64, NotationError> {
     let plain = text.replace('_', "");
     let (digits, zeroes) = match plain.split_once(['e', 'E']) {
@@ -62,18 +54,12 @@ pub fn count(text: &str) -> Result<u64, NotationError> {
         .ok_or_else(|| NotationError::new(text, "a whole number below 2^64, such as 64 or 1e6"))
 }
 
-/// Sizes one by one with commas between; `1..64MiB` is the first, its doublings, and the last.
-///
-/// # Errors
-/// What was got, and what is meant.
+/// Comma-separated sizes; the range `1..64MiB` doubles from the first to the last.
 pub fn sizes(text: &str) -> Result<Vec<u64>, NotationError> {
     list(text, bytes)
 }
 
-/// Counts in the same way; `1e4..1e8` goes by tens, as does what begins with a power of ten.
-///
-/// # Errors
-/// What was got, and what is meant.
+/// Comma-separated counts; a range doubles, or multiplies by 10 where it starts as in `1e4..1e8`.
 pub fn counts(text: &str) -> Result<Vec<u64>, NotationError> {
     list(text, count)
 }
@@ -91,7 +77,7 @@ fn list(
         };
         let (mut at, last) = (one(from.trim())?, one(to.trim())?);
         if at == 0 || at > last {
-            return Err(NotationError::new(part, "a range upwards from above 0, such as 1..8"));
+            return Err(NotationError::new(part, "an ascending range above 0, such as 1..8"));
         }
         let step = if from.contains(['e', 'E']) { 10 } else { 2 };
         while at < last {
@@ -99,17 +85,14 @@ fn list(
             at = at.saturating_mul(step);
         }
         all.push(last);
-        if all.len() > MANY {
-            return Err(NotationError::new(text, format!("at most {MANY} values")));
+        if all.len() > LIST_LENGTH_MAX {
+            return Err(NotationError::new(text, format!("at most {LIST_LENGTH_MAX} values")));
         }
     }
     Ok(all)
 }
 
 /// A time: `15s`, `500ms`, `2min`, or a number of seconds.
-///
-/// # Errors
-/// What was got, and what is meant.
 pub fn time(text: &str) -> Result<Duration, NotationError> {
     let expected = "a time above 0 and below 11 days, such as 15s, 500ms or 2min";
     let wrong = || NotationError::new(text, expected);
@@ -126,25 +109,18 @@ pub fn time(text: &str) -> Result<Duration, NotationError> {
     }
 }
 
-/// Two times, as `5s..15s`.
-///
-/// # Errors
-/// What was got, and what is meant.
+/// A time window, such as `5s..15s`.
 pub fn between(text: &str) -> Result<(Duration, Duration), NotationError> {
     let ends = text.split_once("..").or_else(|| text.split_once('…'));
     let (from, to) = ends.ok_or_else(|| NotationError::new(text, "two times, such as 5s..15s"))?;
     let (from, to) = (time(from)?, time(to)?);
     match to >= from.mul_f64(2.0) {
         true => Ok((from, to)),
-        // Sizes are doubled and halved: a narrower window could be leapt over for ever.
-        false => Err(NotationError::new(text, "a second time of at least twice the first")),
+        // The search doubles and halves sizes: it could step over a narrower window forever.
+        false => Err(NotationError::new(text, "an upper limit of at least twice the lower")),
     }
 }
 
-/// A seed.
-///
-/// # Errors
-/// What was got, and what is meant.
 pub fn seed(text: &str) -> Result<u64, NotationError> {
     text.parse().map_err(|_| NotationError::new(text, "a whole number from 0 to 2^64 − 1"))
 }
@@ -154,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_may_be_written_as_people_write_it() {
+    fn sizes_accept_binary_and_decimal_units() {
         let sizes = ["4096", "4K", "4KiB", "4 kib", "4096b"].map(bytes);
         assert!(sizes.iter().all(|size| *size == Ok(4096)), "{sizes:?}");
         assert_eq!(bytes("1MB"), Ok(1_000_000));
@@ -165,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_text_and_what_was_expected() {
+    fn error_names_the_input_and_the_expected_form() {
         let error = bytes("4X").unwrap_err().to_string();
         assert_eq!(
             error,
             "`4X`: expected a size below 2^64 bytes, such as 4096, 64KiB, 1MiB or 1MB"
         );
-        assert_eq!(sizes("1,8..1").unwrap_err().got, "8..1", "the part that is wrong");
+        assert_eq!(sizes("1,8..1").unwrap_err().got, "8..1");
     }
 
     #[test]
-    fn lists_are_doublings_or_what_is_written() {
+    fn ranges_expand_by_doubling_or_by_ten() {
         assert_eq!(sizes("1..8"), Ok(vec![1, 2, 4, 8]));
         assert_eq!(sizes("3..10,4K"), Ok(vec![3, 6, 10, 4096]));
         assert_eq!(sizes("2MiB…5MiB"), Ok(vec![2 << 20, 4 << 20, 5 << 20]));
@@ -186,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_units_and_windows_are_wide_enough() {
+    fn narrow_time_windows_are_rejected() {
         assert_eq!(time("1500ms"), Ok(Duration::from_millis(1500)));
         assert_eq!(time("2min"), Ok(Duration::from_secs(120)));
         assert_eq!(between("5s..15s"), Ok((Duration::from_secs(5), Duration::from_secs(15))));

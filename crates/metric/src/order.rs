@@ -1,40 +1,36 @@
-//! Predictions by order: a case costs at least so many times what an earlier case did.
+//! Lower bounds: a case costs at least a multiple of an earlier case.
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use crate::Known;
+use crate::Inputs;
 
-/// Why one case cannot cost less than `factor` times another of this run.
+/// The bound `factor` × an earlier result of this run.
 #[derive(Clone, Copy)]
 pub struct Order<'a> {
-    /// So many times as much at least.
     pub factor: f64,
-    /// The other metric.
     pub metric: &'a str,
-    /// Why.
+    /// Why the case cannot cost less.
     pub source: &'a str,
 }
 
 impl Order<'_> {
-    /// The claim against one case of the other metric.
-    pub fn claim(&self, params: &Params, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    pub fn claim(&self, params: &Params, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let name = format!("{}{params}", self.metric);
         let limit = earlier(self.metric, params, known)?;
-        let lower = limit;
         let formula = match self.factor {
             1.0 => format!("≥ {name}"),
             factor => format!("≥ {factor} × {name}"),
         };
-        let claim = Prediction::at_least(self.factor * lower, &formula, self.source).if_below(
-            "cheaper than what it contains or exceeds everywhere: one of the two results was \
-                 spoilt, or the kernel takes a short cut",
+        let claim = Prediction::at_least(self.factor * limit, &formula, self.source).if_below(
+            "cheaper than an operation that it includes: one of the two results was disturbed, or \
+             the kernel has a fast path",
         );
-        Ok(claim.with_result(&name, lower, Unit::Nanoseconds))
+        Ok(claim.with_result(&name, limit, Unit::Nanoseconds))
     }
 }
 
-/// A result of this run, or that it is missing.
-pub fn earlier(metric: &str, params: &Params, known: &Known<'_>) -> Result<f64, NoModel> {
+/// The headline of an earlier result of this run.
+pub fn earlier(metric: &str, params: &Params, known: &Inputs<'_>) -> Result<f64, NoModel> {
     known
         .quantity(metric, params)
         .ok_or_else(|| NoModel::MissingInput { metric: format!("{metric}{params}") })
@@ -47,16 +43,16 @@ mod tests {
     use fathom_record::Origin;
 
     #[test]
-    fn the_claim_is_a_lower_limit_with_its_input_named() {
+    fn order_is_a_lower_bound_with_a_named_input() {
         let params = Params::one("args", 0);
         let records = [tests::record("cpu.call", &params, 1.5, 0.1)];
         let order = Order { factor: 10.0, metric: "cpu.call", source: "why" };
-        let claim = order.claim(&params, &Known::new(&records)).unwrap();
+        let claim = order.claim(&params, &Inputs::new(&records)).unwrap();
         assert_eq!((claim.low, claim.high, claim.value), (Some(15.0), None, None));
         assert_eq!(claim.formula, "≥ 10 × cpu.call{args=0}");
         assert_eq!(claim.inputs[0].origin, Origin::this_run("cpu.call{args=0}"));
         assert_eq!((claim.inputs[0].value, claim.source.as_str()), (1.5, "why"));
-        let missing = order.claim(&params, &Known::new(&[])).unwrap_err();
+        let missing = order.claim(&params, &Inputs::new(&[])).unwrap_err();
         let metric = "cpu.call{args=0}".to_owned();
         assert_eq!(missing, NoModel::MissingInput { metric });
     }

@@ -1,4 +1,4 @@
-//! What fresh worker processes measure.
+//! Probes: metrics that fresh worker processes measure.
 
 use fathom_measure::Sampler;
 use fathom_measure::sampler::Fault;
@@ -6,87 +6,78 @@ use fathom_record::{
     Counter, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Stratum,
 };
 
-use crate::{About, Known};
+use crate::{About, Inputs};
 
-/// What was asked for, as far as a probe's cases depend on it.
+/// The requested effort, as far as the cases of a probe depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
-    /// How thoroughly.
     pub effort: Effort,
-    /// Smallest sizes only: for tests that want to see a probe work, not its numbers.
+    /// Smallest sizes only, for tests of the probe's function.
     pub smoke: bool,
 }
 
-/// One case: a probe's metric with its parameters. All cases of a probe are usually taken in one
-/// visit, interleaved, so that what a process is dealt when it starts falls on all of them alike.
+/// A probe's metric with its parameters. All cases of a probe usually share a visit and interleave
+/// their rounds, so that the memory layout of the process affects all of them alike.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The parameters.
     pub params: Params,
-    /// Expected time of one visit's rounds of this case with its share of the set-up, in
-    /// nanoseconds: for the estimate a person sees, and the bound after which a worker is given up.
+    /// Expected time of the rounds of one visit with their share of the setup, in nanoseconds. The
+    /// estimated run time and the timeout of a worker derive from it.
     pub cost_ns: f64,
 }
 
 impl Case {
-    /// A case whose batches have the usual length, so that warm-up and 12 rounds take some 8 ms.
+    /// A case with batches of the usual length: warm-up and 12 rounds take about 8 ms.
     pub fn usual(params: Params) -> Self {
         Self { params, cost_ns: 8e6 }
     }
 }
 
-/// What a probe takes of a folder on a device.
+/// Disk space that a probe uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
-    /// Bytes of the large file that it reads; 0 where it reads none.
+    /// Bytes of the shared large file that it reads; 0 for none.
     pub large: u64,
-    /// Bytes that one visit writes itself, at a time.
+    /// Peak bytes that one visit writes.
     pub own: u64,
 }
 
-/// What a probe takes of the other end of a connection.
+/// Where the other end of a connection runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Far {
-    /// A process of its own on this host.
+    /// A process on this host.
     Here,
-    /// One on another host too, where the run has one.
+    /// This host, and the remote host where the run has one.
     Anywhere,
 }
 
-/// What a probe takes beside the CPU of its worker; nothing, if it does not say so.
+/// Resources beyond the CPU of the worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Of a folder on a device.
     pub disk: Option<Disk>,
-    /// Of a far end.
     pub far: Option<Far>,
 }
 
-/// A thing that can be measured. Stateless; listed once in the registry.
+/// A metric measured by visits. Stateless; listed once in the registry.
 pub trait Probe: Sync {
-    /// What it is.
     fn about(&self) -> &'static About;
-    /// Whether its values are differences, which are printed as a bound where their interval is
-    /// too wide to tell them from nothing (METHOD 6).
+    /// Whether values are differences: printed as a bound where the interval includes 0 (METHOD 6).
     fn is_difference(&self) -> bool {
         false
     }
-    /// Whether all cases are taken in one visit. Not where what one case leaves behind in the core
-    /// changes what the next one costs.
+    /// Whether one visit measures all cases. False where the state that one case leaves in caches,
+    /// predictors or the scheduler changes the cost of the next.
     fn cases_share_visits(&self) -> bool {
         true
     }
-    /// The counters that the work itself moves in this case. Cases that differ in them must not
-    /// share a visit.
+    /// Counters that the measured work increments itself. Cases with different sets must not share
+    /// a visit.
     fn expects(&self, _: &Case) -> Counters {
         self.about().expects
     }
-    /// The stratum of visits that are selected for a core at full speed in this case, or why none
-    /// may be. Work beyond the core, threads on other CPUs and long operations are for the probe to
-    /// say.
-    ///
-    /// # Errors
-    /// Why none may be selected.
+    /// The stratum that selected visits of this case form, or why visits cannot be selected by core
+    /// speed. A probe overrides it for work outside the core, threads on other CPUs and long
+    /// operations.
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         let expects = self.expects(case);
         match () {
@@ -97,20 +88,18 @@ pub trait Probe: Sync {
             () => Ok(Stratum::FullSpeed),
         }
     }
-    /// What it takes beside the CPU of its worker.
     fn needs(&self) -> Needs {
         Needs::default()
     }
-    /// The cases to take on this host.
-    fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case>;
-    /// What a case should give, from earlier results, host facts and sourced constants.
+    /// The cases to measure on this host.
+    fn cases(&self, _host: &Host, _sizes: &Sizes) -> Vec<Case> {
+        vec![Case::usual(Params::none())]
+    }
+    /// The expected value of a case, from earlier results, host facts and published constants.
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel>;
+    /// Sets up and passes the work to the sampler.
     ///
     /// # Errors
-    /// Why there is no model.
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel>;
-    /// Sets up, and hands its work to the sampler.
-    ///
-    /// # Errors
-    /// Why none of the cases can be taken. What spoils a single case goes to [`Sampler::fault`].
+    /// Why no case can be measured. [`Sampler::fault`] takes the error of a single case.
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault>;
 }

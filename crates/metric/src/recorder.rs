@@ -1,5 +1,5 @@
-//! What a procedure is given to work with: the clock, who is to stop it, earlier results, and the
-//! way of a result into the run.
+//! The interface of a procedure to the running session: clock, interruption, earlier results and
+//! recording.
 
 use fathom_measure::Clock;
 use fathom_measure::sampler::{KernelCounters, Observer as _};
@@ -9,89 +9,72 @@ use fathom_record::{
 
 use crate::Stop;
 
-/// Takes the results of a procedure in, and reaches whoever follows it.
+/// Records the results of a procedure and reports its progress.
 pub trait Recorder {
-    /// The clock.
     fn clock(&self) -> &Clock;
-    /// Who is to stop it.
     fn stop(&self) -> &Stop;
-    /// The machine.
     fn host(&self) -> &Host;
-    /// The CPU that counts as the one it runs on.
+    /// The CPU whose counters are read. The process is not pinned.
     fn cpu(&self) -> u32;
-    /// What is known by now: earlier results of this host, then the run's own.
+    /// Stored results of this host, then the records of this run.
     fn known(&self) -> &[Record];
-    /// What a case should give, by what is known so far.
-    ///
-    /// # Errors
-    /// Why there is no model.
+    /// The prediction of a case from [`Self::known`].
     fn predicted(&self, metric: &str, params: &Params) -> Result<Prediction, NoModel>;
-    /// Makes a record of what was measured.
+    /// Creates a record.
     ///
     /// # Panics
-    /// For a metric that is not registered: a mistake in this program.
+    /// If the metric is not registered.
     fn record(&mut self, measured: Measured) -> Record;
-    /// Shows the records since the last call: they belong together.
+    /// Prints the records made since the last call as one group.
     fn show(&mut self);
-    /// Says what is going on. Never during a timed pass.
+    /// Reports progress. Must not be called during a timed pass.
     fn event(&mut self, event: Event<'_>);
-    /// Whether the person lets it go on, who is told what it is about to do.
-    fn may_go_on(&mut self, text: &str, ask: bool) -> bool;
+    /// Prints what the command is about to do and, with `ask`, waits for confirmation.
+    fn confirm(&mut self, text: &str, ask: bool) -> bool;
 }
 
-/// What goes on between timed passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
-    /// So many steps of all are done, and what comes next.
     Progress {
-        /// Steps that are done.
         done: u64,
-        /// All steps.
         all: u64,
-        /// What comes next.
+        /// The next step.
         what: &'a str,
     },
-    /// Something that a person should know, whatever becomes of it.
     Warning(&'a str),
 }
 
-/// What was measured of one case.
+/// The measured values of one case.
 #[derive(Default)]
 pub struct Measured {
-    /// The metric, which is registered.
     pub metric: &'static str,
-    /// The case.
     pub params: Params,
-    /// A value for each pass, in the metric's unit.
+    /// One value per pass, in the metric's unit.
     pub values: Vec<f64>,
-    /// Whether each value comes from processes of its own, and not all from this one.
+    /// Whether each value comes from separate processes.
     pub in_fresh_processes: bool,
-    /// Whether the values are slopes or differences, which may lie around nothing.
+    /// Whether values are slopes or differences, which may scatter around 0.
     pub is_difference: bool,
-    /// What the counters say of all passes.
+    /// Counter differences over all passes.
     pub disturbance: Disturbance,
-    /// What was verified of the work.
     pub checks: Vec<Check>,
-    /// The verdict where the work itself decides it, whatever the values.
+    /// Overrides the verdict computed from the values.
     pub verdict: Option<Verdict>,
-    /// What speaks against the number though it stands.
+    /// Reasons that make the record noisy.
     pub doubts: Vec<Reason>,
-    /// What held the number where it is, though nothing speaks against it.
+    /// Limits that determined the value, such as a cgroup's I/O limit. The record stays valid.
     pub remarks: Vec<Reason>,
-    /// Facts beside the number, in the order in which they are read.
+    /// Printed beside the number, in this order.
     pub facts: Vec<Fact>,
-    /// Notes beside the number.
     pub notes: Vec<String>,
-    /// What was predicted beforehand, where that rests on what is so at the moment; the metric's
-    /// own model otherwise.
+    /// Overrides the metric's own model, where the prediction depends on the state before the pass.
     pub prediction: Option<Prediction>,
 }
 
-/// Does something, and tells what the counters say of it. By hand nothing is pinned, and whoever
-/// reads a file waits for a device.
+/// Runs `work` and returns its counter differences. Waiting for a device is expected.
 pub fn observed<T>(cpu: u32, work: impl FnOnce() -> T) -> (T, Disturbance) {
     let mut counters = KernelCounters::new(cpu, Counters::DEVICE);
     counters.begin_visit();
-    let done = work();
-    (done, counters.end_visit())
+    let output = work();
+    (output, counters.end_visit())
 }

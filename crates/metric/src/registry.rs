@@ -1,22 +1,20 @@
-//! The registry: everything that can be measured, in the order of the table.
+//! The registry of all metrics, in the order of the result table.
 
 use fathom_record::{Host, NoModel, Params, Prediction};
 
-use crate::{About, ByHand, Case, Command, Derived, Known, Probe};
+use crate::{About, ByHand, Case, Command, Derived, Inputs, Probe};
 
-/// A registered metric.
 #[derive(Clone, Copy)]
 pub enum Entry {
-    /// Measured by visits.
+    /// Measured by visits of worker processes.
     Probe(&'static dyn Probe),
-    /// Computed from others.
+    /// Computed from other metrics.
     Derived(&'static dyn Derived),
-    /// Measured by a command of its own only.
+    /// Measured only by a command of its own.
     ByHand(&'static dyn ByHand),
 }
 
 impl Entry {
-    /// What it is.
     pub fn about(&self) -> &'static About {
         match self {
             Self::Probe(probe) => probe.about(),
@@ -25,15 +23,11 @@ impl Entry {
         }
     }
 
-    /// What a case should give.
-    ///
-    /// # Errors
-    /// Why there is no model.
     pub fn predict(
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel> {
         match self {
             Self::Probe(probe) => probe.predict(&Case::usual(params.clone()), host, known),
@@ -43,38 +37,36 @@ impl Entry {
     }
 }
 
-/// All metrics and all commands that measure by hand.
+/// All metrics, and all commands that measure without workers.
 pub struct Registry {
     entries: Vec<Entry>,
     commands: &'static [Command],
 }
 
 impl Registry {
-    /// The metrics of a battery, then those that only a command gives.
+    /// `battery`: the metrics of `fathom run`.
     pub fn new(battery: &[Entry], commands: &'static [Command]) -> Self {
         let by_hand = commands.iter().flat_map(|command| command.metrics);
         let by_hand = by_hand.map(|metric| Entry::ByHand(*metric));
         Self { entries: battery.iter().copied().chain(by_hand).collect(), commands }
     }
 
-    /// Every metric. One stands after those that it needs.
+    /// Every metric, after the metrics that it needs.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The metric with this id.
     pub fn find(&self, id: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.about().id == id)
     }
 
-    /// The commands that measure by hand.
     pub fn commands(&self) -> &'static [Command] {
         self.commands
     }
 
-    /// The command that alone gives a metric; none for those that `fathom run` measures.
+    /// The command that measures this metric, unless `fathom run` does.
     pub fn command_of(&self, id: &str) -> Option<&'static Command> {
-        let gives = |command: &&Command| command.metrics.iter().any(|one| one.about().id == id);
-        self.commands.iter().find(gives)
+        let measures = |command: &&Command| command.metrics.iter().any(|one| one.about().id == id);
+        self.commands.iter().find(measures)
     }
 }

@@ -1,4 +1,4 @@
-//! When to stop before the end: a person's Ctrl-C, or a limit of time.
+//! Early termination of a procedure: Ctrl-C or a time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a read may go on after it was told to stop.
+/// Time for a pending read to notice the stop flag.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Whether to stop, and at whose word. Whoever makes it sets the flags, by signals or in a test.
+/// Stop flags, set by a signal handler, a time limit or a test.
 pub struct Stop {
     now: Arc<AtomicBool>,
     by_person: Arc<AtomicBool>,
@@ -17,24 +17,24 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// `now` is looked at by whatever takes long; `by_person` is set where a person asked for it.
-    /// `give_up` ends the process whose read never returns.
+    /// Long operations poll `now`; `by_person` marks an interruption by Ctrl-C. `give_up` ends a
+    /// process whose read never returns.
     pub fn new(now: Arc<AtomicBool>, by_person: Arc<AtomicBool>, give_up: fn() -> !) -> Self {
         Self { now, by_person, give_up }
     }
 
-    /// What is to be looked at.
+    /// The flag that long operations poll.
     pub fn now(&self) -> &AtomicBool {
         &self.now
     }
 
-    /// Whether a person asked to stop.
+    /// Whether Ctrl-C was pressed.
     pub fn is_by_person(&self) -> bool {
         self.by_person.load(Ordering::Relaxed)
     }
 
-    /// Stops after so much time, unless the value it returns is dropped first. `may_hang`: a read
-    /// may wait for what never comes, and then does not look; it is given up.
+    /// Sets the stop flag after `limit`, unless the returned value is dropped first. `may_hang`: a
+    /// read can block forever without polling the flag; the process then exits.
     pub fn after(&self, limit: Option<Duration>, may_hang: bool) -> Option<Limit> {
         let limit = limit?;
         let (cancel, cancelled) = channel::<()>();
@@ -54,7 +54,7 @@ impl Stop {
     }
 }
 
-/// A limit of time that holds as long as this value.
+/// A time limit, cancelled on drop.
 pub struct Limit {
     cancel: Option<Sender<()>>,
     timer: Option<JoinHandle<()>>,
@@ -68,7 +68,7 @@ impl Drop for Limit {
         if let Some(timer) = self.timer.take() {
             let _ = timer.join();
         }
-        // What comes next has its own limit, if any; a person's word stands.
+        // The next operation has its own limit; Ctrl-C stays in effect.
         self.now.store(self.by_person.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }

@@ -1,35 +1,28 @@
-//! Predictions by value: what earlier results of the run add up to.
+//! Predictions that are weighted sums of earlier results of the run.
 
 use fathom_record::{NoModel, Params, Prediction, Unit};
 
-use crate::Known;
+use crate::Inputs;
 use crate::order::earlier;
 
-/// So many times one case of an earlier metric.
 pub struct Term<'a> {
-    /// How many times it enters.
     pub times: f64,
-    /// The metric.
     pub metric: &'a str,
-    /// The case.
     pub params: Params,
 }
 
-/// What a case should cost, and why.
+/// A prediction as a weighted sum.
 pub struct Sum<'a> {
-    /// What is added up.
     pub terms: &'a [Term<'a>],
-    /// The share by which it may be off, each way.
+    /// Relative tolerance in both directions.
     pub tolerance: f64,
-    /// Why it is made of these parts.
     pub source: &'a str,
-    /// What it says of the machine if it is not.
+    /// What a value outside the tolerance means.
     pub otherwise: &'a str,
 }
 
 impl Sum<'_> {
-    /// Adds the terms up.
-    pub fn predict(&self, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    pub fn predict(&self, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let mut total = 0.0;
         let mut formula = String::new();
         let mut inputs = Vec::new();
@@ -56,7 +49,7 @@ impl Sum<'_> {
         let with = |sum: Prediction, (name, value): &(String, f64)| {
             sum.with_result(name, *value, Unit::Nanoseconds)
         };
-        // What the terms owe to hardware their own predictions tell, where they have such.
+        // The split into hardware and software time is in the predictions of the terms.
         let sum = Prediction { hardware: None, software: None, ..sum };
         Ok(inputs.iter().fold(sum, with).otherwise(self.otherwise))
     }
@@ -80,11 +73,11 @@ mod tests {
             Term { times: times[1], metric: "cpu.call", params: none },
         ];
         let sum = Sum { terms: &terms, tolerance: 0.2, source: "why", otherwise: "a queue" };
-        sum.predict(&Known::new(&records))
+        sum.predict(&Inputs::new(&records))
     }
 
     #[test]
-    fn terms_add_up_and_are_named_with_their_origin() {
+    fn sum_adds_terms_and_names_their_origin() {
         let sum = predicted([2.0, -1.0]).unwrap();
         assert_eq!((sum.value, sum.low, sum.high), (Some(2900.0), Some(2320.0), Some(3480.0)));
         assert_eq!(sum.formula, "2 × os.switch.process{set_bytes=0} − cpu.call");
@@ -93,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_is_no_time_and_a_term_that_is_missing_are_no_model() {
+    fn negative_sum_or_missing_term_has_no_model() {
         let none = predicted([1.0, -20.0]).unwrap_err();
         assert!(matches!(none, NoModel::NoTime { value, .. } if value == -500.0), "{none:?}");
         let terms = [Term { times: 1.0, metric: "os.missing", params: Params::none() }];
         let sum = Sum { terms: &terms, tolerance: 0.1, source: "why", otherwise: "" };
         let metric = "os.missing".to_owned();
-        assert_eq!(sum.predict(&Known::new(&[])), Err(NoModel::MissingInput { metric }));
+        assert_eq!(sum.predict(&Inputs::new(&[])), Err(NoModel::MissingInput { metric }));
     }
 }

@@ -1,19 +1,23 @@
-//! The battery: one probe per file, the registry that lists them, and their models.
+//! All probes, one per file, with their models, and the registry that lists them.
 //!
-//! A probe says what it measures, expands into cases, predicts each case, and takes a
-//! visit with the sampler it is handed. It prints nothing, stores nothing and chooses no number of
-//! rounds.
+//! A probe describes its metric, lists its cases, predicts each case and measures them in a visit.
+//! It prints nothing, stores nothing and does not choose the number of rounds.
 
 mod buffer;
 pub mod cpu;
 pub mod file;
 pub mod memory;
+mod memory_budget;
 pub mod os;
 mod registry;
-mod room;
 mod smaps;
 #[cfg(test)]
 pub(crate) mod smoke;
 pub mod uarch;
 
 pub use registry::REGISTRY;
+
+/// For a case that the coordinator requests and the probe does not have.
+pub(crate) fn unknown_case(params: &fathom_record::Params) -> fathom_measure::sampler::Fault {
+    fathom_measure::sampler::Fault::Failed(format!("unknown case {params}"))
+}

@@ -1,4 +1,4 @@
-//! The list of everything that can be measured. Adding a metric is one file and one line here.
+//! The list of all metrics. A new metric is one file and one line here.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,8 @@ use fathom_metric::{Command, Entry, Registry};
 
 use crate::{cpu, file, memory, os};
 
-/// What `fathom run` measures, in the order of the table. A metric stands after those it needs.
+/// The metrics of `fathom run`, in the order of the result table. A metric comes after those it
+/// needs.
 static BATTERY: &[Entry] = &[
     Entry::Probe(&cpu::frequency::Frequency),
     Entry::Probe(&cpu::clock_read::ClockRead),
@@ -66,7 +67,7 @@ static BATTERY: &[Entry] = &[
     Entry::Probe(&file::fsync::Fsync),
 ];
 
-/// The commands that measure by hand.
+/// Commands that measure without workers.
 static COMMANDS: &[Command] = &[
     Command::of::<file::read::Read>("file read", &[]),
     Command::of::<file::fast::ReadFast>("file fast", &[&file::fast::Fast]),
@@ -85,35 +86,30 @@ static COMMANDS: &[Command] = &[
     Command::of::<file::cache::Cache>("file cache", &[&file::cache::Speedup]),
 ];
 
-/// All of them.
 pub static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::new(BATTERY, COMMANDS));
 
 #[cfg(test)]
 mod tests {
-    use fathom_metric::{Known, Sizes};
+    use fathom_metric::{Inputs, Sizes};
     use fathom_record::{Host, NoModel, Record};
 
     use super::*;
     use crate::smoke;
 
     #[test]
-    fn ids_are_unique_and_needs_are_registered_before() {
+    fn ids_are_unique_and_needs_come_first() {
         for (index, entry) in REGISTRY.entries().iter().enumerate() {
             let about = entry.about();
             let earlier: Vec<&str> =
                 REGISTRY.entries()[..index].iter().map(|entry| entry.about().id).collect();
             assert!(!earlier.contains(&about.id), "{} is registered twice", about.id);
             for need in about.needs {
-                assert!(
-                    earlier.contains(need),
-                    "{} needs {need}, which must come before it",
-                    about.id
-                );
+                assert!(earlier.contains(need), "{} needs {need} before it", about.id);
             }
         }
     }
 
-    /// Each metric in the second column of a table, with whether it is said to be planned.
+    /// The metrics in the second column of a table row, with whether they are marked as planned.
     fn metrics_of(line: &str) -> Vec<(&str, bool)> {
         let Some(column) = line.strip_prefix('|').and_then(|line| line.split('|').nth(1)) else {
             return Vec::new();
@@ -124,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_cover_lmbench_exists_and_what_is_planned_does_not() {
+    fn lmbench_table_names_existing_metrics() {
         let text = include_str!("../../../docs/LMBENCH.md");
         let named: Vec<(&str, bool)> = text.lines().flat_map(metrics_of).collect();
         assert!(named.len() > 30, "{named:?}");
@@ -134,42 +130,36 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_says_what_it_is() {
+    fn every_metric_has_a_complete_description() {
         for about in REGISTRY.entries().iter().map(Entry::about) {
             for text in [about.title, about.timed, about.not_timed, about.model, about.source] {
-                assert!(!text.is_empty(), "{} leaves a text empty", about.id);
+                assert!(!text.is_empty(), "{} has an empty text", about.id);
             }
-            assert!(!about.pitfalls.is_empty(), "{} names no pitfall", about.id);
-            assert!(
-                about.title.chars().count() <= 32,
-                "{}: the title is too long for a table",
-                about.id
-            );
+            assert!(!about.pitfalls.is_empty(), "{} has no pitfall", about.id);
+            assert!(about.title.chars().count() <= 32, "{}: the title is too long", about.id);
         }
     }
 
     #[test]
-    fn predictions_of_this_group_use_declared_needs_and_earlier_cases_only() {
-        let of_this_group = |entry: &&Entry| entry.about().group() == "os";
-        for entry in REGISTRY.entries().iter().filter(of_this_group) {
+    fn os_predictions_use_declared_needs_only() {
+        for entry in REGISTRY.entries() {
             let Entry::Probe(probe) = entry else { continue };
             let about = probe.about();
+            if about.group() != "os" {
+                continue;
+            }
             let mut records: Vec<Record> =
                 about.needs.iter().flat_map(|need| all_of(need)).collect();
             for (order, case) in probe.cases(&Host::default(), &Sizes::default()).iter().enumerate()
             {
-                let prediction = probe.predict(case, &Host::default(), &Known::new(&records));
-                match prediction {
+                match probe.predict(case, &Host::default(), &Inputs::new(&records)) {
                     Ok(prediction) => {
                         assert!(!prediction.inputs.is_empty() && !prediction.source.is_empty());
                     }
-                    // That there is no model is an answer; that an input is missing is none.
-                    Err(none) => assert!(
-                        !matches!(none, NoModel::MissingInput { .. }),
-                        "{}{}: {none:?}",
-                        about.id,
-                        case.params
-                    ),
+                    Err(NoModel::MissingInput { metric }) => {
+                        panic!("{}{} uses {metric}", about.id, case.params);
+                    }
+                    Err(_) => {}
                 }
                 let median = 1e3 * (order + 1) as f64;
                 records.push(smoke::record(about.id, &case.params, median, 1.0));
@@ -180,7 +170,7 @@ mod tests {
     /// Records of all cases of a metric.
     fn all_of(metric: &str) -> Vec<Record> {
         let Some(Entry::Probe(probe)) = REGISTRY.find(metric) else {
-            panic!("{metric} is no probe");
+            panic!("{metric} is not a probe");
         };
         let cases = probe.cases(&Host::default(), &Sizes::default());
         cases.iter().map(|case| smoke::record(metric, &case.params, 10.0, 0.1)).collect()

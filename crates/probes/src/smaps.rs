@@ -1,55 +1,54 @@
-//! What the kernel says of this process's memory: `/proc/self/smaps` and `/proc/self/numa_maps`.
+//! Parsers for `/proc/self/smaps` and `/proc/self/numa_maps`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the kernel counts in a range of addresses, in bytes.
+/// The kernel's counts for an address range, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
-    /// In memory, by pages of any size.
+pub(crate) struct MemoryUsage {
+    /// Resident in pages of any size.
     pub(crate) resident: u64,
-    /// Of these, by huge pages, gathered (THP) or reserved (hugetlb).
+    /// Resident in huge pages: transparent (THP) or from the pool (hugetlb).
     pub(crate) huge: u64,
-    /// Swapped out.
     pub(crate) swapped: u64,
 }
 
-/// Sums over the mappings that the text of `/proc/self/smaps` lists within a range.
-pub(crate) fn counted(smaps: &str, range: &Range<u64>) -> Counted {
-    let mut counted = Counted::default();
-    let mut within = false;
+/// Sums over the mappings in `/proc/self/smaps` that overlap a range.
+pub(crate) fn usage(smaps: &str, range: &Range<u64>) -> MemoryUsage {
+    let mut usage = MemoryUsage::default();
+    let mut overlaps = false;
     for line in smaps.lines() {
         if let Some(mapping) = addresses(line) {
-            within = mapping.start < range.end && range.start < mapping.end;
-        } else if within {
+            overlaps = mapping.start < range.end && range.start < mapping.end;
+        } else if overlaps {
             let Some((key, value)) = line.split_once(':') else { continue };
             let kib = value.trim().strip_suffix(" kB").and_then(|text| text.trim().parse().ok());
             let bytes = kib.map_or(0, |kib: u64| kib << 10);
             match key {
-                "Rss" => counted.resident += bytes,
-                "AnonHugePages" => counted.huge += bytes,
-                // Pages of the pool are in no other sum.
+                "Rss" => usage.resident += bytes,
+                "AnonHugePages" => usage.huge += bytes,
+                // `Rss` does not include pages of the pool.
                 "Private_Hugetlb" | "Shared_Hugetlb" => {
-                    counted.resident += bytes;
-                    counted.huge += bytes;
+                    usage.resident += bytes;
+                    usage.huge += bytes;
                 }
-                "Swap" => counted.swapped += bytes,
+                "Swap" => usage.swapped += bytes,
                 _ => {}
             }
         }
     }
-    counted
+    usage
 }
 
-/// The addresses of a line that opens a mapping: `7f0000000000-7f0000100000 rw-p …`.
+/// The addresses in the first line of a mapping: `7f0000000000-7f0000100000 rw-p …`.
 fn addresses(line: &str) -> Option<Range<u64>> {
     let (start, rest) = line.split_once('-')?;
     let (end, _) = rest.split_once(' ')?;
     Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
 }
 
-/// Pages by NUMA node of the mappings that begin within a range, by the text of
-/// `/proc/self/numa_maps`: `7f0000000000 default anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4`.
+/// Pages by NUMA node of the mappings in `/proc/self/numa_maps` that start in a range, with lines
+/// such as `7f0000000000 default anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4`.
 pub(crate) fn nodes(numa_maps: &str, range: &Range<u64>) -> BTreeMap<u32, u64> {
     let mut nodes = BTreeMap::new();
     for line in numa_maps.lines() {
@@ -89,18 +88,19 @@ Private_Hugetlb:    4096 kB
 ";
 
     #[test]
-    fn only_the_mapping_asked_for_is_counted() {
-        let of = |range| counted(SMAPS, &range);
-        let there = Counted { resident: 1020 << 10, huge: 0, swapped: 4 << 10 };
-        assert_eq!(of(0x7f00..0x7f80), there);
-        assert_eq!(of(0x55d0..0x55e0), Counted { resident: 4096, huge: 2 << 20, swapped: 0 });
-        assert_eq!(of(0x7f80..0x8000), Counted::default());
-        let pool = Counted { resident: 4 << 20, huge: 4 << 20, swapped: 0 };
-        assert_eq!(of(0x8000..0x8f00), pool);
+    fn usage_covers_only_the_given_range() {
+        for (range, [resident, huge, swapped]) in [
+            (0x7f00..0x7f80, [1020 << 10, 0, 4 << 10]),
+            (0x55d0..0x55e0, [4096, 2 << 20, 0]),
+            (0x7f80..0x8000, [0; 3]),
+            (0x8000..0x8f00, [4 << 20, 4 << 20, 0]),
+        ] {
+            assert_eq!(usage(SMAPS, &range), MemoryUsage { resident, huge, swapped });
+        }
     }
 
     #[test]
-    fn pages_are_told_by_their_node() {
+    fn pages_are_summed_by_node() {
         let text = "\
 7f0000000000 default anon=3 dirty=3 N0=1 N1=2 kernelpagesize_kB=4
 7f0000400000 default anon=1 N1=5

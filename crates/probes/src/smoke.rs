@@ -1,4 +1,4 @@
-//! Taking a probe in its smallest size, and seeing that it cleans up behind itself.
+//! Test helpers: run a probe at its smallest size and check that it leaves nothing behind.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,6 +13,7 @@ use fathom_fileio::filesystem::Class;
 use fathom_measure::clock::{Clock, Source, Specification};
 use fathom_measure::sampler::{Fault, Files, LoopTime, Observer, Resources, RoundMark, Settings};
 use fathom_measure::{Sampler, affinity};
+use fathom_record::host::Cache;
 use fathom_record::{
     Basis, Better, Disturbance, Host, Interval, MetricId, Params, Record, Sample, Summary, Unit,
 };
@@ -20,15 +21,15 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 
 use fathom_metric::{Case, Probe, Sizes};
 
-/// Tells that a test cannot run here, and why: one that only returned would count as passed.
+/// Prints why a test cannot run here: returning silently would count as passed.
 pub(crate) fn skipped(reason: &str) {
     writeln!(std::io::stderr(), "skipped: {reason}").unwrap();
 }
 
-/// Counters that see nothing.
-struct Quiet;
+/// Counters that never change.
+struct NoCounters;
 
-impl Observer for Quiet {
+impl Observer for NoCounters {
     fn begin_visit(&mut self) {}
     fn end_visit(&mut self) -> Disturbance {
         Disturbance::default()
@@ -42,20 +43,20 @@ impl Observer for Quiet {
     }
 }
 
-/// Held by each test that makes children: they are counted by process, not by thread.
+/// Lock for tests that create children or threads, which are counted for the whole process.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this process has no child, running or ended. Reaps none.
+/// Whether this process has no child, running or zombie. Does not reap.
 pub(crate) fn has_no_children() -> bool {
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    waitid(WaitId::All, look).err() == Some(rustix::io::Errno::CHILD)
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    waitid(WaitId::All, options).err() == Some(rustix::io::Errno::CHILD)
 }
 
-/// The open descriptors and what they stand for, without those of `/proc` and `/sys`, which tests
-/// beside this one open for a moment.
+/// Open descriptors with their targets, without `/proc` and `/sys`, which parallel tests open
+/// briefly.
 fn open_files() -> HashSet<(OsString, PathBuf)> {
     let file = |entry: std::io::Result<std::fs::DirEntry>| {
         let entry = entry.ok()?;
@@ -66,48 +67,45 @@ fn open_files() -> HashSet<(OsString, PathBuf)> {
     std::fs::read_dir("/proc/self/fd").unwrap().filter_map(file).collect()
 }
 
-/// Whether this becomes true within a minute, which a busy machine may take for anything.
-pub(crate) fn comes(mut is_so: impl FnMut() -> bool) -> bool {
+/// Whether a condition becomes true within a minute.
+pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     (0..12_000).any(|_| {
-        let so = is_so();
-        if !so {
+        condition() || {
             std::thread::sleep(Duration::from_millis(5));
+            false
         }
-        so
     })
 }
 
-/// Another CPU that this process may use; its first thread is never pinned.
+/// Another CPU of the affinity mask of the process. Its first thread is never pinned.
 pub(crate) fn other_than(cpu: u32) -> Option<u32> {
     let set = rustix::thread::sched_getaffinity(Some(rustix::process::getpid())).ok()?;
     (0..1024).find(|other| *other != cpu && set.is_set(*other as usize))
 }
 
 thread_local! {
-    /// Where this thread's visits may write.
-    static PLACE: RefCell<Option<Files>> = const { RefCell::new(None) };
+    /// The folder for visits of this thread.
+    static FILES: RefCell<Option<Files>> = const { RefCell::new(None) };
 }
 
-/// Bytes of the large file.
-const LARGE_BYTES: u64 = 1 << 20;
+const LARGE_FILE_BYTES: u64 = 1 << 20;
 
-/// A folder on a device, with a large file that is small, for the visits of this thread. Both are
-/// gone when this is.
-pub(crate) struct Place {
+/// A folder on a device with a small "large file" for the visits of this thread. Removed on drop.
+pub(crate) struct TestFolder {
     root: PathBuf,
     pub(crate) folder: PathBuf,
     pub(crate) large: PathBuf,
 }
 
-/// A place for files; none, loudly, where no folder for temporary files lies on a device.
-pub(crate) fn place() -> Option<Place> {
+/// `None`, with a message, where no folder for temporary files is on a device.
+pub(crate) fn test_folder() -> Option<TestFolder> {
     let is_on_device = |folder: &PathBuf| {
         let class = fathom_fileio::inspect(folder).map(|found| found.file_system.class);
         class.is_ok_and(|class| class != Class::Memory)
     };
     let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
     let Some(parent) = folders.into_iter().find(is_on_device) else {
-        skipped("no folder for temporary files lies on a device");
+        skipped("no folder for temporary files is on a device");
         return None;
     };
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -115,22 +113,22 @@ pub(crate) fn place() -> Option<Place> {
     let root = parent.join(format!(".fathom-smoke-{}-{number}", std::process::id()));
     let (folder, large, seed) = (root.join("run"), root.join("large"), 7);
     std::fs::create_dir_all(&folder).unwrap();
-    let mut data = vec![0; LARGE_BYTES as usize];
+    let mut data = vec![0; LARGE_FILE_BYTES as usize];
     fathom_fileio::Generator::new(seed).fill(0, &mut data);
-    // By a name and not held open: descriptors of other tests are counted meanwhile.
+    // Not kept open: other tests count descriptors.
     std::fs::write(&large, data).unwrap();
-    PLACE.set(Some(Files { folder: folder.clone(), large: large.clone(), seed }));
-    Some(Place { root, folder, large })
+    FILES.set(Some(Files { folder: folder.clone(), large: large.clone(), seed }));
+    Some(TestFolder { root, folder, large })
 }
 
-impl Drop for Place {
+impl Drop for TestFolder {
     fn drop(&mut self) {
-        PLACE.set(None);
+        FILES.set(None);
         std::fs::remove_dir_all(&self.root).unwrap();
     }
 }
 
-/// A clock that needs no calibration.
+/// A clock without calibration.
 pub(crate) fn clock() -> Clock {
     let source = Source::MonotonicRaw;
     Clock::from_specification(Specification { source, hz: 1e9, resolution_ns: 1.0, read_ns: 20.0 })
@@ -140,14 +138,7 @@ pub(crate) fn sampler(cases: usize, cpu: u32) -> Sampler {
     sampler_on(cases, cpu, other_than(cpu))
 }
 
-/// A sampler that knows of this other CPU, or of none.
 pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Sampler {
-    let clock = Clock::from_specification(Specification {
-        source: Source::MonotonicRaw,
-        hz: 1e9,
-        resolution_ns: 1.0,
-        read_ns: 20.0,
-    });
     let settings = Settings {
         rounds: 2,
         seed: 1,
@@ -161,21 +152,21 @@ pub(crate) fn sampler_on(cases: usize, cpu: u32, other_cpu: Option<u32>) -> Samp
         injected: fathom_measure::sampler::Dose::default(),
     };
     let none = Resources::none();
-    let files = PLACE.with_borrow(Option::clone).map_or(none.files.clone(), Ok);
-    Sampler::new(clock, settings, cases, Box::new(Quiet)).with(Resources { files, ..none })
+    let files = FILES.with_borrow(Option::clone).map_or(none.files.clone(), Ok);
+    Sampler::new(clock(), settings, cases, Box::new(NoCounters)).with(Resources { files, ..none })
 }
 
-/// Takes a visit of these cases, pinned to one CPU as a worker is.
+/// Runs one visit of these cases, pinned to one CPU like a worker.
 pub(crate) fn visit(probe: &dyn Probe, cases: &[Case]) -> Vec<Result<Sample, Fault>> {
     pinned(|cpu| {
         let mut sampler = sampler(cases.len(), cpu);
         let outcome = probe.visit(cases, &mut sampler);
-        outcome.unwrap_or_else(|fault| panic!("{} took no visit: {fault}", probe.about().id));
+        outcome.unwrap_or_else(|fault| panic!("{}: {fault}", probe.about().id));
         sampler.finish().samples
     })
 }
 
-/// Does something on one CPU, which it is told.
+/// Runs `work` pinned to one CPU, whose number it receives.
 pub(crate) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
     let allowed = affinity::allowed();
     affinity::pin(allowed[0]).unwrap();
@@ -184,29 +175,28 @@ pub(crate) fn pinned<T>(work: impl FnOnce(u32) -> T) -> T {
     outcome
 }
 
-/// So often a visit is taken whose checks do not pass.
-const VISITS: usize = 3;
+/// On a busy machine a thread may get no CPU time during a visit this short: try again.
+const VISITS_MAX: usize = 3;
 
-/// Takes the probe in smoke size and asserts what every probe owes: values for each case or the
-/// reason there are none, its own checks passed, and nothing left behind.
-pub(crate) fn take(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
+/// Runs the probe at smoke size. Asserts that each case has values or is unavailable, that all
+/// checks passed, and that no child process and no descriptor is left.
+pub(crate) fn run(probe: &dyn Probe) -> Vec<(Case, Result<Sample, Fault>)> {
     let _alone = alone();
     let id = probe.about().id;
     let cases = probe.cases(&Host::default(), &Sizes { smoke: true, ..Sizes::default() });
     let files = open_files();
-    // A busy machine may keep a thread from its turn for the whole of a visit this small.
     let has_passed = |samples: &Vec<Result<Sample, Fault>>| {
         samples.iter().flatten().flat_map(|sample| &sample.checks).all(|check| check.passed)
     };
-    let mut visits = std::iter::repeat_with(|| visit(probe, &cases)).take(VISITS);
-    let first = visits.next().expect("one at least");
+    let mut visits = std::iter::repeat_with(|| visit(probe, &cases)).take(VISITS_MAX);
+    let first = visits.next().expect("VISITS_MAX > 0");
     let samples = if has_passed(&first) { None } else { visits.find(has_passed) };
     let samples = samples.unwrap_or(first);
-    assert!(has_no_children(), "{id} left a child behind");
-    // Tests beside this one open files too, and close them: what is left stays open.
+    assert!(has_no_children(), "{id} left a child process");
+    // Parallel tests open files too, but close them.
     let mut left = open_files();
     left.retain(|file| !files.contains(file));
-    let are_closed = comes(|| {
+    let are_closed = eventually(|| {
         let open = open_files();
         left.retain(|file| open.contains(file));
         left.is_empty()
@@ -231,11 +221,33 @@ fn assert_sample(id: &str, case: &Case, sample: &Sample) {
     }
 }
 
-/// A record of a case whose interval is `median` ± `half_width`.
+/// A record with the interval `median` ± `half_width`.
 pub(crate) fn record(metric: &str, params: &Params, median: f64, half_width: f64) -> Record {
     let ends = [median - half_width, median + half_width];
     let interval = Some(Interval::new(ends, 0.95, Basis::Processes));
     let summary = Some(Summary { median, interval, ..Summary::default() });
     let (metric, params) = (MetricId::new(metric), params.clone());
     Record { summary, ..Record::new(metric, params, "", Unit::Nanoseconds, Better::Lower) }
+}
+
+/// Unified caches of these sizes, level 1 first.
+pub(crate) fn caches(sizes: &[u64]) -> Vec<Cache> {
+    let cache = |(level, size_bytes): (u32, &u64)| Cache {
+        level,
+        kind: "unified".to_owned(),
+        size_bytes: *size_bytes,
+        line_bytes: Some(64),
+        ..Cache::default()
+    };
+    (1..).zip(sizes).map(cache).collect()
+}
+
+/// A Zen 4 with caches of 32 KiB, 1 MiB and 32 MiB.
+pub(crate) fn zen4() -> Host {
+    let mut host = Host::default();
+    host.cpu.architecture = "x86_64".to_owned();
+    host.cpu.vendor = Some("AuthenticAMD".to_owned());
+    (host.cpu.family, host.cpu.model_number) = (Some(25), Some(17));
+    host.cpu.caches = caches(&[32 << 10, 1 << 20, 32 << 20]);
+    host
 }

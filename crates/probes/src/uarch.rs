@@ -1,7 +1,7 @@
-//! Constants of the CPU's micro-architecture, from `data/uarch.toml`, each with its public source.
+//! Published constants of CPU micro-architectures from `data/uarch.toml`, each with its source.
 //!
-//! They are the hardware terms that no earlier metric can give. A constant that nobody published is
-//! absent: its metric then has no model, which is an answer. Nothing here is measured.
+//! They are the hardware terms of predictions. A metric whose constant is not published has no
+//! model. No constant is fitted to measurements.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -10,14 +10,13 @@ use fathom_record::host::Cpu;
 use fathom_record::{Host, NoModel, Origin};
 use serde::Deserialize;
 
-/// Imposes a row by its name, so that a wrong one can be seen to turn predictions to *differs*.
+/// Overrides the row of the CPU by name: with a wrong row, predictions must fail.
 pub const OVERRIDE: &str = "FATHOM_UARCH";
 
-/// The table, part of the program.
 const TABLE: &str = include_str!("../../../data/uarch.toml");
 
-/// Every name a constant may have; another is a slip of the pen.
-pub const NAMES: &[&str] = &[
+/// The valid names of constants.
+const NAMES: &[&str] = &[
     "add_latency_cycles",
     "call_ret_cycles",
     "l1_cycles",
@@ -38,278 +37,178 @@ pub const NAMES: &[&str] = &[
     "xchg_memory_cycles",
 ];
 
-/// What is known of one micro-architecture.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row {
-    /// Short name, as [`OVERRIDE`] takes it.
-    pub name: String,
-    /// Name for people.
-    pub title: String,
-    constants: BTreeMap<String, Constant>,
-    fits: Fits,
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    sources: BTreeMap<String, String>,
+    row: Vec<Row>,
 }
 
-/// One constant, in core clock cycles, or a count a cycle where its name ends in `_per_cycle`.
-#[derive(Clone, Debug, PartialEq)]
+/// The constants of one micro-architecture, and the CPUs that they apply to.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// The value of [`OVERRIDE`].
+    name: String,
+    title: String,
+    architecture: String,
+    /// Absent on aarch64, where `family` is the implementer and `models` are part numbers.
+    vendor: Option<String>,
+    family: Option<u32>,
+    /// First and last of each range.
+    #[serde(default)]
+    models: Vec<[u32; 2]>,
+    /// For every CPU of the architecture without a row of its own.
+    #[serde(default)]
+    generic: bool,
+    constants: BTreeMap<String, Constant>,
+}
+
+/// A value in core clock cycles, or per cycle where its name ends in `_per_cycle`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Constant {
-    /// The value.
     pub value: f64,
     /// Lower limit, where the source gives a range.
     pub low: Option<f64>,
     /// Upper limit, where the source gives a range.
     pub high: Option<f64>,
-    /// Where it was published: the work, then the place in it.
+    /// The publication and the place in it; in the file a key of `sources`.
     pub source: String,
-}
-
-impl Row {
-    /// A constant, if it has a public source.
-    pub fn constant(&self, name: &str) -> Option<&Constant> {
-        self.constants.get(name)
-    }
-
-    /// A constant that a prediction needs.
-    ///
-    /// # Errors
-    /// That it has no public source.
-    pub fn sourced(&self, name: &str) -> Result<&Constant, NoModel> {
-        let missing = || NoModel::NotPublished { figure: name.to_owned(), cpu: self.title.clone() };
-        self.constant(name).ok_or_else(missing)
-    }
-
-    /// All constants by name.
-    pub fn constants(&self) -> impl Iterator<Item = (&str, &Constant)> {
-        self.constants.iter().map(|(name, constant)| (name.as_str(), constant))
-    }
-
-    /// Whether this is the row for a CPU without one of its own.
-    pub fn is_generic(&self) -> bool {
-        self.fits.core.is_none()
-    }
-
-    /// Where a prediction says that its input comes from.
-    pub fn origin(&self) -> Origin {
-        Origin::Table { row: self.name.clone() }
-    }
-}
-
-/// The row of the host's CPU, the generic row of its architecture if it has none, or the row that
-/// `FATHOM_UARCH` names.
-///
-/// # Errors
-/// An unknown name in `FATHOM_UARCH`, with the names there are, or an architecture without a row.
-pub fn row_for(host: &Host) -> Result<&'static Row, NoConstants> {
-    let imposed = std::env::var(OVERRIDE).ok().filter(|name| !name.is_empty());
-    choose(rows()?, &host.cpu, imposed.as_deref())
-}
-
-/// All rows, in the order of the table.
-///
-/// # Errors
-/// What is wrong with the table; a test of this module keeps that from being shipped.
-pub fn rows() -> Result<&'static [Row], TableError> {
-    static ROWS: OnceLock<Result<Vec<Row>, TableError>> = OnceLock::new();
-    match ROWS.get_or_init(|| parse(TABLE)) {
-        Ok(rows) => Ok(rows),
-        Err(error) => Err(error.clone()),
-    }
-}
-
-/// Why there are no constants of a CPU.
-#[derive(Debug, thiserror::Error)]
-pub enum NoConstants {
-    /// The table is wrong.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// The row that is imposed is not there.
-    #[error("{OVERRIDE}={name}: no such row; known are {}", .known.join(", "))]
-    UnknownRow {
-        /// Its name.
-        name: String,
-        /// The names there are.
-        known: Vec<String>,
-    },
-    /// No row is of this architecture.
-    #[error("no row for the architecture `{0}`")]
-    UnknownArchitecture(String),
-}
-
-impl From<NoConstants> for NoModel {
-    fn from(error: NoConstants) -> Self {
-        match error {
-            NoConstants::UnknownArchitecture(architecture) => {
-                Self::UnknownArchitecture { architecture }
-            }
-            error => Self::UnusableTable { reason: error.to_string() },
-        }
-    }
-}
-
-/// What is wrong with the table, and where.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{place}: {problem}")]
-pub struct TableError {
-    place: String,
-    problem: String,
-}
-
-/// That something is wrong in a row, or in the table.
-fn wrong(place: &str, problem: impl Into<String>) -> TableError {
-    TableError { place: format!("data/uarch.toml: {place}"), problem: problem.into() }
-}
-
-fn choose<'r>(rows: &'r [Row], cpu: &Cpu, imposed: Option<&str>) -> Result<&'r Row, NoConstants> {
-    if let Some(name) = imposed {
-        return rows.iter().find(|row| row.name == name).ok_or_else(|| NoConstants::UnknownRow {
-            name: name.to_owned(),
-            known: rows.iter().map(|row| row.name.clone()).collect(),
-        });
-    }
-    let of_architecture = || rows.iter().filter(|row| row.fits.architecture == cpu.architecture);
-    of_architecture()
-        .find(|row| row.fits.core.as_ref().is_some_and(|core| core.is(cpu)))
-        .or_else(|| of_architecture().find(|row| row.is_generic()))
-        .ok_or_else(|| NoConstants::UnknownArchitecture(cpu.architecture.clone()))
-}
-
-/// Which CPUs a row is for; without `core`, every one of the architecture that no other row has.
-#[derive(Clone, Debug, PartialEq)]
-struct Fits {
-    architecture: String,
-    core: Option<Core>,
-}
-
-/// The cores of a row: family and model on x86-64, implementer and part on aarch64.
-#[derive(Clone, Debug, PartialEq)]
-struct Core {
-    /// Absent on aarch64, whose implementer is a number.
-    vendor: Option<String>,
-    family: u32,
-    /// First and last of each range.
-    models: Vec<[u32; 2]>,
-}
-
-impl Core {
-    fn is(&self, cpu: &Cpu) -> bool {
-        let vendor = self.vendor.is_none() || self.vendor == cpu.vendor;
-        let model =
-            |model| self.models.iter().any(|&[first, last]| (first..=last).contains(&model));
-        vendor && cpu.family == Some(self.family) && cpu.model_number.is_some_and(model)
-    }
-
-    fn overlaps(&self, other: &Self) -> bool {
-        let meets = |[first, last]: [u32; 2], with: [u32; 2]| first <= with[1] && with[0] <= last;
-        let any = |range| other.models.iter().any(|&with| meets(range, with));
-        self.vendor == other.vendor
-            && self.family == other.family
-            && self.models.iter().any(|&range| any(range))
-    }
-}
-
-/// The file as it is written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    sources: BTreeMap<String, String>,
-    row: Vec<FileRow>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileRow {
-    name: String,
-    title: String,
-    architecture: String,
-    vendor: Option<String>,
-    family: Option<u32>,
-    #[serde(default)]
-    models: Vec<[u32; 2]>,
-    #[serde(default)]
-    generic: bool,
-    constants: BTreeMap<String, FileConstant>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileConstant {
-    value: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-    source: String,
     at: String,
 }
 
-fn parse(text: &str) -> Result<Vec<Row>, TableError> {
-    let file: File = toml::from_str(text).map_err(|error| wrong("TOML", error.to_string()))?;
-    let mut rows: Vec<Row> = Vec::new();
-    for row in file.row {
-        let row = row_of(row, &file.sources)?;
-        if rows.iter().any(|other| other.name == row.name) {
-            return Err(wrong(&row.name, "the name is taken"));
+/// Why no row applies to a CPU.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum UarchError {
+    #[error("no row for the architecture `{0}`")]
+    UnknownArchitecture(String),
+    /// The table is invalid, or the overriding row does not exist.
+    #[error("{0}")]
+    Table(String),
+}
+
+impl From<UarchError> for NoModel {
+    fn from(error: UarchError) -> Self {
+        match error {
+            UarchError::UnknownArchitecture(architecture) => {
+                Self::UnknownArchitecture { architecture }
+            }
+            UarchError::Table(reason) => Self::UnusableTable { reason },
         }
-        if let Some(other) = rows.iter().find(|other| other.fits.meets(&row.fits)) {
-            return Err(wrong(&row.name, format!("row `{}` has such a CPU already", other.name)));
+    }
+}
+
+/// The row of the host's CPU, else the generic row of its architecture; [`OVERRIDE`] names another.
+pub fn row_for(host: &Host) -> Result<&'static Row, UarchError> {
+    let name = std::env::var(OVERRIDE).ok().filter(|name| !name.is_empty());
+    choose(rows()?, &host.cpu, name.as_deref())
+}
+
+fn rows() -> Result<&'static [Row], UarchError> {
+    static ROWS: OnceLock<Result<Vec<Row>, UarchError>> = OnceLock::new();
+    ROWS.get_or_init(|| parse(TABLE)).as_deref().map_err(Clone::clone)
+}
+
+fn choose<'r>(rows: &'r [Row], cpu: &Cpu, name: Option<&str>) -> Result<&'r Row, UarchError> {
+    if let Some(name) = name {
+        return rows.iter().find(|row| row.name == name).ok_or_else(|| {
+            let names: Vec<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+            let names = names.join(", ");
+            UarchError::Table(format!("{OVERRIDE}={name}: no such row; expected one of {names}"))
+        });
+    }
+    let of_architecture = || rows.iter().filter(|row| row.architecture == cpu.architecture);
+    of_architecture()
+        .find(|row| row.applies_to(cpu))
+        .or_else(|| of_architecture().find(|row| row.generic))
+        .ok_or_else(|| UarchError::UnknownArchitecture(cpu.architecture.clone()))
+}
+
+impl Row {
+    /// # Errors
+    /// The constant is not published for this micro-architecture.
+    pub fn sourced(&self, name: &str) -> Result<&Constant, NoModel> {
+        let missing = || NoModel::NotPublished { figure: name.to_owned(), cpu: self.title.clone() };
+        self.constants.get(name).ok_or_else(missing)
+    }
+
+    /// The origin of a prediction's input.
+    pub fn origin(&self) -> Origin {
+        Origin::Table { row: self.name.clone() }
+    }
+
+    fn applies_to(&self, cpu: &Cpu) -> bool {
+        let model =
+            |model| self.models.iter().any(|&[first, last]| (first..=last).contains(&model));
+        !self.generic
+            && (self.vendor.is_none() || self.vendor == cpu.vendor)
+            && self.family == cpu.family
+            && cpu.model_number.is_some_and(model)
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let meets = |a: &[u32; 2], b: &[u32; 2]| a[0] <= b[1] && b[0] <= a[1];
+        let shares_model = || self.models.iter().any(|a| other.models.iter().any(|b| meets(a, b)));
+        self.architecture == other.architecture
+            && self.vendor == other.vendor
+            && self.family == other.family
+            && self.generic == other.generic
+            && (self.generic || shares_model())
+    }
+
+    /// Validates the row and replaces the key of each source by its text.
+    fn resolve(&mut self, sources: &BTreeMap<String, String>) -> Result<(), UarchError> {
+        let is_generic = self.generic && self.family.is_none() && self.vendor.is_none();
+        let is_specific = !self.generic && self.family.is_some();
+        if self.models.is_empty() != is_generic || !(is_generic || is_specific) {
+            let expected = "either a family with models, or `generic = true` alone";
+            return Err(invalid(&self.name, expected));
+        }
+        if let Some([first, last]) = self.models.iter().find(|[first, last]| first > last) {
+            let problem = format!("models {first:#x} to {last:#x} run backwards");
+            return Err(invalid(&self.name, &problem));
+        }
+        for (name, constant) in &mut self.constants {
+            let place = format!("{}.{name}", self.name);
+            if !NAMES.contains(&name.as_str()) {
+                let known = NAMES.join(", ");
+                return Err(invalid(&place, &format!("unknown; expected one of {known}")));
+            }
+            let Constant { value, low, high, source, at } = constant;
+            let (low, high) = (low.unwrap_or(*value), high.unwrap_or(*value));
+            if !(value.is_finite() && low >= 0.0 && low <= *value && *value <= high) {
+                return Err(invalid(&place, "expected 0 <= low <= value <= high"));
+            }
+            let title = sources.get(source.as_str()).filter(|title| !title.trim().is_empty());
+            let title = title.ok_or_else(|| invalid(&place, &format!("no source `{source}`")))?;
+            if at.trim().is_empty() {
+                return Err(invalid(&place, "`at` is empty: name the place in the source"));
+            }
+            *source = format!("{title}: {at}");
+        }
+        Ok(())
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Row>, UarchError> {
+    let table: Table = toml::from_str(text).map_err(|error| invalid("TOML", &error.to_string()))?;
+    let mut rows: Vec<Row> = Vec::new();
+    for mut row in table.row {
+        row.resolve(&table.sources)?;
+        if rows.iter().any(|other| other.name == row.name) {
+            return Err(invalid(&row.name, "duplicate name"));
+        }
+        if let Some(other) = rows.iter().find(|other| other.overlaps(&row)) {
+            return Err(invalid(&row.name, &format!("row `{}` has the same CPU", other.name)));
         }
         rows.push(row);
     }
     Ok(rows)
 }
 
-impl Fits {
-    fn meets(&self, other: &Self) -> bool {
-        self.architecture == other.architecture
-            && match (&self.core, &other.core) {
-                (Some(core), Some(with)) => core.overlaps(with),
-                (None, None) => true,
-                _ => false,
-            }
-    }
-}
-
-fn row_of(row: FileRow, sources: &BTreeMap<String, String>) -> Result<Row, TableError> {
-    let core = match (row.generic, row.family) {
-        (true, None) if row.models.is_empty() && row.vendor.is_none() => None,
-        (false, Some(family)) if !row.models.is_empty() => {
-            if let Some([first, last]) = row.models.iter().find(|[first, last]| first > last) {
-                let problem = format!("models {first:#x} to {last:#x} run backwards");
-                return Err(wrong(&row.name, problem));
-            }
-            Some(Core { vendor: row.vendor, family, models: row.models })
-        }
-        _ => {
-            let problem = "either a family with models, or `generic = true` alone";
-            return Err(wrong(&row.name, problem));
-        }
-    };
-    let mut constants = BTreeMap::new();
-    for (name, constant) in row.constants {
-        let place = format!("{}.{name}", row.name);
-        constants.insert(name.clone(), constant_of(&name, &place, constant, sources)?);
-    }
-    let fits = Fits { architecture: row.architecture, core };
-    Ok(Row { name: row.name, title: row.title, constants, fits })
-}
-
-fn constant_of(
-    name: &str,
-    place: &str,
-    constant: FileConstant,
-    sources: &BTreeMap<String, String>,
-) -> Result<Constant, TableError> {
-    let FileConstant { value, low, high, source, at } = constant;
-    if !NAMES.contains(&name) {
-        return Err(wrong(place, format!("unknown; known are {}", NAMES.join(", "))));
-    }
-    let ordered = low.unwrap_or(value) <= value && value <= high.unwrap_or(value);
-    if !(value.is_finite() && value >= 0.0 && low.unwrap_or(0.0) >= 0.0 && ordered) {
-        return Err(wrong(place, "expected 0 <= low <= value <= high"));
-    }
-    let work = sources.get(&source).filter(|work| !work.trim().is_empty());
-    let work = work.ok_or_else(|| wrong(place, format!("no source `{source}` is listed")))?;
-    if at.trim().is_empty() {
-        return Err(wrong(place, "the place in the source is missing"));
-    }
-    Ok(Constant { value, low, high, source: format!("{work}: {at}") })
+fn invalid(place: &str, problem: &str) -> UarchError {
+    UarchError::Table(format!("data/uarch.toml: {place}: {problem}"))
 }
 
 #[cfg(test)]
@@ -331,63 +230,47 @@ mod tests {
     }
 
     #[test]
-    fn the_table_that_is_shipped_is_valid() {
+    fn shipped_table_is_valid() {
         let rows = rows().unwrap();
         assert!(rows.len() > 10);
-        assert_eq!(rows.iter().filter(|row| row.is_generic()).count(), 2);
+        assert_eq!(rows.iter().filter(|row| row.generic).count(), 2);
         for row in rows {
             for name in ["taken_branch_cycles", "add_latency_cycles"] {
-                assert!(row.constant(name).is_some(), "{} lacks {name}", row.name);
+                assert!(row.sourced(name).is_ok(), "{} lacks {name}", row.name);
             }
         }
     }
 
     #[test]
     fn each_cpu_gets_the_row_of_its_core() {
-        let x86 = |vendor, family, model| chosen(&cpu("x86_64", vendor, family, model));
-        let amd = |family, model| x86("AuthenticAMD", family, model);
-        let intel = |model| x86("GenuineIntel", 6, model);
-        assert_eq!(amd(25, 17), "zen4"); // EPYC 9004
-        assert_eq!(amd(0x19, 0x61), "zen4"); // Ryzen 7000
-        assert_eq!(amd(0x19, 0xa0), "zen4"); // EPYC 97x4
-        assert_eq!(amd(0x19, 0x01), "zen3"); // EPYC 7003
-        assert_eq!(amd(0x19, 0x21), "zen3"); // Ryzen 5000
-        assert_eq!(amd(0x17, 0x31), "zen2"); // EPYC 7002
-        assert_eq!(amd(0x1a, 0x02), "zen5"); // EPYC 9005
-        assert_eq!(intel(0x55), "skylake-server");
-        assert_eq!(intel(0x5e), "skylake");
-        assert_eq!(intel(0x6a), "ice-lake");
-        assert_eq!(intel(0x8f), "golden-cove");
-        assert_eq!(intel(0x3d), "broadwell");
-    }
-
-    #[test]
-    fn an_arm_core_is_known_by_implementer_and_part() {
+        for (vendor, family, model, row) in [
+            ("AuthenticAMD", 0x19, 0x11, "zen4"), // EPYC 9004
+            ("AuthenticAMD", 0x19, 0x61, "zen4"), // Ryzen 7000
+            ("AuthenticAMD", 0x19, 0xa0, "zen4"), // EPYC 97x4
+            ("AuthenticAMD", 0x19, 0x01, "zen3"), // EPYC 7003
+            ("AuthenticAMD", 0x19, 0x21, "zen3"), // Ryzen 5000
+            ("AuthenticAMD", 0x17, 0x31, "zen2"), // EPYC 7002
+            ("AuthenticAMD", 0x1a, 0x02, "zen5"), // EPYC 9005
+            ("GenuineIntel", 6, 0x55, "skylake-server"),
+            ("GenuineIntel", 6, 0x5e, "skylake"),
+            ("GenuineIntel", 6, 0x6a, "ice-lake"),
+            ("GenuineIntel", 6, 0x8f, "golden-cove"),
+            ("GenuineIntel", 6, 0x3d, "broadwell"),
+            ("CentaurHauls", 7, 0x3b, "generic-x86-64"),
+        ] {
+            assert_eq!(chosen(&cpu("x86_64", vendor, family, model)), row);
+        }
+        let unidentified = Cpu { architecture: "x86_64".to_owned(), ..Cpu::default() };
+        assert_eq!(chosen(&unidentified), "generic-x86-64");
         assert_eq!(chosen(&cpu("aarch64", "ARM", 0x41, 0xd0c)), "neoverse-n1");
         assert_eq!(chosen(&cpu("aarch64", "ARM", 0x41, 0xd40)), "neoverse-v1");
         assert_eq!(chosen(&cpu("aarch64", "APM", 0x50, 0x000)), "generic-aarch64");
+        let error = choose(rows().unwrap(), &cpu("riscv64", "SiFive", 0, 0), None).unwrap_err();
+        assert!(error.to_string().contains("riscv64"), "{error}");
     }
 
     #[test]
-    fn a_cpu_without_a_row_gets_the_generic_one_of_its_architecture() {
-        let unknown = cpu("x86_64", "CentaurHauls", 7, 0x3b);
-        let row = choose(rows().unwrap(), &unknown, None).unwrap();
-        assert!(row.is_generic());
-        assert_eq!(row.name, "generic-x86-64");
-        assert!(row.constant("rdtsc_cycles").is_none());
-        let untold = Cpu { architecture: "x86_64".to_owned(), ..Cpu::default() };
-        assert_eq!(chosen(&untold), "generic-x86-64");
-    }
-
-    #[test]
-    fn an_architecture_without_a_row_is_an_error_that_names_it() {
-        let riscv = cpu("riscv64", "SiFive", 0, 0);
-        let error = choose(rows().unwrap(), &riscv, None).unwrap_err().to_string();
-        assert!(error.contains("riscv64"), "{error}");
-    }
-
-    #[test]
-    fn an_imposed_row_wins_and_an_unknown_one_is_refused_with_the_names() {
+    fn override_selects_a_row_by_name() {
         let genoa = cpu("x86_64", "AuthenticAMD", 25, 17);
         let rows = rows().unwrap();
         assert_eq!(choose(rows, &genoa, Some("skylake")).unwrap().name, "skylake");
@@ -396,17 +279,17 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_tells_the_work_and_the_place_in_it() {
+    fn constant_names_its_source_and_the_place_in_it() {
         let genoa = cpu("x86_64", "AuthenticAMD", 25, 17);
         let row = choose(rows().unwrap(), &genoa, None).unwrap();
-        let rdtsc = row.constant("rdtsc_cycles").unwrap();
+        let rdtsc = row.sourced("rdtsc_cycles").unwrap();
         assert_eq!(rdtsc.value, 35.0);
         assert!(rdtsc.source.contains("uops.info"), "{}", rdtsc.source);
         assert!(rdtsc.source.contains("RDTSC, Zen 4"), "{}", rdtsc.source);
         assert_eq!(row.origin(), Origin::Table { row: "zen4".to_owned() });
     }
 
-    fn table(rows: &str) -> Result<Vec<Row>, TableError> {
+    fn table(rows: &str) -> Result<Vec<Row>, UarchError> {
         parse(&format!("[sources]\nbook = \"A book\"\n{rows}"))
     }
 
@@ -421,30 +304,34 @@ mod tests {
     const MODELS: &str = "family = 6\nmodels = [[1, 2]]";
 
     #[test]
-    fn a_table_with_a_fault_is_refused_with_the_row_and_the_reason() {
+    fn invalid_row_is_rejected_with_its_reason() {
         assert!(table(&row(MODELS, GOOD)).is_ok());
-        let fault = |identity: &str, constants: &str| {
-            table(&row(identity, constants)).unwrap_err().to_string()
-        };
-        let constant = |text: &str| fault(MODELS, &GOOD.replace("value = 4.0", text));
-        assert!(constant("value = 4.0, low = 5.0").contains("low <= value"));
-        assert!(constant("value = 4.0, high = 3.0").contains("a.l1_cycles: expected 0"));
-        assert!(constant("value = -1.0").contains("low <= value"));
-        assert!(fault(MODELS, &GOOD.replace("book", "hearsay")).contains("hearsay"));
-        assert!(fault(MODELS, &GOOD.replace("page 1", " ")).contains("place"));
-        assert!(fault(MODELS, &GOOD.replace("l1", "l9")).contains("unknown"));
-        assert!(fault("family = 6\nmodels = [[2, 1]]", GOOD).contains("backwards"));
-        assert!(fault("generic = true\nfamily = 6", GOOD).contains("generic"));
-        assert!(fault("family = 6", GOOD).contains("models"));
-    }
-
-    #[test]
-    fn two_rows_cannot_share_a_name_or_a_cpu() {
-        let again = row(MODELS, GOOD);
-        let error = table(&format!("{again}{again}")).unwrap_err().to_string();
-        assert!(error.contains("name is taken"), "{error}");
-        let other = again.replace("\"a\"", "\"b\"").replace("[[1, 2]]", "[[2, 9]]");
-        let error = table(&format!("{again}{other}")).unwrap_err().to_string();
-        assert!(error.contains("such a CPU"), "{error}");
+        for (from, to, reason) in [
+            ("value = 4.0", "value = 4.0, low = 5.0", "low <= value"),
+            ("value = 4.0", "value = 4.0, high = 3.0", "a.l1_cycles: expected 0"),
+            ("value = 4.0", "value = -1.0", "low <= value"),
+            ("book", "hearsay", "hearsay"),
+            ("page 1", " ", "`at` is empty"),
+            ("l1", "l9", "unknown"),
+        ] {
+            let error = table(&row(MODELS, &GOOD.replace(from, to))).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+        for (identity, reason) in [
+            ("family = 6\nmodels = [[2, 1]]", "backwards"),
+            ("generic = true\nfamily = 6", "generic"),
+            ("generic = true\nmodels = [[1, 2]]", "generic"),
+            ("models = [[1, 2]]", "family"),
+            ("family = 6", "models"),
+        ] {
+            let error = table(&row(identity, GOOD)).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+        let first = row(MODELS, GOOD);
+        let same_cpu = first.replace("\"a\"", "\"b\"").replace("[[1, 2]]", "[[2, 9]]");
+        for (second, reason) in [(&first, "duplicate name"), (&same_cpu, "same CPU")] {
+            let error = table(&format!("{first}{second}")).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
     }
 }

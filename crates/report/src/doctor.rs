@@ -36,7 +36,7 @@ pub fn doctor(diagnosis: &Diagnosis, width: usize, all: bool) -> String {
 fn of(diagnosis: &Diagnosis, severity: Severity) -> Vec<&Finding> {
     let mut findings: Vec<&Finding> =
         diagnosis.findings.iter().filter(|finding| finding.severity == severity).collect();
-    // Known facts first.
+    // Inputs facts first.
     findings.sort_by_key(|finding| finding.unknown);
     findings
 }

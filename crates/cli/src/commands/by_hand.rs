@@ -35,7 +35,7 @@ pub(super) fn by_hand(arguments: &FileArguments) -> anyhow::Result<Status> {
     setup::check_environment(&host)?;
     let store = RunStore::open(&output.store);
     let earlier = store.store().into_iter().flat_map(|store| {
-        procedure.recalls().iter().flat_map(|metric| earlier_results(store, metric, &host))
+        procedure.prior_metrics().iter().flat_map(|metric| earlier_results(store, metric, &host))
     });
     let earlier = earlier.collect();
     let watch = match procedure.calibrates() {
@@ -142,7 +142,7 @@ impl Audience for Printer {
         }
     }
 
-    fn may_go_on(&mut self, text: &str, ask: bool) -> bool {
+    fn confirm(&mut self, text: &str, ask: bool) -> bool {
         self.print(&by_hand::announcement(text, self.width));
         let is_confirmed = !ask || confirmed(text);
         if !is_confirmed {

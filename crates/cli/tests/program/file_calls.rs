@@ -58,7 +58,7 @@ fn invalid_arguments_are_one_line() {
     let folder = env.path_text("");
     let (empty, small) = (env.path_text("file-0"), env.path_text("file-5000"));
     let usage = "calls --calls 0 | `0` | 1 to
-        calls --calls 1e6..1e4 | 1e6..1e4 | a range upwards
+        calls --calls 1e6..1e4 | 1e6..1e4 | an ascending range
         calls --calls 1e15 | `1e15` | passes of 1 to
         calls --blocks 0 | `0` | a block of 1 to
         contend --processes 0 | `0` | 1 to 64

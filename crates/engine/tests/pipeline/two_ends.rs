@@ -8,7 +8,7 @@ use fathom_engine::{Machine, Outcome, Plan, VisitAnswer, VisitRequest, coordinat
 use fathom_measure::clock::{FakeClock, Specification, WholeRun};
 use fathom_measure::sampler::{FarPlace, Fault, LOOPBACK, LoopTime, Resources};
 use fathom_measure::{Clock, Sampler, Work};
-use fathom_metric::{About, Case, Entry, Far, Known, Needs, Probe, Registry, Sizes};
+use fathom_metric::{About, Case, Entry, Far, Inputs, Needs, Probe, Registry, Sizes};
 use fathom_record::{
     Check, Disturbance, Effort, FarEnd, FarHost, Histogram, Host, NoModel, Params, Prediction,
     Protocol, State,
@@ -33,7 +33,7 @@ impl Probe for RoundTrip {
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
         [LOOPBACK, BENCH, "gone"].map(|to| Case::usual(Params::one("to", to))).into()
     }
-    fn predict(&self, _: &Case, _: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         Err(NoModel::SchedulersChoice)
     }
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {

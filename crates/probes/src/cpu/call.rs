@@ -1,50 +1,47 @@
-//! cpu.call: a procedure call and its return, with 0 to 7 integer arguments.
+//! cpu.call: procedure call and return with 0 to 7 integer arguments.
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
+use self::kernels::{args0, args1, args2, args3, args4, args5, args6, args7};
 use crate::uarch;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// cpu.call.
 pub struct Call;
 
-/// The largest number of arguments.
 pub const ARGUMENTS_MAX: i64 = 7;
-/// Integer arguments that travel in registers: six by the System V ABI of x86-64, eight by that of
-/// aarch64.
+/// Integer arguments passed in registers: 6 in the System V ABI of x86-64, 8 in AAPCS64.
 pub const IN_REGISTERS: i64 = if cfg!(target_arch = "x86_64") { 6 } else { 8 };
 
 static ABOUT: About = About {
     id: "cpu.call",
     title: "procedure call and return",
-    timed: "placing n integer arguments, CALL, one addition to a running count in the callee \
-            (which also loads its stack arguments), and RET; the next call begins when the front \
-            end is through with this one",
+    timed: "moving n integer arguments into place, CALL, one increment of a counter in the callee \
+            (which also loads stack arguments), and RET; calls run back to back at the throughput \
+            of the front end",
     not_timed: "a stack frame and saved registers, which a leaf procedure does not need. The loop \
-                around is in it: unrolled eight times, its branch is some hundredths of a cycle",
-    model: "the narrower of two: call + return, as two taken branches with their bubbles; or all \
-            instructions of the call, arguments included, ÷ issue width. While the branches are \
-            the narrower, arguments fill slots that stand empty and cost nothing",
+                around the calls is included: unrolled 8 times, it adds under 0.1 cycles per call",
+    model: "the larger of two: call + return, as two taken branches with their bubbles; or all \
+            instructions of the call including arguments ÷ issue width. While the branches are \
+            the bottleneck, arguments use idle issue slots at no cost",
     source: "data/uarch.toml: call_ret_cycles, moves_per_cycle, stack_argument_cycles; throughput \
-             is that of the narrowest part: Agner Fog, Optimizing subroutines in assembly \
+             is limited by the bottleneck: Agner Fog, Optimizing subroutines in assembly \
              language, chapter 9",
     pitfalls: &[
         "a compiler inlines a short procedure: caller and callee are assembly, and the callee's \
-         count of its calls is checked after each batch",
-        "one call between two stamps measures the stamps: published figures of 10 ns do",
-        "out-of-order cores place arguments while the branches are under way, so that further \
-         arguments can be free",
+         call counter is checked after each batch",
+        "one call between two timestamps measures the timestamps: published figures of 10 ns do",
+        "out-of-order cores execute argument moves in parallel with the branches: more arguments \
+         can be free",
     ],
     parameters: &[Parameter {
         name: "args",
         values: "0 … 7",
-        meaning: "integer arguments; the seventh goes by the stack on x86-64",
+        meaning: "integer arguments; on x86-64 the seventh is passed on the stack",
     }],
     needs: &["cpu.frequency"],
-    published: "10.7 … 12.3 ns with the clock's 30 cycles in it (2016, i5-5257U)",
+    published: "10.7 … 12.3 ns including 30 cycles of clock reads (2016, i5-5257U)",
     ..About::BASE
 };
 
@@ -57,9 +54,9 @@ impl Probe for Call {
         (0..=ARGUMENTS_MAX).map(|args| Case::usual(Params::one("args", args))).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
-        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
+        let frequency = known.frequency()?;
         let args = case.params.integer("args").unwrap_or(0);
         let (in_registers, on_stack) = (args.min(IN_REGISTERS), (args - IN_REGISTERS).max(0));
         let call = row.sourced("call_ret_cycles")?;
@@ -72,7 +69,7 @@ impl Probe for Call {
         let issue = instructions / width.value + stack;
         let cycle_ns = 1e9 / frequency;
         let beyond = (issue - call.value).max(0.0);
-        let formula = "max(call + ret cycles, instructions ÷ moves a cycle + cycles of stack \
+        let formula = "max(call + ret cycles, instructions ÷ moves per cycle + cycles of stack \
                        arguments) ÷ frequency";
         let (hardware, software) = (call.value * cycle_ns, beyond * cycle_ns);
         let sum = Prediction::sum(hardware, software, 0.2, formula, &call.source);
@@ -83,14 +80,14 @@ impl Probe for Call {
                 instructions,
                 Origin::calculated("the loop: call, add, ret and arguments"),
             )
-            .with_input("moves a cycle", width.value, row.origin())
+            .with_input("moves per cycle", width.value, row.origin())
             .with_input("cycles of stack arguments", stack, row.origin())
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
             .if_above(
-                "something stands between call and return: a patched return, another thread of \
-                 the same core; or the core is not the table's",
+                "return thunks (retpoline) or SMT contention, or the core is not the one in the \
+                 table",
             )
-            .if_below("the core is not the table's"))
+            .if_below("the core is not the one in the table"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
@@ -98,9 +95,7 @@ impl Probe for Call {
         for (index, case) in cases.iter().enumerate() {
             let args = case.params.integer("args").and_then(|args| usize::try_from(args).ok());
             let kernel = args.and_then(|args| KERNELS.get(args)).copied();
-            let Some(kernel) = kernel else {
-                return Err(Fault::Failed(format!("no call kernel for {}", case.params)));
-            };
+            let kernel = kernel.ok_or_else(|| crate::unknown_case(&case.params))?;
             works.push(Work::unrolled(index, UNROLLED as f64, kernel));
         }
         sampler.run(works);
@@ -108,24 +103,17 @@ impl Probe for Call {
     }
 }
 
-/// Instructions of a call without arguments: call, addition, return.
+/// Call, increment, return.
 const INSTRUCTIONS: i64 = 3;
-/// Calls in one iteration of a kernel.
+/// Calls per iteration: the loop branch adds under 0.1 cycles to each.
 const UNROLLED: u64 = 8;
 
-/// The kernel of each number of arguments.
-const KERNELS: [fn(u64) -> u64; 8] = [
-    kernels::args0,
-    kernels::args1,
-    kernels::args2,
-    kernels::args3,
-    kernels::args4,
-    kernels::args5,
-    kernels::args6,
-    kernels::args7,
-];
+/// Indexed by the number of arguments.
+const KERNELS: [fn(u64) -> u64; 8] = [args0, args1, args2, args3, args4, args5, args6, args7];
 
-/// Caller and callee. The callee counts its calls in the return register; the count comes back.
+/// Caller and callee in one assembly block, so that no compiler inlines the call. The callee
+/// increments the return register, which proves the number of calls. Both labels are aligned to a
+/// cache line: otherwise their position relative to fetch blocks would change the result.
 #[cfg(target_arch = "x86_64")]
 mod kernels {
     use std::arch::asm;
@@ -133,22 +121,22 @@ mod kernels {
     use super::UNROLLED;
 
     macro_rules! kernel {
-        ($name:ident, [$($place:literal)*], [$($take:literal)*]) => {
+        ($name:ident, [$($argument:literal)*], [$($load:literal)*]) => {
             pub(super) fn $name(iterations: u64) -> u64 {
                 let calls: u64;
-                // SAFETY: the block makes its own room on the stack and gives it back; the label
-                // that is called returns to its caller and changes only registers declared here.
+                // SAFETY: the block allocates and frees its stack space; the called label returns
+                // and changes only registers declared here.
                 unsafe {
                     asm!(
                         "sub rsp, 32",
                         "jmp 4f",
                         ".p2align 6", "3:",
-                        $($take,)*
+                        $($load,)*
                         "add rax, 1",
                         "ret",
                         ".p2align 6", "4:",
                         ".rept 8",
-                        $(concat!("mov ", $place, ", r11"),)*
+                        $(concat!("mov ", $argument, ", r11"),)*
                         "call 3b",
                         ".endr",
                         "dec {count}",
@@ -165,7 +153,7 @@ mod kernels {
         };
     }
 
-    // The places of the arguments, and what loads one from the stack.
+    // Argument registers or stack slots, and the callee's load of a stack argument.
     kernel!(args0, [], []);
     kernel!(args1, ["rdi"], []);
     kernel!(args2, ["rdi" "rsi"], []);
@@ -176,7 +164,7 @@ mod kernels {
     kernel!(args7, ["rdi" "rsi" "rdx" "rcx" "r8" "r9" "[rsp]"], ["mov r10, [rsp + 8]"]);
 }
 
-/// Caller and callee. The callee counts its calls in the return register; the count comes back.
+/// As for x86-64.
 #[cfg(target_arch = "aarch64")]
 mod kernels {
     use std::arch::asm;
@@ -184,11 +172,10 @@ mod kernels {
     use super::UNROLLED;
 
     macro_rules! kernel {
-        ($name:ident, [$($place:literal)*]) => {
+        ($name:ident, [$($argument:literal)*]) => {
             pub(super) fn $name(iterations: u64) -> u64 {
                 let calls: u64;
-                // SAFETY: the label that is called returns to its caller and changes only
-                // registers declared here.
+                // SAFETY: the called label returns and changes only registers declared here.
                 unsafe {
                     asm!(
                         "b 4f",
@@ -197,7 +184,7 @@ mod kernels {
                         "ret",
                         ".p2align 6", "4:",
                         ".rept 8",
-                        $(concat!("mov ", $place, ", x11"),)*
+                        $(concat!("mov ", $argument, ", x11"),)*
                         "bl 3b",
                         ".endr",
                         "subs {count}, {count}, #1",
@@ -226,32 +213,23 @@ mod kernels {
 
 #[cfg(test)]
 mod tests {
-    use fathom_record::host::Cpu;
-
     use super::*;
     use crate::smoke;
 
     #[test]
-    fn arguments_cost_nothing_while_the_branches_are_narrower_than_the_issue() {
-        let cpu = Cpu {
-            architecture: "x86_64".to_owned(),
-            vendor: Some("AuthenticAMD".to_owned()),
-            family: Some(25),
-            model_number: Some(17),
-            ..Cpu::default()
-        };
-        let host = Host { cpu, ..Host::default() };
+    fn arguments_are_free_while_branches_limit() {
+        let host = smoke::zen4();
         let records = [smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)];
         let value = |args: i64| {
             let case = Case::usual(Params::one("args", args));
-            Call.predict(&case, &host, &Known::new(&records)).unwrap().value
+            Call.predict(&case, &host, &Inputs::new(&records)).unwrap().value
         };
-        // Two taken branches of two cycles each at 4 GHz; 24 slots for 3 + n instructions.
+        // Two taken branches of 2 cycles at 4 GHz leave 24 issue slots for 3 + n instructions.
         assert_eq!([0, 3, 7].map(value), [Some(1.0); 3]);
     }
 
     #[test]
-    fn the_callee_counts_every_call() {
+    fn callee_counts_every_call() {
         for kernel in KERNELS {
             assert_eq!(kernel(1), 1);
             assert_eq!(kernel(9_999), 9_999);

@@ -1,32 +1,29 @@
-//! cpu.call.per_argument: what one more argument adds to a call, from the cases of cpu.call.
+//! cpu.call.per_argument: cost of one more argument, as the slope over the cases of cpu.call.
 
 use fathom_analysis::statistics;
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::call::{ARGUMENTS_MAX, IN_REGISTERS};
 use crate::uarch;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
+use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
 
-/// cpu.call.per_argument.
 pub struct CallPerArgument;
 
 static ABOUT: About = About {
     id: "cpu.call.per_argument",
     title: "one more argument of a call",
-    timed: "nothing: it is the slope of a least-squares line through cpu.call against the number \
-            of arguments, for each process, with the median and interval over processes",
-    not_timed: "the call itself, which is the line's intercept",
-    model: "register: at most 1 ÷ issue width, since a free slot beside the branches costs \
-            nothing. stack: a store and a load. all: the mean of the two by the number of \
-            arguments of each kind",
+    timed: "nothing; computed: slope of a least-squares line of cpu.call over the number of \
+            arguments per process, median and interval over processes",
+    not_timed: "the call itself, which is the intercept of the line",
+    model: "registers: at most 1 ÷ issue width, as idle issue slots cost nothing. stack: one store \
+            and one load. all: mean of the two, weighted by the number of arguments",
     source: "data/uarch.toml: moves_per_cycle, stack_argument_cycles",
-    pitfalls: &["a line through eight points hides the step where arguments go to the stack: the \
-                 two kinds have lines of their own"],
+    pitfalls: &["one line over eight points hides the step where arguments go to the stack: \
+                 register and stack arguments have lines of their own"],
     parameters: &[Parameter {
         name: "through",
         values: "registers, stack, all",
-        meaning: "which arguments the line goes through",
+        meaning: "arguments that the line covers",
     }],
     needs: &["cpu.frequency", "cpu.call"],
     published: "0.22 ns (2016, i5-5257U)",
@@ -47,7 +44,7 @@ impl Derived for CallPerArgument {
         ["registers", "stack", "all"].map(|through| Params::one("through", through)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
         let (from, to) = range(params);
         if from >= to {
             return Err(MissingInput::Absent("all arguments are passed in registers here"));
@@ -58,23 +55,20 @@ impl Derived for CallPerArgument {
             let summary = known.input("cpu.call", &Params::one("args", count))?;
             medians.push(&summary.process_medians);
         }
-        // All cases of cpu.call are taken in the same processes, so that the lines are their own.
+        // All cases of cpu.call share their visits, so each process has a line of its own.
         let processes = medians.iter().map(|of_case| of_case.len()).min().unwrap_or(0);
         let line = |process: usize| {
             let times: Vec<f64> = medians.iter().map(|of_case| of_case[process]).collect();
-            // Two points are a line without a fit to speak of.
+            // Two points have no R².
             let rise = (times[times.len() - 1] - times[0]) / (to - from) as f64;
             statistics::line(&args, &times)
                 .map_or((rise, None), |line| (line.slope, Some(line.r_squared)))
         };
         let lines: Vec<(f64, Option<f64>)> = (0..processes).map(line).collect();
         let fits: Vec<f64> = lines.iter().filter_map(|(_, fit)| *fit).collect();
-        let mut notes = Vec::new();
-        if args.len() > 2 {
-            notes.extend(
-                statistics::median(&fits).map(|fit| format!("R² {fit:.2} (median over processes)")),
-            );
-        }
+        let r_squared = statistics::median(&fits);
+        let note = r_squared.map(|fit| format!("R² {fit:.2} (median over processes)"));
+        let notes = note.into_iter().collect();
         let per_process = lines.iter().map(|(slope, _)| *slope).collect();
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
@@ -83,10 +77,10 @@ impl Derived for CallPerArgument {
         &self,
         params: &Params,
         host: &Host,
-        known: &Known<'_>,
+        known: &Inputs<'_>,
     ) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
-        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
+        let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
         let width = row.sourced("moves_per_cycle")?;
         let (from, to) = range(params);
@@ -95,12 +89,11 @@ impl Derived for CallPerArgument {
         let mut cycles = (1.0 - share) / width.value;
         let stack = (share > 0.0).then(|| row.sourced("stack_argument_cycles")).transpose()?;
         cycles += stack.map_or(0.0, |stack| share * stack.value);
-        let formula =
-            "≤ (1 ÷ moves a cycle, by register; cycles of a stack argument, by stack) ÷ frequency";
+        let formula = "≤ (1 ÷ moves per cycle, or cycles of a stack argument) ÷ frequency";
         let mut prediction = Prediction::at_most(cycles * cycle_ns, formula, &width.source)
-            .with_input("moves a cycle", width.value, row.origin())
+            .with_input("moves per cycle", width.value, row.origin())
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"))
-            .if_above("arguments wait for each other, or the core is not the table's");
+            .if_above("the argument moves depend on each other, or the core is not in the table");
         if let Some(stack) = stack {
             prediction = prediction
                 .with_input("cycles of a stack argument", stack.value, row.origin())
@@ -114,7 +107,7 @@ impl Derived for CallPerArgument {
     }
 }
 
-/// The first and the last number of arguments that a line goes through.
+/// The first and the last number of arguments of a line.
 fn range(params: &Params) -> (i64, i64) {
     match params.text("through") {
         Some("registers") => (0, ARGUMENTS_MAX.min(IN_REGISTERS)),

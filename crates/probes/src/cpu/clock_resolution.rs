@@ -1,25 +1,24 @@
-//! cpu.clock.resolution: the smallest step the clock can show.
+//! cpu.clock.resolution: the smallest increment of the clock.
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Clock, Sampler, Work, clock};
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
 
-use fathom_metric::{About, Case, Known, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Probe};
 
-/// cpu.clock.resolution.
 pub struct ClockResolution;
 
 static ABOUT: About = About {
     id: "cpu.clock.resolution",
-    title: "smallest step of the clock",
-    timed: "the greatest common divisor of the differences between 2,000 stamps taken irregularly \
-            apart, fenced as all stamps are: the smallest step that they can show",
-    not_timed: "the cost of a read: two reads in a row differ by that cost, not by one step",
+    title: "clock resolution",
+    timed: "the greatest common divisor of the differences between 2,000 fenced timestamps at \
+            irregular distances: the smallest increment of the counter",
+    not_timed: "the cost of a read: consecutive reads differ by that cost, not by one increment",
     model: "1 tick = 1 ÷ the counter's rate",
     source: "definition; the rate is calibrated against CLOCK_MONOTONIC_RAW",
     pitfalls: &[
-        "some counters advance by several ticks at once (a 100 MHz reference scaled up to the \
-         rate it is counted in): their rate promises more than they show",
+        "some counters advance by several ticks at once (a 100 MHz reference clock scaled up): \
+         their resolution is coarser than 1 ÷ rate",
     ],
     ..About::BASE
 };
@@ -29,17 +28,13 @@ impl Probe for ClockResolution {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case::usual(Params::none())]
-    }
-
-    fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let hz = host.cpu.tsc_hz.ok_or_else(|| NoModel::unknown_fact(&["cpu.tsc_hz"]))?;
         Ok(Prediction::sum(1e9 / hz, 0.0, 0.01, "1 ÷ tick rate", "definition")
             .with_quantity("tick rate", hz, Unit::Hertz, Origin::host(host, "cpu.tsc_hz"))
             .if_above(
-                "the counter does not advance by single ticks: the core adds several at once, at \
-                 the pace of a slower clock behind it",
+                "the counter advances by several ticks at once, at the rate of a slower reference \
+                 clock",
             ))
     }
 

@@ -1,17 +1,16 @@
-//! cpu.frequency: core cycles per second, from a chain of one-cycle instructions.
+//! cpu.frequency: core frequency, from a dependency chain of one-cycle instructions.
 
 use std::arch::asm;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work};
-use fathom_record::{Better, Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_record::{Better, Host, NoModel, Origin, Prediction, Unit};
 
-use fathom_metric::{About, Case, Known, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Probe};
 
-/// cpu.frequency.
 pub struct Frequency;
 
-/// Dependent additions in one iteration of the kernel.
+/// Dependent additions per iteration.
 const CHAIN: f64 = 64.0;
 
 static ABOUT: About = About {
@@ -19,45 +18,38 @@ static ABOUT: About = About {
     title: "core frequency under load",
     unit: Unit::Hertz,
     better: Better::Higher,
-    timed: "a chain of register-register additions, each of which needs the one before: one cycle \
-            each on the cores of data/uarch.toml",
-    not_timed: "the counter's own rate, which on most machines is the nominal frequency and does \
-                not follow the core's",
-    model: "between the nominal (base) and the highest boost frequency, where the CPU or cpufreq \
-            tells both; at least the nominal one where only that is known",
-    source: "cpufreq (cpuinfo_max_freq, base_frequency), CPUID leaf 16h, or the counter's rate",
+    timed: "a chain of dependent register-register additions: one cycle each on the cores of \
+            data/uarch.toml",
+    not_timed: "the TSC rate, which on most machines is constant at the nominal frequency",
+    model: "between the nominal (base) and the maximum boost frequency where the CPU or cpufreq \
+            reports both; at least nominal where only that is known",
+    source: "cpufreq (cpuinfo_max_freq, base_frequency), CPUID leaf 16h, or the TSC rate",
     pitfalls: &[
-        "some cores remove a chain of add-immediates at rename: this one adds registers",
-        "one busy core boosts higher than all of them: this is the figure for one",
+        "some cores fold a chain of add-immediates at rename: this chain adds registers",
+        "one busy core boosts higher than all cores together: this is the single-core figure",
     ],
     published: "2.7 GHz (2016, i5-5257U)",
     ..About::BASE
 };
 
-/// What a frequency below its range says.
-const BELOW: &str = "the core is held back by a governor, a power or heat limit, or a neighbour \
-                     on the same core";
+const BELOW: &str = "limited by the cpufreq governor, a power or thermal limit, or SMT contention";
 
 impl Probe for Frequency {
     fn about(&self) -> &'static About {
         &ABOUT
     }
 
-    fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        vec![Case::usual(Params::none())]
-    }
-
-    fn predict(&self, _: &Case, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let base = host.cpu.base_hz.map(|hz| (hz, "cpu.base_hz"));
         let counter = host.cpu.tsc_hz.map(|hz| (hz, "cpu.tsc_hz"));
         let Some((hz, fact)) = base.or(counter) else {
             return Err(NoModel::unknown_fact(&["cpu.base_hz", "cpu.tsc_hz"]));
         };
-        // 1 % below: the nominal rate is rounded to the clock generator's step.
+        // The nominal rate is rounded to a step of the clock generator: allow 1 %.
         let low = 0.99 * hz;
         let Some(boost) = host.cpu.boost_hz.filter(|boost| *boost >= hz) else {
-            let formula = "≥ 0.99 × nominal; boost is not told";
-            return Ok(Prediction::at_least(low, formula, "the counter runs at the nominal rate")
+            let formula = "≥ 0.99 × nominal; boost frequency unknown";
+            return Ok(Prediction::at_least(low, formula, "the TSC runs at the nominal frequency")
                 .with_quantity("nominal", hz, Unit::Hertz, Origin::host(host, fact))
                 .if_below(BELOW));
         };
@@ -66,7 +58,7 @@ impl Probe for Frequency {
             .with_quantity("base", hz, Unit::Hertz, Origin::host(host, fact))
             .with_quantity("boost", boost, Unit::Hertz, Origin::host(host, "cpu.boost_hz"))
             .if_below(BELOW)
-            .if_above("it boosts beyond what it tells");
+            .if_above("boosts above the reported maximum");
         prediction.high = Some(1.01 * boost);
         Ok(prediction)
     }
@@ -84,8 +76,10 @@ impl Probe for Frequency {
     }
 }
 
-/// `iterations` times 64 dependent additions of `step` = 1; the sum proves their number. The
-/// loop's own counter and branch run beside the chain and cost no cycle of it.
+/// `iterations` × 64 dependent additions of `step` = 1; the sum proves their number. The loop
+/// counter and branch execute in parallel with the chain and add no cycle to it. `step` is a
+/// register because some cores fold add-immediates at rename. The loop is aligned to a cache line,
+/// so that its position relative to fetch blocks does not change the result.
 fn additions(iterations: u64) -> u64 {
     let mut sum: u64 = 0;
     // SAFETY: register arithmetic only.
@@ -113,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_proves_the_number_of_additions() {
+    fn sum_proves_the_number_of_additions() {
         assert_eq!(additions(1), 1);
         assert_eq!(additions(12_345), 12_345);
     }

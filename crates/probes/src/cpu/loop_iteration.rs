@@ -7,31 +7,28 @@ use fathom_measure::{Sampler, Work};
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use crate::uarch;
-use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// cpu.loop.iteration.
 pub struct LoopIteration;
 
 static ABOUT: About = About {
     id: "cpu.loop.iteration",
     title: "one iteration of an empty loop",
-    timed: "decrement, compare and jump back, with the counter in a register or in memory on the \
-            stack, as compilers place it without optimisation",
+    timed: "decrement, compare and branch, with the counter in a register or on the stack, where \
+            unoptimised code keeps it",
     not_timed: "a loop body: there is none",
-    model: "register: one taken branch a cycle. memory: the counter goes through the store buffer \
-            each time, so one store-to-load forwarding and one addition an iteration; cores that \
-            rename memory need less",
+    model: "register: one taken branch per cycle. memory: one store-to-load forwarding and one \
+            addition per iteration; less on cores that rename memory",
     source: "data/uarch.toml: taken_branch_cycles, store_forward_cycles, add_latency_cycles",
     pitfalls: &[
         "a compiler removes an empty loop: this one is assembly",
-        "Zen 2 and later, and Intel since Ice Lake, forward some stores at no cost: the memory \
-         form may then be as fast as the register form",
+        "Zen 2 and later, and Intel since Ice Lake, forward some stores with zero latency: the \
+         memory form can be as fast as the register form",
     ],
     parameters: &[Parameter {
         name: "form",
         values: "register, memory",
-        meaning: "where the loop's counter lives",
+        meaning: "location of the loop counter",
     }],
     needs: &["cpu.frequency"],
     published: "2.58 ns, memory form (2016, i5-5257U)",
@@ -47,9 +44,9 @@ impl Probe for LoopIteration {
         ["register", "memory"].map(|form| Case::usual(Params::one("form", form))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let row = uarch::row_for(host)?;
-        let frequency = earlier("cpu.frequency", &Params::none(), known)?;
+        let frequency = known.frequency()?;
         let cycle_ns = 1e9 / frequency;
         let prediction = match case.params.text("form") {
             Some("register") => {
@@ -68,10 +65,10 @@ impl Probe for LoopIteration {
         };
         Ok(prediction
             .if_above(
-                "another thread shares the core, the loop lies across a boundary that costs a \
-                 bubble, or the core is not the table's",
+                "SMT contention, a fetch bubble from the loop's alignment, or the core is not the \
+                 one in the table",
             )
-            .if_below("the core is not the table's, or renames the counter's memory")
+            .if_below("the core renames the counter's memory, or is not the one in the table")
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency")))
     }
 
@@ -85,8 +82,8 @@ impl Probe for LoopIteration {
     }
 }
 
-/// A range rather than a value where the core's memory renaming is documented but not when it
-/// applies.
+/// The limits of the source instead of ± 30 % where the core renames memory, as it is not published
+/// which stores that covers.
 fn memory_form(forward: &uarch::Constant, add: &uarch::Constant, cycle_ns: f64) -> Prediction {
     let formula = "(store-forward cycles + add cycles) ÷ frequency";
     let mut prediction =
@@ -100,7 +97,7 @@ fn memory_form(forward: &uarch::Constant, add: &uarch::Constant, cycle_ns: f64) 
     prediction
 }
 
-/// Counts up in a register while the loop counts down: the two run side by side.
+/// The loop is aligned to a cache line: a branch across a fetch block costs a bubble.
 fn in_register(iterations: u64) -> u64 {
     let mut left = iterations;
     // SAFETY: register arithmetic only.
@@ -115,11 +112,11 @@ fn in_register(iterations: u64) -> u64 {
     iterations - left
 }
 
-/// The loop of unoptimised code: the counter is loaded, decremented and stored each time.
+/// As unoptimised code does: load, decrement and store the counter in each iteration.
 fn in_memory(iterations: u64) -> u64 {
     let left: u64;
-    // SAFETY: the block makes its own room on the stack (the red zone of x86-64 is left alone,
-    // because it is not declared `nostack`) and gives it back.
+    // SAFETY: the block allocates and frees its stack space. Without `nostack` the compiler keeps
+    // nothing in the red zone of x86-64.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         asm!(
@@ -147,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_count_every_iteration() {
+    fn both_forms_execute_every_iteration() {
         for count in [1, 2, 100_000] {
             assert_eq!(in_register(count), count);
             assert_eq!(in_memory(count), count);

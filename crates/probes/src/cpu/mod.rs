@@ -1,4 +1,4 @@
-//! Metrics of the core: the clock, the frequency, a loop, a call.
+//! CPU metrics: timestamp counter, frequency, loop, procedure call.
 
 pub mod call;
 pub mod call_per_argument;

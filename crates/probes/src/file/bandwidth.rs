@@ -2,10 +2,10 @@
 
 use fathom_record::{NoModel, Prediction, Unit};
 
-use fathom_metric::Known;
+use fathom_metric::Inputs;
 
 /// The highest known DRAM read bandwidth, with the name of its record.
-pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
+pub fn all_cores(known: &Inputs<'_>) -> Option<(String, f64)> {
     let cases = known.cases_of("memory.bandwidth").filter(|(params, _)| {
         params.text("op") == Some("read") && params.text("level") == Some("dram")
     });
@@ -17,7 +17,7 @@ pub fn all_cores(known: &Known<'_>) -> Option<(String, f64)> {
 }
 
 /// The bound of a read from the page cache: the bandwidth of [`all_cores`].
-pub(super) fn at_most_all_cores(known: &Known<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn at_most_all_cores(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let missing = || NoModel::NoKeptResult { metric: "memory.bandwidth".to_owned() };
     let (name, most) = all_cores(known).ok_or_else(missing)?;
     let source = "each byte of the page cache is loaded from DRAM at least once";

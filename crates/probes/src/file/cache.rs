@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use fathom_fileio::Source;
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::{Better, Fact, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
@@ -51,7 +51,12 @@ impl ByHand for Speedup {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let missing = |metric: &str| NoModel::NoKeptResult { metric: metric.to_owned() };
         let call = Params::one("call", "read1");
         let call = known.quantity("os.syscall", &call).ok_or_else(|| missing("os.syscall"))?;
@@ -123,7 +128,7 @@ impl Procedure for Cache {
         by_hand::printable_list(&self.file)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 
@@ -281,9 +286,9 @@ mod tests {
             smoke::record("file.read.throughput", &first.and("read", 1), 1e8, 1.0),
         ];
         // 10 ms cold; 1000 calls of 900 ns and 100 µs of bytes warm.
-        let predict = |known: &Known<'_>| Speedup.predict(&case, &Host::default(), known);
-        let ratio = predict(&Known::new(&records)).expect("a model").value.expect("a value");
+        let predict = |known: &Inputs<'_>| Speedup.predict(&case, &Host::default(), known);
+        let ratio = predict(&Inputs::new(&records)).expect("a model").value.expect("a value");
         assert!((ratio - 10.0).abs() < 1e-9, "{ratio}");
-        assert!(predict(&Known::new(&records[..2])).is_err());
+        assert!(predict(&Inputs::new(&records[..2])).is_err());
     }
 }

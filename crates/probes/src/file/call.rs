@@ -15,7 +15,7 @@ use super::state::{State, describe};
 use super::{failed, generated_file};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct FileCall;
 
@@ -90,7 +90,7 @@ impl Probe for FileCall {
             .into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let of_file = "the same entry and exit, plus the page cache lookup";
         let (factor, metric, call, source) = match case.params.text("call") {
             Some("read1" | "read" | "pread4k") => (1.0, "os.syscall", "read1", of_file),
@@ -128,7 +128,7 @@ impl Probe for FileCall {
 }
 
 /// Predicts the cost of another call.
-fn same(metric: &str, call: &str, source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn same(metric: &str, call: &str, source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let terms = [Term { times: 1.0, metric, params: Params::one("call", call) }];
     let otherwise = "the file system does more work for one of the two";
     Sum { terms: &terms, tolerance: 0.3, source, otherwise }.predict(known)

@@ -118,7 +118,7 @@ impl Procedure for Calls {
         by_hand::printable_list(&self.file)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 
@@ -179,7 +179,7 @@ impl Calls {
         }
         let folder = Folder::on_device(self.folder.as_deref())?;
         let size = by_hand::size(self.bytes());
-        recorder.may_go_on(&format!("reads a file of {size} in {}", folder.describe()), false);
+        recorder.confirm(&format!("reads a file of {size} in {}", folder.describe()), false);
         let mut file = Temporary::new(&folder)?;
         let is_complete = file.resize(self.bytes(), recorder)?;
         Ok(is_complete.then(|| file.into_source()))

@@ -13,7 +13,7 @@ use fathom_fileio::{proc_io, residency};
 use fathom_measure::Clock;
 use fathom_metric::notation::bytes;
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{
@@ -69,7 +69,7 @@ impl ByHand for Capacity {
         &ABOUT
     }
 
-    fn predict(&self, _: &Params, host: &Host, _: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, _: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let limit = host.cgroup.memory_limit_bytes;
         let available = host.memory.available_bytes.into_iter().chain(limit).min();
         let missing = || NoModel::unknown_fact(&["memory.available_bytes"]);
@@ -166,7 +166,7 @@ impl Procedure for FindCapacity {
             size(available.bytes),
             available.source
         );
-        if !recorder.may_go_on(&text, !self.yes) {
+        if !recorder.confirm(&text, !self.yes) {
             return Ok(Ending::Stopped);
         }
         let mut file = Temporary::new(&folder)?;
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn lower_of_machine_and_group_is_predicted() {
         let mut host = Host::default();
-        let predict = |host: &Host| Capacity.predict(&Params::none(), host, &Known::new(&[]));
+        let predict = |host: &Host| Capacity.predict(&Params::none(), host, &Inputs::new(&[]));
         assert!(predict(&host).is_err());
         host.memory.available_bytes = Some(8 << 30);
         assert_eq!(predict(&host).map(|it| it.value), Ok(Some(8.0 * f64::from(1 << 30))));

@@ -22,7 +22,7 @@ use fathom_measure::process::{self, Running};
 use fathom_metric::notation::{NotationError, bytes, count, time};
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
     observed,
 };
 use fathom_record::quantity::quantity;
@@ -118,7 +118,12 @@ impl ByHand for Contention {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         if params.integer("processes") == Some(1) {
             return Err(NoModel::ServiceTime);
         }
@@ -132,7 +137,12 @@ impl ByHand for PerProcess {
         &ABOUT_PER_PROCESS
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let alone = alone(params);
         let name = format!("{}{alone}", ABOUT.id);
         let limit = earlier(ABOUT.id, &alone, known)?;
@@ -307,7 +317,7 @@ fn files(
     let all = size(most * bytes);
     let reads = format!("reads for {:.0} s at most", contend.time_limit.as_secs_f64());
     let text = format!("writes {most} files of {}, {all}, and {reads}", size(bytes));
-    recorder.may_go_on(&text, false);
+    recorder.confirm(&text, false);
     let mut sources = Vec::new();
     for _ in 0..most {
         let mut file = Temporary::new(folder)?;

@@ -6,7 +6,7 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 
 use super::small_files::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct Create;
 
@@ -44,7 +44,7 @@ impl Probe for Create {
         cases_of_small(40e6)
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source = "open and close, plus the creation";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
         order.claim(&Params::one("call", "open_close"), known)

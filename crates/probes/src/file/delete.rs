@@ -7,7 +7,7 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 use super::create::FILES;
 use super::small_files::{cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct Delete;
 
@@ -41,7 +41,7 @@ impl Probe for Delete {
         cases_of_small(40e6)
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source = "the same entry and exit, plus lookup and removal of the name";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
         order.claim(&Params::one("call", "getppid"), known)

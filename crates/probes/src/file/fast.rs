@@ -16,7 +16,7 @@ use fathom_fileio::{Source, proc_io};
 use fathom_measure::{Clock, affinity};
 use fathom_metric::notation::{NotationError, bytes};
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
     observed,
 };
 use fathom_record::quantity::percent;
@@ -65,7 +65,12 @@ impl ByHand for Fast {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         match params.text("state") {
             Some("warm") => bandwidth::at_most_all_cores(known),
             Some("cold") => Err(NoModel::SpeedOfDevice),
@@ -140,7 +145,7 @@ impl Procedure for ReadFast {
         by_hand::printable_list(&self.files)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         &["memory.bandwidth"]
     }
 

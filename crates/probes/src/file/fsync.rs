@@ -10,7 +10,7 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 use super::failed;
 use super::small_files::{SmallFiles, cases_of_small, disk_of_small, visit_small};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct Fsync;
 
@@ -49,7 +49,7 @@ impl Probe for Fsync {
         cases_of_small(60e6)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let (factor, source) = match case.params.integer("bytes") {
             Some(0) => (1.0, "the same entry and exit, plus the file system"),
             _ => (2.0, "two system calls, plus file system and device"),

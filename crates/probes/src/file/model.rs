@@ -5,7 +5,7 @@ use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
 
 use super::state::State;
 use crate::memory::bandwidth;
-use fathom_metric::Known;
+use fathom_metric::Inputs;
 use fathom_metric::order::earlier;
 
 /// Queue depth of io_uring.
@@ -57,7 +57,7 @@ pub(super) fn read(
     kind: ReadCase,
     params: &Params,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     match (kind.state, kind.way) {
         (Some(State::Warm), Some(Way::Calls { .. } | Way::Pread)) => copied(kind, host, known),
@@ -73,7 +73,7 @@ fn rate(
     op: &str,
     threads: usize,
     level: &str,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<(String, f64), NoModel> {
     let params = |page| {
         let params = Params::one("op", op).and("threads", threads as i64);
@@ -102,7 +102,7 @@ fn level_of_buffer(kind: ReadCase, host: &Host) -> &'static str {
 }
 
 /// A warm file, read by calls.
-fn copied(kind: ReadCase, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn copied(kind: ReadCase, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let ReadCase { block, threads, bytes, .. } = kind;
     let call = Params::one("call", "read1");
     let call_ns = earlier(CALL, &call, known)?;
@@ -150,7 +150,7 @@ fn at_most(
 }
 
 /// A warm file, mapped.
-fn mapped(kind: ReadCase, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn mapped(kind: ReadCase, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let limit = rate("read", kind.threads, "dram", known)?;
     let source = "no copy: the pages are mapped and read like other memory";
     at_most(limit, source, "part of the file stays in a CPU cache between passes")
@@ -161,7 +161,7 @@ fn at_most_warm(
     params: &Params,
     kind: ReadCase,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let mut warm = params.clone();
     warm.0.insert("state".to_owned(), "warm".into());
@@ -180,7 +180,7 @@ fn at_most_warm(
 }
 
 /// The bound of a write: its system calls plus the stores to memory.
-pub(super) fn write(block: usize, bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+pub(super) fn write(block: usize, bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let call = Params::one("call", "write1");
     let call_name = format!("{SYSCALL}{call}");
     let call_ns = earlier(SYSCALL, &call, known)?;

@@ -92,7 +92,7 @@ impl Procedure for Read {
         printable(&self.file)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 

@@ -21,7 +21,7 @@ use super::generated_file::{self, LargeFile};
 use super::state::{State, describe};
 use super::{LARGE_BYTES, failed};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct ReadLatency;
 
@@ -119,7 +119,7 @@ impl Probe for ReadLatency {
         cases
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let mut warm = case.params.clone();
         warm.0.insert("state".to_owned(), State::Warm.name().into());
         let is_cold = case.params.text("state") == Some(State::Cold.name());

@@ -15,7 +15,7 @@ use super::LARGE_BYTES;
 use super::generated_file::LargeFile;
 use super::model::{self, ReadCase};
 use super::state::{State, TRIES, describe};
-use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct ReadThroughput;
 
@@ -115,7 +115,7 @@ impl Probe for ReadThroughput {
         kinds.into_iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         match ReadCase::of(&case.params) {
             Some(kind) => model::read(kind, &case.params, host, known),
             None => Err(NoModel::no_such_case(&case.params)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser};
 use fathom_metric::notation::{between, bytes};
 use fathom_metric::{
-    About, ByHand, Ending, Event, Known, Measured, Parameter, Procedure, ProcedureError, Recorder,
+    About, ByHand, Ending, Event, Inputs, Measured, Parameter, Procedure, ProcedureError, Recorder,
 };
 use fathom_record::quantity::quantity;
 use fathom_record::{Better, Cause, Fact, Host, NoModel, Params, Prediction, State, Unit, Verdict};
@@ -66,7 +66,7 @@ impl ByHand for ReasonableSize {
         &ABOUT
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, params: &Params, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let integer = |name| params.integer(name).filter(|value| *value > 0);
         let values = integer("block").zip(integer("from_ms")).zip(integer("to_ms"));
         let Some(((block, from_ms), to_ms)) = values else {
@@ -103,7 +103,7 @@ struct ReadRate {
 }
 
 /// From the cost of a call and the memory bandwidth.
-fn from_calls(block: f64, known: &Known<'_>) -> Option<ReadRate> {
+fn from_calls(block: f64, known: &Inputs<'_>) -> Option<ReadRate> {
     let call = known.quantity(CALL, &Params::one("call", "read1"))?;
     let dram = Params::one("op", "read").and("threads", 1).and("level", "dram").and("page", "huge");
     let bandwidth = known.quantity(BANDWIDTH, &dram)?;
@@ -118,7 +118,7 @@ fn from_calls(block: f64, known: &Known<'_>) -> Option<ReadRate> {
 }
 
 /// As last measured with one thread.
-fn last_rate(block: i64, state: &str, known: &Known<'_>) -> Option<ReadRate> {
+fn last_rate(block: i64, state: &str, known: &Inputs<'_>) -> Option<ReadRate> {
     let is_alike = |params: &Params| {
         params.integer("block") == Some(block)
             && params.text("state") == Some(state)
@@ -190,7 +190,7 @@ impl Procedure for FindSize {
         format!("--block {}", self.block)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         INPUTS
     }
 
@@ -493,7 +493,7 @@ mod tests {
     }
 
     fn predicted(params: &Params, records: &[fathom_record::Record]) -> Result<f64, NoModel> {
-        let known = Known::new(records);
+        let known = Inputs::new(records);
         let prediction = ReasonableSize.predict(params, &Host::default(), &known)?;
         Ok(prediction.value.expect("a value"))
     }

@@ -118,7 +118,7 @@ pub(super) fn announce(
     yes: bool,
 ) -> bool {
     let text = format!("writes {} at most to {}, {what}", size(most), folder.describe());
-    recorder.may_go_on(&text, !yes && most >= ASK)
+    recorder.confirm(&text, !yes && most >= ASK)
 }
 
 /// A temporary file of generated data.

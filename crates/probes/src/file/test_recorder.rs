@@ -68,7 +68,7 @@ impl Recorder for TestRecorder {
 
     fn event(&mut self, _: Event<'_>) {}
 
-    fn may_go_on(&mut self, _: &str, _: bool) -> bool {
+    fn confirm(&mut self, _: &str, _: bool) -> bool {
         true
     }
 }

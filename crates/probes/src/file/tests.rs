@@ -16,12 +16,12 @@ use super::{
     call, create, delete, fsync, generated_file, read_latency, read_throughput, write_throughput,
 };
 use crate::{REGISTRY, smoke};
-use fathom_metric::{Case, Entry, Known, Probe, Sizes};
+use fathom_metric::{Case, Entry, Inputs, Probe, Sizes};
 
 /// Visits all cases of a probe: each makes these checks, and no file is left.
 fn visit_all(probe: &dyn Probe, checks: &[&str]) {
-    let Some(place) = smoke::place() else { return };
-    for (case, sample) in smoke::take(probe) {
+    let Some(place) = smoke::test_folder() else { return };
+    for (case, sample) in smoke::run(probe) {
         let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
         for check in checks {
             let found = sample.checks.iter().any(|one| one.name == *check);
@@ -61,7 +61,7 @@ fn small_file_probes_check_their_work() {
 
 #[test]
 fn corrupt_byte_is_wrong_work() {
-    let Some(place) = smoke::place() else { return };
+    let Some(place) = smoke::test_folder() else { return };
     let _alone = smoke::alone();
     let large = std::fs::OpenOptions::new().write(true).open(&place.large).unwrap();
     large.write_all_at(b"?", 5).unwrap();
@@ -97,7 +97,7 @@ fn memory_file_is_never_cold() {
 
 #[test]
 fn evicted_file_is_not_warm() {
-    let Some(place) = smoke::place() else { return };
+    let Some(place) = smoke::test_folder() else { return };
     let scratch = generated_file::write_synced(&place.folder, 1 << 20, 1).unwrap();
     State::Warm.prepare(scratch.file()).unwrap();
     assert!(State::Warm.was_kept(scratch.file(), Some(4096)));
@@ -126,7 +126,7 @@ fn probe_without_a_folder_returns_the_reason() {
 
 #[test]
 fn small_files_are_counted_and_must_be_new() {
-    let Some(place) = smoke::place() else { return };
+    let Some(place) = smoke::test_folder() else { return };
     let files = Files { folder: place.folder.clone(), large: PathBuf::new(), seed: 1 };
     let set = SmallFiles::of(&files, 3, 1024);
     assert_eq!((set.existing(), set.whole()), (0, 0));
@@ -142,7 +142,7 @@ fn small_files_are_counted_and_must_be_new() {
 
 #[test]
 fn random_order_has_no_duplicates() {
-    let Some(_place) = smoke::place() else { return };
+    let Some(_place) = smoke::test_folder() else { return };
     let files = smoke::sampler(1, 0).files().unwrap();
     let params = Params::one("order", "random").and("state", "cold").and("file_bytes", 1 << 20);
     let mut orders = read_latency::orders(&Case::usual(params), &files, 3).unwrap();
@@ -197,7 +197,7 @@ fn reading(block: i64, state: &str, threads: i64, way: &str) -> Params {
 
 fn read_at(params: &Params, records: &[Record]) -> Result<Prediction, NoModel> {
     let case = Case::usual(params.clone());
-    read_throughput::ReadThroughput.predict(&case, &host(), &Known::new(records))
+    read_throughput::ReadThroughput.predict(&case, &host(), &Inputs::new(records))
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn write_is_bounded_by_calls_and_stores() {
     let params = Params::one("block", 4096).and("sync", "none").and("file_bytes", 16 << 20);
     let case = Case::usual(params);
     let records = records();
-    let known = Known::new(&records);
+    let known = Inputs::new(&records);
     let claim = write_throughput::WriteThroughput.predict(&case, &host(), &known).unwrap();
     let bytes = f64::from(16 << 20);
     let limit = bytes / (4096.0 * 100e-9 + bytes / 10e9);
@@ -260,7 +260,7 @@ fn predictions_use_declared_needs_only() {
         let is_declared = |record: &Record| about.needs.contains(&record.metric.as_str());
         let mut records: Vec<Record> = records().into_iter().filter(is_declared).collect();
         for case in probe.cases(&host(), &Sizes::default()) {
-            match probe.predict(&case, &host(), &Known::new(&records)) {
+            match probe.predict(&case, &host(), &Inputs::new(&records)) {
                 Ok(prediction) => assert!(!prediction.inputs.is_empty(), "{}", about.id),
                 Err(none) => assert!(
                     !matches!(none, NoModel::MissingInput { .. }),

@@ -73,7 +73,7 @@ impl Procedure for Write {
         printable(&self.file)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 

@@ -12,7 +12,7 @@ use fathom_record::{Better, Host, NoModel, Params, Prediction, Unit};
 use rustix::io::Errno;
 
 use super::{failed, model};
-use fathom_metric::{About, Case, Disk, Known, Needs, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Disk, Inputs, Needs, Parameter, Probe, Sizes};
 
 pub struct WriteThroughput;
 
@@ -71,7 +71,7 @@ impl Probe for WriteThroughput {
         [(64 << 10, "none", 200e6), (1 << 20, "data", 400e6)].map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         match WriteCase::of(&case.params) {
             Some(kind) => model::write(kind.block, kind.block as u64 * kind.count, known),
             None => Err(NoModel::no_such_case(&case.params)),

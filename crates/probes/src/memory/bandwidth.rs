@@ -1,4 +1,4 @@
-//! memory.bandwidth: bytes a second that one core, some or all read, write, copy and add up.
+//! memory.bandwidth: read, write, copy and triad bandwidth of one core, some or all.
 
 mod model;
 
@@ -8,15 +8,16 @@ use fathom_record::{
     Better, Counters, Effort, Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit,
 };
 
-use super::crew::{Crew, Finding, Maker};
-use super::seats;
-use super::stream::{GRAIN, Memory, Task};
+use super::cpu_selection;
+use super::latency::cases::{caches, has_huge};
+use super::latency::model::Level;
+use super::stream::{GRANULARITY, StreamConfig, ThreadMemory};
+use super::thread_team::{CheckResult, TaskFactory, ThreadTeam};
 use super::vectors::{Op, Vectors};
-use crate::buffer::{Page, in_words};
-use crate::room::Room;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use crate::buffer::{Page, binary_size};
+use crate::memory_budget::MemoryBudget;
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// memory.bandwidth.
 pub struct Bandwidth;
 
 pub(super) static ABOUT: About = About {
@@ -24,87 +25,72 @@ pub(super) static ABOUT: About = About {
     title: "memory bandwidth",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "bytes of the program's that all threads together load and store in a second, from the \
-            order to begin until the last is done; copy counts two and triad (a = b + 3 · c, \
-            doubles) three arrays",
-    not_timed: "lines that an ordinary store fetches before it overwrites them, and their way \
-                back: they pass the memory bus, but are no byte of the program's. Beside each \
-                number stands what the bus then carried, which is assumed and not measured",
-    model: "read, one thread, level=dram: at least one line of 64 bytes for each \
-            memory.latency.dram; how many a core keeps under way at most no source tells, for \
-            the second level fetches ahead into a queue of its own. All threads: at most \
-            modules × transfers/s × 8 bytes where SMBIOS tells, else at least 0.9 × one \
-            thread. write, copy and triad fetch a line for each of the program's: at most \
-            read. Caches: one thread reads a first level at the published bytes a cycle × \
-            cpu.frequency, a second at most so; private levels grow with the threads; a copy \
-            stores half of its bytes: at most 2 × write",
-    source: "Little's law (J. D. C. Little, Operations Research 9, 1961): under way = rate × time; \
-             J. D. McCalpin, STREAM (what copy and triad count); data/uarch.toml",
+    timed: "bytes that all threads together load and store per second, from the start signal to \
+            the last thread's end; copy counts two arrays, triad (a = b + 3 · c, doubles) three",
+    not_timed: "cache lines that stores read first (write-allocate): they use memory bandwidth but \
+                are not bytes of the program. The record gives the resulting bus traffic, which is \
+                assumed and not measured",
+    model: "read, one thread, level=dram: at least one 64-byte line per memory.latency.dram; the \
+            maximum is not published, as L2 prefetches into a queue of its own. All threads: at \
+            most modules × transfers/s × 8 bytes where SMBIOS reports them, else at least 0.9 × \
+            one thread. write, copy and triad: at most read, as write-allocate reads as many \
+            lines. Caches: one thread reads L1 at the published bytes per cycle × cpu.frequency, \
+            L2 at most; private levels scale with the threads; copy stores half of its bytes: at \
+            most 2 × write",
+    source: "Little's law (J. D. C. Little, Operations Research 9, 1961): concurrency = rate × \
+             time; J. D. McCalpin, STREAM (bytes of copy and triad); data/uarch.toml",
     pitfalls: &[
-        "a reader that skips: lmbench's bw_mem rd loads one word in four. Here every byte is \
-         loaded and summed, and each chunk's sum is compared with that of what was written",
-        "counting: sysbench counts blocks that stay in a cache as memory, and by default all of \
-         its threads share one block; mbw counts a copied byte once, STREAM twice. Here, as by \
-         STREAM, the bytes loaded and the bytes stored are counted: copy 16 and triad 24 for each \
-         double",
-        "an array smaller than the caches measures them: level=dram passes over four times the \
-         last-level cache, by all threads that share it together",
-        "never-written memory is one page of zeros: each thread writes its own arrays first, on \
-         its own core, and the pages are verified by size and node",
-        "a read of memory fetches ahead by instructions, at a distance that was tuned; the others \
-         leave that to the core, so that a part of what sets them apart is the tuning",
-        "4 KiB pages stop prefetchers and cost translations: page=huge where the kernel gives \
-         such, and the other beside it",
-        "threads that do not stream at the same time: each batch begins by one order, and ends \
-         with the last of them",
-        "on a machine whose last-level cache is shared with strangers (a virtual one), level=l3 \
-         is what they leave",
+        "skipped words: lmbench's bw_mem rd loads one word in four. Here every byte is loaded and \
+         summed, and the sum of each chunk is compared with what was written",
+        "counting: sysbench counts cache hits as memory, and by default all threads share one \
+         block; mbw counts a copied byte once, STREAM twice. As in STREAM, loaded and stored \
+         bytes count: copy 16 and triad 24 per double",
+        "arrays smaller than the caches measure the caches: with level=dram all threads that share \
+         a last-level cache together cover four times its size",
+        "unwritten memory maps the zero page: each thread first writes its arrays on its own core; \
+         page sizes and NUMA nodes are verified",
+        "reads from memory use software prefetch at a tuned distance, the other operations only \
+         the hardware prefetchers: part of their difference is tuning",
+        "4K pages limit hardware prefetchers and add TLB misses: page=huge where available, with \
+         4K cases for comparison",
+        "threads that do not overlap in time: each batch starts with one signal and ends with the \
+         last thread",
+        "in a guest, level=l3 is the share of the last-level cache that other guests leave",
     ],
     parameters: &[
         Parameter {
             name: "op",
             values: "read, write, write_nt, copy, triad",
-            meaning: "what is done; write_nt stores past the caches",
+            meaning: "operation; write_nt uses non-temporal stores",
         },
         Parameter {
             name: "threads",
             values: "1, powers of two, all cores",
-            meaning: "one for each core of the measured kind; quick: one and all",
+            meaning: "one per core of the measured type; quick: one and all",
         },
         Parameter {
             name: "level",
             values: "l1, l2, l3, dram",
-            meaning: "half of the level's size for each thread, or four last-level caches in all",
+            meaning: "half of the level's size per thread, or four last-level caches in all",
         },
-        Parameter {
-            name: "page",
-            values: "huge, 4K",
-            meaning: "pages of the arrays; huge where the kernel gathers them on advice",
-        },
+        Parameter { name: "page", values: "huge, 4K", meaning: "page size of the arrays" },
     ],
     needs: &["cpu.frequency", "memory.latency.dram"],
-    requires: "sixteen times the last-level cache of available memory, and of the cgroup's limit",
+    requires: "available memory and cgroup limit of sixteen times the last-level cache",
     published: "read 8.74 GB/s, write 8.62 GB/s (2016, i5-5257U; 29.2 GB/s nominal)",
     expects: Counters::NONE,
     noise_limit: 0.10,
 };
 
-/// Where the arrays lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
-    Cache(u32),
-    Dram,
-}
-
 impl Level {
-    const ALL: [Self; 4] = [Self::Cache(1), Self::Cache(2), Self::Cache(3), Self::Dram];
+    const ALL: [Self; 4] = [Self::Cache(1), Self::Cache(2), Self::Cache(3), Self::Memory];
 
     fn name(self) -> &'static str {
         match self {
             Self::Cache(1) => "l1",
             Self::Cache(2) => "l2",
             Self::Cache(_) => "l3",
-            Self::Dram => "dram",
+            Self::Memory => "dram",
         }
     }
 
@@ -112,24 +98,22 @@ impl Level {
         Self::ALL.into_iter().find(|level| level.name() == name)
     }
 
-    /// The size of this level's cache.
     fn cache_bytes(self, host: &Host) -> Option<u64> {
-        let Self::Cache(level) = self else { return None };
-        let mut caches = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
-        caches.find(|cache| cache.level == level).map(|cache| cache.size_bytes)
+        let cache = caches(host).into_iter().find(|cache| self == Self::Cache(cache.level))?;
+        Some(cache.size_bytes)
     }
 }
 
-/// A case in words that are understood.
+/// The parameters of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kind {
+struct StreamCase {
     op: Op,
     threads: usize,
     level: Level,
     page: Page,
 }
 
-impl Kind {
+impl StreamCase {
     fn params(self) -> Params {
         Params::one("op", self.op.name())
             .and("threads", self.threads as i64)
@@ -145,13 +129,18 @@ impl Kind {
             page: Page::named(params.text("page")?)?,
         })
     }
+
+    /// The name of its result in predictions.
+    fn result_name(self) -> String {
+        format!("{}{}", ABOUT.id, self.params())
+    }
 }
 
-/// Size of a last-level cache that nobody tells.
-const CACHE_UNTOLD_BYTES: u64 = 32 << 20;
-/// So many last-level caches are passed over before a line is met again.
+/// Assumed where the kernel reports no last-level cache.
+const CACHE_BYTES_DEFAULT: u64 = 32 << 20;
+/// Size of the arrays in last-level caches: large enough that no line is still cached.
 const CACHES: u64 = 4;
-/// Bytes of an array that one iteration passes over in memory: some hundred microseconds.
+/// Bytes of an array per iteration in memory: about 100 µs.
 const CHUNK_BYTES: usize = 2 << 20;
 
 impl Probe for Bandwidth {
@@ -160,33 +149,35 @@ impl Probe for Bandwidth {
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let kinds = match sizes.smoke {
+        let cases = match sizes.smoke {
             true => vec![
-                Kind { op: Op::Read, threads: 1, level: Level::Cache(2), page: Page::Base },
-                Kind { op: Op::Triad, threads: 2, level: Level::Cache(2), page: Page::Base },
+                StreamCase { op: Op::Read, threads: 1, level: Level::Cache(2), page: Page::Base },
+                StreamCase { op: Op::Triad, threads: 2, level: Level::Cache(2), page: Page::Base },
             ],
-            false => kinds(host, sizes.effort),
+            false => stream_cases(host, sizes.effort),
         };
-        let dram_bytes = CACHES as f64 * host_cache_bytes(host) as f64;
-        let case = |kind: &Kind| {
-            let filled = if kind.level == Level::Dram { dram_bytes } else { 0.0 };
-            // Filled and verified at 5 bytes a nanosecond each, and some 20 ms of rounds.
-            Case { params: kind.params(), cost_ns: 20e6 + 0.4 * filled }
+        let dram_bytes = CACHES as f64 * last_level_cache_bytes(host) as f64;
+        let case = |case: &StreamCase| {
+            let filled = if case.level == Level::Memory { dram_bytes } else { 0.0 };
+            // 20 ms of rounds; filling and verifying at 5 GB/s each.
+            Case { params: case.params(), cost_ns: 20e6 + 0.4 * filled }
         };
-        kinds.iter().map(case).collect()
+        cases.iter().map(case).collect()
     }
 
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
-        match Kind::of(&case.params) {
-            Some(Kind { threads: 1, level: Level::Cache(1 | 2), .. }) => Ok(Stratum::FullSpeed),
-            Some(Kind { threads: 1, .. }) => Ok(Stratum::CoreAtFullSpeed),
+        match StreamCase::of(&case.params) {
+            Some(StreamCase { threads: 1, level: Level::Cache(1 | 2), .. }) => {
+                Ok(Stratum::FullSpeed)
+            }
+            Some(StreamCase { threads: 1, .. }) => Ok(Stratum::CoreAtFullSpeed),
             _ => Err(NotSelected::SecondCpu),
         }
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        match Kind::of(&case.params) {
-            Some(kind) => model::predict(kind, host, known),
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+        match StreamCase::of(&case.params) {
+            Some(case) => model::predict(case, host, known),
             None => Err(NoModel::no_such_case(&case.params)),
         }
     }
@@ -195,14 +186,14 @@ impl Probe for Bandwidth {
         let mut host = host::read();
         host.cpu.allowed = sampler.cpus().to_vec();
         let settings = sampler.settings();
-        let seats = seats::in_order(&host, settings.cpu, settings.other_cpu);
-        let mut studio = Studio::new(&host, seats, cases);
-        for (index, case) in cases.iter().enumerate() {
-            let taken = match Kind::of(&case.params) {
-                Some(kind) => studio.take(index, kind, sampler),
-                None => Err(Fault::Failed(format!("{} is no such case", case.params))),
-            };
-            if let Err(fault) = taken {
+        let cpus = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
+        let parsed = cases.iter().map(|case| {
+            StreamCase::of(&case.params).ok_or_else(|| crate::unknown_case(&case.params))
+        });
+        let cases = parsed.collect::<Result<Vec<StreamCase>, Fault>>()?;
+        let mut setup = Setup::new(&host, cpus, &cases)?;
+        for (index, case) in cases.into_iter().enumerate() {
+            if let Err(fault) = setup.measure(index, case, sampler) {
                 sampler.fault(index, fault);
             }
         }
@@ -210,211 +201,202 @@ impl Probe for Bandwidth {
     }
 }
 
-/// The cases of an effort on a host.
-fn kinds(host: &Host, effort: Effort) -> Vec<Kind> {
-    let has_huge = host.memory.thp.as_deref().is_some_and(|thp| thp != "never");
-    let best = if has_huge { Page::Huge } else { Page::Base };
-    let cores = seats::cores(host);
-    let sizes = seats::crew_sizes(cores, effort != Effort::Quick);
-    let mut kinds = Vec::new();
-    let of = |op, threads, level, page| Kind { op, threads, level, page };
-    for op in Op::ALL {
-        kinds.extend(sizes.iter().map(|threads| of(op, *threads, Level::Dram, best)));
-    }
-    let small: &[Op] = match effort {
+fn stream_cases(host: &Host, effort: Effort) -> Vec<StreamCase> {
+    let page = if has_huge(host) { Page::Huge } else { Page::Base };
+    let cores = cpu_selection::core_count(host);
+    let [one_and_all, sweep] =
+        [false, effort != Effort::Quick].map(|powers| cpu_selection::thread_counts(cores, powers));
+    let mut cases = Vec::new();
+    let mut add = |ops: &[Op], counts: &[usize], level, page| {
+        for op in ops {
+            cases.extend(counts.iter().map(|&threads| StreamCase {
+                op: *op,
+                threads,
+                level,
+                page,
+            }));
+        }
+    };
+    add(&Op::ALL, &sweep, Level::Memory, page);
+    let base_page_ops: &[Op] = match effort {
         Effort::Quick => &[],
         Effort::Standard => &[Op::Read],
         Effort::Thorough => &Op::ALL,
     };
-    let ends = seats::crew_sizes(cores, false);
-    for op in small.iter().filter(|_| has_huge) {
-        kinds.extend(ends.iter().map(|threads| of(*op, *threads, Level::Dram, Page::Base)));
+    if page == Page::Huge {
+        add(base_page_ops, &one_and_all, Level::Memory, Page::Base);
     }
-    let caches = Level::ALL.into_iter().filter(|level| level.cache_bytes(host).is_some());
-    for level in caches {
-        let ops: &[Op] = match effort {
-            Effort::Quick => &[Op::Read],
-            _ => &[Op::Read, Op::Write, Op::Copy],
-        };
-        let sizes = if effort == Effort::Quick { &ends[..1] } else { &ends[..] };
-        for op in ops {
-            kinds.extend(sizes.iter().map(|threads| of(*op, *threads, level, best)));
+    for level in Level::ALL.into_iter().filter(|level| level.cache_bytes(host).is_some()) {
+        match effort {
+            Effort::Quick => add(&[Op::Read], &[1], level, page),
+            _ => add(&[Op::Read, Op::Write, Op::Copy], &one_and_all, level, page),
         }
     }
-    kinds
+    cases
 }
 
-/// The rate at which one core stores to memory in this run, by the faster of the two ways, and the
-/// name of its result.
-pub(crate) fn storing(known: &Known<'_>) -> Result<(String, f64), NoModel> {
-    let ways = [Op::Write, Op::WriteNt].into_iter().flat_map(|op| {
-        [Page::Huge, Page::Base].map(|page| Kind { op, threads: 1, level: Level::Dram, page })
-    });
-    let rates = ways.filter_map(|kind| {
-        let rate = known.quantity(ABOUT.id, &kind.params())?;
-        Some((format!("{}{}", ABOUT.id, kind.params()), rate))
-    });
-    rates.max_by(|(_, one), (_, other)| one.total_cmp(other)).ok_or_else(|| {
-        let metric = format!(
-            "{}{}",
-            ABOUT.id,
-            Kind { op: Op::Write, threads: 1, level: Level::Dram, page: Page::Huge }.params()
-        );
-        NoModel::MissingInput { metric }
-    })
+/// The store bandwidth of one core to memory in this run, by the faster of temporal and
+/// non-temporal stores, with the name of the result.
+pub(crate) fn store_rate(known: &Inputs<'_>) -> Result<(String, f64), NoModel> {
+    let case = |op, page| StreamCase { op, threads: 1, level: Level::Memory, page };
+    let cases = [Op::Write, Op::WriteNt]
+        .into_iter()
+        .flat_map(|op| [Page::Huge, Page::Base].map(|page| case(op, page)));
+    let rates = cases
+        .filter_map(|case| Some((case.result_name(), known.quantity(ABOUT.id, &case.params())?)));
+    let missing = || NoModel::MissingInput { metric: case(Op::Write, Page::Huge).result_name() };
+    rates.max_by(|(_, one), (_, other)| one.total_cmp(other)).ok_or_else(missing)
 }
 
-fn host_cache_bytes(host: &Host) -> u64 {
-    host.last_level_cache().map_or(CACHE_UNTOLD_BYTES, |cache| cache.size_bytes)
+fn last_level_cache_bytes(host: &Host) -> u64 {
+    host.last_level_cache().map_or(CACHE_BYTES_DEFAULT, |cache| cache.size_bytes)
 }
 
-/// Bytes of one array of one thread, and of what one iteration passes over of it.
-fn array_and_chunk(kind: Kind, sharing: usize, host: &Host) -> Result<(usize, usize), Fault> {
-    let arrays = kind.op.arrays() as u64;
+/// Bytes of one array of one thread, and the part of it per iteration. `sharers` threads share the
+/// last-level cache.
+fn array_and_chunk(case: StreamCase, sharers: usize, host: &Host) -> Result<(usize, usize), Fault> {
+    let arrays = case.op.arrays() as u64;
     let each = |bytes: u64| usize::try_from(bytes / arrays).unwrap_or(usize::MAX);
-    if kind.level == Level::Dram {
-        let array = each(CACHES * host_cache_bytes(host) / sharing as u64);
-        let chunk = array.min(CHUNK_BYTES) / GRAIN * GRAIN;
+    if case.level == Level::Memory {
+        let array = each(CACHES * last_level_cache_bytes(host) / sharers as u64);
+        let chunk = array.min(CHUNK_BYTES) / GRANULARITY * GRANULARITY;
         return Ok((array.next_multiple_of(chunk), chunk));
     }
-    let name = kind.level.name();
-    let untold = || Fault::Unavailable(format!("the host reports no cache {name}"), None);
-    let cache = kind.level.cache_bytes(host).ok_or_else(untold)?;
-    let sharing = if kind.level == Level::Cache(3) { sharing as u64 } else { 1 };
-    let array = each(cache / 2 / sharing) / GRAIN * GRAIN;
-    match array {
+    let name = case.level.name();
+    let missing = || Fault::Unavailable(format!("the host reports no {name} cache"), None);
+    let cache = case.level.cache_bytes(host).ok_or_else(missing)?;
+    let sharers = if case.level == Level::Cache(3) { sharers as u64 } else { 1 };
+    match each(cache / 2 / sharers) / GRANULARITY * GRANULARITY {
         0 => Err(Fault::Unavailable(format!("half of {name} is too small for an array"), None)),
         array => Ok((array, array)),
     }
 }
 
-/// Seats with their memory, and the threads on all but the first.
-struct Studio<'h> {
+/// CPUs with their memory, which all cases share so that it is written once.
+struct Setup<'h> {
     host: &'h Host,
-    room: Room,
-    seats: Vec<u32>,
-    memory: Vec<Memory>,
-    /// What each seat needs at most in this visit, by page.
+    budget: MemoryBudget,
+    cpus: Vec<u32>,
+    memory: Vec<ThreadMemory>,
+    /// The largest need of each CPU over all cases.
     reserve_bytes: Vec<usize>,
     page: Option<Page>,
-    crew: Option<Crew>,
+    /// On all CPUs but the first, once a case needs them.
+    team: ThreadTeam,
 }
 
-impl<'h> Studio<'h> {
-    fn new(host: &'h Host, mut seats: Vec<u32>, cases: &[Case]) -> Self {
-        let kinds: Vec<Kind> = cases.iter().filter_map(|case| Kind::of(&case.params)).collect();
-        let most = kinds.iter().map(|kind| kind.threads).max().unwrap_or(1);
-        seats.truncate(most);
-        let mut reserve_bytes = vec![0; seats.len()];
-        for kind in kinds.iter().filter(|kind| kind.threads <= seats.len()) {
-            for (seat, most) in reserve_bytes.iter_mut().enumerate().take(kind.threads) {
-                let sharing = seats::sharing(host, &seats[..kind.threads], seat);
-                if let Ok((array, _)) = array_and_chunk(*kind, sharing, host) {
-                    *most = (kind.op.arrays() * array).max(*most);
+impl<'h> Setup<'h> {
+    fn new(host: &'h Host, mut cpus: Vec<u32>, cases: &[StreamCase]) -> Result<Self, Fault> {
+        cpus.truncate(cases.iter().map(|case| case.threads).max().unwrap_or(1));
+        let mut reserve_bytes = vec![0; cpus.len()];
+        for case in cases.iter().filter(|case| case.threads <= cpus.len()) {
+            for (index, most) in reserve_bytes.iter_mut().enumerate().take(case.threads) {
+                let sharers = cpu_selection::cache_sharers(host, &cpus[..case.threads], index);
+                if let Ok((array, _)) = array_and_chunk(*case, sharers, host) {
+                    *most = (case.op.arrays() * array).max(*most);
                 }
             }
         }
-        let memory = vec![Memory::default(); seats.len()];
-        let (page, crew, room) = (None, None, Room::on(host));
-        Self { host, room, seats, memory, reserve_bytes, page, crew }
+        let memory = vec![ThreadMemory::default(); cpus.len()];
+        let (page, team, budget) = (None, ThreadTeam::pinned_to(&[])?, MemoryBudget::of(host));
+        Ok(Self { host, budget, cpus, memory, reserve_bytes, page, team })
     }
 
-    /// Takes one case: a set-up of its own, so that no other case fights for the caches.
-    fn take(&mut self, index: usize, kind: Kind, sampler: &mut Sampler) -> Result<(), Fault> {
-        let Kind { op, threads, .. } = kind;
-        if threads > self.seats.len() {
-            let there = self.seats.len();
-            let what =
-                format!("needs {threads} cores of one kind, and this process may use {there}");
+    /// One case at a time, so that no other case uses the caches.
+    fn measure(
+        &mut self,
+        index: usize,
+        case: StreamCase,
+        sampler: &mut Sampler,
+    ) -> Result<(), Fault> {
+        let StreamCase { op, threads, level, page } = case;
+        let available = self.cpus.len();
+        if threads > available {
+            let what = format!("needs {threads} cores of one type; {available} are available");
             return Err(Fault::unavailable(what, Remedy::MoreCores));
         }
         let needed: usize = self.reserve_bytes[..threads].iter().sum();
-        self.room.admits(needed as u64)?;
-        if self.page.replace(kind.page) != Some(kind.page) {
-            self.memory = vec![Memory::default(); self.seats.len()];
+        self.budget.check(needed as u64)?;
+        if self.page.replace(page) != Some(page) {
+            self.memory = vec![ThreadMemory::default(); available];
         }
-        let mut makers = Vec::new();
+        let mut factories = Vec::new();
         let mut iteration_bytes = 0;
-        for seat in 0..threads {
-            let sharing = seats::sharing(self.host, &self.seats[..threads], seat);
-            let (array_bytes, chunk_bytes) = array_and_chunk(kind, sharing, self.host)?;
+        for cpu in 0..threads {
+            let sharers = cpu_selection::cache_sharers(self.host, &self.cpus[..threads], cpu);
+            let (array_bytes, chunk_bytes) = array_and_chunk(case, sharers, self.host)?;
             iteration_bytes += op.arrays() * chunk_bytes;
-            let task = Task {
+            let config = StreamConfig {
                 op,
-                page: kind.page,
+                page,
                 vectors: Vectors::widest(),
-                reserve_bytes: self.reserve_bytes[seat],
+                reserve_bytes: self.reserve_bytes[cpu],
                 array_bytes,
                 chunk_bytes,
-                far: kind.level == Level::Dram,
+                prefetch: level == Level::Memory,
             };
-            makers.push(task.maker(&self.memory[seat]));
+            factories.push(config.factory(&self.memory[cpu]));
         }
-        let findings = self.stream(index, makers, iteration_bytes, sampler)?;
-        let used = format!("{} reserved", in_words(needed as u64));
-        judge(index, kind, &self.seats[..threads], findings, &used, sampler);
+        let results = self.run(index, factories, iteration_bytes, sampler)?;
+        let reserved = binary_size(needed as u64);
+        report_checks(index, case, &self.cpus[..threads], results, &reserved, sampler);
         Ok(())
     }
 
-    /// Has all stream in step, and tells what each found.
-    fn stream(
+    fn run(
         &mut self,
         index: usize,
-        mut makers: Vec<Maker>,
+        mut factories: Vec<TaskFactory>,
         iteration_bytes: usize,
         sampler: &mut Sampler,
-    ) -> Result<Vec<Result<Finding, Fault>>, Fault> {
-        let own = Some(makers.remove(0));
-        if self.crew.is_none() && !makers.is_empty() {
-            self.crew = Some(Crew::on(&self.seats[1..])?);
+    ) -> Result<Vec<Result<CheckResult, Fault>>, Fault> {
+        let own = Some(factories.remove(0));
+        if self.team.threads().len() < factories.len() {
+            self.team = ThreadTeam::pinned_to(&self.cpus[1..])?;
         }
-        let mut alone = Crew::on(&[])?;
-        let crew = self.crew.as_mut().unwrap_or(&mut alone);
-        sampler.works_in_step_with(&crew.threads()[..makers.len()]);
-        let mut mustered = crew.muster(own, makers)?;
+        sampler.works_in_step_with(&self.team.threads()[..factories.len()]);
+        let mut running = self.team.start(own, factories)?;
         sampler.run(vec![Work::Batched {
             case: index,
-            kernel: Box::new(|iterations| mustered.work(iterations)),
+            kernel: Box::new(|iterations| running.run(iterations)),
             twin: None,
             per_iteration: iteration_bytes as f64,
-            to_unit: |ns_a_byte| 1e9 / ns_a_byte,
+            to_unit: |ns_per_byte| 1e9 / ns_per_byte,
             timings: None,
         }]);
         sampler.works_in_step_with(&[]);
-        Ok(mustered.dismiss())
+        Ok(running.finish())
     }
 }
 
-/// Hands what each thread found to the sampler, and what the bus is taken to have carried.
-fn judge(
+/// Records the setup, the check of each thread and the assumed bus traffic.
+fn report_checks(
     index: usize,
-    kind: Kind,
-    seats: &[u32],
-    findings: Vec<Result<Finding, Fault>>,
-    used: &str,
+    case: StreamCase,
+    cpus: &[u32],
+    results: Vec<Result<CheckResult, Fault>>,
+    reserved: &str,
     sampler: &mut Sampler,
 ) {
-    let vectors = Vectors::widest();
-    let ahead = match (kind.op, kind.level) {
-        (Op::Read, Level::Dram) => "fetched ahead by instructions",
-        _ => "fetched ahead by the core alone",
+    let Vectors { bytes, name, .. } = Vectors::widest();
+    let prefetch = match (case.op, case.level) {
+        (Op::Read, Level::Memory) => "software prefetch",
+        _ => "hardware prefetch only",
     };
-    let (bytes, name) = (vectors.bytes, vectors.name);
-    let detail = format!("as set up: {bytes}-byte vectors ({name}), {ahead}, CPUs {seats:?}");
+    let detail = format!("{bytes}-byte vectors ({name}), {prefetch}, CPUs {cpus:?}");
     sampler.check(index, "streams", true, detail);
-    // The caller's own stands last.
-    let cpus = seats[1..].iter().chain(&seats[..1]);
-    for (cpu, finding) in cpus.zip(findings) {
-        match finding {
+    // The caller's own result is the last.
+    for (cpu, result) in cpus[1..].iter().chain(&cpus[..1]).zip(results) {
+        match result {
             Ok((passed, text)) => {
-                let detail = format!("on CPU {cpu}, of {used}: {text}");
+                let detail = format!("CPU {cpu}, {reserved} reserved: {text}");
                 sampler.check(index, "bytes and pages", passed, detail);
             }
             Err(fault) => sampler.fault(index, fault),
         }
     }
-    if kind.level == Level::Dram {
-        let (bus, own) = (kind.op.bus_arrays(), kind.op.arrays());
+    if case.level == Level::Memory {
+        let (bus, own) = (case.op.bus_arrays(), case.op.arrays());
         let detail = match bus == own {
             true => "assumed: as many as the program's".to_owned(),
             false => format!("assumed: {bus} ÷ {own} of the program's (write-allocate)"),

@@ -1,8 +1,7 @@
-//! A chain of pointers through a buffer, and the chase along it: each load gives the address of
-//! the next, so that no two can overlap.
+//! Pointer chasing: each load returns the address of the next, so that no two loads overlap.
 //!
-//! A chain is one cycle through all of its elements. Each element is its link and, in the same
-//! line, its rank in the cycle, by which a chase proves that it is where so many loads lead.
+//! A chain is one cycle through all of its elements. Each element holds a pointer to the next and,
+//! in the same cache line, its rank in the cycle, which proves how many loads a chase executed.
 
 use std::arch::asm;
 use std::marker::PhantomData;
@@ -12,29 +11,29 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::buffer::Buffer;
 
-/// Loads in one iteration of the chase.
+/// Loads per iteration: unrolled, so that the loop branch adds nothing to the latency.
 pub(crate) const LOADS: u64 = 16;
-/// Walkers of a warm-up: about as many misses as a core keeps in flight.
+/// Parallel walks of a warm-up: about as many misses as a core keeps in flight.
 const WALKERS: usize = 16;
-/// Loads until what the walkers left has settled: some 40 ms at the latency of memory.
+/// Untimed dependent loads before the first round: about 40 ms at memory latency.
 const SETTLING_LOADS: u64 = 1 << 18;
-/// Elements that each walker takes before all of them move on.
+/// Consecutive elements of one walker.
 const STRETCH: usize = 256;
 
-/// The order in which the elements of a chain follow each other.
+/// The order of the elements of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Pattern {
-    /// One element a line, all of them in uniformly random order.
+    /// One element per cache line, in uniformly random order.
     Random,
-    /// One element a line: pages in random order, and each page's lines in random order before
-    /// the next page, so that the price of a new page is spread over its lines.
+    /// One element per cache line: pages in random order, and all lines of a page in random order
+    /// before the next page, which spreads the cost of a TLB miss over the lines of the page.
     RandomPage,
-    /// Ascending by so many bytes: what a prefetcher foresees.
+    /// Ascending by this many bytes: hardware prefetchers detect it.
     Stride(usize),
 }
 
 impl Pattern {
-    /// Its name as a parameter: `random`, `random_page`, `stride64`.
+    /// Parameter value: `random`, `random_page`, `stride64`.
     pub(crate) fn name(self) -> String {
         match self {
             Self::Random => "random".to_owned(),
@@ -43,7 +42,6 @@ impl Pattern {
         }
     }
 
-    /// The pattern of this name.
     pub(crate) fn named(name: &str) -> Option<Self> {
         match name {
             "random" => Some(Self::Random),
@@ -56,7 +54,7 @@ impl Pattern {
         }
     }
 
-    /// The order of `count` elements, of which `in_page` lie in each page.
+    /// The order of `count` elements with `in_page` elements per page.
     fn order(self, count: usize, in_page: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
         let ascending = |range: std::ops::Range<usize>| range.map(|index| index as u32);
         let mut order: Vec<u32> = ascending(0..count).collect();
@@ -79,139 +77,132 @@ impl Pattern {
     }
 }
 
-/// Fisher and Yates; an order that is linked end to start is Sattolo's single cycle.
+/// Fisher–Yates. Linking the last element to the first makes one cycle, as Sattolo's algorithm
+/// does.
 fn shuffle(order: &mut [u32], random: &mut Xoshiro256PlusPlus) {
     for last in (1..order.len()).rev() {
-        // The high half of the product: no bias worth a name for counts below 2³².
+        // The high half of the product: negligible bias for counts below 2³².
         let chosen = (u128::from(random.next_u64()) * (last as u128 + 1)) >> 64;
         order.swap(last, chosen as usize);
     }
 }
 
-/// What lies at the begin of an element's place.
+/// At the start of each line or stride.
 #[repr(C)]
 struct Element {
-    link: *const Element,
+    next: *const Element,
     rank: usize,
 }
 
-/// What a chain is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Bytes of the set: the first of the buffer.
+    /// Working set, from the start of the buffer.
     pub(crate) set_bytes: usize,
-    /// Bytes of a cache line.
     pub(crate) line_bytes: usize,
-    /// Bytes of a page, for `random_page`.
+    /// For [`Pattern::RandomPage`].
     pub(crate) page_bytes: usize,
-    /// The order.
     pub(crate) pattern: Pattern,
 }
 
-/// A chain in a buffer, and where the chase along it stands.
+/// A chain in a buffer, and the position of the chase.
 pub(crate) struct Chain<'b> {
     start: *mut u8,
     step_bytes: usize,
     order: Vec<u32>,
-    at: *const Element,
+    position: *const Element,
     rank: usize,
     buffer: PhantomData<&'b mut Buffer>,
 }
 
 impl<'b> Chain<'b> {
-    /// Links the first bytes of a buffer, which have been written before, into one cycle. The
-    /// order is decided by the seed alone.
+    /// Links the resident start of a buffer into one cycle. The seed alone determines the order.
     pub(crate) fn of(buffer: &'b mut Buffer, shape: Shape, seed: u64) -> Self {
         let Shape { set_bytes, line_bytes, page_bytes, pattern } = shape;
-        assert!(set_bytes <= buffer.bytes(), "the set is larger than what the buffer has");
+        assert!(set_bytes <= buffer.bytes(), "the working set exceeds the buffer");
         let step_bytes = match pattern {
             Pattern::Stride(bytes) => bytes,
             Pattern::Random | Pattern::RandomPage => line_bytes,
         };
         assert!(step_bytes >= size_of::<Element>() && step_bytes.is_multiple_of(8));
         let count = (set_bytes / step_bytes).max(1);
-        assert!(count * step_bytes <= buffer.bytes(), "no room for one element");
+        assert!(count * step_bytes <= buffer.bytes(), "the buffer is smaller than one element");
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let order = pattern.order(count, (page_bytes / step_bytes).max(1), &mut random);
         let start = buffer.start();
-        let (at, rank, buffer) = (start.cast_const().cast(), 0, PhantomData);
-        let mut chain = Self { start, step_bytes, order, at, rank, buffer };
+        let (position, buffer) = (start.cast_const().cast(), PhantomData);
+        let mut chain = Self { start, step_bytes, order, position, rank: 0, buffer };
         chain.link();
-        chain.at = chain.place(0);
+        chain.position = chain.element(0);
         chain
     }
 
-    /// Elements in the cycle.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Where the element of this rank lies.
-    fn place(&self, rank: usize) -> *mut Element {
+    /// The element of this rank.
+    fn element(&self, rank: usize) -> *mut Element {
         let offset = self.order[rank % self.order.len()] as usize * self.step_bytes;
-        // SAFETY: each number of the order times the step lies within the buffer, which the
-        // borrow keeps.
+        // SAFETY: each index of the order times the step is inside the buffer, which is borrowed.
         unsafe { self.start.add(offset) }.cast()
     }
 
     fn link(&mut self) {
         for rank in 0..self.order.len() {
-            let element = Element { link: self.place(rank + 1), rank };
-            // SAFETY: within the buffer, aligned to the step, and borrowed for this chain alone.
-            unsafe { self.place(rank).write(element) };
+            let element = Element { next: self.element(rank + 1), rank };
+            // SAFETY: inside the buffer, aligned to the step, and mutably borrowed.
+            unsafe { self.element(rank).write(element) };
         }
     }
 
-    /// Walks the whole cycle once, in its order but for some thousand elements at a time, which
-    /// independent walkers take together: their misses overlap, so that a large set takes a tenth
-    /// of the time. What the caches hold then is what a long chase leaves there: of a set that
-    /// fits, everything; else the elements before the first, which come last. Lines that linking
-    /// has changed are written back by it. The next chase begins at the first element.
+    /// Walks the cycle once with independent walkers, whose misses overlap: ten times faster than a
+    /// chase for a large set. Blocks of some thousand elements keep the order of the cycle, so that
+    /// the caches hold what a long chase leaves there: the whole set where it fits, else the
+    /// elements before the first. It also writes back the lines that linking dirtied. The next
+    /// chase starts at the first element.
     pub(crate) fn warm(&mut self) {
         let count = self.order.len();
         for block in (0..count).step_by(WALKERS * STRETCH) {
             let mut walkers: [*const Element; WALKERS] =
-                std::array::from_fn(|walker| self.place(block + walker * STRETCH).cast_const());
+                std::array::from_fn(|walker| self.element(block + walker * STRETCH).cast_const());
             for _ in 0..STRETCH {
                 for walker in &mut walkers {
-                    // SAFETY: each link leads to an element of the chain. A volatile read is made.
-                    *walker = unsafe { (&raw const (**walker).link).read_volatile() };
+                    // Volatile: the compiler must not drop loads whose result is unused.
+                    // SAFETY: each pointer leads to an element of the chain.
+                    *walker = unsafe { (&raw const (**walker).next).read_volatile() };
                 }
             }
         }
-        (self.at, self.rank) = (self.place(0), 0);
+        (self.position, self.rank) = (self.element(0), 0);
     }
 
-    /// Chases along some of the cycle until the caches hold what they hold beside so slow a reader,
-    /// and says whether the loads led to where they should. Walkers read ten times as fast: while
-    /// they do, less is taken by whoever else uses a shared cache, and lines of page tables stay.
+    /// Chases until a shared cache holds what it holds at the access rate of a chase. The ten times
+    /// faster warm-up loses fewer lines, and fewer page-table lines, to other users of the cache.
+    /// Returns whether the chase ended at the expected element.
     pub(crate) fn settle(&mut self) -> bool {
         self.chase(SETTLING_LOADS / LOADS) > 0
     }
 
-    /// Goes on by `iterations` times [`LOADS`] loads, each of which waits for the one before, and
-    /// returns how many iterations there were, or 0 where they do not lead to where it now is.
+    /// Executes `iterations` × [`LOADS`] dependent loads. Returns the iterations done, or 0 where
+    /// the chase did not end at the expected element.
     pub(crate) fn chase(&mut self, iterations: u64) -> u64 {
-        // SAFETY: each link leads to an element of the chain, which the borrow keeps.
-        let (at, done) = unsafe { chase(self.at, iterations) };
+        // SAFETY: each pointer leads to an element of the chain, whose buffer is borrowed.
+        let (position, done) = unsafe { chase(self.position, iterations) };
         let loads = (u128::from(done) * u128::from(LOADS)) % self.order.len() as u128;
-        let rank = (self.rank + loads as usize) % self.order.len();
+        let expected = (self.rank + loads as usize) % self.order.len();
         // SAFETY: as above.
-        let found = unsafe { (&raw const (*at).rank).read_volatile() };
-        (self.at, self.rank) = (at, found);
-        if found == rank { done } else { 0 }
+        let rank = unsafe { (&raw const (*position).rank).read_volatile() };
+        (self.position, self.rank) = (position, rank);
+        if rank == expected { done } else { 0 }
     }
 }
 
-/// The chase, and how many iterations it made by its own count.
+/// Returns the last element and the iterations done by the loop's own counter. Assembly, because a
+/// compiler could split or reorder the loads. The counter is independent of the chain and executes
+/// in its shadow. The loop is aligned to 32 bytes, a fetch block.
 ///
 /// # Safety
-/// Every link that can be reached must lead to an element that may be read.
+/// Every reachable pointer must lead to a readable element.
 unsafe fn chase(mut at: *const Element, iterations: u64) -> (*const Element, u64) {
     let mut done = 0_u64;
     if iterations > 0 {
-        // SAFETY: reads along the links only, by the promise of the caller.
+        // SAFETY: reads along the pointers only, which the caller guarantees.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
@@ -264,24 +255,24 @@ mod tests {
         Shape { set_bytes, line_bytes: 64, page_bytes: 4096, pattern }
     }
 
-    /// Offsets in the order in which a walk along the links meets them, until it is back.
+    /// Offsets in the order of a walk along the pointers, back to the first element.
     fn walked(chain: &Chain<'_>) -> Vec<usize> {
-        let first = chain.place(0).cast_const();
+        let first = chain.element(0).cast_const();
         let (mut at, mut offsets) = (first, Vec::new());
         loop {
             offsets.push(at.addr() - chain.start.addr());
             // SAFETY: an element of the chain.
-            at = unsafe { (*at).link };
-            if at == first || offsets.len() > 2 * chain.len() {
+            at = unsafe { (*at).next };
+            if at == first || offsets.len() > 2 * chain.order.len() {
                 return offsets;
             }
         }
     }
 
     #[test]
-    fn it_is_one_cycle_through_every_line() {
+    fn chain_is_one_cycle_through_every_line() {
         let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
-        // Sizes that are no powers of two, nor whole pages, too.
+        // Including sizes that are not a power of two and not whole pages.
         for set_bytes in [1 << 10, 3 << 10, 33 << 10, 725 << 10, 1 << 20] {
             for pattern in ALL {
                 let chain = Chain::of(&mut buffer, shape(set_bytes, pattern), 7);
@@ -295,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_order_cannot_be_foreseen_and_each_seed_has_its_own() {
+    fn random_order_has_no_pattern_and_depends_on_seed() {
         let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
         let mut order_of =
             |pattern, seed| walked(&Chain::of(&mut buffer, shape(1 << 20, pattern), seed));
@@ -308,13 +299,13 @@ mod tests {
         let stays = offsets.windows(2).filter(|two| same_page(two)).count();
         assert!(stays < offsets.len() / 50, "{stays} of {} stay in the page", offsets.len());
         let near = strides.iter().filter(|stride| stride.abs() <= 128).count();
-        assert!(near < offsets.len() / 500, "{near} steps to a neighbour");
+        assert!(near < offsets.len() / 500, "{near} steps to an adjacent line");
         assert_ne!(offsets, order_of(Pattern::Random, 2));
         assert_eq!(offsets, order_of(Pattern::Random, 1));
     }
 
     #[test]
-    fn a_page_is_finished_before_the_next_and_neither_is_in_order() {
+    fn random_page_finishes_a_page_before_the_next() {
         let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
         let chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::RandomPage), 1);
         let offsets = walked(&chain);
@@ -331,58 +322,48 @@ mod tests {
     }
 
     #[test]
-    fn a_chase_ends_where_its_loads_lead() {
+    fn chase_ends_at_the_expected_element() {
         let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
         for pattern in ALL {
-            // 60 elements of 64 bytes: no multiple of the loads of an iteration.
+            // 60 elements of 64 bytes: not a multiple of the loads per iteration.
             let mut chain = Chain::of(&mut buffer, shape(60 << 6, pattern), 3);
             chain.warm();
             let mut loads = 0;
             for iterations in [0, 1, 2, 1000, 12_345] {
                 assert_eq!(chain.chase(iterations), iterations);
                 loads += iterations * LOADS;
-                assert_eq!(chain.rank, loads as usize % chain.len());
-                assert_eq!(chain.at, chain.place(chain.rank).cast_const());
+                assert_eq!(chain.rank, loads as usize % chain.order.len());
+                assert_eq!(chain.position, chain.element(chain.rank).cast_const());
             }
         }
     }
 
     #[test]
-    fn a_chain_that_leaves_elements_out_is_wrong_work() {
+    fn chain_that_skips_elements_is_detected() {
         let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
         let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
         assert_eq!(chain.chase(100), 100);
-        let short = chain.place(17).cast_const();
-        // SAFETY: an element of the chain, and a link to another.
-        unsafe { (*chain.place(chain.rank + 30)).link = short };
-        assert_eq!(chain.chase(1), 1, "not there yet");
+        let shortcut = chain.element(17).cast_const();
+        // SAFETY: both are elements of the chain.
+        unsafe { (*chain.element(chain.rank + 30)).next = shortcut };
+        assert_eq!(chain.chase(1), 1, "before the shortcut");
         assert_eq!(chain.chase(3), 0);
         let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
         assert!(chain.settle());
-        let short = chain.place(17).cast_const();
+        let shortcut = chain.element(17).cast_const();
         // SAFETY: as above.
-        unsafe { (*chain.place(chain.rank + 30)).link = short };
+        unsafe { (*chain.element(chain.rank + 30)).next = shortcut };
         assert!(!chain.settle());
     }
 
     #[test]
-    fn a_warm_up_leaves_the_chain_as_it_is_and_begins_anew() {
+    fn warm_up_keeps_the_chain_and_restarts_it() {
         let mut buffer = Buffer::of(1 << 20, Page::Base).unwrap();
         let mut chain = Chain::of(&mut buffer, shape(1 << 20, Pattern::Random), 3);
         let before = walked(&chain);
         chain.chase(5);
         chain.warm();
-        assert_eq!((chain.rank, chain.at), (0, chain.place(0).cast_const()));
+        assert_eq!((chain.rank, chain.position), (0, chain.element(0).cast_const()));
         assert_eq!(walked(&chain), before);
-    }
-
-    #[test]
-    fn a_pattern_is_known_by_its_name() {
-        for pattern in ALL {
-            assert_eq!(Pattern::named(&pattern.name()), Some(pattern));
-        }
-        for name in ["stride", "stride0", "stride12", "stride8", "randomly", ""] {
-            assert_eq!(Pattern::named(name), None, "{name}");
-        }
     }
 }

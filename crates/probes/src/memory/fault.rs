@@ -1,4 +1,4 @@
-//! memory.fault: what a page costs that is not there yet, by the reason why it is not.
+//! memory.fault: cost of a page fault, by its cause.
 
 use std::path::PathBuf;
 
@@ -9,83 +9,77 @@ use rustix::param::page_size;
 
 use super::bandwidth;
 use crate::buffer::Page;
-use crate::room::Room;
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 mod anonymous;
 mod cached;
 mod evicted;
 mod pass;
 
-use anonymous::{Fresh, Huge, Settled, Unwritten};
-use cached::{Cached, Way};
+use anonymous::{Fresh, Reused};
+use cached::Cached;
 use evicted::Evicted;
-use pass::Faulting;
+use pass::FaultSource;
 
-/// memory.fault.
 pub struct PageFault;
 
 static ABOUT: About = About {
     id: "memory.fault",
     title: "page fault",
-    timed: "touching pages in a row that are not mapped, divided by their number, each of which \
-            faulted once as the kernel's count proves (file_minor: by the faults counted): the \
-            exception, the kernel's work and the touch itself",
-    not_timed: "mapping and unmapping; taking the pages away again, which is done before each pass",
-    model: "orders. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; anonymous_first ≥ \
-            anonymous; huge ≥ 0.5 × its size ÷ the rate at which one core stored to memory in this \
-            run; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ zero_read; major ≥ 3 × \
-            file_page. No value: what the kernel does besides clearing or copying 4 KiB \
-            (accounting, a page's place in its lists) has no sourced constant, and is the larger \
-            part",
+    timed: "accessing consecutive pages that are not mapped ÷ their number; each page faults once, \
+            as the kernel's count proves (file_minor: ÷ the faults counted). Includes the \
+            exception, the kernel's work and the access",
+    not_timed: "mapping and unmapping; freeing or evicting the pages before each pass",
+    model: "lower bounds. zero_read ≥ os.syscall{call=getppid}; anonymous ≥ zero_read; \
+            anonymous_first ≥ anonymous; huge ≥ 0.5 × its size ÷ the measured store bandwidth of \
+            one core; file_page ≥ zero_read; file_minor ≥ file_page; cow ≥ zero_read; major ≥ 3 × \
+            file_page. No value: most of the cost is accounting and LRU lists, which have no \
+            published constant",
     source: "Linux mm/memory.c: do_anonymous_page, do_read_fault, do_wp_page, filemap_fault; \
-             METHOD 25 for orders",
+             METHOD 25 on bounds",
     pitfalls: &[
-        "huge pages answer 512 touches with one fault: they are switched off by advice, and the \
-         count of faults is checked on every pass",
-        "a read fault of a cached file maps up to sixteen pages around it, or a large folio: \
-         file_minor is divided by the faults counted and says of how many pages they were; \
-         file_page maps each page of the file by itself, so that there is nothing around it",
-        "reading untouched memory maps the one page of zeros, and clears nothing: that is \
-         zero_read and no anonymous fault",
-        "in a guest, memory that the host has not given yet costs an exit more. Nobody in the \
-         guest can tell which that is: anonymous is memory that this process had before, \
-         anonymous_first memory that it had not, whoever had it",
-        "where no huge page is free a fault gives a small one, and is counted alike: smaps is \
-         read after each pass of huge",
-        "a copy on write needs the page to be mapped for reading before: else the kernel copies in \
-         the first fault, without taking a translation back",
-        "major: without MADV_RANDOM the kernel reads ahead and most pages do not wait. The file \
-         is written back and dropped, and mincore and cachestat prove it before each pass. In a \
-         guest it is guest-cold: the host may still hold it",
+        "huge pages serve 512 pages with one fault: disabled by madvise, and the number of faults \
+         is checked in every pass",
+        "a read fault of a cached file maps up to 16 pages around it (fault-around) or a large \
+         folio: file_minor divides by the faults and gives the pages; file_page has one mapping \
+         per page, so that nothing is adjacent",
+        "reading unwritten memory maps the zero page and clears nothing: zero_read, not anonymous",
+        "in a guest, memory that the host has not backed yet costs a VM exit, which the guest \
+         cannot see: anonymous is memory that this process had before, anonymous_first is new to \
+         the process",
+        "without a free huge page a fault maps a small one and counts the same: huge reads smaps \
+         after each pass",
+        "copy-on-write needs the page mapped for reading first: otherwise the first fault copies \
+         without a TLB flush",
+        "major: without MADV_RANDOM readahead serves most pages. The file is written back and \
+         dropped; mincore and cachestat verify it before each pass. In a guest it is guest-cold: \
+         the host may cache it",
     ],
     parameters: &[Parameter {
         name: "kind",
         values: "zero_read, anonymous, anonymous_first, huge, file_page, file_minor, cow, major",
-        meaning: "read before anybody wrote · written, settled memory · written, memory new to the \
-                  process · written, by huge pages · a cached file's page by itself · a cached \
-                  file in order, with what the kernel maps around · a private copy · from a disk",
+        meaning: "read before the first write · written, memory used before · written, memory new \
+                  to the process · written, huge pages · a cached file, one page per mapping · a \
+                  cached file in order, with fault-around · copy-on-write · from a disk",
     }],
     needs: &["memory.bandwidth", "os.syscall"],
-    requires: "huge: huge pages on advice. major: a folder on a disk ($TMPDIR or /var/tmp)",
+    requires: "huge: transparent huge pages. major: a folder on a disk ($TMPDIR or /var/tmp)",
     published: "230 µs (major, SSD; 2016, i5-5257U)",
     noise_limit: 0.10,
     ..About::BASE
 };
 
-/// Pages of a pass: 4 MiB of them where they have 4 KiB.
+/// Per pass: 4 MiB with 4 KiB pages.
 const PAGES: usize = 1024;
-/// Huge pages of a pass.
 const HUGE_PAGES: usize = 4;
-/// Pages of a pass that are read from a disk.
 const DISK_PAGES: usize = 32;
-/// No more is held at a time.
+/// Limit of the memory that `anonymous_first` holds.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// Why a page is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FaultKind {
     ZeroRead,
     Anonymous,
     AnonymousFirst,
@@ -96,42 +90,29 @@ enum Kind {
     Major,
 }
 
-impl Kind {
-    /// Each stands behind those that its order needs.
-    const ALL: [Self; 8] = [
-        Self::ZeroRead,
-        Self::Anonymous,
-        Self::AnonymousFirst,
-        Self::Huge,
-        Self::FilePage,
-        Self::FileMinor,
-        Self::Cow,
-        Self::Major,
+impl FaultKind {
+    /// In the order of the declaration, each after those that its bound needs.
+    const ALL: [(Self, &'static str); 8] = [
+        (Self::ZeroRead, "zero_read"),
+        (Self::Anonymous, "anonymous"),
+        (Self::AnonymousFirst, "anonymous_first"),
+        (Self::Huge, "huge"),
+        (Self::FilePage, "file_page"),
+        (Self::FileMinor, "file_minor"),
+        (Self::Cow, "cow"),
+        (Self::Major, "major"),
     ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::ZeroRead => "zero_read",
-            Self::Anonymous => "anonymous",
-            Self::AnonymousFirst => "anonymous_first",
-            Self::Huge => "huge",
-            Self::FilePage => "file_page",
-            Self::FileMinor => "file_minor",
-            Self::Cow => "cow",
-            Self::Major => "major",
-        }
-    }
 
     fn of(case: &Case) -> Option<Self> {
         let name = case.params.text("kind")?;
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
+        Self::ALL.into_iter().find(|(_, of_kind)| *of_kind == name).map(|(kind, _)| kind)
     }
 
     fn params(self) -> Params {
-        Params::one("kind", self.name())
+        Params::one("kind", Self::ALL[self as usize].1)
     }
 
-    /// With room: some 20 passes, each taken away again.
+    /// About 20 passes, with a margin.
     fn cost_ns(self) -> f64 {
         match self {
             Self::Huge => 40e6,
@@ -140,70 +121,60 @@ impl Kind {
         }
     }
 
-    /// Bytes in memory at a time, at least.
+    /// Peak memory, at least.
     fn bytes(self) -> usize {
         match self {
             Self::Huge => HUGE_PAGES * Page::Huge.bytes(),
-            // The file, and the copies.
+            // The file and the copies.
             Self::Cow => 2 * PAGES * page_size(),
             _ => PAGES * page_size(),
         }
     }
 
-    /// What it cannot be cheaper than, where that is another kind: how many times, and why.
-    fn order(self) -> Option<(f64, Self, &'static str)> {
-        Some(match self {
+    /// The lower bound: a multiple of another kind, and the reason.
+    fn bound(self) -> Option<(f64, Self, &'static str)> {
+        let (factor, other, source) = match self {
             Self::ZeroRead | Self::Huge => return None,
-            Self::Anonymous => (
-                1.0,
-                Self::ZeroRead,
-                "the same fault, with a page to be found, cleared and accounted for besides",
-            ),
-            Self::AnonymousFirst => (
-                1.0,
-                Self::Anonymous,
-                "the same work on pages that no cache holds, and that a host may have to give",
-            ),
-            Self::FilePage => (
-                1.0,
-                Self::ZeroRead,
-                "the same fault, with a page to be looked up and counted as mapped besides",
-            ),
-            Self::FileMinor => {
-                (1.0, Self::FilePage, "the same fault, with the pages around mapped besides")
+            Self::Anonymous => {
+                (1.0, Self::ZeroRead, "the same fault, plus allocating and clearing a page")
             }
-            Self::Cow => (
-                1.0,
-                Self::ZeroRead,
-                "the same exception, with a page to be found and copied besides",
-            ),
+            Self::AnonymousFirst => {
+                (1.0, Self::Anonymous, "the same on uncached pages that a host may have to back")
+            }
+            Self::FilePage => {
+                (1.0, Self::ZeroRead, "the same fault, plus a page-cache lookup and its accounting")
+            }
+            Self::FileMinor => (1.0, Self::FilePage, "the same fault, plus fault-around"),
+            Self::Cow => {
+                (1.0, Self::ZeroRead, "the same fault, plus allocating and copying a page")
+            }
             Self::Major => (
                 3.0,
                 Self::FilePage,
-                "besides what a cached page costs: a request to a device, an interrupt, a switch \
-                 away and one back",
+                "plus a device request, an interrupt and two context switches",
             ),
-        })
+        };
+        Some((factor, other, source))
     }
 
-    fn memory(self, room: &Room, host: &Host) -> Result<Box<dyn Faulting>, Fault> {
-        room.admits(self.bytes() as u64)?;
+    fn memory(self, budget: &MemoryBudget, host: &Host) -> Result<Box<dyn FaultSource>, Fault> {
+        budget.check(self.bytes() as u64)?;
         let bytes = PAGES * page_size();
         Ok(match self {
-            Self::ZeroRead => Box::new(Unwritten::of(bytes)?),
-            Self::Anonymous => Box::new(Settled::of(bytes)?),
+            Self::ZeroRead => Box::new(Reused::new(bytes, anonymous::Access::Read)?),
+            Self::Anonymous => Box::new(Reused::new(bytes, anonymous::Access::Write)?),
             Self::AnonymousFirst => {
-                let most = HELD_BYTES_MAX.min(usize::try_from(room.bytes).unwrap_or(usize::MAX));
-                Box::new(Fresh::of(bytes, most / bytes))
+                let budget = usize::try_from(budget.bytes).unwrap_or(usize::MAX);
+                Box::new(Fresh::new(bytes, HELD_BYTES_MAX.min(budget) / bytes))
             }
-            Self::Huge => Box::new(Huge::of(self.bytes())?),
-            Self::FilePage => Box::new(Cached::of(bytes, Way::Apart)?),
-            Self::FileMinor => Box::new(Cached::of(bytes, Way::Whole)?),
-            Self::Cow => Box::new(Cached::of(bytes, Way::Copied)?),
+            Self::Huge => Box::new(Reused::new(self.bytes(), anonymous::Access::WriteHuge)?),
+            Self::FilePage => Box::new(Cached::new(bytes, cached::Access::PageByPage)?),
+            Self::FileMinor => Box::new(Cached::new(bytes, cached::Access::Whole)?),
+            Self::Cow => Box::new(Cached::new(bytes, cached::Access::CopyOnWrite)?),
             Self::Major => {
                 let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-                let guest = host.virtualization.as_deref().is_some_and(|kind| kind != "none");
-                Box::new(Evicted::of(DISK_PAGES, &folders, guest)?)
+                let is_guest = host.virtualization.as_deref().is_some_and(|kind| kind != "none");
+                Box::new(Evicted::new(DISK_PAGES, &folders, is_guest)?)
             }
         })
     }
@@ -214,36 +185,37 @@ impl Probe for PageFault {
         &ABOUT
     }
 
-    /// What one kind leaves in the caches and in the kernel's lists of free pages changes what the
-    /// next one costs.
+    /// A kind changes the caches and the kernel's free lists for the next.
     fn cases_share_visits(&self) -> bool {
         false
     }
 
     fn expects(&self, case: &Case) -> Counters {
-        match Kind::of(case) {
-            Some(Kind::Major) => Counters::DEVICE,
+        match FaultKind::of(case) {
+            Some(FaultKind::Major) => Counters::DEVICE,
             _ => Counters::NONE,
         }
     }
 
     fn cases(&self, _: &Host, _: &Sizes) -> Vec<Case> {
-        Kind::ALL.map(|kind| Case { params: kind.params(), cost_ns: kind.cost_ns() }).to_vec()
+        FaultKind::ALL
+            .map(|(kind, _)| Case { params: kind.params(), cost_ns: kind.cost_ns() })
+            .to_vec()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let unknown = || NoModel::no_such_case(&case.params);
-        let kind = Kind::of(case).ok_or_else(unknown)?;
-        if kind == Kind::Huge {
+        let kind = FaultKind::of(case).ok_or_else(unknown)?;
+        if kind == FaultKind::Huge {
             return clearing(Page::Huge.bytes(), known);
         }
-        match kind.order() {
+        match kind.bound() {
             Some((factor, other, source)) => {
                 Order { factor, metric: ABOUT.id, source }.claim(&other.params(), known)
             }
             None => {
-                let source = "an exception enters and leaves the kernel as a call does, by a \
-                              dearer way, and has a page to map between";
+                let source = "an exception enters and leaves the kernel at a higher cost than a \
+                              system call, and maps a page";
                 let order = Order { factor: 1.0, metric: "os.syscall", source };
                 order.claim(&Params::one("call", "getppid"), known)
             }
@@ -252,11 +224,10 @@ impl Probe for PageFault {
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let host = host::read();
-        let room = Room::on(&host);
+        let budget = MemoryBudget::of(&host);
         for (index, case) in cases.iter().enumerate() {
-            let unknown = || Fault::Failed(format!("{} is no kind of fault", case.params));
-            let memory = Kind::of(case).ok_or_else(unknown)?.memory(&room, &host);
-            match memory {
+            let kind = FaultKind::of(case).ok_or_else(|| crate::unknown_case(&case.params))?;
+            match kind.memory(&budget, &host) {
                 Ok(mut memory) => pass::rounds(index, memory.as_mut(), sampler),
                 Err(fault) => sampler.fault(index, fault),
             }
@@ -265,26 +236,23 @@ impl Probe for PageFault {
     }
 }
 
-/// The share of a store's time in memory that clearing takes at least: what is cleared is a few
-/// pages again and again, which a large cache may hold, and the kernel's instruction (rep stosb)
-/// may leave out the fetch of a line as a store past the caches does. No value therefore, and the
-/// faster of the two ways to store; of a page of 4 KiB, which fits the nearest cache, it says
-/// nothing.
+/// Clearing takes at least half of the time that stores to memory take: a large cache can hold the
+/// few pages, and `rep stosb` can avoid write-allocate as non-temporal stores do.
 const CLEARED_SHARE: f64 = 0.5;
 
-/// The least that clearing takes.
-fn clearing(bytes: usize, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let (name, rate) = bandwidth::storing(known)?;
+/// Lower bound from the time to clear a huge page.
+fn clearing(bytes: usize, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+    let (name, rate) = bandwidth::store_rate(known)?;
     let least_ns = CLEARED_SHARE * bytes as f64 / rate * 1e9;
     let formula = format!("≥ {CLEARED_SHARE} × size ÷ {name}");
-    let source = "Linux mm/memory.c, clear_huge_page: the page is cleared whole, by stores; half \
-                  the time, for caches may hold what is cleared again and again";
-    let claim = Prediction::at_least(least_ns, &formula, source)
+    let source = "Linux mm/memory.c, clear_huge_page: stores clear the whole page; half of the \
+                  time, as caches may hold the pages";
+    let bound = Prediction::at_least(least_ns, &formula, source)
         .with_quantity("size", bytes as f64, Unit::Bytes, Origin::Case)
         .with_result(&name, rate, Unit::BytesPerSecond);
-    Ok(claim.if_below(
-        "a cache that stores more than twice as fast as memory holds the pages, something other \
-         than the core clears them, or they were not cleared",
+    Ok(bound.if_below(
+        "a cache with more than twice the store bandwidth of memory holds the pages, or they are \
+         not cleared by the core",
     ))
 }
 

@@ -1,4 +1,4 @@
-//! memory.latency.loaded: a load that waits for another, while the other cores read memory.
+//! memory.latency.loaded: dependent-load latency while the other cores read memory.
 
 mod load;
 
@@ -8,79 +8,72 @@ use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
 use fathom_record::{Host, NoModel, NotSelected, Params, Prediction, Remedy, Stratum, Unit};
 
-use self::load::{Load, Order as Told};
+use self::load::{LoadControl, LoadTask};
 use super::chain::{Chain, LOADS, Pattern, Shape};
-use super::crew::{Crew, Finding, Maker, Mustered};
-use super::latency::ladder::{self, Step};
-use super::latency::line_bytes;
-use super::seats;
-use super::stream::Memory;
-use crate::buffer::{Buffer, Page, in_words};
-use crate::room::Room;
+use super::cpu_selection;
+use super::latency::cases::{self, ChaseCase};
+use super::latency::{NOT_ONE_CYCLE, line_bytes};
+use super::stream::ThreadMemory;
+use super::thread_team::{TaskFactory, ThreadTeam};
+use crate::buffer::{Buffer, Page, binary_size};
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::{Order, earlier};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// memory.latency.loaded.
 pub struct Loaded;
 
 static ABOUT: About = About {
     id: "memory.latency.loaded",
-    title: "load beside other cores' reads",
-    timed: "one load whose address is what the load before it brought, as memory.latency by random \
-            order in its largest set, while a thread on each other core reads memory for a share \
-            of the time",
-    not_timed: "beginning and ending the reads, which the batch's overhead holds: all begin when \
-                the chase does and end within a microsecond of it",
-    model: "load=0: memory.latency{pattern=random} of the same set and page, ± 15 %. Others: at \
-            least load=0. How far it rises towards saturation depends on queues of the memory's \
-            controller, which no source gives",
+    title: "loaded memory latency",
+    timed: "one dependent load, as memory.latency with random order at its largest working set, \
+            while a thread on every other core reads memory for a share of the time",
+    not_timed: "starting and stopping the reads, which the measured overhead of a batch includes: \
+                all start with the chase and end within a microsecond of it",
+    model: "load=0: memory.latency{pattern=random} at the same working set and page size, ± 15 %. \
+            Other loads: at least load=0. The increase towards saturation depends on the queues of \
+            the memory controller, which are not published",
     source: "memory.latency of this run; loaded latency, as by Intel's Memory Latency Checker \
              (V. Viswanathan et al., 2013), which throttles by instructions between two loads",
     pitfalls: &[
-        "latency and bandwidth taken apart flatter a machine: what a load waits for is a queue, \
-         which is empty while nobody reads",
-        "a share of the time is no share of the bandwidth: the bytes that were read are counted, \
-         and told beside the number",
-        "reading by turns of milliseconds is either full load or none: a turn is 32 KiB, and each \
-         pause follows from how long its turn took",
+        "latency and bandwidth measured apart are too optimistic: a loaded memory system adds \
+         queueing delay",
+        "a share of the time is not a share of the bandwidth: the bytes read are counted and \
+         printed beside the number",
+        "bursts of milliseconds alternate between full load and none: a burst is 32 KiB, and each \
+         pause is computed from the duration of its burst",
         "few cores cannot saturate the memory of a large machine: with one other core, load=100 \
-         is what that one core reads",
+         is the bandwidth of that core",
     ],
     parameters: &[
         Parameter {
             name: "load",
             values: "0, 25, 50, 100",
-            meaning: "per cent of the time in which each other core reads",
+            meaning: "percentage of the time that each other core reads",
         },
         Parameter {
             name: "set_bytes",
             values: "at least 4 × the last-level cache",
-            meaning: "bytes that the chain goes through, and bytes that the others pass over",
+            meaning: "working set of the chase, and bytes that the other cores read",
         },
-        Parameter {
-            name: "page",
-            values: "huge, 4K",
-            meaning: "pages of all of it; huge where the kernel gathers them on advice",
-        },
+        Parameter { name: "page", values: "huge, 4K", meaning: "page size of all memory" },
     ],
     needs: &["memory.latency"],
-    requires: "two cores, but for load=0; eight times the set of available memory",
+    requires: "two cores, except for load=0; available memory of eight times the working set",
     noise_limit: 0.10,
     ..About::BASE
 };
 
-/// Loads in per cent of the time.
 const LOADS_PERCENT: [u32; 4] = [0, 25, 50, 100];
 
-/// A case in words that are understood; ordered as they are taken.
+/// The parameters of a case. Ordered as they are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct LoadCase {
     page: Page,
     set_bytes: usize,
     percent: u32,
 }
 
-impl Kind {
+impl LoadCase {
     fn params(self) -> Params {
         Params::one("load", i64::from(self.percent))
             .and("set_bytes", self.set_bytes as i64)
@@ -93,9 +86,9 @@ impl Kind {
         Some(Self { page: Page::named(params.text("page")?)?, set_bytes, percent })
     }
 
-    /// The step of memory.latency that is the same without others.
-    fn step(self) -> Step {
-        Step { pattern: Pattern::Random, page: self.page, set_bytes: self.set_bytes }
+    /// The same case of memory.latency.
+    fn chase(self) -> ChaseCase {
+        ChaseCase { pattern: Pattern::Random, page: self.page, set_bytes: self.set_bytes }
     }
 }
 
@@ -105,54 +98,52 @@ impl Probe for Loaded {
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let (page, set_bytes) = match (sizes.smoke, ladder::has_huge(host)) {
+        let (page, set_bytes) = match (sizes.smoke, cases::has_huge(host)) {
             (true, _) => (Page::Base, 1 << 18),
-            (false, true) => (Page::Huge, ladder::largest(host)),
-            (false, false) => (Page::Base, ladder::largest(host)),
+            (false, true) => (Page::Huge, cases::largest(host)),
+            (false, false) => (Page::Base, cases::largest(host)),
         };
-        // With a quarter each of linking, filling and verifying, and 15 ms of rounds.
+        // 15 ms of rounds, and a share of linking, filling and verifying.
         let cost_ns = 20e6 + 0.6 * set_bytes as f64;
-        let kind = |percent| Kind { page, set_bytes, percent };
-        let case = |percent: u32| Case { params: kind(percent).params(), cost_ns };
-        LOADS_PERCENT.into_iter().map(case).collect()
+        LOADS_PERCENT
+            .map(|percent| LoadCase { page, set_bytes, percent })
+            .map(|case| Case { params: case.params(), cost_ns })
+            .to_vec()
     }
 
     fn selection(&self, _: &Case, _: &Host) -> Result<Stratum, NotSelected> {
         Err(NotSelected::SecondCpu)
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let kind = Kind::of(&case.params).ok_or_else(|| NoModel::no_such_case(&case.params))?;
-        if kind.percent > 0 {
-            let source = "what others read can only add to the queues that a load waits in";
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+        let unknown = || NoModel::no_such_case(&case.params);
+        let case = LoadCase::of(&case.params).ok_or_else(unknown)?;
+        if case.percent > 0 {
+            let source = "reads of other cores can only add queueing delay";
             let order = Order { factor: 1.0, metric: ABOUT.id, source };
-            return order.claim(&Kind { percent: 0, ..kind }.params(), known);
+            return order.claim(&LoadCase { percent: 0, ..case }.params(), known);
         }
-        let params = kind.step().params();
+        let params = case.chase().params();
         let alone = earlier("memory.latency", &params, known)?;
         let name = format!("memory.latency{params}");
-        let source = "the same chase through as large a set, with nobody beside it";
+        let source = "the same chase at the same working set, without load";
         let sum = Prediction::sum(alone, 0.0, 0.15, &name, source);
         Ok(Prediction { software: None, ..sum }
             .with_result(&name, alone, Unit::Nanoseconds)
-            .if_above("others used the memory meanwhile: neighbours on the host")
-            .if_below("memory.latency met neighbours on the host that are gone"))
+            .if_above("other guests or processes used memory bandwidth in this measurement")
+            .if_below("other guests or processes used memory bandwidth during memory.latency"))
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let mut kinds: Vec<(Kind, usize)> = Vec::new();
+        let mut load_cases: Vec<(LoadCase, usize)> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
-            match Kind::of(&case.params) {
-                Some(kind) => kinds.push((kind, index)),
-                None => {
-                    let text = format!("{} is no such case", case.params);
-                    sampler.fault(index, Fault::Failed(text));
-                }
-            }
+            let load_case = LoadCase::of(&case.params);
+            let load_case = load_case.ok_or_else(|| crate::unknown_case(&case.params))?;
+            load_cases.push((load_case, index));
         }
-        kinds.sort_unstable();
-        for group in kinds.chunk_by(|a, b| a.0.step() == b.0.step()) {
-            if let Err(fault) = take(group, sampler) {
+        load_cases.sort_unstable();
+        for group in load_cases.chunk_by(|a, b| a.0.chase() == b.0.chase()) {
+            if let Err(fault) = measure_group(group, sampler) {
                 group.iter().for_each(|(_, index)| sampler.fault(*index, fault.clone()));
             }
         }
@@ -160,104 +151,88 @@ impl Probe for Loaded {
     }
 }
 
-/// Takes all loads over one set.
-fn take(group: &[(Kind, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
+/// Measures all loads at one working set.
+fn measure_group(group: &[(LoadCase, usize)], sampler: &mut Sampler) -> Result<(), Fault> {
     let mut host = host::read();
     host.cpu.allowed = sampler.cpus().to_vec();
     let settings = sampler.settings();
-    let seats = seats::in_order(&host, settings.cpu, settings.other_cpu);
-    let Kind { page, set_bytes, .. } = group[0].0;
-    let needed = group[0].0.step().memory_bytes() + set_bytes;
-    Room::on(&host).admits(needed as u64)?;
+    let cpus = cpu_selection::cpu_order(&host, settings.cpu, settings.other_cpu);
+    let LoadCase { page, set_bytes, .. } = group[0].0;
+    let needed = group[0].0.chase().memory_bytes() + set_bytes;
+    MemoryBudget::of(&host).check(needed as u64)?;
     let mut buffer = Buffer::of(set_bytes, page)?;
     let (line_bytes, page_bytes) = (line_bytes(&host), page.bytes());
     let shape = Shape { set_bytes, line_bytes, page_bytes, pattern: Pattern::Random };
     let mut chain = Chain::of(&mut buffer, shape, settings.seed);
     chain.warm();
     if !chain.settle() {
-        return Err(Fault::WrongWork("the chain is not the one cycle that was linked".to_owned()));
+        return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
     }
-    let (alone, loaded): (Vec<_>, Vec<_>) = group.iter().partition(|(kind, _)| kind.percent == 0);
-    for (_, index) in alone {
+    let (idle, loaded): (Vec<_>, Vec<_>) = group.iter().partition(|(case, _)| case.percent == 0);
+    for (_, index) in idle {
         let chase = |iterations| chain.chase(iterations);
         sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);
-        sampler.check(index, "load", true, "nobody reads beside it");
+        sampler.check(index, "load", true, "no other reads");
     }
-    if !loaded.is_empty() {
-        beside(&loaded, &seats, &mut chain, sampler);
+    if !loaded.is_empty()
+        && let Err(fault) = measure_loaded(&loaded, &cpus, &mut chain, sampler)
+    {
+        loaded.iter().for_each(|(_, index)| sampler.fault(*index, fault.clone()));
     }
+    sampler.works_in_step_with(&[]);
     let (passed, detail) = buffer.check()?;
     for (_, index) in group {
-        let detail = format!("{detail}; {} taken in all", in_words(needed as u64));
+        let detail = format!("{detail}; {} used in all", binary_size(needed as u64));
         sampler.check(*index, "pages", passed, detail);
     }
     Ok(())
 }
 
-/// Takes the loads above 0; what keeps them from being taken is told of each of them.
-fn beside(loaded: &[(Kind, usize)], seats: &[u32], chain: &mut Chain<'_>, sampler: &mut Sampler) {
-    let told = Arc::new(Told::default());
-    let outcome = crew_of(seats).and_then(|mut crew| {
-        let count = crew.threads().len();
-        let memory = vec![Memory::default(); count];
-        let Kind { page, set_bytes, .. } = loaded[0].0;
-        let maker = |memory: &Memory| Load::maker(set_bytes / count, page, memory, &told);
-        let makers: Vec<Maker> = memory.iter().map(maker).collect();
-        sampler.works_in_step_with(&crew.threads());
-        let mut mustered = crew.muster(None, makers)?;
-        for (kind, index) in loaded {
-            take_one((*kind, *index, count), chain, &mut mustered, &told, sampler);
-        }
-        Ok(mustered.dismiss())
-    });
-    sampler.works_in_step_with(&[]);
-    for (_, index) in loaded {
-        match &outcome {
-            Ok(findings) => judge(*index, seats, findings, sampler),
-            Err(fault) => sampler.fault(*index, fault.clone()),
-        }
-    }
-}
-
-/// A thread on each seat but the first.
-fn crew_of(seats: &[u32]) -> Result<Crew, Fault> {
-    if seats.len() < 2 {
-        let what = "there is one core only, and none to read beside it";
-        return Err(Fault::unavailable(what, Remedy::SecondCpu));
-    }
-    Crew::on(&seats[1..])
-}
-
-/// Takes one load by so many threads.
-fn take_one(
-    (kind, index, threads): (Kind, usize, usize),
+/// Measures the loads above 0.
+fn measure_loaded(
+    loaded: &[(LoadCase, usize)],
+    cpus: &[u32],
     chain: &mut Chain<'_>,
-    mustered: &mut Mustered<'_>,
-    told: &Told,
     sampler: &mut Sampler,
-) {
-    told.begin(kind.percent);
-    sampler.run(vec![Work::unrolled(index, LOADS as f64, |iterations| {
-        mustered.beside(|| {
-            let did = chain.chase(iterations);
-            told.end_batch();
-            did
-        })
-    })]);
-    let (bytes, rate) = told.read(threads);
-    let text = format!("{:.2} GB/s read beside it, {} in all", rate / 1e9, in_words(bytes));
-    sampler.check(index, "load", bytes > 0, text);
-}
-
-fn judge(index: usize, seats: &[u32], findings: &[Result<Finding, Fault>], sampler: &mut Sampler) {
-    for (cpu, finding) in seats[1..].iter().zip(findings) {
-        match finding {
-            Ok((passed, text)) => {
-                sampler.check(index, "bytes read", *passed, format!("on CPU {cpu}: {text}"));
+) -> Result<(), Fault> {
+    let readers = &cpus[1..];
+    if readers.is_empty() {
+        return Err(Fault::unavailable("no second core for the load", Remedy::SecondCpu));
+    }
+    let mut team = ThreadTeam::pinned_to(readers)?;
+    let control = Arc::new(LoadControl::default());
+    let memory = vec![ThreadMemory::default(); readers.len()];
+    let LoadCase { page, set_bytes, .. } = loaded[0].0;
+    let bytes = set_bytes / readers.len();
+    let factory = |memory: &ThreadMemory| LoadTask::factory(bytes, page, memory, &control);
+    let factories: Vec<TaskFactory> = memory.iter().map(factory).collect();
+    sampler.works_in_step_with(&team.threads());
+    let mut running = team.start(None, factories)?;
+    for (case, index) in loaded {
+        control.begin(case.percent);
+        let chase_beside_load = |iterations| {
+            running.run_beside(|| {
+                let done = chain.chase(iterations);
+                control.end_batch();
+                done
+            })
+        };
+        sampler.run(vec![Work::unrolled(*index, LOADS as f64, chase_beside_load)]);
+        let (bytes, rate) = control.bytes_and_rate(readers.len());
+        let text = format!("{:.2} GB/s read, {} in all", rate / 1e9, binary_size(bytes));
+        sampler.check(*index, "load", bytes > 0, text);
+    }
+    for (cpu, result) in readers.iter().zip(running.finish()) {
+        for (_, index) in loaded {
+            match &result {
+                Ok((passed, text)) => {
+                    sampler.check(*index, "bytes read", *passed, format!("CPU {cpu}: {text}"));
+                }
+                Err(fault) => sampler.fault(*index, fault.clone()),
             }
-            Err(fault) => sampler.fault(index, fault.clone()),
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

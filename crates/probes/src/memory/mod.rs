@@ -1,11 +1,10 @@
-//! Metrics of memory: how long a load takes at each level, how many bytes a second pass, what a
-//! page costs that is not there yet, and how long a line takes from core to core.
+//! Memory metrics: load latency per cache level, bandwidth, page faults, and core-to-core
+//! cache-line transfer.
 
 pub mod bandwidth;
 mod chain;
 pub mod core_to_core;
-mod counted;
-mod crew;
+mod cpu_selection;
 mod curve;
 pub mod fault;
 pub mod latency;
@@ -13,7 +12,8 @@ pub mod levels;
 pub mod loaded;
 pub mod mmap_setup;
 pub mod munmap;
-mod seats;
+mod page_faults;
 mod stream;
+mod thread_team;
 pub mod tlb_miss;
 mod vectors;

@@ -1,43 +1,37 @@
-//! memory.munmap: taking a mapping away, with pages in it and without.
-
-use std::ffi::c_void;
-use std::ptr;
+//! memory.munmap: unmapping memory with and without resident pages.
 
 use fathom_measure::sampler::{Fault, Operation};
 use fathom_measure::{Clock, Sampler, Work, host};
 use fathom_record::{Host, NoModel, Params, Prediction};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::param::page_size;
 
-use super::counted::{Expected, Faults};
-use super::mmap_setup::{Mapped, SIZES, bytes_of, no_room};
-use crate::room::Room;
+use super::mmap_setup::{COUNT, Mappings, SIZES, bytes_of, map_error};
+use super::page_faults::{ExpectedFaults, FaultCounts};
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// memory.munmap.
 pub struct Munmap;
 
 static ABOUT: About = About {
     id: "memory.munmap",
-    title: "unmapping memory",
-    timed: "munmap of private anonymous memory: of 16 untouched mappings in a row, or of one whose \
-            every page was written",
-    not_timed: "mapping, and making the pages resident, which is done before",
-    model: "touched=no: a bound for one page, ≥ os.syscall{call=getppid}; the other sizes cost \
-            what it does. touched=yes: orders. 1 MiB ≥ the same untouched; 16 MiB ≥ 0.7 × 16 × \
-            1 MiB; 64 MiB ≥ 0.9 × 4 × 16 MiB. No value: from some MiB on a page costs more to \
-            free, by how much no source tells",
-    source: "Linux mm/memory.c, unmap_page_range: page tables that were never made are skipped as \
-             a whole; each page that is there is taken out and freed",
+    title: "munmap",
+    timed: "munmap of private anonymous memory: 16 untouched mappings in a row, or one whose pages \
+            were all written",
+    not_timed: "mapping, and the page faults that make pages resident",
+    model: "touched=no: one page: lower bound os.syscall{call=getppid}; other sizes: the value of \
+            one page. touched=yes: lower bounds. 1 MiB ≥ the same untouched; 16 MiB ≥ 0.7 × 16 × \
+            1 MiB; 64 MiB ≥ 0.9 × 4 × 16 MiB. No value: from some MiB on freeing a page costs \
+            more, by an unpublished amount",
+    source: "Linux mm/memory.c, unmap_page_range: skips page tables that do not exist; unmaps and \
+             frees each resident page",
     pitfalls: &[
-        "by huge pages there is a five-hundredth of the pages: they are switched off by advice, \
-         and the faults that filled the mapping are counted each time",
-        "neighbours with the same rights are one mapping, and taking a part of it away splits it: \
-         two kinds of rights take turns",
-        "beyond some MiB freed pages no longer fit the list that each CPU keeps, and go to one \
-         that all share",
+        "huge pages reduce the pages to 1 ÷ 512: disabled by madvise, and the page faults that \
+         fill the mapping are counted each time",
+        "the kernel merges adjacent mappings with the same protection, and unmapping a part splits \
+         them: two protections alternate",
+        "beyond some MiB freed pages exceed the per-CPU free lists and go to the shared one",
     ],
     parameters: &[
         Parameter {
@@ -48,16 +42,15 @@ static ABOUT: About = About {
         Parameter {
             name: "touched",
             values: "no, yes",
-            meaning: "whether every page was written before, by small pages",
+            meaning: "whether all pages were written before, without huge pages",
         },
     ],
     needs: &["os.syscall"],
-    requires: "touched=yes: four times the size of available memory, and of the cgroup's limit",
+    requires: "touched=yes: available memory and cgroup limit of four times the size",
     noise_limit: 0.10,
     ..About::BASE
 };
 
-/// Sizes of which every page is written.
 const TOUCHED: [u64; 3] = [1 << 20, 16 << 20, 64 << 20];
 
 fn params(bytes: u64, touched: bool) -> Params {
@@ -76,7 +69,7 @@ impl Probe for Munmap {
     fn cases(&self, _: &Host, sizes: &Sizes) -> Vec<Case> {
         let touched = if sizes.smoke { &TOUCHED[..1] } else { &TOUCHED[..] };
         let untouched = SIZES.iter().map(|bytes| Case::usual(params(*bytes, false)));
-        // 20 times 500 ns to make a page resident and 100 ns to free it.
+        // 20 times 500 ns per page fault and 100 ns to free the page.
         let cost_ns = |bytes: u64| 20.0 * 600.0 * (bytes / 4096) as f64;
         let touched = touched
             .iter()
@@ -84,29 +77,29 @@ impl Probe for Munmap {
         untouched.chain(touched).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let bytes = bytes_of(case) as u64;
         let order = |metric, params: &Params, source| {
             Order { factor: 1.0, metric, source }.claim(params, known)
         };
         let term = |times, params| Term { times, metric: ABOUT.id, params };
         if !is_touched(case) && bytes == SIZES[0] {
-            let source = "a system call that takes a mapping away";
+            let source = "a system call that removes a mapping";
             return order("os.syscall", &Params::one("call", "getppid"), source);
         }
         if !is_touched(case) {
             let sum = Sum {
                 terms: &[term(1.0, params(SIZES[0], false))],
                 tolerance: 0.3,
-                source: "Linux mm/memory.c: page tables that were never made are skipped whole",
-                otherwise: "the kernel does work that depends on the size of an empty mapping",
+                source: "Linux mm/memory.c: skips page tables that do not exist",
+                otherwise: "work that depends on the size of an empty mapping",
             };
             return sum.predict(known);
         }
         let [low, ..] = TOUCHED;
         match bytes {
             _ if bytes == low => {
-                let source = "the same mapping, with pages to take out and to free besides";
+                let source = "the same mapping, plus unmapping and freeing of pages";
                 order(ABOUT.id, &params(low, false), source)
             }
             _ => of_more_pages(bytes, known),
@@ -114,184 +107,127 @@ impl Probe for Munmap {
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
-        let room = Room::on(&host::read());
+        let budget = MemoryBudget::of(&host::read());
         for (index, case) in cases.iter().enumerate() {
             let (bytes, touched) = (bytes_of(case), is_touched(case));
-            if let Err(fault) = if touched { room.admits(bytes as u64) } else { Ok(()) } {
+            if let Err(fault) = if touched { budget.check(bytes as u64) } else { Ok(()) } {
                 sampler.fault(index, fault);
                 continue;
             }
             let operation: Operation<'_> = Box::new(move |clock: &Clock, values: &mut [f64]| {
-                values[0] =
-                    if touched { touched_ns(clock, bytes)? } else { untouched_ns(clock, bytes)? };
+                values[0] = match touched {
+                    true => unmap_ns(clock, &mut written(bytes)?)?,
+                    false => unmap_ns(clock, &mut mapped::<COUNT>(bytes)?)?,
+                };
                 Ok(())
             });
-            let batch = if touched { 1 } else { Mapped::COUNT as u64 };
+            let batch = if touched { 1 } else { COUNT as u64 };
             sampler.run(vec![Work::Single { cases: vec![index], batch, operation, timings: None }]);
             if touched {
-                // The case has ended where the count was another.
+                // Any other count has ended the case with a fault.
                 let pages = bytes / page_size();
-                sampler.check(index, "faults", true, format!("{pages} pages were there each time"));
+                sampler.check(index, "faults", true, format!("{pages} pages resident each time"));
             }
         }
         Ok(())
     }
 }
 
-/// An order against the next smaller size: the same work for each page at least. What a call costs
-/// by itself is a larger part of 1 MiB than of 16, so that less is claimed of those.
-fn of_more_pages(bytes: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+/// A lower bound from the next smaller size: at least the same work per page. The fixed cost of the
+/// call is a larger share of 1 MiB than of 16 MiB, which lowers the factor.
+fn of_more_pages(bytes: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let [low, high, _] = TOUCHED;
     let (smaller, share) = if bytes <= high { (low, 0.7) } else { (high, 0.9) };
     let order = Order {
         factor: share * (bytes / smaller) as f64,
         metric: ABOUT.id,
-        source: "Linux mm/memory.c, zap_pte_range: the same work for each page that is there, and \
-                 more where freed pages no longer fit the CPU's own list",
+        source: "Linux mm/memory.c, zap_pte_range: the same work per resident page, more where \
+                 freed pages exceed the per-CPU free lists",
     };
     order.claim(&params(smaller, true), known)
 }
 
-/// Maps some, and returns what unmapping one of them takes.
-fn untouched_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
-    let mut mapped = Mapped::none(bytes);
-    mapped.fill().map_err(|error| no_room(bytes, error))?;
-    Ok(clear_ns(clock, &mut mapped)? / Mapped::COUNT as f64)
+fn mapped<const N: usize>(bytes: usize) -> Result<Mappings<N>, Fault> {
+    let mut mappings = Mappings::new(bytes);
+    mappings.map().map_err(|error| map_error(bytes, error))?;
+    Ok(mappings)
 }
 
-/// What taking all of them away takes. A refusal is quick, and no time of a munmap.
-fn clear_ns(clock: &Clock, mapped: &mut Mapped) -> Result<f64, Fault> {
+/// One mapping whose pages are all written, as the kernel's count of page faults proves.
+fn written(bytes: usize) -> Result<Mappings<1>, Fault> {
+    let mappings = mapped::<1>(bytes)?;
+    let [start] = mappings.starts;
+    // SAFETY: advice on our own mapping; a kernel without huge pages rejects it.
+    unsafe { libc::madvise(start, bytes, libc::MADV_NOHUGEPAGE) };
+    let before = FaultCounts::now();
+    for offset in (0..bytes).step_by(page_size()) {
+        // SAFETY: inside the writable mapping.
+        unsafe { start.cast::<u8>().add(offset).write_volatile(1) };
+    }
+    let counted = FaultCounts::now().since(before);
+    ExpectedFaults::one_per_page(bytes / page_size()).divisor(counted)?;
+    Ok(mappings)
+}
+
+/// Nanoseconds per mapping. A failed munmap is fast and must not count.
+fn unmap_ns<const N: usize>(clock: &Clock, mappings: &mut Mappings<N>) -> Result<f64, Fault> {
     let start = clock.start();
-    let cleared = mapped.clear();
+    let unmapped = mappings.unmap();
     let stop = clock.stop();
-    cleared.map_err(|error| Fault::system("munmap", error))?;
-    Ok(clock.ns(start, stop))
-}
-
-/// Memory that is unmapped when it is dropped.
-struct Filled {
-    place: *mut c_void,
-    bytes: usize,
-}
-
-impl Filled {
-    /// Every page written, as the kernel's count of faults proves.
-    fn of(bytes: usize) -> Result<Self, Fault> {
-        let rights = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place the kernel chooses.
-        let place = unsafe { mmap_anonymous(ptr::null_mut(), bytes, rights, MapFlags::PRIVATE) };
-        let filled = Self { place: place.map_err(|error| no_room(bytes, error))?, bytes };
-        // SAFETY: advice on our own mapping; a kernel without huge pages refuses it.
-        unsafe { libc::madvise(filled.place, bytes, libc::MADV_NOHUGEPAGE) };
-        let before = Faults::so_far();
-        for offset in (0..bytes).step_by(page_size()) {
-            // SAFETY: within the mapping, which is writable.
-            unsafe { filled.place.cast::<u8>().add(offset).write_volatile(1) };
-        }
-        let counted = Faults::so_far().since(before);
-        Expected::one_each(bytes / page_size()).held_against(counted)?;
-        Ok(filled)
-    }
-
-    /// Takes it away, unless it is gone already.
-    #[inline(always)]
-    fn clear(&mut self) -> rustix::io::Result<()> {
-        if self.place.is_null() {
-            return Ok(());
-        }
-        // SAFETY: the mapping is ours and nothing points into it.
-        unsafe { munmap(self.place, self.bytes)? };
-        self.place = ptr::null_mut();
-        Ok(())
-    }
-
-    /// What taking it away takes. A refusal is quick, and no time of a munmap.
-    fn clear_ns(mut self, clock: &Clock) -> Result<f64, Fault> {
-        let start = clock.start();
-        let cleared = self.clear();
-        let stop = clock.stop();
-        cleared.map_err(|error| Fault::system("munmap", error))?;
-        Ok(clock.ns(start, stop))
-    }
-}
-
-impl Drop for Filled {
-    fn drop(&mut self) {
-        // Who times it has asked for the outcome before; here nobody is left to be told.
-        let _unmapped = self.clear();
-    }
-}
-
-fn touched_ns(clock: &Clock, bytes: usize) -> Result<f64, Fault> {
-    Filled::of(bytes)?.clear_ns(clock)
+    unmapped.map_err(|error| Fault::system("munmap", error))?;
+    Ok(clock.ns(start, stop) / N as f64)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_void;
+
     use super::*;
     use crate::smoke;
 
     #[test]
     fn empty_and_full_mappings_are_unmapped() {
-        let taken = smoke::take(&Munmap);
-        assert_eq!(taken.len(), SIZES.len() + 1);
-        for (case, sample) in taken {
+        let measured = smoke::run(&Munmap);
+        assert_eq!(measured.len(), SIZES.len() + 1);
+        for (case, sample) in measured {
             let sample = sample.unwrap();
             assert!(sample.values.iter().all(|ns| *ns > 0.0), "{}", case.params);
             assert_eq!(sample.checks.len(), usize::from(is_touched(&case)));
         }
     }
 
-    /// Whether anything is mapped at an address.
-    fn is_mapped(place: *mut c_void) -> bool {
+    fn is_mapped(start: *mut c_void) -> bool {
         let mut present = 0_u8;
-        // SAFETY: one byte for one page; an address that is not mapped is refused.
-        unsafe { libc::mincore(place, page_size(), &raw mut present) == 0 }
+        // SAFETY: one byte for one page; mincore rejects an unmapped address.
+        unsafe { libc::mincore(start, page_size(), &raw mut present) == 0 }
     }
 
     #[test]
-    fn what_was_timed_is_gone() {
+    fn timed_mappings_are_gone() {
         let _alone = smoke::alone();
-        // Another test's thread may map the place anew, but not each time.
-        let gone = || {
-            let filled = Filled::of(1 << 20).unwrap();
-            let place = filled.place;
-            assert!(is_mapped(place));
-            drop(filled);
-            !is_mapped(place)
+        let is_unmapped = || {
+            let mut mappings = mapped::<COUNT>(1 << 20).unwrap();
+            let starts = mappings.starts;
+            assert!(starts.into_iter().all(is_mapped));
+            unmap_ns(&smoke::clock(), &mut mappings).unwrap();
+            !starts.into_iter().any(is_mapped)
         };
-        assert!((0..5).any(|_| gone()));
-        let mut mapped = Mapped::none(1 << 20);
-        let mut all_gone = || {
-            mapped.fill().unwrap();
-            assert!(mapped.places().all(is_mapped));
-            let places: Vec<_> = mapped.places().collect();
-            assert_eq!(places.len(), Mapped::COUNT);
-            mapped.clear().unwrap();
-            !places.into_iter().any(is_mapped)
-        };
-        assert!((0..5).any(|_| all_gone()));
+        // A thread of another test can map the same addresses, but not each time.
+        assert!((0..5).any(|_| is_unmapped()));
     }
 
     #[test]
-    fn a_refused_munmap_is_a_fault_and_no_time() {
+    fn failed_munmap_is_a_fault() {
         let _alone = smoke::alone();
-        let clock = smoke::clock();
-        let is_refused = |outcome: Result<f64, Fault>| match outcome {
-            Ok(ns) => panic!("refused, and timed as {ns} ns"),
-            Err(fault) => fault.to_string().contains("munmap"),
-        };
-        let mut filled = Filled::of(1 << 20).unwrap();
-        // No length is what the kernel refuses.
-        filled.bytes = 0;
-        assert!(is_refused(filled.clear_ns(&clock)));
-        let mut mapped = Mapped::none(4096);
-        mapped.fill().unwrap();
-        assert!(is_refused(clear_ns(&clock, &mut mapped.refused())));
+        let mut mappings = written(1 << 20).unwrap();
+        // The kernel rejects a length of 0.
+        mappings.bytes = 0;
+        let error = unmap_ns(&smoke::clock(), &mut mappings).unwrap_err();
+        assert!(error.to_string().contains("munmap"), "{error}");
     }
 
     #[test]
-    fn a_size_beyond_a_quarter_of_memory_is_unavailable_and_the_rest_goes_on() {
+    fn size_beyond_the_memory_budget_is_unavailable() {
         let _alone = smoke::alone();
         let cases = [params(4096, false), params(1 << 50, true)].map(Case::usual);
         let samples = smoke::visit(&Munmap, &cases);
@@ -301,26 +237,24 @@ mod tests {
     }
 
     #[test]
-    fn more_pages_cost_as_much_each_at_least_and_the_empty_ones_are_flat() {
+    fn more_pages_have_a_bound_and_empty_sizes_a_value() {
         let ns = |bytes: u64| 1000.0 + 30.0 * (bytes / 4096) as f64;
         let [low, high, largest] = TOUCHED;
-        let mut records: Vec<_> = [low, high]
-            .iter()
-            .map(|bytes| smoke::record(ABOUT.id, &params(*bytes, true), ns(*bytes), 1.0))
-            .collect();
-        records.push(smoke::record(ABOUT.id, &params(SIZES[0], false), 900.0, 1.0));
+        let records = [
+            smoke::record(ABOUT.id, &params(low, true), ns(low), 1.0),
+            smoke::record(ABOUT.id, &params(high, true), ns(high), 1.0),
+            smoke::record(ABOUT.id, &params(SIZES[0], false), 900.0, 1.0),
+        ];
         let predict = |bytes, touched| {
             let case = Case::usual(params(bytes, touched));
-            Munmap.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+            Munmap.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
         };
-        let claim = |bytes: u64, least: f64| {
-            let claim = predict(bytes, true);
-            let limit = claim.low.unwrap();
-            assert!(claim.is_ordinal() && (limit - least).abs() < 1e-6 * least, "{limit}");
-            assert!(limit < ns(bytes), "the same for each page beside a fixed part is no break");
-        };
-        claim(high, 0.7 * 16.0 * ns(low));
-        claim(largest, 0.9 * 4.0 * ns(high));
+        for (bytes, expected) in [(high, 0.7 * 16.0 * ns(low)), (largest, 0.9 * 4.0 * ns(high))] {
+            let bound = predict(bytes, true);
+            let limit = bound.low.unwrap();
+            assert!(bound.is_ordinal() && (limit - expected).abs() < 1e-6 * expected, "{limit}");
+            assert!(limit < ns(bytes), "a fixed cost per call does not violate the bound");
+        }
         assert_eq!(predict(SIZES[3], false).value, Some(900.0));
     }
 }

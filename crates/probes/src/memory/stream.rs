@@ -1,72 +1,70 @@
-//! One thread's share of a stream: its arrays, the chunks it passes over, and whether every byte
-//! was what it should be.
+//! One thread of a stream: its arrays, the chunks that it reads or writes, and the verification of
+//! every byte.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fathom_measure::sampler::Fault;
 
-use super::crew::{Finding, Maker, Part};
+use super::thread_team::{CheckResult, TaskFactory, TeamTask};
 use super::vectors::{ALIGNMENT, Op, SCALE, Vectors};
-use crate::buffer::{Buffer, Page, in_words};
+use crate::buffer::{Buffer, Page, binary_size};
 
-/// Sizes of arrays and chunks are multiples of this: a turn of the widest kernel.
-pub(crate) const GRAIN: usize = 8 * ALIGNMENT;
+/// Arrays and chunks are multiples of this: one loop iteration of the widest kernel.
+pub(crate) const GRANULARITY: usize = 8 * ALIGNMENT;
 
-/// Memory of one thread, kept from case to case, so that it is written first only once.
+/// Memory of one thread. Shared by all cases, so that the first touch happens once.
 #[derive(Clone, Default)]
-pub(crate) struct Memory(Arc<Mutex<Option<Buffer>>>);
+pub(crate) struct ThreadMemory(Arc<Mutex<Option<Buffer>>>);
 
-/// What one thread is to do.
 #[derive(Clone, Copy)]
-pub(crate) struct Task {
+pub(crate) struct StreamConfig {
     pub(crate) op: Op,
     pub(crate) page: Page,
     pub(crate) vectors: &'static Vectors,
-    /// What the thread will need at most in this visit, in bytes.
+    /// The thread's largest need in this visit.
     pub(crate) reserve_bytes: usize,
-    /// Bytes of one array.
     pub(crate) array_bytes: usize,
-    /// Bytes of one array that one iteration passes over.
+    /// Bytes of one array per iteration.
     pub(crate) chunk_bytes: usize,
-    /// Whether the arrays lie beyond the caches, so that it pays to fetch ahead.
-    pub(crate) far: bool,
+    /// Whether reads use software prefetch, which pays off beyond the caches.
+    pub(crate) prefetch: bool,
 }
 
-impl Task {
-    /// Makes the part in the thread that calls it, in this memory.
-    pub(crate) fn maker(self, memory: &Memory) -> Maker {
+impl StreamConfig {
+    pub(crate) fn factory(self, memory: &ThreadMemory) -> TaskFactory {
         let memory = memory.clone();
-        Box::new(move || Ok(Box::new(Stream::over(self, memory)?) as Box<dyn Part>))
+        Box::new(move || Ok(Box::new(Stream::new(self, memory)?) as Box<dyn TeamTask>))
     }
 }
 
-/// A stream under way.
 struct Stream {
-    task: Task,
-    memory: Memory,
+    config: StreamConfig,
+    memory: ThreadMemory,
     buffer: Option<Buffer>,
     chunks: usize,
-    /// The chunk that comes next.
+    /// Index of the next chunk.
     next: usize,
-    /// Sum of each chunk's words, of a read.
+    /// Expected sum of each chunk, for reads.
     sums: Vec<u64>,
-    /// Word that was written last to each chunk, of a write.
+    /// The last word written to each chunk, for writes.
     words: Vec<u64>,
-    /// Chunks done since the start.
     done: u64,
 }
 
-/// The double at a place: an integer, so that sums of few are exact, and not that of its
-/// neighbours. Each array has its own, so that none can be loaded for another.
+/// The initial value at an index: an integer, so that a triad is exact, different from adjacent
+/// elements, and different per array, so that a kernel that loads the wrong array is detected.
 fn pattern(array: usize, index: usize) -> f64 {
     f64::from(((index + array) as u32).wrapping_mul(2_654_435_761) >> 12)
 }
 
 impl Stream {
-    fn over(task: Task, memory: Memory) -> Result<Self, Fault> {
-        let Task { op, array_bytes, chunk_bytes, page, reserve_bytes, .. } = task;
-        let sized = chunk_bytes > 0 && chunk_bytes.is_multiple_of(GRAIN);
-        assert!(sized && array_bytes.is_multiple_of(chunk_bytes), "{array_bytes} {chunk_bytes}");
+    fn new(config: StreamConfig, memory: ThreadMemory) -> Result<Self, Fault> {
+        let StreamConfig { op, array_bytes, chunk_bytes, page, reserve_bytes, .. } = config;
+        let is_granular = chunk_bytes > 0 && chunk_bytes.is_multiple_of(GRANULARITY);
+        assert!(
+            is_granular && array_bytes.is_multiple_of(chunk_bytes),
+            "{array_bytes} {chunk_bytes}"
+        );
         let kept = memory.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut buffer = match kept {
             Some(buffer) => buffer,
@@ -76,27 +74,27 @@ impl Stream {
         let chunks = array_bytes / chunk_bytes;
         let (sums, words) = (Vec::new(), vec![0; chunks]);
         let (next, done, buffer) = (0, 0, Some(buffer));
-        let mut stream = Self { task, memory, buffer, chunks, next, sums, words, done };
+        let mut stream = Self { config, memory, buffer, chunks, next, sums, words, done };
         stream.fill();
         Ok(stream)
     }
 
-    /// The start of an array. The first is the one that is written, if any is.
+    /// The start of an array. Array 0 is the target, except for reads.
     fn array(&self, index: usize) -> *mut u8 {
         let start = self.buffer.as_ref().map_or(std::ptr::null_mut(), Buffer::start);
-        start.wrapping_add(index * self.task.array_bytes)
+        start.wrapping_add(index * self.config.array_bytes)
     }
 
     fn doubles(&mut self, array: usize) -> &mut [f64] {
-        let length = self.task.array_bytes / size_of::<f64>();
-        // SAFETY: the array lies within the buffer, which is ours, written, and aligned to a page;
-        // any bytes are doubles.
+        let length = self.config.array_bytes / size_of::<f64>();
+        // SAFETY: the array is inside our own initialised, page-aligned buffer; any bits are a
+        // valid double.
         unsafe { std::slice::from_raw_parts_mut(self.array(array).cast(), length) }
     }
 
-    /// Gives the sources their pattern, and what is written something else.
+    /// Initialises the sources with their pattern and the target with −1.
     fn fill(&mut self) {
-        let op = self.task.op;
+        let op = self.config.op;
         let sources = if op == Op::Read { 0..1 } else { 1..op.arrays() };
         if op != Op::Read {
             self.doubles(0).fill(-1.0);
@@ -107,7 +105,7 @@ impl Stream {
             doubles.iter_mut().enumerate().for_each(|(index, it)| *it = pattern(array, index));
         }
         if op == Op::Read {
-            let words = self.task.chunk_bytes / size_of::<f64>();
+            let words = self.config.chunk_bytes / size_of::<f64>();
             let sum = |chunk: &[f64]| {
                 chunk.iter().fold(0_u64, |sum, double| sum.wrapping_add(double.to_bits()))
             };
@@ -115,23 +113,23 @@ impl Stream {
         }
     }
 
-    /// Passes over one chunk so many times; whether it read what it should, or walked over as many
-    /// bytes as it should: what a later pass stores, an earlier one did.
+    /// Runs the kernel `passes` times over one chunk. Returns whether the sum (reads) or the number
+    /// of processed bytes is right. The contents prove a store, but not how often it was repeated.
     fn pass(&mut self, chunk: usize, passes: u64) -> bool {
-        let Task { op, vectors, chunk_bytes, far, .. } = self.task;
+        let StreamConfig { op, vectors, chunk_bytes, prefetch, .. } = self.config;
         let at = |array| self.array(array).wrapping_add(chunk * chunk_bytes);
-        // SAFETY: the chunk lies within each array, the arrays do not overlap, and they are ours.
-        let walked = unsafe {
+        // SAFETY: the chunk is inside each array, and the arrays are ours and do not overlap.
+        let processed = unsafe {
             match op {
                 Op::Read => {
                     let expected = self.sums[chunk].wrapping_mul(passes);
-                    return vectors.read(at(0), chunk_bytes, passes, far) == expected;
+                    return vectors.read(at(0), chunk_bytes, passes, prefetch) == expected;
                 }
                 Op::Write | Op::WriteNt => {
                     let word = self.done.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-                    let walked = vectors.write(at(0), chunk_bytes, passes, word, op == Op::Write);
+                    let bytes = vectors.write(at(0), chunk_bytes, passes, word, op == Op::Write);
                     self.words[chunk] = word;
-                    walked
+                    bytes
                 }
                 Op::Copy => vectors.copy(at(0), at(1), chunk_bytes, passes),
                 Op::Triad => {
@@ -140,20 +138,21 @@ impl Stream {
                 }
             }
         };
-        walked == passes * chunk_bytes as u64
+        processed == passes * chunk_bytes as u64
     }
 
-    /// Bytes of the array that was written that are not what they should be.
+    /// Elements of array 0 with a wrong value.
     fn wrong_doubles(&mut self) -> usize {
-        let Task { op, chunk_bytes, .. } = self.task;
+        let StreamConfig { op, chunk_bytes, .. } = self.config;
         let words = chunk_bytes / size_of::<f64>();
-        let written = self.words.clone();
-        let touched = usize::try_from(self.done).unwrap_or(usize::MAX).min(self.chunks) * words;
+        let last_words = self.words.clone();
+        let written_doubles =
+            usize::try_from(self.done).unwrap_or(usize::MAX).min(self.chunks) * words;
         let is_wrong = |(index, double): (usize, &f64)| {
             let expected = match op {
                 Op::Read => pattern(0, index).to_bits(),
-                Op::Write | Op::WriteNt => written[index / words],
-                Op::Copy | Op::Triad if index >= touched => (-1.0_f64).to_bits(),
+                Op::Write | Op::WriteNt => last_words[index / words],
+                Op::Copy | Op::Triad if index >= written_doubles => (-1.0_f64).to_bits(),
                 Op::Copy => pattern(1, index).to_bits(),
                 Op::Triad => (pattern(1, index) + SCALE * pattern(2, index)).to_bits(),
             };
@@ -163,12 +162,13 @@ impl Stream {
     }
 }
 
-impl Part for Stream {
-    fn work(&mut self, iterations: u64) -> u64 {
+impl TeamTask for Stream {
+    fn run(&mut self, iterations: u64) -> u64 {
+        // One call for all passes: small arrays in a cache would measure the call.
         if self.chunks == 1 && iterations > 0 {
-            let right = self.pass(0, iterations);
+            let is_right = self.pass(0, iterations);
             self.done += iterations;
-            return if right { iterations } else { 0 };
+            return if is_right { iterations } else { 0 };
         }
         let mut right = 0;
         for _ in 0..iterations {
@@ -179,18 +179,18 @@ impl Part for Stream {
         right
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Finding, Fault> {
+    fn finish(mut self: Box<Self>) -> Result<CheckResult, Fault> {
         let wrong = self.wrong_doubles();
-        let Task { op, array_bytes, .. } = self.task;
+        let StreamConfig { op, array_bytes, .. } = self.config;
         let (resident, pages) = match &self.buffer {
             Some(buffer) => buffer.check()?,
             None => (false, "no buffer".to_owned()),
         };
-        let arrays = in_words((op.arrays() * array_bytes) as u64);
+        let arrays = binary_size((op.arrays() * array_bytes) as u64);
         let passed = resident && wrong == 0;
         let text = match wrong {
-            0 => format!("{arrays} as they should be; the memory kept for all cases: {pages}"),
-            wrong => format!("{arrays}: {wrong} words are not what was {}", op.name()),
+            0 => format!("{arrays} verified; memory of all cases: {pages}"),
+            wrong => format!("{arrays}: {wrong} wrong words after {}", op.name()),
         };
         Ok((passed, text))
     }
@@ -208,26 +208,26 @@ mod tests {
     use crate::memory::vectors::tests::ONE_PASS;
     use crate::smoke;
 
-    fn task(op: Op, array_bytes: usize, chunk_bytes: usize) -> Task {
+    fn config(op: Op, array_bytes: usize, chunk_bytes: usize) -> StreamConfig {
         let (page, vectors) = (Page::Base, Vectors::widest());
         let reserve_bytes = 1 << 20;
-        Task { op, page, vectors, reserve_bytes, array_bytes, chunk_bytes, far: true }
+        StreamConfig { op, page, vectors, reserve_bytes, array_bytes, chunk_bytes, prefetch: true }
     }
 
-    /// On one CPU, and so on one node.
+    /// Pinned to one CPU, and so to one NUMA node.
     fn stream(op: Op, array_bytes: usize, test: impl FnOnce(Stream)) {
         smoke::pinned(|_| {
-            let memory = Memory::default();
-            test(Stream::over(task(op, array_bytes, GRAIN), memory).unwrap());
+            let memory = ThreadMemory::default();
+            test(Stream::new(config(op, array_bytes, GRANULARITY), memory).unwrap());
         });
     }
 
     #[test]
-    fn each_operation_verifies_its_own_bytes_chunk_by_chunk() {
+    fn each_operation_passes_its_verification() {
         for op in Op::ALL {
             for chunks in [1, 3, 7] {
-                stream(op, chunks * GRAIN, |mut stream| {
-                    assert_eq!((stream.work(5), stream.work(9)), (5, 9));
+                stream(op, chunks * GRANULARITY, |mut stream| {
+                    assert_eq!((stream.run(5), stream.run(9)), (5, 9));
                     let (passed, text) = Box::new(stream).finish().unwrap();
                     assert!(passed, "{op:?}: {text}");
                 });
@@ -236,60 +236,48 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_that_changed_under_a_read_makes_its_count_wrong() {
-        stream(Op::Read, 4 * GRAIN, |mut stream| {
-            // SAFETY: within the buffer.
-            unsafe { *stream.array(0).add(2 * GRAIN + 77) ^= 1 };
-            assert_eq!((stream.work(2), stream.work(2), stream.work(4)), (2, 1, 3));
+    fn changed_byte_fails_a_read() {
+        stream(Op::Read, 4 * GRANULARITY, |mut stream| {
+            // SAFETY: inside the buffer.
+            unsafe { *stream.array(0).add(2 * GRANULARITY + 77) ^= 1 };
+            assert_eq!((stream.run(2), stream.run(2), stream.run(4)), (2, 1, 3));
             assert!(!Box::new(stream).finish().unwrap().0);
         });
     }
 
     #[test]
-    fn a_chunk_that_was_not_written_is_found() {
+    fn wrong_target_byte_is_detected() {
         for op in [Op::Write, Op::WriteNt, Op::Copy, Op::Triad] {
-            stream(op, 4 * GRAIN, |mut stream| {
-                assert_eq!(stream.work(4), 4);
-                // SAFETY: within the buffer.
-                unsafe { *stream.array(0).add(GRAIN + 9) ^= 4 };
+            stream(op, 4 * GRANULARITY, |mut stream| {
+                assert_eq!(stream.run(4), 4);
+                // SAFETY: inside the buffer.
+                unsafe { *stream.array(0).add(GRANULARITY + 9) ^= 4 };
                 let (passed, text) = Box::new(stream).finish().unwrap();
-                assert!(!passed && text.contains("1 words"), "{op:?}: {text}");
+                assert!(!passed && text.contains("1 wrong words"), "{op:?}: {text}");
             });
         }
     }
 
     #[test]
-    fn a_kernel_that_leaves_out_passes_is_found() {
+    fn kernel_that_skips_passes_is_detected() {
         for op in Op::ALL {
-            stream(op, GRAIN, |mut stream| {
-                stream.task.vectors = &ONE_PASS;
-                assert_eq!((stream.work(1), stream.work(3)), (1, 0), "{op:?}");
+            stream(op, GRANULARITY, |mut stream| {
+                stream.config.vectors = &ONE_PASS;
+                assert_eq!((stream.run(1), stream.run(3)), (1, 0), "{op:?}");
             });
         }
     }
 
     #[test]
-    fn a_triad_that_loads_one_array_for_another_is_found() {
-        stream(Op::Triad, 2 * GRAIN, |mut stream| {
-            assert_eq!(stream.work(2), 2);
+    fn triad_that_loads_a_wrong_array_is_detected() {
+        stream(Op::Triad, 2 * GRANULARITY, |mut stream| {
+            assert_eq!(stream.run(2), 2);
             let [target, source] = [0, 1].map(|array| stream.array(array).cast::<f64>());
-            for index in 0..2 * GRAIN / size_of::<f64>() {
-                // SAFETY: within the arrays.
+            for index in 0..2 * GRANULARITY / size_of::<f64>() {
+                // SAFETY: inside the arrays.
                 unsafe { *target.add(index) = (1.0 + SCALE) * *source.add(index) };
             }
             assert!(!Box::new(stream).finish().unwrap().0);
-        });
-    }
-
-    #[test]
-    fn memory_is_kept_from_part_to_part() {
-        smoke::pinned(|_| {
-            let memory = Memory::default();
-            let first = Stream::over(task(Op::Read, GRAIN, GRAIN), memory.clone()).unwrap();
-            let at = first.array(0);
-            drop(first);
-            let second = Stream::over(task(Op::Copy, GRAIN, GRAIN), memory).unwrap();
-            assert_eq!(second.array(0), at);
         });
     }
 }

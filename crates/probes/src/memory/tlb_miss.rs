@@ -1,53 +1,45 @@
-//! memory.latency.tlb_miss: what a load costs more where the translation of its page must be
-//! fetched too.
+//! memory.latency.tlb_miss: added latency of a load that misses the TLB.
 
 use fathom_record::{Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use super::chain::Pattern;
-use super::latency::ladder;
-use super::latency::ladder::Step;
+use super::latency::cases::{self, ChaseCase};
 use super::latency::model::{self, Level};
-use crate::buffer::{Page, in_words};
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
+use crate::buffer::{Page, binary_size};
+use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput};
 
-/// memory.latency.tlb_miss.
 pub struct TlbMiss;
 
 static ABOUT: About = About {
     id: "memory.latency.tlb_miss",
-    title: "miss of a translation buffer",
-    timed: "nothing: it is memory.latency by random order at the largest set by small pages, less \
-            the same by huge ones, for each process, with the median and interval over processes",
-    not_timed: "misses of the first translation buffer that the second one answers: the set has \
-                more pages than both",
-    model: "a bound: one page-table entry must be loaded, ≥ the cycles of the smallest level that \
-            holds all entries, which is 8 bytes a page, ÷ cpu.frequency. Under nested paging there \
-            is no model: each step of the walk is a walk of the host's tables itself",
+    title: "TLB miss",
+    timed: "nothing; computed: memory.latency with random order at the largest working set with 4K \
+            pages, minus the same with huge pages, per process, median and interval over processes",
+    not_timed: "L1 TLB misses that hit the L2 TLB: the working set has more pages than both",
+    model: "lower bound: one page-table entry is loaded, ≥ the cycles of the smallest level that \
+            holds all entries (8 bytes per page) ÷ cpu.frequency. No model under nested paging, \
+            where each step of the walk needs a walk of the host's tables",
     source: "page walk: Intel SDM volume 3A, chapter 5 (paging); nested: J. Bhargava et al., \
              Accelerating two-dimensional page walks for virtualized systems, ASPLOS 2008",
     pitfalls: &[
-        "the first access to a page costs a fault, which is no miss: every page is written before",
-        "a core may have many walks under way at once: here each load waits for the one before, so \
-         that no walk is hidden; a program that overlaps its loads pays less",
-        "lines of page tables take room in the caches, so that data is evicted by them: that is in \
-         the difference",
-        "a host may back a guest's huge pages by small ones, so that the chase by huge pages \
-         misses too: in a guest the difference is not the price of a miss alone, and says so",
+        "the first access to a page is a fault, not a TLB miss: every page is written before",
+        "a core runs several page walks in parallel: dependent loads expose each walk, programs \
+         with overlapping loads pay less",
+        "page-table lines evict data from the caches: the difference includes that",
+        "a host may back a guest's huge pages with 4K pages, so that the chase with huge pages \
+         misses too: in a guest the difference is not the cost of a TLB miss alone, which a note \
+         states",
     ],
-    parameters: &[] as &[Parameter],
     needs: &["cpu.frequency", "memory.latency"],
-    requires: "huge pages on advice",
+    requires: "transparent huge pages",
     noise_limit: 0.25,
     ..About::BASE
 };
 
-/// Small pages of a set that no translation buffer holds: more than twice the largest published,
-/// which are 4096 entries (Zen 5).
+/// Base pages that no TLB covers: twice the largest published TLB, 4096 entries (Zen 5).
 const PAGES_MIN: usize = 8192;
-/// What the difference is in a guest.
-const IN_A_GUEST: &str = "in a guest this is not the price of a miss alone: where the host backs \
-                          huge pages by small ones, the chase by huge pages misses too";
-/// Bytes of a page-table entry.
+const IN_A_GUEST: &str = "in a guest not the cost of a TLB miss alone: where the host backs huge \
+                          pages with 4K pages, the chase with huge pages misses too";
 const ENTRY_BYTES: usize = 8;
 
 impl Derived for TlbMiss {
@@ -59,28 +51,26 @@ impl Derived for TlbMiss {
         &["memory.latency"]
     }
 
-    /// The two cases whose difference it is; no other set's doubts are its own.
-    fn rests_on(&self, _: &Params, record: &Record, known: &Known<'_>) -> bool {
-        let step = Step::of(&record.params).filter(|step| step.pattern == Pattern::Random);
-        let used = |step: Step| largest(known) == Ok(step.set_bytes);
-        record.metric.as_str() == "memory.latency" && step.is_some_and(used)
+    /// The two cases of the difference only.
+    fn depends_on(&self, _: &Params, record: &Record, known: &Inputs<'_>) -> bool {
+        let is_used = |case: ChaseCase| {
+            case.pattern == Pattern::Random && largest(known) == Ok(case.set_bytes)
+        };
+        record.metric.as_str() == "memory.latency"
+            && ChaseCase::of(&record.params).is_some_and(is_used)
     }
 
-    fn cases(&self) -> Vec<Params> {
-        vec![Params::none()]
-    }
-
-    fn reduce(&self, _: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, _: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
         let set_bytes = largest(known)?;
         let of = |page| {
-            let step = Step { pattern: Pattern::Random, page, set_bytes };
-            known.input("memory.latency", &step.params())
+            let case = ChaseCase { pattern: Pattern::Random, page, set_bytes };
+            known.input("memory.latency", &case.params())
         };
-        let (small, huge) = (of(Page::Base)?, of(Page::Huge)?);
-        // Both are taken in the same processes.
-        let pairs = small.process_medians.iter().zip(&huge.process_medians);
-        let per_process = pairs.map(|(small, huge)| small - huge).collect();
-        let mut notes = vec![format!("at {}", in_words(set_bytes as u64))];
+        let (base, huge) = (of(Page::Base)?, of(Page::Huge)?);
+        // The same processes measured both.
+        let pairs = base.process_medians.iter().zip(&huge.process_medians);
+        let per_process = pairs.map(|(base, huge)| base - huge).collect();
+        let mut notes = vec![format!("at {}", binary_size(set_bytes as u64))];
         let kind = known.host().and_then(|host| host.virtualization.as_deref());
         if kind.is_some_and(|kind| kind != "none") {
             notes.push(IN_A_GUEST.to_owned());
@@ -88,14 +78,14 @@ impl Derived for TlbMiss {
         Ok(Estimate { per_process, difference: true, notes, ..Estimate::default() })
     }
 
-    fn predict(&self, _: &Params, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Params, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if host.virtualization.as_deref().is_none_or(|kind| kind != "none") {
             return Err(NoModel::NestedPaging);
         }
         let set_bytes = largest(known)?;
         let table_bytes = set_bytes / Page::Base.bytes() * ENTRY_BYTES;
         let holds = |cache: &&fathom_record::host::Cache| cache.size_bytes >= table_bytes as u64;
-        let level = ladder::caches(host).into_iter().find(holds);
+        let level = cases::caches(host).into_iter().find(holds);
         let level = level.map_or(Level::Memory, |cache| Level::Cache(cache.level));
         let entry = model::of_level(level, host, known)?;
         let limit = if entry.is_ordinal() { entry } else { entry.as_lower_limit() };
@@ -104,32 +94,32 @@ impl Derived for TlbMiss {
                 "page table",
                 table_bytes as f64,
                 Unit::Bytes,
-                Origin::calculated("8 bytes a page"),
+                Origin::calculated("8 bytes per page"),
             )
             .if_above("")
-            .if_below("the translations were there already: the core gathers neighbouring pages"))
+            .if_below("TLB hits: the core coalesces the entries of adjacent pages"))
     }
 }
 
-/// The largest set that there is by both kinds of page, if no translation buffer holds it.
-fn largest(known: &Known<'_>) -> Result<usize, MissingInput> {
+/// The largest working set measured with both page sizes, if no TLB covers it.
+fn largest(known: &Inputs<'_>) -> Result<usize, MissingInput> {
     let of = |page| {
         known
             .cases_of("memory.latency")
-            .filter_map(|(params, _)| Step::of(params))
-            .filter(move |step| step.pattern == Pattern::Random && step.page == page)
-            .map(|step| step.set_bytes)
+            .filter_map(|(params, _)| ChaseCase::of(params))
+            .filter(move |case| case.pattern == Pattern::Random && case.page == page)
+            .map(|case| case.set_bytes)
     };
     let huge: Vec<usize> = of(Page::Huge).collect();
     let largest = of(Page::Base).filter(|set| huge.contains(set)).max();
-    let none = MissingInput::Absent("no set was measured both by small and by huge pages");
+    let none = MissingInput::Absent("no working set was measured with both 4K and huge pages");
     let largest = largest.ok_or(none)?;
     let needed = PAGES_MIN * Page::Base.bytes();
     if largest >= needed {
         return Ok(largest);
     }
     let (largest, needed) = (largest as u64, needed as u64);
-    let why = "translation buffers may hold a smaller one";
+    let why = "the TLB may cover a smaller working set";
     Err(MissingInput::SetTooSmall { largest, needed, why })
 }
 

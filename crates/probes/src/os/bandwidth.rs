@@ -11,7 +11,7 @@ use fathom_record::{
 use super::ping_pong::switches_of_this_thread;
 use super::stream::{Carrier, PIPE_BYTES, Stream};
 use fathom_metric::order::earlier;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.pipe.bandwidth.
 pub static PIPE_BANDWIDTH: Bandwidth = Bandwidth { about: &PIPE, carrier: Carrier::Pipe };
@@ -161,7 +161,7 @@ impl Probe for Bandwidth {
         vec![case(LARGE, 1), case(LARGE, 2), case(SMALL, 1), case(SMALL, 2)]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let chunk = case.params.integer("chunk_bytes").unwrap_or(LARGE);
         match (self.carrier, chunk, case.params.integer("cpus")) {
             (Carrier::Pipe, LARGE, Some(1)) => {
@@ -315,7 +315,7 @@ impl Term {
     }
 
     /// Its nanoseconds.
-    fn ns(&self, known: &Known<'_>) -> Result<f64, NoModel> {
+    fn ns(&self, known: &Inputs<'_>) -> Result<f64, NoModel> {
         let value = earlier(self.metric, &self.params, known)?;
         Ok(self.times * if self.is_rate { LARGE as f64 * 1e9 / value } else { value })
     }
@@ -336,7 +336,7 @@ fn calls(times: f64) -> Vec<Term> {
 }
 
 /// 64 KiB divided by the time that the terms add up to.
-fn rate(terms: &[Term], known: &Known<'_>) -> Result<(f64, String), NoModel> {
+fn rate(terms: &[Term], known: &Inputs<'_>) -> Result<(f64, String), NoModel> {
     let (mut sum_ns, mut formula) = (0.0, String::new());
     for term in terms {
         sum_ns += term.ns(known)?;
@@ -354,14 +354,14 @@ fn rate(terms: &[Term], known: &Known<'_>) -> Result<(f64, String), NoModel> {
 }
 
 /// The order that no more bytes can pass than these costs leave time for.
-fn at_most(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn at_most(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let (limit, formula) = rate(terms, known)?;
     let claim = Prediction::at_most(limit, &format!("≤ {formula}"), source);
     with_inputs(claim, terms, known)
 }
 
 /// The value that these costs add up to.
-fn value(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn value(terms: &[Term], source: &str, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let (rate, formula) = rate(terms, known)?;
     let sum = Prediction::sum(0.0, rate, 0.3, &formula, source);
     let otherwise = "if less, the reader is woken and let in before the pipe is full, so that \
@@ -372,7 +372,7 @@ fn value(terms: &[Term], source: &str, known: &Known<'_>) -> Result<Prediction, 
 fn with_inputs(
     mut prediction: Prediction,
     terms: &[Term],
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     for Term { metric, params, .. } in terms {
         let name = format!("{metric}{params}");

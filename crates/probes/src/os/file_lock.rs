@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create};
 use super::raw_call::system_call;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.file_lock.
 pub struct FileLock;
@@ -69,7 +69,7 @@ impl Probe for FileLock {
         KINDS.map(|kind| Case::usual(Params::one("kind", kind))).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if case.params.text("kind") == Some("ofd") {
             let posix = Params::one("kind", POSIX);
             let terms = [Term { times: 1.0, metric: ABOUT.id, params: posix }];
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn each_kind_is_taken_and_keeps_another_out() {
-        for (case, sample) in smoke::take(&FileLock) {
+        for (case, sample) in smoke::run(&FileLock) {
             let sample = sample.unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
             assert_eq!(sample.checks[0].name, "another description is kept out");
         }
@@ -319,7 +319,7 @@ mod tests {
         ];
         let predicted = |kind: &str| {
             let case = Case::usual(Params::one("kind", kind));
-            FileLock.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+            FileLock.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
         };
         assert_eq!(predicted(POSIX).low, Some(200.0));
         assert_eq!(predicted("flock").low, Some(200.0));

@@ -11,7 +11,7 @@ use super::raw_call::RawCall;
 use super::syscall::tried;
 use crate::uarch;
 use fathom_metric::order::{Order, earlier};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.futex.uncontended.
 pub struct FutexUncontended;
@@ -64,7 +64,7 @@ impl Probe for FutexUncontended {
         OPERATIONS.map(|op| Case::usual(Params::one("op", op))).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if case.params.text("op") == Some(LOCK_UNLOCK) {
             return by_two_instructions(host, known);
         }
@@ -93,7 +93,7 @@ impl Probe for FutexUncontended {
     }
 }
 
-fn by_two_instructions(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn by_two_instructions(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
     let (lock, unlock) = (row.sourced("lock_cmpxchg_cycles")?, row.sourced("xchg_memory_cycles")?);
     let hz = earlier("cpu.frequency", &Params::none(), known)?;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn both_operations_do_their_work() {
-        let taken = smoke::take(&FutexUncontended);
+        let taken = smoke::run(&FutexUncontended);
         assert!(taken.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a futex");
     }
 
@@ -183,7 +183,7 @@ mod tests {
             smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0),
         ];
         let case = Case::usual(Params::one("op", op));
-        FutexUncontended.predict(&case, &host, &Known::new(&records))
+        FutexUncontended.predict(&case, &host, &Inputs::new(&records))
     }
 
     #[test]

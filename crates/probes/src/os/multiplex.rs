@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::raw_call::system_call_of_six;
 use fathom_metric::order::{Order, earlier};
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.select.
 pub static SELECT: Multiplex = Multiplex { about: &SELECT_ABOUT, call: Call::Select };
@@ -140,7 +140,7 @@ impl Probe for Multiplex {
         SIZES.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let fds = fds_of(case);
         let order =
             |metric, params, source| Order { factor: 1.0, metric, source }.claim(&params, known);
@@ -197,7 +197,7 @@ impl Multiplex {
 /// The line through the two small cases, further on. Not the one through a call that asks nobody
 /// (getppid) and the smallest: what the call itself does, copying and checking, would then be
 /// counted once for every ten descriptors.
-fn along_the_line(metric: &str, fds: i64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn along_the_line(metric: &str, fds: i64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let [ten, hundred] = [10, 100].map(params);
     let from = earlier(metric, &ten, known)?;
     let to = earlier(metric, &hundred, known)?;

@@ -14,7 +14,7 @@ use super::program::{EXIT_STATUS, Program, Strings};
 use super::vfork::vfork_exec;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.process.vfork_exec.
 pub static VFORK_EXEC: ProcessExec = ProcessExec { about: &BARE, way: Way::Bare };
@@ -173,7 +173,7 @@ impl Probe for ProcessExec {
         vec![case("first_instruction"), case("total")]
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let order = |factor, metric, params: &Params, source| {
             Order { factor, metric, source }.claim(params, known)
         };

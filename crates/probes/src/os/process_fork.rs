@@ -8,10 +8,10 @@ use fathom_record::{Counters, Host, NoModel, NotSelected, Params, Prediction, St
 
 use super::child::{fork, refused};
 use crate::buffer::{Buffer, Page};
-use crate::room::Room;
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.process.fork.
 pub struct ProcessFork;
@@ -98,7 +98,7 @@ impl Probe for ProcessFork {
         if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let part = case.params.text("part").unwrap_or_default();
         let rss = rss_of(case);
         let order = |metric, params: &Params, source| {
@@ -126,15 +126,15 @@ impl Probe for ProcessFork {
         for (index, case) in cases.iter().enumerate() {
             steps.entry(rss_of(case)).or_default().push(index);
         }
-        let room = Room::on(&host::read());
+        let budget = MemoryBudget::of(&host::read());
         let fitting: Vec<u64> =
-            steps.keys().copied().filter(|rss| room.admits(*rss).is_ok()).collect();
+            steps.keys().copied().filter(|rss| budget.check(*rss).is_ok()).collect();
         let (mut resident, mapped, refusal) = largest(&fitting);
         for (rss, indices) in steps {
             match resident.as_mut().filter(|_| rss <= mapped) {
                 Some(resident) => take_step(cases, rss, &indices, resident, sampler),
                 None => {
-                    let fault = room.admits(rss).err().or_else(|| refusal.clone());
+                    let fault = budget.check(rss).err().or_else(|| refusal.clone());
                     let lost = Fault::Failed("the ladder has no such step".to_owned());
                     let fault = fault.unwrap_or(lost);
                     indices.iter().for_each(|index| sampler.fault(*index, fault.clone()));
@@ -146,7 +146,7 @@ impl Probe for ProcessFork {
 }
 
 /// The line through the two smallest steps, at a larger one.
-fn along_the_line(part: &str, rss: u64, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn along_the_line(part: &str, rss: u64, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let [low, high, ..] = RSS_BYTES;
     let steps = (rss - low) as f64 / (high - low) as f64;
     let term = |times, rss| Term { times, metric: ABOUT.id, params: params(part, rss) };

@@ -5,7 +5,7 @@ use fathom_analysis::statistics;
 use fathom_record::{Counters, Host, NoModel, Origin, Params, Prediction, Record, Unit};
 
 use fathom_metric::order::earlier;
-use fathom_metric::{About, Derived, Estimate, Known, MissingInput, Parameter};
+use fathom_metric::{About, Derived, Estimate, Inputs, MissingInput, Parameter};
 
 /// os.ratio.
 pub struct Ratio;
@@ -69,7 +69,7 @@ impl Derived for Ratio {
         ABOUT.needs
     }
 
-    fn rests_on(&self, params: &Params, record: &Record, _: &Known<'_>) -> bool {
+    fn depends_on(&self, params: &Params, record: &Record, _: &Inputs<'_>) -> bool {
         let (metric, case, _) = counted(params);
         let is = |metric: &str, case: &Params| {
             record.metric.as_str() == metric && record.params == *case
@@ -81,7 +81,7 @@ impl Derived for Ratio {
         ["fork", "switch"].map(|of| Params::one("of", of)).into()
     }
 
-    fn reduce(&self, params: &Params, known: &Known<'_>) -> Result<Estimate, MissingInput> {
+    fn reduce(&self, params: &Params, known: &Inputs<'_>) -> Result<Estimate, MissingInput> {
         let (metric, case, _) = counted(params);
         let (dividend, divisor) =
             (known.input(metric, &case)?, known.input("os.syscall", &call())?);
@@ -92,7 +92,12 @@ impl Derived for Ratio {
         Ok(Estimate { per_process, quotient, ..Estimate::default() })
     }
 
-    fn predict(&self, params: &Params, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(
+        &self,
+        params: &Params,
+        _: &Host,
+        known: &Inputs<'_>,
+    ) -> Result<Prediction, NoModel> {
         let (metric, _, least) = counted(params);
         let call_ns = earlier("os.syscall", &call(), known)?;
         let formula = format!("{metric} ≥ {least} × os.syscall{}", call());
@@ -127,7 +132,7 @@ mod tests {
     #[test]
     fn each_process_of_the_one_is_divided_by_one_of_the_other() {
         let records = records();
-        let ratio = |of| Ratio.reduce(&Params::one("of", of), &Known::new(&records)).unwrap();
+        let ratio = |of| Ratio.reduce(&Params::one("of", of), &Inputs::new(&records)).unwrap();
         assert_eq!(ratio("fork").per_process, [200.0, 200.0]);
         assert_eq!(ratio("switch").per_process, [6.5, 6.0, 7.0]);
     }
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn the_headline_is_the_quotient_of_both_headlines_however_the_processes_are_paired() {
         let records = records();
-        let switch = Ratio.reduce(&Params::one("of", "switch"), &Known::new(&records)).unwrap();
+        let switch = Ratio.reduce(&Params::one("of", "switch"), &Inputs::new(&records)).unwrap();
         let quotient = switch.quotient.unwrap();
         assert_eq!(quotient.ratio, 6.5);
         assert!(quotient.low < 6.4 && quotient.high > 6.6, "{quotient:?}");
@@ -144,9 +149,9 @@ mod tests {
     #[test]
     fn a_ratio_without_both_is_none_and_names_what_is_missing() {
         let records = records();
-        let error = Ratio.reduce(&Params::one("of", "fork"), &Known::new(&records[..1]));
+        let error = Ratio.reduce(&Params::one("of", "fork"), &Inputs::new(&records[..1]));
         assert!(error.unwrap_err().to_string().contains("os.process.fork{part=fork"));
-        let error = Ratio.reduce(&Params::one("of", "switch"), &Known::new(&records[1..]));
+        let error = Ratio.reduce(&Params::one("of", "switch"), &Inputs::new(&records[1..]));
         let missing = MissingInput::Case { metric: "os.syscall", params: call() };
         assert_eq!(error.unwrap_err(), missing);
     }
@@ -154,7 +159,7 @@ mod tests {
     #[test]
     fn it_rests_on_the_two_cases_that_are_divided_and_no_other() {
         let fork = Params::one("of", "fork");
-        let rests = |record: &Record| Ratio.rests_on(&fork, record, &Known::new(&[]));
+        let rests = |record: &Record| Ratio.depends_on(&fork, record, &Inputs::new(&[]));
         assert_eq!(records().iter().map(rests).collect::<Vec<_>>(), [true, true, false]);
         let large = Params::one("part", "fork").and("rss_bytes", 1024 * MIB);
         assert!(!rests(&smoke::record("os.process.fork", &large, 1e6, 1.0)));
@@ -164,7 +169,7 @@ mod tests {
     fn the_claim_is_an_order() {
         let records = records();
         let claim = Ratio
-            .predict(&Params::one("of", "fork"), &Host::default(), &Known::new(&records))
+            .predict(&Params::one("of", "fork"), &Host::default(), &Inputs::new(&records))
             .unwrap();
         assert_eq!((claim.low, claim.value), (Some(10.0), None));
     }

@@ -11,7 +11,7 @@ use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.pipe.rtt.
 pub static PIPE_RTT: RoundTrip =
@@ -194,7 +194,7 @@ impl Probe for RoundTrip {
         self.kinds.iter().map(case).collect()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         match (self.about.id, case.params.text(self.parameter)) {
             ("os.pipe.rtt", Some("bare")) => {
                 // The switch is itself the rest of such a round trip: no value can come from it.
@@ -267,7 +267,7 @@ fn calls(calls: &[(&str, f64)]) -> Vec<Term<'static>> {
 }
 
 /// Two switches, and each of these calls so many times.
-fn two_switches(others: &[(&str, f64)], known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn two_switches(others: &[(&str, f64)], known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let params = Params::one("set_bytes", 0);
     let mut terms = vec![Term { times: 2.0, metric: "os.switch.process", params }];
     terms.extend(calls(others));
@@ -283,7 +283,7 @@ fn two_switches(others: &[(&str, f64)], known: &Known<'_>) -> Result<Prediction,
 }
 
 /// A round trip by bare calls, and the returns from as many procedures.
-fn four_returns(known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn four_returns(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let mut terms = vec![Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }];
     terms.extend(calls(&RETURNS));
     let sum = Sum {
@@ -296,7 +296,7 @@ fn four_returns(known: &Known<'_>) -> Result<Prediction, NoModel> {
     sum.predict(known)
 }
 
-fn like_a_pipe(known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn like_a_pipe(known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     let sum = Sum {
         terms: &[Term { times: 1.0, metric: PIPE.id, params: bare_pipe() }],
         tolerance: 0.15,

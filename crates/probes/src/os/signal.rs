@@ -8,7 +8,7 @@ use super::handler::{Guarded, Handler, KernelAction, runs};
 use super::raw_call::RawCall;
 use super::syscall::tried;
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.signal.install.
 pub struct SignalInstall;
@@ -86,7 +86,7 @@ impl Probe for SignalInstall {
         vec![Case::usual(Params::none())]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source = "the same entry and exit, and an action that is copied between them: Linux \
                       kernel/signal.c, do_sigaction";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
@@ -117,7 +117,7 @@ impl Probe for SignalDeliver {
         WAYS.map(|by| Case::usual(Params::one("by", by))).into()
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source = "the kernel is entered twice, for the signal and to return from its handler, \
                       and does more than for getppid both times";
         let order = Order { factor: 2.0, metric: "os.syscall", source };
@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn the_handler_is_in_place_and_runs() {
-        let taken = smoke::take(&SignalInstall);
+        let taken = smoke::run(&SignalInstall);
         let sample = taken[0].1.as_ref().expect("no sandbox forbids a handler");
         assert_eq!(sample.checks.len(), 2);
     }
 
     #[test]
     fn signals_and_faults_are_delivered() {
-        let taken = smoke::take(&SignalDeliver);
+        let taken = smoke::run(&SignalDeliver);
         assert!(taken.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a signal");
     }
 
@@ -209,7 +209,7 @@ mod tests {
     fn a_delivery_is_two_entries_and_installing_is_one() {
         let getppid = Params::one("call", "getppid");
         let records = [smoke::record("os.syscall", &getppid, 100.0, 1.0)];
-        let known = Known::new(&records);
+        let known = Inputs::new(&records);
         let limit = |probe: &dyn Probe| {
             let cases = probe.cases(&Host::default(), &Sizes::default());
             probe.predict(&cases[0], &Host::default(), &known).unwrap().low

@@ -8,7 +8,7 @@ use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use super::ping_pong::{Kind, Pair};
 use super::turns::{self, Part};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.switch.thread.
 pub static SWITCH_THREAD: Switch = Switch { about: &THREAD, kind: Kind::Thread };
@@ -118,7 +118,7 @@ impl Probe for Switch {
         SET_BYTES.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let none = Params::one("set_bytes", 0);
         let order = |metric, source| Order { factor: 1.0, metric, source };
         match (case.params.integer("set_bytes"), self.kind) {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn both_kinds_switch_once_a_turn_and_leave_nothing_behind() {
         for probe in [&SWITCH_THREAD, &SWITCH_PROCESS] {
-            for (case, sample) in smoke::take(probe) {
+            for (case, sample) in smoke::run(probe) {
                 let checks = &sample.unwrap().checks;
                 let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
                 assert_eq!(names, ["context switches", "one CPU", "turns"], "{}", case.params);

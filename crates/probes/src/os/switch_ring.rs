@@ -7,7 +7,7 @@ use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.switch.ring.
 pub struct SwitchRing;
@@ -87,7 +87,7 @@ impl Probe for SwitchRing {
         RINGS.map(|ring| Case { params: params(ring), cost_ns: cost_ns(ring.0) }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if case.params.integer("set_bytes") != Some(0) {
             let source = "the same switch, and refilling what the other processes displaced";
             let order = Order { factor: 1.0, metric: ABOUT.id, source };
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn every_process_has_its_turns_and_is_gone_afterwards() {
-        for (case, sample) in smoke::take(&SwitchRing) {
+        for (case, sample) in smoke::run(&SwitchRing) {
             let checks = &sample.unwrap().checks;
             let names: Vec<&str> = checks.iter().map(|check| check.name.as_str()).collect();
             assert_eq!(names, ["context switches", "one CPU", "turns"], "{}", case.params);
@@ -139,7 +139,7 @@ mod tests {
         ];
         let cases = SwitchRing.cases(&Host::default(), &Sizes::default());
         let predict =
-            |case| SwitchRing.predict(case, &Host::default(), &Known::new(&records)).unwrap();
+            |case| SwitchRing.predict(case, &Host::default(), &Inputs::new(&records)).unwrap();
         let hop = predict(&cases[0]);
         assert_eq!((hop.value, hop.low), (None, Some(1500.0)));
         for case in &cases[1..] {

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 
 use super::raw_call::{RawCall, system_call};
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.syscall.
 pub struct Syscall;
@@ -88,7 +88,7 @@ impl Probe for Syscall {
         CALLS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let (factor, source) = match case.params.text("call") {
             Some("getppid" | "getppid_called" | "invalid") => {
                 let source = "entry and exit save and restore every register and change stacks: \
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn every_call_gives_positive_times_or_a_reason() {
-        let taken = smoke::take(&Syscall);
+        let taken = smoke::run(&Syscall);
         assert_eq!(taken.len(), CALLS.len());
         let took = |call| {
             taken

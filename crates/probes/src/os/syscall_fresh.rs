@@ -11,7 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use super::child::{Child, bare_fork, leave, refused};
 use super::raw_call::system_call;
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Probe, Sizes};
 
 /// os.syscall.fresh.
 pub struct SyscallFresh;
@@ -58,7 +58,7 @@ impl Probe for SyscallFresh {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source = "the same instructions, with misses in caches and translations besides";
         let order = Order { factor: 1.0, metric: "os.syscall", source };
         order.claim(&Params::one("call", "getppid"), known)
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_child_hands_its_stamps_over_and_is_reaped() {
-        let taken = smoke::take(&SyscallFresh);
+        let taken = smoke::run(&SyscallFresh);
         let sample = taken[0].1.as_ref().unwrap();
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
     }

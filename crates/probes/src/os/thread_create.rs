@@ -11,7 +11,7 @@ use fathom_record::{Counters, Host, NoModel, Params, Prediction};
 
 use super::child::refused;
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Probe, Sizes};
 
 /// os.thread.create.
 pub static THREAD_CREATE: ThreadCreate = ThreadCreate { about: &CREATE, joined: false };
@@ -81,7 +81,7 @@ impl Probe for ThreadCreate {
         vec![Case { params: Params::none(), cost_ns: COST_NS }]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         if self.joined {
             let source = "the same creation, and the join besides";
             let order = Order { factor: 1.0, metric: "os.thread.create", source };
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn every_thread_runs_and_is_joined() {
         for probe in [&THREAD_CREATE, &THREAD_CREATE_JOIN] {
-            let taken = smoke::take(probe);
+            let taken = smoke::run(probe);
             let sample = taken[0].1.as_ref().unwrap();
             assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
         }

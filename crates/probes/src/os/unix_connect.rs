@@ -11,7 +11,7 @@ use fathom_record::{Host, NoModel, Params, Prediction};
 use super::child::refused;
 use super::raw_call::system_call;
 use fathom_metric::order::Order;
-use fathom_metric::{About, Case, Known, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Probe, Sizes};
 
 /// os.unix.connect.
 pub struct UnixConnect;
@@ -57,7 +57,7 @@ impl Probe for UnixConnect {
         vec![Case::usual(Params::none())]
     }
 
-    fn predict(&self, _: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, _: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let source =
             "socket, connect, accept4 and twice close, each of which does more than getppid";
         let order = Order { factor: CALLS, metric: "os.syscall", source };
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn every_connection_is_made_accepted_and_closed() {
-        let taken = smoke::take(&UnixConnect);
+        let taken = smoke::run(&UnixConnect);
         let sample = taken[0].1.as_ref().unwrap();
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
         assert_eq!(sample.checks[0].name, "queue");
@@ -252,7 +252,7 @@ mod tests {
         let getppid = smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0);
         let records = [getppid];
         let case = UnixConnect.cases(&Host::default(), &Sizes::default()).remove(0);
-        let claim = UnixConnect.predict(&case, &Host::default(), &Known::new(&records)).unwrap();
+        let claim = UnixConnect.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap();
         assert_eq!(claim.low, Some(500.0));
     }
 }

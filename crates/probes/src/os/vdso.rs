@@ -15,7 +15,7 @@ use super::raw_call::system_call;
 use crate::uarch;
 use fathom_metric::order::earlier;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.vdso.clock_gettime.
 pub struct ClockGettime;
@@ -79,7 +79,7 @@ impl Probe for ClockGettime {
         CLOCKS.map(case).into()
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let monotonic = Params::one("clock", MONOTONIC);
         match case.params.text("clock") {
             Some(MONOTONIC) => by_counter(host, known),
@@ -115,7 +115,7 @@ fn clock_of(case: &Case) -> Option<libc::clockid_t> {
 }
 
 /// What the hardware and two procedure calls owe.
-fn by_counter(host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+fn by_counter(host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
     match (host.cpu.architecture.as_str(), host.clocksource.as_deref()) {
         ("x86_64", Some("tsc")) => {}
         (_, source) => {

@@ -13,7 +13,7 @@ use super::ping_pong::{Kind, Others, Ring};
 use super::turns::{self, Part};
 use fathom_metric::order::Order;
 use fathom_metric::sum::{Sum, Term};
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
 /// os.wake.cross_cpu.
 pub struct Wake;
@@ -74,7 +74,7 @@ impl Probe for Wake {
         VIA.map(|via| Case { params: Params::one("via", via), cost_ns: 10e6 }).into()
     }
 
-    fn predict(&self, case: &Case, _: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
+    fn predict(&self, case: &Case, _: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
         let call = |name| Params::one("call", name);
         if case.params.text("via") == Some(VIA[0]) {
             let source = "the waking end enters the kernel, and the woken one returns from it";
@@ -215,7 +215,7 @@ mod tests {
             smoke::record(ABOUT.id, &Params::one("via", "futex"), 3000.0, 10.0),
         ];
         let cases = Wake.cases(&Host::default(), &Sizes::default());
-        let predict = |case| Wake.predict(case, &Host::default(), &Known::new(&records)).unwrap();
+        let predict = |case| Wake.predict(case, &Host::default(), &Inputs::new(&records)).unwrap();
         assert_eq!((predict(&cases[0]).low, predict(&cases[0]).value), (Some(100.0), None));
         assert_eq!(predict(&cases[1]).value, Some(3080.0));
     }

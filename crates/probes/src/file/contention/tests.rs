@@ -7,7 +7,7 @@ use crate::smoke;
 fn block_alone_bounds_block_with_others() {
     let params = |n: i64| Params::one("processes", n).and("state", "direct");
     let records = [smoke::record("file.contention", &params(1), 80_000.0, 100.0)];
-    let known = Known::new(&records);
+    let known = Inputs::new(&records);
     let predict = |params: &Params| Contention.predict(params, &Host::default(), &known);
     assert_eq!(predict(&params(4)).map(|claim| claim.low), Ok(Some(80_000.0)));
     assert!(predict(&params(1)).is_err(), "a case does not predict itself");

@@ -3,7 +3,7 @@
 
 use fathom_fileio::Sum;
 use fathom_fileio::fast::{DataSource, Part};
-use fathom_metric::{Known, Recorder};
+use fathom_metric::{Inputs, Recorder};
 use fathom_record::quantity::{percent, quantity};
 use fathom_record::{Fact, Unit};
 
@@ -93,7 +93,7 @@ fn share_of_ceiling(recorder: &dyn Recorder, options: &FactOptions, pass: &Pass)
     let (most, origin) = match options.ceiling {
         Some(most) => (most as f64, "--ceiling".to_owned()),
         None => {
-            let best = bandwidth::all_cores(&Known::new(recorder.known()));
+            let best = bandwidth::all_cores(&Inputs::new(recorder.known()));
             let Some((name, most)) = best else {
                 return "unknown: no stored memory.bandwidth, and no --ceiling".to_owned();
             };

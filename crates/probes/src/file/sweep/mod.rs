@@ -84,7 +84,7 @@ impl Procedure for Sweep {
         by_hand::printable_list(&self.files)
     }
 
-    fn recalls(&self) -> &'static [&'static str] {
+    fn prior_metrics(&self) -> &'static [&'static str] {
         by_hand::MODEL_INPUTS
     }
 

@@ -1,12 +1,12 @@
-//! Curves of made-up machines, whose levels and edges are known.
+//! Simulated curves with known levels and edges.
 
 use super::*;
 
-/// What a machine is made of: latency of each level, and the size of each cache.
+/// Latency of each level, and size of each cache.
 struct Machine {
     levels: &'static [f64],
     sizes: &'static [f64],
-    /// Octaves of the set's size that a ramp takes, the same for each.
+    /// Width of each ramp, in octaves of the working set.
     ramp: f64,
 }
 
@@ -17,8 +17,7 @@ const THREE: Machine =
     Machine { levels: &[1.08, 3.8, 15.0, 155.0], sizes: &[32.0 * KIB, MIB, 32.0 * MIB], ramp: 0.5 };
 
 impl Machine {
-    /// The latency of a set: that of its level, and on the way to the next a share of misses that
-    /// grows over the ramp, which begins at the cache's size.
+    /// The share of misses grows linearly over the ramp, which starts at the size of the cache.
     fn ns(&self, set: f64) -> f64 {
         let mut ns = self.levels[0];
         for (at, size) in self.sizes.iter().enumerate() {
@@ -28,7 +27,7 @@ impl Machine {
         ns
     }
 
-    /// Half octaves from 1 KiB to 128 MiB, each off by a share that looks random.
+    /// Half octaves from 1 KiB to 128 MiB with pseudo-random noise.
     fn curve(&self, noise: f64) -> Vec<Point> {
         let off = |at: usize| {
             (f64::from((at as u32).wrapping_mul(2_654_435_761) >> 16) / 65536.0 - 0.5) * 2.0
@@ -38,71 +37,71 @@ impl Machine {
     }
 }
 
-/// Levels, and edges between neighbours.
-fn found(curve: &[Point], at_most: usize) -> (Vec<f64>, Vec<f64>) {
+/// Levels, and the edges between them.
+fn levels_and_edges(curve: &[Point], at_most: usize) -> (Vec<f64>, Vec<f64>) {
     let plateaus = plateaus(curve, at_most);
     let edges = plateaus.windows(2).map(|two| edge(curve, &two[0], &two[1]).unwrap()).collect();
     (plateaus.iter().map(|plateau| plateau.level).collect(), edges)
 }
 
-fn assert_near(found: &[f64], expected: &[f64], factor: f64) {
-    assert_eq!(found.len(), expected.len(), "{found:?} {expected:?}");
-    for (found, expected) in found.iter().zip(expected) {
-        let off = (found / expected).max(expected / found);
-        assert!(off < factor, "{found} is not {expected}");
+fn assert_near(actual: &[f64], expected: &[f64], factor: f64) {
+    assert_eq!(actual.len(), expected.len(), "{actual:?} {expected:?}");
+    for (actual, expected) in actual.iter().zip(expected) {
+        let ratio = (actual / expected).max(expected / actual);
+        assert!(ratio < factor, "{actual} is not {expected}");
     }
 }
 
 #[test]
-fn levels_and_edges_are_found_where_they_are() {
+fn noise_does_not_move_levels_and_edges() {
     for noise in [0.0, 0.01, 0.04] {
-        let (levels, edges) = found(&THREE.curve(noise), 4);
+        let (levels, edges) = levels_and_edges(&THREE.curve(noise), 4);
         assert_near(&levels, THREE.levels, 1.05);
-        // Misses grow over half an octave behind the size: half of them are there in its middle.
-        let behind: Vec<f64> = THREE.sizes.iter().map(|size| size * 0.25_f64.exp2()).collect();
-        assert_near(&edges, &behind, 1.06);
+        // The middle of the ramp, which is half an octave wide.
+        let middle: Vec<f64> = THREE.sizes.iter().map(|size| size * 0.25_f64.exp2()).collect();
+        assert_near(&edges, &middle, 1.06);
     }
 }
 
 #[test]
-fn a_machine_with_two_caches_has_three_plateaus() {
+fn machine_with_two_caches_has_three_plateaus() {
     let two = Machine { levels: &[1.3, 4.0, 90.0], sizes: &[64.0 * KIB, 2.0 * MIB], ramp: 0.3 };
-    let (levels, edges) = found(&two.curve(0.02), 3);
+    let (levels, edges) = levels_and_edges(&two.curve(0.02), 3);
     assert_near(&levels, two.levels, 1.04);
     assert_near(&edges, two.sizes, 1.25);
 }
 
 #[test]
-fn no_more_plateaus_are_found_than_there_are() {
+fn missing_levels_give_no_plateaus() {
     let one = Machine { levels: &[1.3, 90.0], sizes: &[64.0 * KIB], ramp: 0.3 };
-    let (levels, _) = found(&one.curve(0.02), 4);
+    let (levels, _) = levels_and_edges(&one.curve(0.02), 4);
     assert_near(&levels, one.levels, 1.04);
     let flat = Machine { levels: &[1.3], sizes: &[], ramp: 1.0 };
-    assert_near(&found(&flat.curve(0.02), 4).0, &[1.3], 1.04);
+    assert_near(&levels_and_edges(&flat.curve(0.02), 4).0, &[1.3], 1.04);
 }
 
 #[test]
-fn a_slice_of_a_shared_cache_ends_its_plateau_where_the_slice_does() {
-    let slice = Machine { sizes: &[32.0 * KIB, MIB, 5.0 * MIB], ramp: 0.8, ..THREE };
-    let (levels, edges) = found(&slice.curve(0.02), 4);
-    assert_near(&levels, slice.levels, 1.1);
+fn plateau_of_a_shared_cache_ends_with_its_share() {
+    let share = Machine { sizes: &[32.0 * KIB, MIB, 5.0 * MIB], ramp: 0.8, ..THREE };
+    let (levels, edges) = levels_and_edges(&share.curve(0.02), 4);
+    assert_near(&levels, share.levels, 1.1);
     assert_near(&edges[2..], &[5.0 * MIB * 1.25], 1.25);
 }
 
 #[test]
-fn where_the_curve_never_rests_there_is_no_plateau() {
+fn steady_slope_has_no_plateau() {
     let slope = |sets: std::ops::RangeInclusive<i32>| -> Vec<Point> {
         sets.map(|at| (f64::from(at) / 2.0).exp2()).map(|set| (set * KIB, set.sqrt())).collect()
     };
     assert!(plateaus(&slope(0..=34), 4).is_empty());
-    // The third level has none where memory begins right behind the second.
+    // L3 has no plateau where misses start right after L2.
     let none = Machine { sizes: &[32.0 * KIB, MIB, 1.2 * MIB], ramp: 1.5, ..THREE };
-    let (levels, _) = found(&none.curve(0.02), 4);
+    let (levels, _) = levels_and_edges(&none.curve(0.02), 4);
     assert_near(&levels, &[1.08, 3.8, 155.0], 1.05);
 }
 
 #[test]
-fn few_points_and_short_parts_are_no_plateau() {
+fn short_or_sparse_parts_are_no_plateau() {
     assert!(plateaus(&[], 4).is_empty());
     assert!(plateaus(&[(KIB, 1.0), (4.0 * KIB, 1.0)], 4).is_empty(), "two points");
     let short = [(KIB, 1.0), (1.2 * KIB, 1.0), (1.5 * KIB, 1.0)];
@@ -112,17 +111,17 @@ fn few_points_and_short_parts_are_no_plateau() {
 }
 
 #[test]
-fn one_spoilt_point_neither_splits_a_plateau_nor_moves_it() {
+fn single_outlier_does_not_split_a_plateau() {
     let mut curve = THREE.curve(0.01);
     curve[4].1 *= 2.0;
-    let (levels, _) = found(&curve, 4);
+    let (levels, _) = levels_and_edges(&curve, 4);
     assert_near(&levels, THREE.levels, 1.05);
 }
 
 #[test]
-fn a_small_step_within_a_level_is_no_level() {
-    // What the first translation buffer no longer holds costs a few cycles more.
+fn small_step_within_a_level_is_not_a_level() {
+    // Misses of the first-level TLB cost a few cycles.
     let step = Machine { levels: &[1.08, 3.8, 4.7, 155.0], ..THREE };
-    let (levels, _) = found(&step.curve(0.01), 4);
+    let (levels, _) = levels_and_edges(&step.curve(0.01), 4);
     assert_eq!(levels.len(), 3, "{levels:?}");
 }

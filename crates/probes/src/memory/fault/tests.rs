@@ -1,23 +1,20 @@
-//! memory.fault in smoke size, and that what is not as it should be is found.
+//! memory.fault at smoke size, and the detection of wrong work.
 
 use super::pass::once;
 use super::*;
-use crate::memory::counted::{Expected, Faults};
+use crate::memory::page_faults::{ExpectedFaults, FaultCounts};
 use crate::smoke;
 
-const NONE: Faults = Faults { minor: 0, major: 0 };
-
-/// Whether the fault is wrong work.
 fn is_wrong<T>(outcome: &Result<T, Fault>) -> bool {
     matches!(outcome, Err(Fault::WrongWork(_)))
 }
 
 #[test]
-fn each_kind_is_taken_counted_and_checked() {
-    for (case, sample) in smoke::take(&PageFault) {
-        let kind = Kind::of(&case).unwrap();
+fn each_kind_is_counted_and_checked() {
+    for (case, sample) in smoke::run(&PageFault) {
+        let kind = FaultKind::of(&case).unwrap();
         let Ok(sample) = sample else {
-            assert!(matches!(kind, Kind::Huge | Kind::Major), "{kind:?} needs nothing special");
+            assert!(matches!(kind, FaultKind::Huge | FaultKind::Major), "{kind:?}");
             continue;
         };
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{kind:?}");
@@ -32,37 +29,34 @@ fn each_kind_is_taken_counted_and_checked() {
 }
 
 #[test]
-fn a_count_that_does_not_fit_is_wrong_work() {
-    let each = Expected::one_each(1024);
-    let counted = |minor, major| Faults { minor, major };
-    assert_eq!(each.held_against(counted(1024, 0)), Ok(1024));
-    assert_eq!(each.held_against(counted(1030, 0)), Ok(1024), "some of the worker's own");
-    let around = Expected::minor(1..=1024);
-    assert_eq!(around.held_against(counted(64, 0)), Ok(64), "each maps what lies around it");
-    let huge = Expected::one_each(4);
-    assert_eq!(huge.held_against(counted(5, 0)), Ok(4), "the stray is in no divisor");
-    assert!(is_wrong(&huge.held_against(counted(7, 0))), "too many to be strays");
-    assert!(is_wrong(&each.held_against(counted(1023, 0))), "one page was there already");
-    assert!(is_wrong(&each.held_against(counted(2, 0))), "two huge pages");
-    assert!(is_wrong(&each.held_against(counted(2048, 0))), "each page twice");
-    assert!(is_wrong(&each.held_against(counted(1024, 1))), "something was swapped in");
-    let waited = Expected::major(32);
-    assert_eq!(waited.held_against(counted(1, 32)), Ok(32));
-    assert!(is_wrong(&waited.held_against(counted(30, 2))), "it was read ahead");
-    assert!(is_wrong(&waited.held_against(NONE)));
+fn unexpected_fault_count_is_wrong_work() {
+    let each = ExpectedFaults::one_per_page(1024);
+    let counted = |minor, major| FaultCounts { minor, major };
+    assert_eq!(each.divisor(counted(1024, 0)), Ok(1024));
+    assert_eq!(each.divisor(counted(1030, 0)), Ok(1024), "strays");
+    let around = ExpectedFaults::minor(1..=1024);
+    assert_eq!(around.divisor(counted(64, 0)), Ok(64), "fault-around");
+    let huge = ExpectedFaults::one_per_page(4);
+    assert_eq!(huge.divisor(counted(5, 0)), Ok(4), "a stray");
+    assert!(is_wrong(&huge.divisor(counted(7, 0))), "too many for strays");
+    assert!(is_wrong(&each.divisor(counted(1023, 0))), "one page was mapped");
+    assert!(is_wrong(&each.divisor(counted(2, 0))), "huge pages");
+    assert!(is_wrong(&each.divisor(counted(2048, 0))), "each page twice");
+    assert!(is_wrong(&each.divisor(counted(1024, 1))), "swapped in");
+    let major = ExpectedFaults::major(32);
+    assert_eq!(major.divisor(counted(1, 32)), Ok(32));
+    assert!(is_wrong(&major.divisor(counted(30, 2))), "readahead");
+    assert!(is_wrong(&major.divisor(counted(0, 0))));
 }
 
-/// Memory that is not taken away before a pass.
-struct Kept(Settled);
+/// Memory whose pages stay mapped.
+struct Mapped(Reused);
 
-impl Faulting for Kept {
+impl FaultSource for Mapped {
     fn pages(&self) -> usize {
         self.0.pages()
     }
-    fn expected(&self) -> Expected {
-        self.0.expected()
-    }
-    fn take_away(&mut self) -> Result<(), Fault> {
+    fn prepare(&mut self) -> Result<(), Fault> {
         Ok(())
     }
     fn touch(&mut self) {
@@ -74,25 +68,26 @@ impl Faulting for Kept {
 }
 
 #[test]
-fn pages_that_are_there_already_are_not_taken_for_faults() {
-    let mut kept = Kept(Settled::of(1 << 20).unwrap());
-    assert!(once(&smoke::clock(), &mut kept).is_ok(), "the first pass finds nothing there");
-    assert!(is_wrong(&once(&smoke::clock(), &mut kept)), "the second finds all");
+fn pages_that_are_already_mapped_are_wrong_work() {
+    let mut mapped = Mapped(Reused::new(1 << 20, anonymous::Access::Write).unwrap());
+    assert!(once(&smoke::clock(), &mut mapped).is_ok(), "the first pass maps the pages");
+    assert!(is_wrong(&once(&smoke::clock(), &mut mapped)));
 }
 
 #[test]
-fn a_cached_page_by_itself_faults_alone_and_whole_files_may_in_larger_pieces() {
-    let faults = |way| once(&smoke::clock(), &mut Cached::of(1 << 20, way).unwrap()).unwrap().1;
+fn cached_page_with_its_own_mapping_faults_alone() {
+    use cached::Access;
+    let faults =
+        |access| once(&smoke::clock(), &mut Cached::new(1 << 20, access).unwrap()).unwrap().1;
     let pages = ((1 << 20) / page_size()) as u64;
-    assert!((pages..=pages + 2).contains(&faults(Way::Apart)));
-    assert!((pages..=pages + 2).contains(&faults(Way::Copied)));
-    assert!(faults(Way::Whole) <= pages + 2);
+    assert!((pages..=pages + 2).contains(&faults(Access::PageByPage)));
+    assert!((pages..=pages + 2).contains(&faults(Access::CopyOnWrite)));
+    assert!(faults(Access::Whole) <= pages + 2);
 }
 
-/// A folder on a disk, where there is one.
 fn on_a_disk() -> Option<Evicted> {
     let folders = [std::env::temp_dir(), PathBuf::from("/var/tmp")];
-    match Evicted::of(4, &folders, true) {
+    match Evicted::new(4, &folders, true) {
         Ok(evicted) => Some(evicted),
         Err(Fault::Unavailable(reason, _)) => {
             smoke::skipped(&reason);
@@ -103,45 +98,37 @@ fn on_a_disk() -> Option<Evicted> {
 }
 
 #[test]
-fn a_page_from_a_disk_waits_and_one_that_was_not_evicted_is_found_out() {
+fn page_that_was_not_evicted_is_wrong_work() {
     let Some(mut evicted) = on_a_disk() else { return };
     let (_, faults) = once(&smoke::clock(), &mut evicted).unwrap();
     assert_eq!(faults, 4);
-    assert!(evicted.resident().unwrap() >= 4, "what was touched is in the cache now");
-    evicted.take_away().unwrap();
-    assert_eq!(evicted.resident().unwrap(), 0);
-    // In the cache again and only not mapped: no fault waits, and this must not pass for one.
+    assert!(evicted.resident_bytes() >= 4 * page_size() as u64, "the pass reads pages");
+    evicted.prepare().unwrap();
+    assert_eq!(evicted.resident_bytes(), 0);
+    // Cached but not mapped: minor faults, which must not pass as major ones.
     evicted.read_all().unwrap();
-    let before = Faults::so_far();
+    let before = FaultCounts::now();
     evicted.touch();
-    let counted = Faults::so_far().since(before);
+    let counted = FaultCounts::now().since(before);
     assert!(counted.major == 0 && counted.minor > 0, "{counted:?}");
-    assert!(is_wrong(&evicted.expected().held_against(counted)));
+    assert!(is_wrong(&evicted.expected().divisor(counted)));
 }
 
 #[test]
-fn a_file_on_a_disk_never_has_a_name() {
-    let Some(mut evicted) = on_a_disk() else { return };
-    assert_eq!(evicted.names().unwrap(), 0);
-    once(&smoke::clock(), &mut evicted).unwrap();
-    assert_eq!(evicted.names().unwrap(), 0);
-}
-
-#[test]
-fn a_folder_in_memory_is_refused_by_name_and_a_missing_one_by_its_error() {
+fn folder_in_memory_is_rejected_with_its_type() {
     let folders = ["/dev/shm", "/nowhere"].map(PathBuf::from);
     if !folders[0].is_dir() {
         return smoke::skipped("no /dev/shm");
     }
-    let Err(Fault::Unavailable(reason, remedy)) = Evicted::of(2, &folders, false) else {
-        panic!("a file in memory was taken for one on a disk");
+    let Err(Fault::Unavailable(reason, remedy)) = Evicted::new(2, &folders, false) else {
+        panic!("created on a memory file system");
     };
     assert!(reason.contains("/dev/shm: tmpfs") && reason.contains("/nowhere: "), "{reason}");
     assert_eq!(remedy, Some(fathom_record::Remedy::DiskFolder));
 }
 
 #[test]
-fn each_kind_has_an_order_against_one_before_it() {
+fn each_kind_has_a_bound_from_an_earlier_one() {
     let host = Host::default();
     let mut records =
         vec![smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0)];
@@ -151,21 +138,13 @@ fn each_kind_has_an_order_against_one_before_it() {
     };
     records.extend([stored("write", 10e9), stored("write_nt", 20e9), stored("read", 40e9)]);
     for case in PageFault.cases(&host, &Sizes::default()) {
-        let prediction = PageFault.predict(&case, &host, &Known::new(&records)).unwrap();
+        let prediction = PageFault.predict(&case, &host, &Inputs::new(&records)).unwrap();
         assert!(prediction.is_ordinal() && prediction.low >= Some(100.0), "{prediction:?}");
         records.push(smoke::record(ABOUT.id, &case.params, 500.0, 1.0));
     }
-    let huge = Case::usual(Kind::Huge.params());
-    let low = PageFault.predict(&huge, &host, &Known::new(&records)).unwrap().low;
+    let huge = Case::usual(FaultKind::Huge.params());
+    let low = PageFault.predict(&huge, &host, &Inputs::new(&records)).unwrap().low;
     let bytes = Page::Huge.bytes() as f64;
-    assert_eq!(low, Some(0.5 * bytes / 20.0), "by the faster of the two ways to store");
-    assert!(PageFault.predict(&huge, &host, &Known::new(&[])).is_err());
-}
-
-#[test]
-fn only_a_fault_that_waits_for_a_device_waits() {
-    for case in PageFault.cases(&Host::default(), &Sizes::default()) {
-        let waits = PageFault.expects(&case) == Counters::DEVICE;
-        assert_eq!(waits, Kind::of(&case) == Some(Kind::Major));
-    }
+    assert_eq!(low, Some(0.5 * bytes / 20.0), "by the faster kind of store");
+    assert!(PageFault.predict(&huge, &host, &Inputs::new(&[])).is_err());
 }

@@ -1,89 +1,80 @@
-//! memory.latency: a load that waits for the one before, over sets from a few lines to several
-//! times the last-level cache.
+//! memory.latency: dependent-load latency for working sets from 1 KiB to several times the
+//! last-level cache.
 
-pub(crate) mod ladder;
+pub(crate) mod cases;
 pub(crate) mod model;
 
 use fathom_measure::sampler::Fault;
 use fathom_measure::{Sampler, Work, host};
 use fathom_record::{Host, NoModel, NotSelected, Prediction, Stratum};
 
-use self::ladder::Step;
+use self::cases::ChaseCase;
 use super::chain::{Chain, LOADS, Shape};
-use crate::buffer::{Buffer, in_words};
-use crate::room::Room;
-use fathom_metric::{About, Case, Known, Parameter, Probe, Sizes};
+use crate::buffer::{Buffer, binary_size};
+use crate::memory_budget::MemoryBudget;
+use fathom_metric::{About, Case, Inputs, Parameter, Probe, Sizes};
 
-/// memory.latency.
 pub struct Latency;
 
 static ABOUT: About = About {
     id: "memory.latency",
-    title: "load that waits for another",
-    timed: "one load whose address is what the load before it brought: 16 of them in a row, then \
-            the count of the loop, which waits for nothing",
-    not_timed: "linking and warming the set, which is done before; loads that overlap, as most of \
-                a program's do: the chase is the one thing that a core cannot hurry",
-    model: "a value where the set lies clearly in one level, which is at most half of its size \
-            and at least twice that of the level before: the level's load-to-use cycles from the \
-            table ÷ cpu.frequency, ± 10 % in the first level, ± 20 % in the second and ± 30 % \
-            in the third. By small pages only in the first level: beyond it translation adds what \
-            no table gives, and it is an order, ≥. So it is at twice the last level and more: ≥ \
-            the last level's cycles ÷ frequency, and the row and the column of a DDR4 module where \
-            SMBIOS names one; what the way to it takes no source says. Where SMBIOS tells nothing, \
-            or another kind, this is a mere lower bound, which hardly any machine could miss. \
-            Between \
-            two levels there is no model, and none for patterns that a prefetcher foresees",
+    title: "dependent-load latency",
+    timed: "one load whose address is the result of the previous load (pointer chase), 16 \
+            unrolled; the loop counter executes in parallel",
+    not_timed: "linking and warming the working set; overlapping loads, which most programs have",
+    model: "a value where the working set is clearly in one level (at most half of its size, at \
+            least twice the previous level): load-to-use cycles ÷ cpu.frequency, ± 10 % in L1, \
+            ± 20 % in L2, ± 30 % in L3. With 4K pages a value in L1 only: beyond, TLB misses add \
+            an unpublished cost and the value is a lower bound. From twice the last level on: ≥ \
+            its cycles ÷ frequency, plus tRCD and tAA of DDR4 where SMBIOS reports it; the cost of \
+            the path to the memory controller is not published. Without DDR4 in SMBIOS this is a \
+            weak bound. No model between two levels, and none for patterns that prefetchers detect",
     source: "data/uarch.toml: l1_cycles, l2_cycles, l3_cycles; random cycle: S. Sattolo, An \
              algorithm to generate a random cyclic permutation, Information Processing Letters 22 \
              (1986); dependent loads over growing arrays: lmbench's lat_mem_rd (McVoy & Staelin, \
              USENIX 1996); Micron, 4Gb DDR4 SDRAM, speed bin tables",
     pitfalls: &[
-        "a prefetcher foresees any constant stride: the order is uniformly random, one element a \
-         line; the strides are there to show the prefetcher",
-        "pages that nobody wrote are all one zero page, and lie in the cache: every page is \
-         written first",
-        "small pages cost translation besides, so that a curve by small pages shows the buffers \
-         of translation as well: page sizes are apart, and looked up in smaps after the rounds",
-        "a set that was just linked lies in the caches and is dirty there: it is walked through \
-         once, so that the caches hold what a long chase leaves in them, and each set is taken \
-         alone, since sets would evict each other",
-        "walking through a set with many loads at once is quick, and for so long a shared cache, \
-         and the lines of page tables in it, are less disturbed by others than by a slow chase: \
-         the chase itself goes on for 262144 loads before it is timed",
-        "a chain that closes too early is a smaller set: each element holds its rank, and every \
-         batch must end at the rank where so many loads lead",
-        "a cache shared with others holds less than its size, and in a guest nobody says with how \
-         many: the third level's plateau is then shorter, and its edge the share that a chase can \
-         hold against neighbours",
-        "huge pages of a guest may be small ones of its host, and every miss of a translation \
-         buffer walks two tables there",
+        "prefetchers detect constant strides: the order is uniformly random with one element per \
+         line; the stride patterns show the prefetcher",
+        "unwritten pages all map the zero page, which stays cached: every page is written first",
+        "4K pages add TLB misses to the curve: page sizes are separate cases, verified in smaps \
+         after the rounds",
+        "a freshly linked working set is dirty in the caches: one walk leaves the caches as a long \
+         chase does; working sets are measured one at a time, as they would evict each other",
+        "a warm-up with parallel loads is fast, and other users of a shared cache evict fewer of \
+         its lines and page-table lines than during a slow chase: 262144 untimed dependent loads \
+         follow",
+        "a chain that closes early is a smaller working set: each element holds its rank, and \
+         every batch must end at the expected rank",
+        "a shared cache holds less than its size, and a guest does not see who shares it: the L3 \
+         plateau is shorter, and ends at the share that the chase keeps resident",
+        "the host may back a guest's huge pages with small ones, and a TLB miss walks two page \
+         tables",
     ],
     parameters: &[
         Parameter {
             name: "set_bytes",
             values: "1 KiB to at least 4 × the last-level cache, in octaves, with steps of a \
                      quarter of each cache's size around it for pattern=random",
-            meaning: "bytes that the chain goes through; fewer where a quarter of the available \
-                      memory is less",
+            meaning: "working set; limited to a quarter of the available memory",
         },
         Parameter {
             name: "pattern",
             values: "random; from standard effort on random_page, stride64; at thorough effort \
                      stride32, 128, 256, 512, 1024 up to 128 MiB",
             meaning: "random: one random cycle through all lines · random_page: pages in random \
-                      order, and all lines of one in random order before the next · stride: \
-                      ascending by so many bytes",
+                      order, all lines of a page in random order before the next · stride: \
+                      ascending by that many bytes",
         },
         Parameter {
             name: "page",
             values: "4K, huge",
-            meaning: "pages of the kernel's base size · huge ones, gathered on advice",
+            meaning: "base page size · transparent huge pages by madvise",
         },
     ],
     needs: &["cpu.frequency"],
-    requires: "four times the largest set of available memory, and of the cgroup's limit; else \
-               the ladder ends earlier",
+    requires: "available memory and cgroup limit of four times the largest working set; else the \
+               largest working sets are left out",
     ..About::BASE
 };
 
@@ -93,101 +84,95 @@ impl Probe for Latency {
     }
 
     fn cases(&self, host: &Host, sizes: &Sizes) -> Vec<Case> {
-        let case = |step: Step| Case { params: step.params(), cost_ns: cost_ns(&step) };
-        ladder::steps(host, sizes).into_iter().map(case).collect()
+        let case = |case: ChaseCase| Case { params: case.params(), cost_ns: cost_ns(&case) };
+        cases::chase_cases(host, sizes).into_iter().map(case).collect()
     }
 
     fn selection(&self, case: &Case, host: &Host) -> Result<Stratum, NotSelected> {
-        let own = host.cpu.caches.iter().filter(|cache| cache.level == 2);
-        let own_bytes = own.map(|cache| cache.size_bytes).max().unwrap_or(0);
+        let l2 = host.cpu.caches.iter().filter(|cache| cache.level == 2);
+        let l2_bytes = l2.map(|cache| cache.size_bytes).max().unwrap_or(0);
         let bytes = case.params.integer("set_bytes").unwrap_or_default();
-        let is_within_core = u64::try_from(bytes).is_ok_and(|bytes| bytes <= own_bytes);
+        let is_within_core = u64::try_from(bytes).is_ok_and(|bytes| bytes <= l2_bytes);
         Ok(if is_within_core { Stratum::FullSpeed } else { Stratum::CoreAtFullSpeed })
     }
 
-    fn predict(&self, case: &Case, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-        let step = Step::of(&case.params);
-        let step = step.ok_or_else(|| NoModel::no_such_case(&case.params))?;
-        model::predict(&step, host, known)
+    fn predict(&self, case: &Case, host: &Host, known: &Inputs<'_>) -> Result<Prediction, NoModel> {
+        let chase = ChaseCase::of(&case.params);
+        let chase = chase.ok_or_else(|| NoModel::no_such_case(&case.params))?;
+        model::predict(&chase, host, known)
     }
 
     fn visit(&self, cases: &[Case], sampler: &mut Sampler) -> Result<(), Fault> {
         let host = host::read();
-        let mut steps: Vec<(Step, usize)> = Vec::new();
+        let mut chases: Vec<(ChaseCase, usize)> = Vec::new();
         for (index, case) in cases.iter().enumerate() {
-            match Step::of(&case.params) {
-                Some(step) => steps.push((step, index)),
-                None => sampler.fault(index, Fault::Failed("no step of the ladder".to_owned())),
-            }
+            let chase = ChaseCase::of(&case.params);
+            chases.push((chase.ok_or_else(|| crate::unknown_case(&case.params))?, index));
         }
-        steps.sort_unstable();
-        // One buffer for each curve: it grows from set to set, and is gone before the next.
-        for curve in steps.chunk_by(|a, b| (a.0.pattern, a.0.page) == (b.0.pattern, b.0.page)) {
-            take_curve(curve, &host, sampler);
+        chases.sort_unstable();
+        // One growing buffer per curve, freed before the next.
+        for curve in chases.chunk_by(|a, b| (a.0.pattern, a.0.page) == (b.0.pattern, b.0.page)) {
+            measure_curve(curve, &host, sampler);
         }
         Ok(())
     }
 }
 
-/// With room: 12 ms of rounds with their warm-up, up to 50 ms until a set beyond the caches has
-/// settled, and half a nanosecond a byte for its pages and links.
-fn cost_ns(step: &Step) -> f64 {
-    let settling_ns = (6.0 * step.set_bytes as f64).min(50e6);
-    12e6 + settling_ns + 0.5 * step.set_bytes as f64
+/// With a margin: 12 ms of rounds with their warm-up, up to 50 ms of settling loads beyond the
+/// caches, and 0.5 ns per byte to fault in and link.
+fn cost_ns(case: &ChaseCase) -> f64 {
+    let settling_ns = (6.0 * case.set_bytes as f64).min(50e6);
+    12e6 + settling_ns + 0.5 * case.set_bytes as f64
 }
 
-/// Takes the steps of one pattern and page, smallest first.
-fn take_curve(curve: &[(Step, usize)], host: &Host, sampler: &mut Sampler) {
-    let room = Room::on(host);
-    let refusal = |step: &Step| room.admits(step.memory_bytes() as u64).err();
-    let fitting = curve.iter().filter(|(step, _)| refusal(step).is_none());
-    let largest = fitting.map(|(step, _)| step.set_bytes).max().unwrap_or_default();
-    let page = curve[0].0.page;
-    let mut buffer = Buffer::reserve(largest, page);
-    for (step, index) in curve {
-        let outcome = match (refusal(step), &mut buffer) {
-            (Some(fault), _) => Err(fault),
-            (None, Err(fault)) => Err(fault.clone()),
-            (None, Ok(buffer)) => take_step(step, *index, host, buffer, sampler),
-        };
+/// Measures the cases of one pattern and page size, smallest first.
+fn measure_curve(curve: &[(ChaseCase, usize)], host: &Host, sampler: &mut Sampler) {
+    let budget = MemoryBudget::of(host);
+    let check = |case: &ChaseCase| budget.check(case.memory_bytes() as u64);
+    let fitting = curve.iter().filter(|(case, _)| check(case).is_ok());
+    let largest = fitting.map(|(case, _)| case.set_bytes).max().unwrap_or_default();
+    let mut buffer = Buffer::reserve(largest, curve[0].0.page);
+    for (case, index) in curve {
+        let outcome = check(case).and_then(|()| match &mut buffer {
+            Ok(buffer) => measure_chase(case, *index, host, buffer, sampler),
+            Err(fault) => Err(fault.clone()),
+        });
         outcome.unwrap_or_else(|fault| sampler.fault(*index, fault));
     }
 }
 
-fn take_step(
-    step: &Step,
+fn measure_chase(
+    case: &ChaseCase,
     index: usize,
     host: &Host,
     buffer: &mut Buffer,
     sampler: &mut Sampler,
 ) -> Result<(), Fault> {
-    let Step { pattern, page, set_bytes } = *step;
-    let line_bytes = line_bytes(host);
+    let ChaseCase { pattern, page, set_bytes } = *case;
     buffer.grow_to(set_bytes);
-    let shape = Shape { set_bytes, line_bytes, page_bytes: page.bytes(), pattern };
+    let (line_bytes, page_bytes) = (line_bytes(host), page.bytes());
+    let shape = Shape { set_bytes, line_bytes, page_bytes, pattern };
     let seed = sampler.settings().seed ^ (index as u64) << 32;
     let mut chain = Chain::of(buffer, shape, seed);
     chain.warm();
     if !chain.settle() {
-        return Err(Fault::WrongWork("the chain is not the one cycle that was linked".to_owned()));
+        return Err(Fault::WrongWork(NOT_ONE_CYCLE.to_owned()));
     }
     let chase = |iterations| chain.chase(iterations);
     sampler.run(vec![Work::unrolled(index, LOADS as f64, chase)]);
     let (passed, detail) = buffer.check()?;
-    let taken = in_words(step.memory_bytes() as u64);
-    sampler.check(
-        index,
-        "pages",
-        passed,
-        format!("{detail}; {taken} taken with the chain's order"),
-    );
+    let used = binary_size(case.memory_bytes() as u64);
+    let detail = format!("{detail}; {used} used including the order of the chain");
+    sampler.check(index, "pages", passed, detail);
     Ok(())
 }
 
-/// Bytes of a line of the first cache; 64 where the kernel does not say.
-pub(crate) fn line_bytes(host: &Host) -> usize {
-    let told = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
-    told.filter_map(|cache| cache.line_bytes).max().map_or(64, |bytes| bytes as usize)
+pub(super) const NOT_ONE_CYCLE: &str = "the pointer chain is not one cycle through the working set";
+
+/// Cache line size; 64 where the kernel does not report it.
+pub(super) fn line_bytes(host: &Host) -> usize {
+    let caches = cases::caches(host).into_iter();
+    caches.filter_map(|cache| cache.line_bytes).max().map_or(64, |bytes| bytes as usize)
 }
 
 #[cfg(test)]

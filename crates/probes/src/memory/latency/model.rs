@@ -1,24 +1,23 @@
-//! What a load should take, by the level that its set lies in.
+//! Predicted latency of a load from the cache level that holds its working set.
 
-use fathom_record::{Host, NoModel, Origin, Params, Prediction, Unit};
+use fathom_record::{Host, NoModel, Origin, Prediction, Unit};
 
 use super::super::chain::Pattern;
-use super::ladder::{Step, caches};
+use super::cases::{ChaseCase, caches};
 use crate::buffer::Page;
 use crate::uarch::{self, Row};
-use fathom_metric::Known;
-use fathom_metric::order::earlier;
+use fathom_metric::Inputs;
 
-/// A level of the hierarchy of caches, or what lies behind it.
+/// A level of the memory hierarchy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// A cache, counted from 1.
+    /// Counted from 1.
     Cache(u32),
-    /// Memory behind the last cache.
     Memory,
 }
 
-/// The level that a set clearly lies in: at most half of its size, at least twice the one before.
+/// The level that clearly holds a working set: at most half of its size, at least twice the
+/// previous level.
 pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> {
     let caches = caches(host);
     if caches.is_empty() {
@@ -38,27 +37,31 @@ pub(crate) fn level_of(set_bytes: usize, host: &Host) -> Result<Level, NoModel> 
     Err(NoModel::BetweenLevels)
 }
 
-pub(super) fn predict(step: &Step, host: &Host, known: &Known<'_>) -> Result<Prediction, NoModel> {
-    let level = level_of(step.set_bytes, host)?;
-    if level != Level::Cache(1) && step.pattern != Pattern::Random {
+pub(super) fn predict(
+    case: &ChaseCase,
+    host: &Host,
+    known: &Inputs<'_>,
+) -> Result<Prediction, NoModel> {
+    let level = level_of(case.set_bytes, host)?;
+    if level != Level::Cache(1) && case.pattern != Pattern::Random {
         return Err(NoModel::Prefetched);
     }
     let value = of_level(level, host, known)?;
-    if step.page == Page::Base && level != Level::Cache(1) && !value.is_ordinal() {
-        // What a miss of the translation buffers adds is in no table.
+    if case.page == Page::Base && level != Level::Cache(1) && !value.is_ordinal() {
+        // The cost of a TLB miss is not published.
         return Ok(value.as_lower_limit());
     }
     Ok(value)
 }
 
-/// What a load takes that finds its line in this level, and its page's translation for nothing.
+/// Latency of a load that hits in this level and in the TLB.
 pub(crate) fn of_level(
     level: Level,
     host: &Host,
-    known: &Known<'_>,
+    known: &Inputs<'_>,
 ) -> Result<Prediction, NoModel> {
     let row = uarch::row_for(host)?;
-    let frequency = earlier("cpu.frequency", &Params::none(), known)?;
+    let frequency = known.frequency()?;
     match level {
         Level::Cache(level) => of_cache(level, row, frequency, host),
         Level::Memory => of_memory(row, frequency, host),
@@ -81,39 +84,36 @@ fn of_cache(level: u32, row: &Row, frequency: f64, host: &Host) -> Result<Predic
             .with_quantity("frequency", frequency, Unit::Hertz, Origin::this_run("cpu.frequency"));
     let (above, below) = match level {
         1 => (
-            "the loads do not hit the first level, or the core is not the table's",
-            "loads overlapped: the address was foreseen, or the core is not the table's",
+            "loads miss L1, or the core is not the one in the table",
+            "loads overlap by value prediction, or the core is not the one in the table",
         ),
-        _ if shared_with_strangers(host, level) => (
-            "the cache is shared with other guests of the host, whose lines take its room and \
-             whose loads its turns, or its clock is slower than in the part that was published",
-            "the set lies in the level before, or the core is not the table's",
+        _ if shared_with_other_guests(host, level) => (
+            "other guests of the host use the cache's capacity and bandwidth, or its clock is \
+             slower than in the published part",
+            "the working set is in the previous level, or the core is not the one in the table",
         ),
         _ => (
-            "a larger die or a slower clock of the cache than in the part that was published, or \
-             translation costs besides",
-            "the set lies in the level before, or the core is not the table's",
+            "a larger die or a slower cache clock than in the published part, or TLB misses",
+            "the working set is in the previous level, or the core is not the one in the table",
         ),
     };
     Ok(prediction.if_above(above).if_below(below))
 }
 
-/// Whether others than this system may use this cache: in a guest, whatever lies behind the core.
-pub(crate) fn shared_with_strangers(host: &Host, level: u32) -> bool {
+/// Whether other guests may use this cache: in a guest, every cache outside the core.
+pub(crate) fn shared_with_other_guests(host: &Host, level: u32) -> bool {
     level > 2 && host.virtualization.as_deref().is_some_and(|kind| kind != "none")
 }
 
-/// The fastest row and column of a speed bin that is standard: no module of the kind is faster
-/// unless it is driven beyond it.
+/// The fastest standard speed bin: only overclocked modules are faster.
 const DDR4_ROW_AND_COLUMN_NS: f64 = 12.5 + 12.5;
 const DDR4_SOURCE: &str =
     "Micron, 4Gb DDR4 SDRAM data sheet, DDR4-2400 speed bins, -083F: tRCD + tAA";
 
-/// That memory's own share is not in the claim.
-const MERE_BOUND: &str = " (a mere lower bound: no sourced figure for the modules)";
+const WEAK_BOUND: &str = " (a weak lower bound: no published latency of the modules)";
 
-/// An order: what the last level takes to find nothing, and the module's row and column, which a
-/// random order rarely finds open. What lies between the two no source gives.
+/// A lower bound: the latency of a last-level miss, and the row and column access of the module, as
+/// random accesses rarely hit an open row. The path between the two has no published latency.
 fn of_memory(row: &Row, frequency: f64, host: &Host) -> Result<Prediction, NoModel> {
     let last = caches(host).last().map_or(3, |cache| cache.level);
     let cache = of_cache(last, row, frequency, host)?;
@@ -126,7 +126,7 @@ fn of_memory(row: &Row, frequency: f64, host: &Host) -> Result<Prediction, NoMod
         let (name, nanoseconds) = ("row and column", Unit::Nanoseconds);
         order = order.with_quantity(name, DDR4_ROW_AND_COLUMN_NS, nanoseconds, published);
     } else {
-        order.formula += MERE_BOUND;
+        order.formula += WEAK_BOUND;
     }
-    Ok(order.if_above("").if_below("a part of this set lies in the caches"))
+    Ok(order.if_above("").if_below("a part of the working set is in the caches"))
 }

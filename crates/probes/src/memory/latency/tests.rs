@@ -1,8 +1,8 @@
-//! A visit in smoke size, the ladder, and the models by level.
+//! A visit at smoke size, the cases, and the models by level.
 
 use std::collections::BTreeSet;
 
-use fathom_record::host::{Cache, MemoryModule};
+use fathom_record::host::MemoryModule;
 use fathom_record::{Effort, Params, Record};
 
 use super::super::chain::Pattern;
@@ -13,82 +13,67 @@ use crate::smoke;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// A Zen 4 with 32 KiB, 1 MiB and 32 MiB.
 fn zen4() -> Host {
-    let mut host = Host::default();
-    host.cpu.architecture = "x86_64".to_owned();
-    host.cpu.vendor = Some("AuthenticAMD".to_owned());
-    (host.cpu.family, host.cpu.model_number) = (Some(0x19), Some(0x11));
-    host.cpu.caches = [(1, "data", 32 * KIB), (1, "instruction", 32 * KIB)]
-        .into_iter()
-        .chain([(2, "unified", MIB), (3, "unified", 32 * MIB)])
-        .map(|(level, kind, size)| Cache {
-            level,
-            kind: kind.to_owned(),
-            size_bytes: size as u64,
-            line_bytes: Some(64),
-            ..Cache::default()
-        })
-        .collect();
+    let mut host = smoke::zen4();
     host.memory.available_bytes = Some(16 << 30);
     host
 }
 
-fn ladder(host: &Host, effort: Effort) -> Vec<Step> {
-    ladder::steps(host, &Sizes { effort, smoke: false })
+fn chase_cases(host: &Host, effort: Effort) -> Vec<ChaseCase> {
+    cases::chase_cases(host, &Sizes { effort, smoke: false })
+}
+
+fn random(page: Page, set_bytes: usize) -> ChaseCase {
+    ChaseCase { pattern: Pattern::Random, page, set_bytes }
 }
 
 #[test]
-fn smoke_size_takes_every_pattern_by_both_pages() {
-    let taken = smoke::take(&Latency);
-    assert_eq!(taken.len(), 12);
-    let by_small = |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());
-    for (case, sample) in taken.iter().filter(|(case, _)| by_small(case)) {
+fn smoke_size_measures_patterns_with_both_page_sizes() {
+    let measured = smoke::run(&Latency);
+    assert_eq!(measured.len(), 12);
+    let has_base_pages = |case: &Case| case.params.text("page") == Some(Page::Base.name().as_str());
+    for (case, sample) in measured.iter().filter(|(case, _)| has_base_pages(case)) {
         let sample = sample.as_ref().unwrap_or_else(|fault| panic!("{}: {fault}", case.params));
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{}", case.params);
-        let pages = sample.checks.iter().find(|check| check.name == "pages").unwrap();
-        assert!(pages.detail.contains("taken with the chain's order"), "{}", pages.detail);
+        assert!(sample.checks.iter().any(|check| check.name == "pages"), "{}", case.params);
     }
 }
 
-/// Takes steps of one curve by small pages on a host with so much memory.
+/// Measures one curve with base pages on a host with this much memory.
 fn curve(sets: &[usize], available: u64) -> Vec<Result<fathom_record::Sample, Fault>> {
     let mut host = zen4();
     host.memory.available_bytes = Some(available);
-    let step = |set_bytes| Step { pattern: Pattern::Random, page: Page::Base, set_bytes };
-    let steps: Vec<(Step, usize)> =
-        sets.iter().enumerate().map(|(index, set)| (step(*set), index)).collect();
+    let chases: Vec<(ChaseCase, usize)> =
+        sets.iter().enumerate().map(|(index, set)| (random(Page::Base, *set), index)).collect();
     smoke::pinned(|cpu| {
-        let mut sampler = smoke::sampler(steps.len(), cpu);
-        take_curve(&steps, &host, &mut sampler);
+        let mut sampler = smoke::sampler(chases.len(), cpu);
+        measure_curve(&chases, &host, &mut sampler);
         sampler.finish().samples
     })
 }
 
 #[test]
-fn a_set_without_room_is_refused_and_the_smaller_ones_are_taken() {
+fn only_the_too_large_working_set_is_unavailable() {
     let samples = curve(&[4 * KIB, 64 * KIB, MIB], 512 << 10);
     assert!(samples[0].is_ok() && samples[1].is_ok(), "{samples:?}");
     let Err(Fault::Unavailable(text, _)) = &samples[2] else { panic!("{:?}", samples[2]) };
-    assert!(text.contains("needs 1088 KiB"), "the set and its order: {text}");
-    assert!(
-        curve(&[4 * KIB], 0).iter().all(|sample| matches!(sample, Err(Fault::Unavailable(..))))
-    );
+    assert!(text.contains("needs 1088 KiB"), "the working set and its order: {text}");
+    assert!(matches!(curve(&[4 * KIB], 0)[..], [Err(Fault::Unavailable(..))]));
 }
 
 #[test]
-fn pages_that_went_away_while_it_was_measured_fail_the_check() {
-    let step = Step { pattern: Pattern::Random, page: Page::Base, set_bytes: 64 * KIB };
-    let passed = |lose: bool| {
+fn pages_reclaimed_while_measuring_fail_the_check() {
+    let passed = |reclaim: bool| {
         smoke::pinned(|cpu| {
             let mut sampler = smoke::sampler(1, cpu);
             let mut buffer = Buffer::of(MIB, Page::Base).unwrap();
-            if lose {
+            if reclaim {
                 let half = buffer.start().wrapping_add(MIB / 2).cast();
-                // SAFETY: pages of the buffer that the set does not reach.
+                // SAFETY: pages of the buffer outside the working set.
                 unsafe { libc::madvise(half, MIB / 2, libc::MADV_DONTNEED) };
             }
-            take_step(&step, 0, &zen4(), &mut buffer, &mut sampler).unwrap();
+            let case = random(Page::Base, 64 * KIB);
+            measure_chase(&case, 0, &zen4(), &mut buffer, &mut sampler).unwrap();
             let sample = sampler.finish().samples.remove(0).unwrap();
             sample.checks.iter().all(|check| check.passed)
         })
@@ -98,42 +83,36 @@ fn pages_that_went_away_while_it_was_measured_fail_the_check() {
 }
 
 #[test]
-fn the_ladder_reaches_four_times_the_last_cache_or_what_there_is_room_for() {
+fn largest_set_is_four_caches_or_what_memory_allows() {
     let mut host = zen4();
-    let largest =
-        |host: &Host, effort| ladder(host, effort).iter().map(|step| step.set_bytes).max().unwrap();
-    for effort in [Effort::Quick, Effort::Standard, Effort::Thorough] {
-        assert_eq!(largest(&host, effort), 128 * MIB);
-    }
-    host.cpu.caches[3].size_bytes = 36 << 20;
-    assert_eq!(largest(&host, Effort::Quick), 256 * MIB, "whole octaves");
-    // A quarter of 512 MiB is 128 MiB, and the order of 128 MiB would not fit beside them.
+    assert_eq!(cases::largest(&host), 128 * MIB);
+    host.cpu.caches[2].size_bytes = 36 << 20;
+    assert_eq!(cases::largest(&host), 256 * MIB, "rounded up to a power of two");
+    // A quarter of 512 MiB is 128 MiB, which leaves no space for the order of the chain.
     host.memory.available_bytes = Some(512 << 20);
-    assert_eq!(largest(&host, Effort::Quick), 64 * MIB);
+    assert_eq!(cases::largest(&host), 64 * MIB);
     host.cgroup.memory_limit_bytes = Some(16 << 20);
-    assert_eq!(largest(&host, Effort::Quick), 2 * MIB);
+    assert_eq!(cases::largest(&host), 2 * MIB);
 }
 
 #[test]
-fn each_effort_has_its_patterns_and_every_case_is_known_by_its_parameters() {
+fn each_effort_has_its_patterns_and_cases_are_unique() {
     let host = zen4();
-    let patterns = |effort| -> BTreeSet<String> {
-        ladder(&host, effort).iter().map(|step| step.pattern.name()).collect()
-    };
-    assert_eq!(patterns(Effort::Quick).len(), 1);
-    assert_eq!(patterns(Effort::Standard).len(), 3);
-    assert_eq!(patterns(Effort::Thorough).len(), 8);
-    let all = ladder(&host, Effort::Thorough);
-    for step in &all {
-        assert_eq!(Step::of(&step.params()), Some(*step));
+    for (effort, count) in [(Effort::Quick, 1), (Effort::Standard, 3), (Effort::Thorough, 8)] {
+        let cases = chase_cases(&host, effort);
+        let patterns: BTreeSet<Pattern> = cases.iter().map(|case| case.pattern).collect();
+        assert_eq!(patterns.len(), count);
+        assert_eq!(cases.iter().map(|case| case.set_bytes).max(), Some(128 * MIB));
     }
-    let cases: BTreeSet<Params> = all.iter().map(Step::params).collect();
-    assert_eq!(cases.len(), all.len(), "no case twice");
+    let all = chase_cases(&host, Effort::Thorough);
+    assert!(all.iter().all(|case| ChaseCase::of(&case.params()) == Some(*case)));
+    let unique: BTreeSet<Params> = all.iter().map(ChaseCase::params).collect();
+    assert_eq!(unique.len(), all.len());
     for octave in 10..=27 {
         for stride in [32, 64, 128, 256, 512, 1024] {
             for page in Page::ALL {
                 let pattern = Pattern::Stride(stride);
-                assert!(all.contains(&Step { pattern, page, set_bytes: 1 << octave }));
+                assert!(all.contains(&ChaseCase { pattern, page, set_bytes: 1 << octave }));
             }
         }
     }
@@ -143,101 +122,91 @@ fn known() -> Vec<Record> {
     vec![smoke::record("cpu.frequency", &Params::none(), 4e9, 1e6)]
 }
 
-fn predicted(set_bytes: usize, pattern: Pattern, page: Page) -> Result<Prediction, NoModel> {
-    let step = Step { pattern, page, set_bytes };
-    Latency.predict(&Case::usual(step.params()), &zen4(), &Known::new(&known()))
+fn predict(case: ChaseCase, host: &Host) -> Result<Prediction, NoModel> {
+    Latency.predict(&Case::usual(case.params()), host, &Inputs::new(&known()))
 }
 
 #[test]
-fn a_set_clearly_in_a_level_is_predicted_by_its_cycles() {
-    let value = |set| predicted(set, Pattern::Random, Page::Huge).unwrap().value;
-    assert_eq!(value(KIB), Some(1.0));
-    assert_eq!(value(16 * KIB), Some(1.0));
-    assert_eq!(value(64 * KIB), Some(3.5));
-    assert_eq!(value(512 * KIB), Some(3.5));
-    assert_eq!(value(2 * MIB), Some(12.5));
-    assert_eq!(value(16 * MIB), Some(12.5));
+fn set_clearly_in_a_level_is_predicted_by_its_cycles() {
+    for (set, ns) in [
+        (KIB, 1.0),
+        (16 * KIB, 1.0),
+        (64 * KIB, 3.5),
+        (512 * KIB, 3.5),
+        (2 * MIB, 12.5),
+        (16 * MIB, 12.5),
+    ] {
+        assert_eq!(predict(random(Page::Huge, set), &zen4()).unwrap().value, Some(ns));
+    }
     for between in [32 * KIB, 48 * KIB, MIB, 3 * MIB / 2, 32 * MIB, 48 * MIB] {
-        let none = predicted(between, Pattern::Random, Page::Huge);
+        let none = predict(random(Page::Huge, between), &zen4());
         assert_eq!(none, Err(NoModel::BetweenLevels), "{between}");
     }
 }
 
 #[test]
-fn memory_and_small_pages_beyond_the_first_level_have_an_order_only() {
-    let memory = predicted(64 * MIB, Pattern::Random, Page::Huge).unwrap();
+fn memory_and_base_pages_beyond_l1_have_a_bound_only() {
+    let memory = predict(random(Page::Huge, 64 * MIB), &zen4()).unwrap();
     assert_eq!((memory.low, memory.high, memory.value), (Some(12.5), None, None));
-    let small = predicted(64 * KIB, Pattern::Random, Page::Base).unwrap();
-    assert_eq!((small.low, small.value), (Some(3.5), None));
-    assert_eq!(predicted(4 * KIB, Pattern::Random, Page::Base).unwrap().value, Some(1.0));
+    let l2 = predict(random(Page::Base, 64 * KIB), &zen4()).unwrap();
+    assert_eq!((l2.low, l2.value), (Some(3.5), None));
+    assert_eq!(predict(random(Page::Base, 4 * KIB), &zen4()).unwrap().value, Some(1.0));
 }
 
 #[test]
-fn what_a_prefetcher_foresees_has_no_model_beyond_the_first_level() {
+fn prefetched_patterns_have_a_model_in_l1_only() {
     for pattern in [Pattern::RandomPage, Pattern::Stride(64)] {
-        assert_eq!(predicted(4 * KIB, pattern, Page::Huge).unwrap().value, Some(1.0));
-        assert_eq!(predicted(64 * MIB, pattern, Page::Huge), Err(NoModel::Prefetched));
+        let case = |set| ChaseCase { pattern, ..random(Page::Huge, set) };
+        assert_eq!(predict(case(4 * KIB), &zen4()).unwrap().value, Some(1.0));
+        assert_eq!(predict(case(64 * MIB), &zen4()), Err(NoModel::Prefetched));
     }
 }
 
 #[test]
-fn a_module_that_is_told_adds_its_row_and_its_column() {
+fn reported_ddr4_module_adds_row_and_column() {
     let mut host = zen4();
-    let step = Step { pattern: Pattern::Random, page: Page::Huge, set_bytes: 128 * MIB };
-    let claim = |host: &Host| {
-        let known = known();
-        let case = Case::usual(step.params());
-        Latency.predict(&case, host, &Known::new(&known)).unwrap()
-    };
-    let low = |host: &Host| claim(host).low;
-    let is_mere = |host: &Host| claim(host).formula.contains("a mere lower bound");
-    assert!(is_mere(&host), "no module is told");
-    let module = |kind: &str| MemoryModule {
-        kind: Some(kind.to_owned()),
-        transfers_per_s: Some(3.2e9),
-        ..MemoryModule::default()
-    };
-    host.memory.modules = vec![module("DDR4")];
-    assert_eq!(low(&host), Some(12.5 + 25.0));
-    assert!(!is_mere(&host));
-    host.memory.modules = vec![module("DDR5")];
-    assert_eq!(low(&host), Some(12.5), "no source, no constant");
-    assert!(is_mere(&host));
+    for (kind, low, is_weak) in
+        [(None, 12.5, true), (Some("DDR4"), 12.5 + 25.0, false), (Some("DDR5"), 12.5, true)]
+    {
+        let module = |kind: &str| MemoryModule {
+            kind: Some(kind.to_owned()),
+            transfers_per_s: Some(3.2e9),
+            ..MemoryModule::default()
+        };
+        host.memory.modules = kind.map(module).into_iter().collect();
+        let bound = predict(random(Page::Huge, 128 * MIB), &host).unwrap();
+        assert_eq!(bound.low, Some(low));
+        assert_eq!(bound.formula.contains("a weak lower bound"), is_weak, "{kind:?}");
+    }
 }
 
 #[test]
-fn without_facts_there_is_no_model() {
-    let step = Step { pattern: Pattern::Random, page: Page::Huge, set_bytes: 4 * KIB };
-    let case = Case::usual(step.params());
-    let none = |host: &Host, records: &[Record]| {
-        Latency.predict(&case, host, &Known::new(records)).unwrap_err()
-    };
-    let metric = "cpu.frequency".to_owned();
-    assert_eq!(none(&zen4(), &[]), NoModel::MissingInput { metric });
+fn missing_frequency_or_caches_leave_no_model() {
+    let case = random(Page::Huge, 4 * KIB);
+    let none = Latency.predict(&Case::usual(case.params()), &zen4(), &Inputs::new(&[]));
+    assert_eq!(none, Err(NoModel::MissingInput { metric: "cpu.frequency".to_owned() }));
     let mut host = zen4();
     host.cpu.caches.clear();
-    assert_eq!(none(&host, &known()), NoModel::unknown_fact(&["cpu.caches"]));
+    assert_eq!(predict(case, &host), Err(NoModel::unknown_fact(&["cpu.caches"])));
 }
 
 #[test]
-fn steps_are_fine_where_plateaus_will_be_found() {
+fn steps_are_fine_where_plateaus_are_detected() {
     let mut host = zen4();
     let count = |host: &Host, page, effort| {
-        ladder(host, effort)
-            .iter()
-            .filter(|step| step.page == page && step.pattern == Pattern::Random)
-            .count()
+        let is_random = |case: &&ChaseCase| case.page == page && case.pattern == Pattern::Random;
+        chase_cases(host, effort).iter().filter(is_random).count()
     };
     host.memory.thp = Some("madvise".to_owned());
-    assert_eq!(count(&host, Page::Base, Effort::Quick), 18, "octaves");
+    assert_eq!(count(&host, Page::Base, Effort::Quick), 18, "powers of two");
     assert!(count(&host, Page::Huge, Effort::Quick) > 30);
     assert!(count(&host, Page::Base, Effort::Standard) > 30);
     host.memory.thp = Some("never".to_owned());
     assert!(count(&host, Page::Base, Effort::Quick) > 30);
     let sets: BTreeSet<usize> =
-        ladder(&host, Effort::Quick).iter().map(|step| step.set_bytes).collect();
+        chase_cases(&host, Effort::Quick).iter().map(|case| case.set_bytes).collect();
     let memory: Vec<usize> = sets.iter().copied().filter(|set| *set >= 64 * MIB).collect();
-    assert_eq!(memory, [64 * MIB, 96 * MIB, 128 * MIB], "enough to tell memory by");
+    assert_eq!(memory, [64 * MIB, 96 * MIB, 128 * MIB], "enough for a plateau");
     for set in [24 * KIB, 40 * KIB, 768 * KIB, 1280 * KIB, 5 * MIB / 2, 3 * MIB, 12 * MIB] {
         assert!(sets.contains(&set), "{set}");
     }

@@ -1,28 +1,27 @@
-//! The kernels for aarch64: NEON, which every such core has.
+//! Kernels for aarch64: NEON, which every core has. They have the shape of those for x86-64.
 
 use std::arch::asm;
 
 use super::{Kernels, Vectors};
 
-/// One width only.
 pub(super) static ALL: [Vectors; 1] = [Vectors {
     bytes: 16,
     name: "NEON",
-    kernels: Kernels { read, read_far, write, write_nt, copy, triad },
+    kernels: Kernels { read, read_prefetched, write, write_nt, copy, triad },
 }];
 
-/// Every core has them.
 pub(super) fn is_usable(bytes: usize) -> bool {
     bytes == 16
 }
 
-/// A read; `$ahead` are instructions that fetch what lies ahead.
+/// A read. `$prefetch`: the two cache lines of an iteration, into L2, 1 KiB ahead.
 macro_rules! read {
-    ($name:ident, [$($ahead:literal)*]) => {
+    ($name:ident, [$($prefetch:literal)*]) => {
         /// # Safety
-        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        /// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one
+        /// pass.
         unsafe fn $name(start: *const u8, bytes: usize, passes: u64, sums: *mut u64) {
-            // SAFETY: reads what the caller vouches for, and writes eight vectors to `sums`.
+            // SAFETY: reads memory that the caller guarantees, and writes eight vectors to `sums`.
             unsafe {
                 asm!(
                     "movi v0.2d, #0", "movi v1.2d, #0", "movi v2.2d, #0", "movi v3.2d, #0",
@@ -30,7 +29,7 @@ macro_rules! read {
                     "3:",
                     "mov {at}, {start}",
                     "2:",
-                    $($ahead,)*
+                    $($prefetch,)*
                     "ldp q16, q17, [{at}]", "ldp q18, q19, [{at}, #32]",
                     "ldp q20, q21, [{at}, #64]", "ldp q22, q23, [{at}, #96]",
                     "add v0.2d, v0.2d, v16.2d", "add v1.2d, v1.2d, v17.2d",
@@ -58,16 +57,18 @@ macro_rules! read {
 }
 
 read!(read, []);
-read!(read_far, ["prfm pldl2keep, [{at}, #1024]" "prfm pldl2keep, [{at}, #1088]"]);
+read!(read_prefetched, ["prfm pldl2keep, [{at}, #1024]" "prfm pldl2keep, [{at}, #1088]"]);
 
-/// A write of one word by this pair store; `$after` stands behind each pass.
+/// A write of one word with a pair store. `$after` follows each pass: the barrier completes
+/// non-temporal stores, so that their cost is inside the timed batch.
 macro_rules! write {
     ($name:ident, $store:literal, $after:literal) => {
         /// # Safety
-        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        /// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one
+        /// pass.
         unsafe fn $name(start: *mut u8, bytes: usize, passes: u64, words: *const u64) -> u64 {
-            let mut walked = 0_u64;
-            // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
+            let mut processed = 0_u64;
+            // SAFETY: writes memory that the caller guarantees, and reads one vector at `words`.
             unsafe {
                 asm!(
                     "ldr q0, [{words}]",
@@ -82,18 +83,18 @@ macro_rules! write {
                     "cmp {at}, {end}",
                     "b.lo 2b",
                     $after,
-                    "add {walked}, {walked}, {at}",
-                    "sub {walked}, {walked}, {start}",
+                    "add {processed}, {processed}, {at}",
+                    "sub {processed}, {processed}, {start}",
                     "subs {passes}, {passes}, #1",
                     "b.ne 3b",
                     at = out(reg) _, start = in(reg) start, end = in(reg) start.add(bytes),
                     passes = inout(reg) passes => _, words = in(reg) words,
-                    walked = inout(reg) walked,
+                    processed = inout(reg) processed,
                     out("v0") _,
                     options(nostack),
                 );
             }
-            walked
+            processed
         }
     };
 }
@@ -102,10 +103,10 @@ write!(write, "stp", "");
 write!(write_nt, "stnp", "dmb ishst");
 
 /// # Safety
-/// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+/// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one pass.
 unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) -> u64 {
-    let mut walked = 0_u64;
-    // SAFETY: reads and writes what the caller vouches for.
+    let mut processed = 0_u64;
+    // SAFETY: reads and writes memory that the caller guarantees.
     unsafe {
         asm!(
             "3:",
@@ -120,25 +121,25 @@ unsafe fn copy(target: *mut u8, source: *const u8, bytes: usize, passes: u64) ->
             "add {to}, {to}, #128",
             "cmp {from}, {end}",
             "b.lo 2b",
-            "add {walked}, {walked}, {to}",
-            "sub {walked}, {walked}, {target}",
+            "add {processed}, {processed}, {to}",
+            "sub {processed}, {processed}, {target}",
             "subs {passes}, {passes}, #1",
             "b.ne 3b",
             from = out(reg) _, to = out(reg) _, source = in(reg) source, target = in(reg) target,
             end = in(reg) source.add(bytes), passes = inout(reg) passes => _,
-            walked = inout(reg) walked, out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+            processed = inout(reg) processed, out("v0") _, out("v1") _, out("v2") _, out("v3") _,
             out("v4") _, out("v5") _, out("v6") _, out("v7") _,
             options(nostack),
         );
     }
-    walked
+    processed
 }
 
 /// # Safety
-/// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+/// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one pass.
 unsafe fn triad([a, b, c]: [*mut u8; 3], bytes: usize, passes: u64, scale: *const u64) -> u64 {
-    let mut walked = 0_u64;
-    // SAFETY: reads and writes what the caller vouches for, and reads one vector at `scale`.
+    let mut processed = 0_u64;
+    // SAFETY: reads and writes memory that the caller guarantees, and reads one vector at `scale`.
     unsafe {
         asm!(
             "ldr q24, [{scale}]",
@@ -162,19 +163,19 @@ unsafe fn triad([a, b, c]: [*mut u8; 3], bytes: usize, passes: u64, scale: *cons
             "add {to}, {to}, #128", "add {left}, {left}, #128", "add {right}, {right}, #128",
             "cmp {to}, {end}",
             "b.lo 2b",
-            "add {walked}, {walked}, {to}",
-            "sub {walked}, {walked}, {a}",
+            "add {processed}, {processed}, {to}",
+            "sub {processed}, {processed}, {a}",
             "subs {passes}, {passes}, #1",
             "b.ne 3b",
             to = out(reg) _, left = out(reg) _, right = out(reg) _,
             a = in(reg) a, b = in(reg) b, c = in(reg) c, end = in(reg) a.add(bytes),
             passes = inout(reg) passes => _, scale = in(reg) scale,
-            walked = inout(reg) walked, out("v0") _, out("v1") _, out("v2") _, out("v3") _,
+            processed = inout(reg) processed, out("v0") _, out("v1") _, out("v2") _, out("v3") _,
             out("v4") _, out("v5") _, out("v6") _, out("v7") _,
             out("v16") _, out("v17") _, out("v18") _, out("v19") _,
             out("v20") _, out("v21") _, out("v22") _, out("v23") _, out("v24") _,
             options(nostack),
         );
     }
-    walked
+    processed
 }

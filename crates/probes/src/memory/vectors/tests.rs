@@ -1,28 +1,28 @@
-//! Every kernel of every width that can be used here, against plain code, for odd sizes.
+//! Every kernel of every usable width, compared with plain Rust, for odd sizes.
 
 use super::*;
 
-/// Sizes around every boundary: nothing, less than a word, a turn of each width and their sum.
+/// Sizes around every boundary: 0, less than a word, one loop iteration of each width.
 const SIZES: [usize; 12] = [0, 1, 7, 8, 63, 64, 128, 255, 256, 513, 1024 + 40, 4096 + 3];
 
-/// The narrowest width's kernel, which does one pass of all that it is asked for.
+/// The narrowest kernel with one pass whatever is requested.
 macro_rules! one_pass {
     ($kernel:ident: $($before:ident)*, _ $(, $after:ident)*) => {
         |$($before,)* _ $(, $after)*| {
-            let narrowest = &here::ALL[here::ALL.len() - 1];
-            // SAFETY: as the caller vouches.
+            let narrowest = &arch::ALL[arch::ALL.len() - 1];
+            // SAFETY: guaranteed by the caller.
             unsafe { (narrowest.kernels.$kernel)($($before,)* 1 $(, $after)*) }
         }
     };
 }
 
-/// Kernels that leave out passes.
+/// Kernels that skip passes.
 pub(in crate::memory) static ONE_PASS: Vectors = Vectors {
     bytes: 16,
     name: "one pass",
     kernels: Kernels {
         read: one_pass!(read: start bytes, _, sums),
-        read_far: one_pass!(read_far: start bytes, _, sums),
+        read_prefetched: one_pass!(read_prefetched: start bytes, _, sums),
         write: one_pass!(write: start bytes, _, words),
         write_nt: one_pass!(write_nt: start bytes, _, words),
         copy: one_pass!(copy: target source bytes, _),
@@ -41,7 +41,6 @@ fn pattern(seed: usize) -> Box<Bytes> {
     bytes
 }
 
-/// Runs for each width and size, and says which were tried.
 fn for_each(test: impl Fn(&Vectors, usize)) {
     let widths: Vec<&Vectors> = Vectors::usable().collect();
     assert!(!widths.is_empty());
@@ -50,26 +49,26 @@ fn for_each(test: impl Fn(&Vectors, usize)) {
     }
 }
 
-/// Bytes of whole turns of two passes.
+/// Bytes of whole loop iterations in two passes.
 fn twice(width: &Vectors, size: usize) -> u64 {
     2 * (size - size % (VECTORS * width.bytes)) as u64
 }
 
 #[test]
-fn the_widest_comes_first_and_the_narrowest_can_always_be_used() {
+fn widest_vectors_come_first_and_sse2_always_works() {
     let widths: Vec<usize> = Vectors::usable().map(|vectors| vectors.bytes).collect();
     assert!(widths.is_sorted_by(|a, b| a > b) && widths.last() == Some(&16), "{widths:?}");
     assert_eq!(Vectors::widest().bytes, widths[0]);
 }
 
 #[test]
-fn a_read_sums_every_byte_and_no_other() {
+fn read_sums_exactly_the_given_bytes() {
     for_each(|width, size| {
         let mut bytes = pattern(1);
-        for far in [false, true] {
+        for prefetch in [false, true] {
             for passes in [1, 3] {
-                // SAFETY: the array is larger than every size.
-                let sum = unsafe { width.read(bytes.0.as_ptr(), size, passes, far) };
+                // SAFETY: the array exceeds every size.
+                let sum = unsafe { width.read(bytes.0.as_ptr(), size, passes, prefetch) };
                 let expected = sum_of(&bytes.0[..size]).wrapping_mul(passes);
                 assert_eq!(sum, expected, "{} {size} × {passes}", width.name);
             }
@@ -85,20 +84,20 @@ fn a_read_sums_every_byte_and_no_other() {
         bytes.0[size] ^= 0x10;
         // SAFETY: as above.
         let sum = unsafe { width.read(bytes.0.as_ptr(), size, 1, false) };
-        assert_eq!(sum, before, "{} {size}: a byte behind was read", width.name);
+        assert_eq!(sum, before, "{} {size}: read a byte past the end", width.name);
     });
 }
 
 #[test]
-fn a_write_sets_every_byte_and_no_other() {
+fn write_sets_exactly_the_given_bytes() {
     let word = u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8]);
     for_each(|width, size| {
-        for stay in [true, false] {
+        for temporal in [true, false] {
             let before = pattern(2);
             let mut bytes = before.clone();
-            // SAFETY: the array is larger than every size.
-            let walked = unsafe { width.write(bytes.0.as_mut_ptr(), size, 2, word, stay) };
-            assert_eq!(walked, twice(width, size), "{} {size}", width.name);
+            // SAFETY: the array exceeds every size.
+            let processed = unsafe { width.write(bytes.0.as_mut_ptr(), size, 2, word, temporal) };
+            assert_eq!(processed, twice(width, size), "{} {size}", width.name);
             let wrong = (0..size).find(|index| bytes.0[*index] != (index % 8) as u8 + 1);
             assert_eq!(wrong, None, "{} {size}", width.name);
             assert_eq!(bytes.0[size..], before.0[size..], "{} {size}", width.name);
@@ -107,20 +106,20 @@ fn a_write_sets_every_byte_and_no_other() {
 }
 
 #[test]
-fn a_copy_sets_every_byte_and_no_other() {
+fn copy_sets_exactly_the_given_bytes() {
     for_each(|width, size| {
         let (source, before) = (pattern(3), pattern(4));
         let mut target = before.clone();
-        // SAFETY: the arrays are larger than every size.
-        let walked = unsafe { width.copy(target.0.as_mut_ptr(), source.0.as_ptr(), size, 2) };
-        assert_eq!(walked, twice(width, size), "{} {size}", width.name);
+        // SAFETY: the arrays exceed every size.
+        let processed = unsafe { width.copy(target.0.as_mut_ptr(), source.0.as_ptr(), size, 2) };
+        assert_eq!(processed, twice(width, size), "{} {size}", width.name);
         assert_eq!(target.0[..size], source.0[..size], "{} {size}", width.name);
         assert_eq!(target.0[size..], before.0[size..], "{} {size}", width.name);
     });
 }
 
 #[test]
-fn a_triad_is_exact_for_every_double_and_touches_no_other() {
+fn triad_sets_exactly_the_given_doubles() {
     #[repr(align(64))]
     struct Doubles([f64; 1024]);
     let of = |step: f64| {
@@ -132,21 +131,12 @@ fn a_triad_is_exact_for_every_double_and_touches_no_other() {
         let doubles = size / 8;
         let (mut a, mut b, mut c) = (of(0.0), of(2.0), of(5.0));
         let arrays = [a.0.as_mut_ptr(), b.0.as_mut_ptr(), c.0.as_mut_ptr()];
-        // SAFETY: the arrays are larger than every size.
-        let walked = unsafe { width.triad(arrays, doubles, 2) };
-        assert_eq!(walked, twice(width, size), "{} {size}", width.name);
+        // SAFETY: the arrays exceed every size.
+        let processed = unsafe { width.triad(arrays, doubles, 2) };
+        assert_eq!(processed, twice(width, size), "{} {size}", width.name);
         for index in 0..1024 {
             let expected = if index < doubles { 17.0 * index as f64 + 4.0 } else { 1.0 };
             assert_eq!(a.0[index], expected, "{} {size}: {index}", width.name);
         }
     });
-}
-
-#[test]
-fn an_operation_is_known_by_its_name() {
-    for op in Op::ALL {
-        assert_eq!(Op::named(op.name()), Some(op));
-        assert!((op.arrays()..=op.arrays() + 1).contains(&op.bus_arrays()));
-    }
-    assert_eq!(Op::named("rd"), None);
 }

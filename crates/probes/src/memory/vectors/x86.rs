@@ -1,7 +1,8 @@
-//! The kernels for x86-64: AVX-512, AVX2 and SSE2.
+//! Kernels for x86-64: AVX-512, AVX2 and SSE2.
 //!
-//! One shape for all widths: eight vectors to a turn of the loop, and the passes counted within, so
-//! that a set as small as half a first-level cache is read without leaving the assembly.
+//! Each loop iteration has eight vectors. The passes are counted inside the assembly: for arrays as
+//! small as half of L1, returning after each pass would show in the result. `vzeroupper` ends the
+//! AVX kernels, because SSE code after dirty upper halves is slow.
 
 use std::arch::asm;
 
@@ -14,7 +15,7 @@ pub(super) static ALL: [Vectors; 3] = [
     Vectors { bytes: 16, name: "SSE2", kernels: xmm::KERNELS },
 ];
 
-/// Whether the core has such vectors and the kernel keeps them over a switch.
+/// Whether the core has these vectors and the operating system saves them on a context switch.
 pub(super) fn is_usable(bytes: usize) -> bool {
     match bytes {
         64 => is_x86_feature_detected!("avx512f"),
@@ -23,35 +24,36 @@ pub(super) fn is_usable(bytes: usize) -> bool {
     }
 }
 
-/// An instruction of three operands whose first two are one register.
+/// A VEX instruction whose destination is its first source.
 macro_rules! vex {
     ($op:literal, $register:expr, $operand:expr) => {
         concat!("v", $op, " ", $register, ", ", $register, ", ", $operand)
     };
 }
 
-/// The same in the older form of two operands.
+/// The same in the two-operand SSE form.
 macro_rules! sse {
     ($op:literal, $register:expr, $operand:expr) => {
         concat!($op, " ", $register, ", ", $operand)
     };
 }
 
-/// A turn of a loop's vector at its place behind a pointer.
+/// The address of a vector of the loop iteration.
 macro_rules! at {
     ($pointer:literal, $bytes:literal, $index:literal) => {
         concat!("[{", $pointer, "} + ", $bytes, "*", $index, "]")
     };
 }
 
-/// A read: `$ahead` are instructions that fetch what lies so far ahead.
+/// A read. `$line`: the cache lines to prefetch into L2, at a tuned distance of 1 KiB.
 macro_rules! read {
     ($name:ident, $form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
      [$($index:literal)*], [$($line:literal)*]) => {
         /// # Safety
-        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        /// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one
+        /// pass.
         pub(super) unsafe fn $name(start: *const u8, bytes: usize, passes: u64, sums: *mut u64) {
-            // SAFETY: reads what the caller vouches for, and writes eight vectors to `sums`.
+            // SAFETY: reads memory that the caller guarantees, and writes eight vectors to `sums`.
             unsafe {
                 asm!(
                     $($form!("xorps", concat!("xmm", $index), concat!("xmm", $index)),)*
@@ -79,20 +81,22 @@ macro_rules! read {
     };
 }
 
-/// A write of one word, by this store; `$after` stands behind each pass.
+/// A write of one word with `$store`. `$after` follows each pass: `sfence` drains the
+/// write-combining buffers of non-temporal stores, so that their cost is inside the timed batch.
 macro_rules! write {
     ($name:ident, $v:literal, $store:literal, $register:literal, $bytes:literal, $end:literal,
      $after:literal, [$($index:literal)*]) => {
         /// # Safety
-        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        /// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one
+        /// pass.
         pub(super) unsafe fn $name(
             start: *mut u8,
             bytes: usize,
             passes: u64,
             words: *const u64,
         ) -> u64 {
-            let mut walked = 0_u64;
-            // SAFETY: writes what the caller vouches for, and reads one vector at `words`.
+            let mut processed = 0_u64;
+            // SAFETY: writes memory that the caller guarantees, and reads one vector at `words`.
             unsafe {
                 asm!(
                     concat!($v, "movups ", $register, "0, [{words}]"),
@@ -104,37 +108,38 @@ macro_rules! write {
                     "cmp {at}, {end}",
                     "jb 2b",
                     $after,
-                    "add {walked}, {at}",
-                    "sub {walked}, {start}",
+                    "add {processed}, {at}",
+                    "sub {processed}, {start}",
                     "dec {passes}",
                     "jnz 3b",
                     $end,
                     at = out(reg) _, start = in(reg) start, end = in(reg) start.add(bytes),
                     passes = inout(reg) passes => _, words = in(reg) words,
-                    walked = inout(reg) walked,
+                    processed = inout(reg) processed,
                     out("xmm0") _,
                     options(nostack),
                 );
             }
-            walked
+            processed
         }
     };
 }
 
-/// A copy and a triad.
+/// Copy and triad: the loads of an iteration come before its stores.
 macro_rules! moves {
     ($form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
      [$($index:literal)*]) => {
         /// # Safety
-        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        /// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one
+        /// pass.
         pub(super) unsafe fn copy(
             target: *mut u8,
             source: *const u8,
             bytes: usize,
             passes: u64,
         ) -> u64 {
-            let mut walked = 0_u64;
-            // SAFETY: reads and writes what the caller vouches for.
+            let mut processed = 0_u64;
+            // SAFETY: reads and writes memory that the caller guarantees.
             unsafe {
                 asm!(
                     "3:",
@@ -147,31 +152,33 @@ macro_rules! moves {
                     concat!("add {at}, 8*", $bytes),
                     "cmp {at}, {bytes}",
                     "jb 2b",
-                    "add {walked}, {at}",
+                    "add {processed}, {at}",
                     "dec {passes}",
                     "jnz 3b",
                     $end,
                     at = out(reg) _, source = in(reg) source, target = in(reg) target,
                     bytes = in(reg) bytes, passes = inout(reg) passes => _,
-                    walked = inout(reg) walked,
+                    processed = inout(reg) processed,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                     out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
                     options(nostack),
                 );
             }
-            walked
+            processed
         }
 
         /// # Safety
-        /// As for the method of `Vectors` that calls it; whole turns, and one pass at least.
+        /// As for the method of [`Vectors`] that calls it; whole loop iterations, at least one
+        /// pass.
         pub(super) unsafe fn triad(
             [a, b, c]: [*mut u8; 3],
             bytes: usize,
             passes: u64,
             scale: *const u64,
         ) -> u64 {
-            let mut walked = 0_u64;
-            // SAFETY: reads and writes what the caller vouches for, and one vector at `scale`.
+            let mut processed = 0_u64;
+            // SAFETY: reads and writes memory that the caller guarantees, and one vector at
+            // `scale`.
             unsafe {
                 asm!(
                     concat!($v, "movups ", $register, "8, [{scale}]"),
@@ -190,24 +197,24 @@ macro_rules! moves {
                     concat!("add {at}, 8*", $bytes),
                     "cmp {at}, {bytes}",
                     "jb 2b",
-                    "add {walked}, {at}",
+                    "add {processed}, {at}",
                     "dec {passes}",
                     "jnz 3b",
                     $end,
                     at = out(reg) _, a = in(reg) a, b = in(reg) b, c = in(reg) c,
                     bytes = in(reg) bytes, passes = inout(reg) passes => _, scale = in(reg) scale,
-                    walked = inout(reg) walked,
+                    processed = inout(reg) processed,
                     out("xmm0") _, out("xmm1") _, out("xmm2") _, out("xmm3") _,
                     out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _, out("xmm8") _,
                     options(nostack),
                 );
             }
-            walked
+            processed
         }
     };
 }
 
-/// All kernels of one width; `$lines` are the cache lines of a turn.
+/// All kernels of one width. `$lines`: the cache lines of a loop iteration.
 macro_rules! kernels {
     ($module:ident, $form:ident, $v:literal, $register:literal, $bytes:literal, $end:literal,
      $lines:tt) => {
@@ -215,10 +222,10 @@ macro_rules! kernels {
             use super::{Kernels, asm};
 
             pub(super) const KERNELS: Kernels =
-                Kernels { read, read_far, write, write_nt, copy, triad };
+                Kernels { read, read_prefetched, write, write_nt, copy, triad };
 
             read!(read, $form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7], []);
-            read!(read_far, $form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7], $lines);
+            read!(read_prefetched, $form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7], $lines);
             write!(write, $v, "movaps", $register, $bytes, $end, "", [0 1 2 3 4 5 6 7]);
             write!(write_nt, $v, "movntps", $register, $bytes, $end, "sfence", [0 1 2 3 4 5 6 7]);
             moves!($form, $v, $register, $bytes, $end, [0 1 2 3 4 5 6 7]);

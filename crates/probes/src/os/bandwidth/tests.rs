@@ -8,7 +8,7 @@ const PROBES: [&Bandwidth; 2] = [&PIPE_BANDWIDTH, &UNIX_BANDWIDTH];
 #[test]
 fn both_move_bytes_on_one_cpu_and_on_two_and_leave_nothing_behind() {
     for probe in PROBES {
-        for (case, sample) in smoke::take(probe) {
+        for (case, sample) in smoke::run(probe) {
             let two = case.params.integer("cpus") == Some(2);
             match sample {
                 Ok(sample) => {
@@ -106,7 +106,7 @@ fn us(rate: f64) -> f64 {
 #[test]
 fn predictions_divide_64_kib_by_what_it_costs() {
     let records = records();
-    let known = Known::new(&records);
+    let known = Inputs::new(&records);
     let predict = |probe: &Bandwidth, chunk, cpus| {
         let case = Case { params: params(chunk, cpus), cost_ns: 0.0 };
         probe.predict(&case, &Host::default(), &known)
@@ -137,6 +137,6 @@ fn switches_that_take_longer_than_the_whole_are_no_model() {
     let mut records = records();
     records[2] = smoke::record("os.switch.process", &Params::one("set_bytes", 0), 6_000.0, 10.0);
     let case = Case { params: params(LARGE, 2), cost_ns: 0.0 };
-    let answer = PIPE_BANDWIDTH.predict(&case, &Host::default(), &Known::new(&records));
+    let answer = PIPE_BANDWIDTH.predict(&case, &Host::default(), &Inputs::new(&records));
     assert!(matches!(answer, Err(NoModel::NoTime { .. })), "{answer:?}");
 }

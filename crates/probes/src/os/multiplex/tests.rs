@@ -9,7 +9,7 @@ const ALL: [&Multiplex; 3] = [&SELECT, &POLL, &EPOLL];
 #[test]
 fn each_call_finds_the_one_that_is_ready_among_any_number() {
     for probe in ALL {
-        let taken = smoke::take(probe);
+        let taken = smoke::run(probe);
         assert_eq!(taken.len(), SIZES.len());
         assert!(taken[0].1.is_ok(), "{}: no sandbox forbids ten descriptors", probe.about.id);
     }
@@ -95,7 +95,7 @@ fn predicted(probe: &Multiplex, fds: i64, hundred_ns: f64) -> Result<Prediction,
         smoke::record(id, &params(10), 400.0, 1.0),
         smoke::record(id, &params(100), hundred_ns, 1.0),
     ];
-    probe.predict(&Case::usual(params(fds)), &Host::default(), &Known::new(&records))
+    probe.predict(&Case::usual(params(fds)), &Host::default(), &Inputs::new(&records))
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn kernel_clock() -> Clock {
 #[test]
 fn every_way_starts_the_program_and_leaves_nothing_behind() {
     for probe in [&VFORK_EXEC, &SPAWN, &SHELL] {
-        let taken = smoke::take(probe);
+        let taken = smoke::run(probe);
         let samples: Vec<_> = taken.iter().map(|(_, sample)| sample.as_ref().unwrap()).collect();
         for (first, total) in samples[0].values.iter().zip(&samples[1].values) {
             assert!(0.0 < *first && first < total, "{}: {first} {total}", probe.about.id);
@@ -147,7 +147,7 @@ fn predictions_are_made_of_earlier_results() {
     ];
     let predict = |probe: &ProcessExec, index: usize| {
         let case = probe.cases(&Host::default(), &Sizes::default()).remove(index);
-        probe.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
+        probe.predict(&case, &Host::default(), &Inputs::new(&records)).unwrap()
     };
     assert_eq!(predict(&VFORK_EXEC, 0).low, Some(12_000.0));
     assert_eq!(predict(&VFORK_EXEC, 1).low, Some(50_000.0));

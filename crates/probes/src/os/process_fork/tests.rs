@@ -7,7 +7,7 @@ use crate::smoke;
 
 #[test]
 fn a_fork_gives_both_parts_and_its_child_is_reaped() {
-    let taken = smoke::take(&ProcessFork);
+    let taken = smoke::run(&ProcessFork);
     let parts: Vec<_> = taken.iter().filter_map(|(case, _)| case.params.text("part")).collect();
     assert_eq!(parts, PARTS);
     let values = |index: usize| &taken[index].1.as_ref().unwrap().values;
@@ -73,7 +73,7 @@ fn a_step_without_the_one_before_has_no_model() {
 
 fn predict(rss: u64, records: &[Record]) -> Result<Prediction, NoModel> {
     let case = Case { params: params("fork", rss), cost_ns: 0.0 };
-    ProcessFork.predict(&case, &Host::default(), &Known::new(records))
+    ProcessFork.predict(&case, &Host::default(), &Inputs::new(records))
 }
 
 fn record(rss: u64, median: f64, half_width: f64) -> Record {

@@ -8,7 +8,7 @@ const ALL: [&RoundTrip; 4] = [&PIPE_RTT, &FIFO_RTT, &UNIX_RTT, &SEMAPHORE_RTT];
 #[test]
 fn every_kind_switches_twice_a_round_trip_and_leaves_nothing_behind() {
     for probe in ALL {
-        for (case, sample) in smoke::take(probe) {
+        for (case, sample) in smoke::run(probe) {
             // Only System V semaphores are missing from some kernels.
             let Ok(sample) = sample else {
                 assert_eq!(case.params.text("kind"), Some("sysv"));
@@ -35,7 +35,7 @@ fn predictions_are_made_of_switches_and_calls() {
     ];
     let predicted = |probe: &RoundTrip| -> Vec<(Option<f64>, Option<f64>)> {
         let cases = probe.cases(&Host::default(), &Sizes::default());
-        let known = Known::new(&records);
+        let known = Inputs::new(&records);
         let predict = |case| probe.predict(case, &Host::default(), &known).unwrap();
         cases.iter().map(predict).map(|prediction| (prediction.value, prediction.low)).collect()
     };

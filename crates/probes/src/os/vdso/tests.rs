@@ -5,7 +5,7 @@ use crate::smoke;
 
 #[test]
 fn each_clock_is_told_without_a_system_call_or_says_that_it_is_not() {
-    let taken = smoke::take(&ClockGettime);
+    let taken = smoke::run(&ClockGettime);
     let sample = taken[2].1.as_ref().expect("the coarse clock reads no counter");
     let names: Vec<&str> = sample.checks.iter().map(|check| check.name.as_str()).collect();
     assert_eq!(names, ["the clock moved as ours did", "no system call"]);
@@ -87,7 +87,7 @@ fn predicted(clock: &str, host: &Host) -> Result<Prediction, NoModel> {
         smoke::record(ABOUT.id, &Params::one("clock", MONOTONIC), 30.0, 2.0),
     ];
     let case = Case::usual(clock);
-    ClockGettime.predict(&case, host, &Known::new(&records))
+    ClockGettime.predict(&case, host, &Inputs::new(&records))
 }
 
 #[test]

@@ -1,47 +1,43 @@
-//! What is already known in a run: the results that a prediction or a derived metric may use.
+//! The inputs of predictions and derived metrics: earlier results of a run.
 
 use fathom_record::run::ClockFacts;
-use fathom_record::{Host, Params, Record, Summary};
+use fathom_record::{Host, NoModel, Params, Record, Summary};
 
 use crate::MissingInput;
+use crate::order::earlier;
 
-/// Earlier records of the run. Only numbers that may be believed are given out.
+/// Earlier records of the run, its clock and its host. Returns valid and noisy numbers only.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'r> {
+pub struct Inputs<'r> {
     records: &'r [Record],
     clock: Option<&'r ClockFacts>,
     host: Option<&'r Host>,
 }
 
-impl<'r> Known<'r> {
-    /// What these records tell.
+impl<'r> Inputs<'r> {
     pub fn new(records: &'r [Record]) -> Self {
         Self { records, clock: None, host: None }
     }
 
-    /// The same, of a run with this clock.
     #[must_use]
     pub fn under(self, clock: &'r ClockFacts) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// The same, of a run on this host.
     #[must_use]
     pub fn on(self, host: &'r Host) -> Self {
         Self { host: Some(host), ..self }
     }
 
-    /// The host's facts, where they are known.
     pub fn host(&self) -> Option<&'r Host> {
         self.host
     }
 
-    /// The source of the run's clock, where it is known.
     pub fn clock_source(&self) -> Option<&'r str> {
         self.clock.map(|clock| clock.source.as_str())
     }
 
-    /// The summary of a case, if it was measured and may be believed.
+    /// The summary of a case whose record is valid or noisy.
     pub fn summary(&self, metric: &str, params: &Params) -> Option<&'r Summary> {
         let of_case =
             |record: &&Record| record.metric.as_str() == metric && record.params == *params;
@@ -49,10 +45,6 @@ impl<'r> Known<'r> {
         record.summary.as_ref().filter(|_| record.verdict.shows_number())
     }
 
-    /// The same, for what cannot do without.
-    ///
-    /// # Errors
-    /// That it is missing.
     pub fn input(
         &self,
         metric: &'static str,
@@ -62,24 +54,23 @@ impl<'r> Known<'r> {
         self.summary(metric, params).ok_or_else(missing)
     }
 
-    /// All cases of a metric that were measured and may be believed.
+    /// All cases of a metric whose records are valid or noisy.
     pub fn cases_of(&self, metric: &str) -> impl Iterator<Item = (&'r Params, &'r Summary)> {
         let of_metric = move |record: &&Record| record.metric.as_str() == metric;
-        let believed = |record: &'r Record| {
+        let summary_of = |record: &'r Record| {
             let summary = record.summary.as_ref().filter(|_| record.verdict.shows_number())?;
             Some((&record.params, summary))
         };
-        self.records.iter().filter(of_metric).filter_map(believed)
+        self.records.iter().filter(of_metric).filter_map(summary_of)
     }
 
-    /// The headline of a case.
     pub fn quantity(&self, metric: &str, params: &Params) -> Option<f64> {
         self.summary(metric, params).map(|summary| summary.median)
     }
 
-    /// The core's measured frequency in Hz.
-    pub fn frequency(&self) -> Option<f64> {
-        self.quantity("cpu.frequency", &Params::none())
+    /// The measured core frequency in Hz.
+    pub fn frequency(&self) -> Result<f64, NoModel> {
+        earlier("cpu.frequency", &Params::none(), self)
     }
 }
 
@@ -91,13 +82,13 @@ mod tests {
     use crate::tests;
 
     #[test]
-    fn a_number_that_must_not_be_believed_is_not_given_out() {
+    fn invalid_number_is_not_returned() {
         let params = Params::none();
         let mut records = [tests::record("cpu.frequency", &params, 3e9, 1e6)];
-        assert_eq!(Known::new(&records).frequency(), Some(3e9));
+        assert_eq!(Inputs::new(&records).frequency(), Ok(3e9));
         records[0].verdict = Verdict::because(State::Invalid, Cause::Clock, "why");
-        assert_eq!(Known::new(&records).frequency(), None);
+        assert!(Inputs::new(&records).frequency().is_err());
         records[0].verdict = Verdict::because(State::Noisy, Cause::Steal, "why");
-        assert!(Known::new(&records).frequency().is_some(), "a noisy number stands");
+        assert!(Inputs::new(&records).frequency().is_ok(), "noisy numbers are usable");
     }
 }

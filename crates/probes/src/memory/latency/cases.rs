@@ -1,43 +1,40 @@
-//! The sets to chase through: which sizes, in which orders, by which pages.
+//! The cases of memory.latency: working sets, access patterns and page sizes.
 
 use fathom_record::host::Cache;
 use fathom_record::{Effort, Host, Params};
 
 use super::super::chain::Pattern;
 use crate::buffer::Page;
-use crate::room::Room;
+use crate::memory_budget::MemoryBudget;
 use fathom_metric::Sizes;
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
-/// The smallest set: some lines.
 const SMALLEST: usize = KIB;
-/// The largest of the classic grid, and where the last-level cache is unknown.
+/// The largest working set of lat_mem_rd, and where the last-level cache is unknown.
 const CLASSIC_LARGEST: usize = 128 * MIB;
-/// The largest set is at least so many times the last-level cache.
+/// The largest working set ÷ last-level cache, at least.
 const BEYOND_LLC: usize = 4;
-/// Octaves behind the last cache but one that are taken in quarters.
+/// Octaves after the second-to-last cache with steps of a quarter.
 const QUARTERED: usize = 2;
-/// Strides of the classic grid.
+/// Strides of lat_mem_rd.
 const STRIDES: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
-/// One chain to chase along.
+/// The parameters of a case. Ordered as they are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Step {
+pub(crate) struct ChaseCase {
     pub(crate) pattern: Pattern,
     pub(crate) page: Page,
     pub(crate) set_bytes: usize,
 }
 
-impl Step {
-    /// Its parameters.
+impl ChaseCase {
     pub(crate) fn params(&self) -> Params {
         Params::one("set_bytes", self.set_bytes as i64)
             .and("pattern", self.pattern.name().as_str())
             .and("page", self.page.name().as_str())
     }
 
-    /// The step with these parameters.
     pub(crate) fn of(params: &Params) -> Option<Self> {
         Some(Self {
             pattern: Pattern::named(params.text("pattern")?)?,
@@ -46,14 +43,14 @@ impl Step {
         })
     }
 
-    /// Bytes that it takes: the set, and the order of its elements while it is linked.
+    /// The working set and, while it is linked, the order of its elements.
     pub(crate) fn memory_bytes(&self) -> usize {
         let step_bytes = if let Pattern::Stride(bytes) = self.pattern { bytes } else { 64 };
         self.set_bytes + self.set_bytes / step_bytes * size_of::<u32>()
     }
 }
 
-/// The data caches of the host, the first level first.
+/// Data and unified caches, level 1 first.
 pub(crate) fn caches(host: &Host) -> Vec<&Cache> {
     let data = host.cpu.caches.iter().filter(|cache| cache.kind != "instruction");
     let mut caches: Vec<&Cache> = data.collect();
@@ -61,17 +58,20 @@ pub(crate) fn caches(host: &Host) -> Vec<&Cache> {
     caches
 }
 
-/// The steps to take on this host, ordered by pattern, page and size.
-pub(crate) fn steps(host: &Host, sizes: &Sizes) -> Vec<Step> {
-    if sizes.smoke {
-        return smoke();
-    }
+/// The cases for this host, ordered by pattern, page size and working set.
+pub(crate) fn chase_cases(host: &Host, sizes: &Sizes) -> Vec<ChaseCase> {
     let largest = largest(host);
-    let mut steps = Vec::new();
+    let mut cases = Vec::new();
     for page in Page::ALL {
         let mut add = |pattern, sets: &[usize]| {
-            steps.extend(sets.iter().map(|&set_bytes| Step { pattern, page, set_bytes }));
+            cases.extend(sets.iter().map(|&set_bytes| ChaseCase { pattern, page, set_bytes }));
         };
+        if sizes.smoke {
+            for pattern in [Pattern::Random, Pattern::RandomPage, Pattern::Stride(64)] {
+                add(pattern, &[4 * KIB, 96 * KIB]);
+            }
+            continue;
+        }
         let octaves = octaves(SMALLEST, largest);
         let coarse = sizes.effort == Effort::Quick && page == Page::Base && has_huge(host);
         let fine = if coarse { octaves.clone() } else { fine(host, sizes.effort, largest) };
@@ -87,36 +87,27 @@ pub(crate) fn steps(host: &Host, sizes: &Sizes) -> Vec<Step> {
             }
         }
     }
-    steps.sort_unstable();
-    steps
+    cases.sort_unstable();
+    cases
 }
 
-fn smoke() -> Vec<Step> {
-    let mut steps = Vec::new();
-    for pattern in [Pattern::Random, Pattern::RandomPage, Pattern::Stride(64)] {
-        for page in Page::ALL {
-            steps.extend([4 * KIB, 96 * KIB].map(|set_bytes| Step { pattern, page, set_bytes }));
-        }
-    }
-    steps
-}
-
-/// The largest set: four times the last-level cache, in whole octaves, or what there is room for.
+/// The largest working set: four times the last-level cache, rounded up to a power of two, as far
+/// as memory allows.
 pub(crate) fn largest(host: &Host) -> usize {
     let wanted = host.last_level_cache().map_or(CLASSIC_LARGEST, |cache| {
         (BEYOND_LLC * cache.size_bytes as usize).next_power_of_two()
     });
-    let room = Room::on(host);
+    let budget = MemoryBudget::of(host);
     let fits = |set_bytes: usize| {
         let (pattern, page) = (Pattern::Random, Page::Base);
-        let step = Step { pattern, page, set_bytes };
-        // Of a host whose memory is unknown the visit finds out.
-        room.bytes == 0 || room.admits(step.memory_bytes() as u64).is_ok()
+        let case = ChaseCase { pattern, page, set_bytes };
+        // Where the memory is unknown the visit checks it.
+        budget.bytes == 0 || budget.check(case.memory_bytes() as u64).is_ok()
     };
     octaves(SMALLEST, wanted).into_iter().rfind(|set| fits(*set)).unwrap_or(SMALLEST)
 }
 
-/// Whether plateaus will be found in the curve by huge pages.
+/// Whether plateaus are detected in the curve with huge pages.
 pub(crate) fn has_huge(host: &Host) -> bool {
     host.memory.thp.as_deref().is_some_and(|thp| thp != "never")
 }
@@ -127,27 +118,27 @@ fn octaves(from: usize, to: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Octaves, and finer steps about the size of each cache: where a plateau ends lies between two.
+/// Powers of two, with finer steps around the size of each cache, which locate the edges.
 fn fine(host: &Host, effort: Effort, largest: usize) -> Vec<usize> {
     let mut sets = octaves(SMALLEST, largest);
     let last = host.last_level_cache().map_or(0, |cache| cache.size_bytes);
     for cache in caches(host) {
         let size = cache.size_bytes as usize;
         let quarters: &[usize] = match effort {
-            // A set of this size takes a tenth of a second of the few there are.
-            // Three times it is memory's, which has too few points by octaves alone.
+            // A working set of this size takes 0.1 s of a quick run. Three times it adds a point to
+            // the plateau of memory.
             Effort::Quick if size as u64 == last => &[4, 6, 12],
             Effort::Quick => &[3, 4, 5, 6],
             Effort::Standard | Effort::Thorough => &[2, 3, 4, 5, 6, 7, 8, 12],
         };
         sets.extend(quarters.iter().map(|quarters| size / 4 * quarters));
     }
-    // The third level of a guest may end anywhere between the second's size and its own, and what
-    // is left of it must be seen as a plateau: quarters right behind the second, halves beyond.
+    // In a guest the usable part of L3 can be anything between the sizes of L2 and L3, and must
+    // show as a plateau: steps of a quarter right after L2, of a half beyond.
     if let Some(last) = host.last_level_cache() {
         let before = caches(host).iter().rev().nth(1).map_or(0, |cache| cache.size_bytes);
-        let unsure = octaves(before as usize, last.size_bytes as usize);
-        for (octave, set) in unsure.into_iter().enumerate() {
+        let between = octaves(before as usize, last.size_bytes as usize);
+        for (octave, set) in between.into_iter().enumerate() {
             let quarters: &[usize] = if octave < QUARTERED { &[5, 6, 7] } else { &[6] };
             sets.extend(quarters.iter().map(|quarters| set / 4 * quarters));
         }
