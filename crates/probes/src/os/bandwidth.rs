@@ -46,7 +46,7 @@ const TWO_CPUS: &str = "on two CPUs a reader that catches up sleeps, and waking 
                         number; that is expensive in a guest, where an idle virtual CPU halts";
 const NOT_PLACED: &str = "lmbench's bw_pipe and bw_unix do not pin their processes, and their \
                           writers run ahead";
-const BARE: &str = "read and write are inlined system calls: the C library's functions add a \
+const INLINED: &str = "read and write are inlined system calls: the C library's functions add a \
                     mispredicted return each, which matters for small chunks";
 
 static PIPE: About = About {
@@ -71,7 +71,7 @@ static PIPE: About = About {
         RECEIVED,
         TWO_CPUS,
         NOT_PLACED,
-        BARE,
+        INLINED,
         "on two CPUs it may be bimodal: 64 KiB fill the pipe, and once one side sleeps, its \
          wake-up takes longer than the other's copy, so both sleep alternately for a while. Each \
          64 KiB are timed separately (one clock read); a mode's share counts these, not time. A \
@@ -108,7 +108,7 @@ static UNIX: About = About {
         RECEIVED,
         TWO_CPUS,
         NOT_PLACED,
-        BARE,
+        INLINED,
         "the number of bytes in flight depends on net.core.wmem_default: the send buffer is set to \
          212,992 bytes, its usual default, and read back",
     ],

@@ -83,7 +83,7 @@ pub(crate) unsafe fn fork_beside(
     work: impl FnOnce(bool) -> i32,
 ) -> io::Result<Child> {
     let parent = getpid();
-    // SAFETY: besides `work` only system calls; no lock, no heap.
+    // SAFETY: only system calls and `work`; no lock, no heap.
     unsafe {
         fork(|| {
             let armed = set_parent_process_death_signal(Some(signal));
@@ -118,7 +118,7 @@ pub(crate) fn close_all_but(kept: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Forks by the bare system call and returns twice: 0 in the child, the input of [`Child::of`] in
+/// Forks by the clone system call and returns twice: 0 in the child, the input of [`Child::of`] in
 /// the parent. Not through the C library, whose fork runs handlers in the child that enter the
 /// kernel; inlined, because a function call would write to the stack and cause a copy-on-write
 /// fault.

@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn both_operations_are_available() {
-        let taken = smoke::take(&FutexUncontended);
-        assert!(taken.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a futex");
+        let results = smoke::take(&FutexUncontended);
+        assert!(results.iter().all(|(_, sample)| sample.is_ok()), "no sandbox forbids a futex");
     }
 
     #[test]

@@ -135,7 +135,7 @@ static SHELL_ABOUT: About = About {
 };
 
 const SH: &CStr = c"/bin/sh";
-/// System calls of posix_spawn besides clone and execve.
+/// System calls of posix_spawn other than clone and execve.
 const SPAWN_CALLS: f64 = 6.0;
 /// System calls with which glibc before 2.38 resets the action of every signal, counted with
 /// strace.
@@ -284,7 +284,7 @@ impl Starter {
         Ok(Times { first_ns: clock.ns(start, report.stamp), total_ns: clock.ns(start, end) })
     }
 
-    /// Whether every program ran as the child, or, from a shell, all in the same way.
+    /// Whether every program ran as the child, or, from a shell, all by the same method.
     fn is_consistent(&self) -> (bool, String) {
         let Self { method, as_child, as_grandchild, .. } = self;
         match method {

@@ -212,9 +212,9 @@ mod tests {
 
     #[test]
     fn every_call_has_values_or_a_reason() {
-        let taken = smoke::take(&Syscall);
-        assert_eq!(taken.len(), CALLS.len());
-        assert!(taken[0].1.is_ok(), "no sandbox forbids getppid");
+        let results = smoke::take(&Syscall);
+        assert_eq!(results.len(), CALLS.len());
+        assert!(results[0].1.is_ok(), "no sandbox forbids getppid");
     }
 
     #[test]

@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn child_returns_its_timestamps() {
-        let taken = smoke::take(&SyscallFresh);
-        let sample = taken[0].1.as_ref().unwrap();
+        let results = smoke::take(&SyscallFresh);
+        let sample = results[0].1.as_ref().unwrap();
         assert!(sample.values.iter().all(|ns| *ns > 0.0), "{:?}", sample.values);
     }
 }

@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn every_connection_is_accepted_and_closed() {
-        let taken = smoke::take(&UnixConnect);
-        assert_eq!(taken[0].1.as_ref().unwrap().checks[0].name, "queue");
+        let results = smoke::take(&UnixConnect);
+        assert_eq!(results[0].1.as_ref().unwrap().checks[0].name, "queue");
     }
 
     #[test]

@@ -113,11 +113,13 @@ fn orphaned_peer_removes_the_set() {
 
 #[test]
 fn fifo_has_no_name_once_open() {
-    let ours = format!("fathom-{}-", std::process::id());
+    let prefix = format!("fathom-{}-", std::process::id());
     let named = || {
         let names = fs::read_dir(std::env::temp_dir()).unwrap();
         names
-            .filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().starts_with(&ours))
+            .filter(|name| {
+                name.as_ref().unwrap().file_name().to_string_lossy().starts_with(&prefix)
+            })
             .count()
     };
     let _alone = smoke::alone();

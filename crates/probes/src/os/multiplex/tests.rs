@@ -7,9 +7,9 @@ const ALL: [&Multiplex; 3] = [&SELECT, &POLL, &EPOLL];
 #[test]
 fn each_call_finds_the_ready_descriptor() {
     for probe in ALL {
-        let taken = smoke::take(probe);
-        assert_eq!(taken.len(), SIZES.len());
-        assert!(taken[0].1.is_ok(), "{}: no sandbox forbids ten descriptors", probe.about.id);
+        let results = smoke::take(probe);
+        assert_eq!(results.len(), SIZES.len());
+        assert!(results[0].1.is_ok(), "{}: no sandbox forbids ten descriptors", probe.about.id);
     }
 }
 
@@ -61,8 +61,8 @@ fn visit_raises_the_soft_limit() {
     let visit = || {
         setrlimit(Resource::Nofile, Rlimit { current: Some(80), maximum: Some(1000) }).unwrap();
         let mut sampler = smoke::sampler(1, 0);
-        let taken = POLL.visit(&[Case::usual(params(100))], &mut sampler);
-        if taken.is_ok() && sampler.finish().samples[0].is_ok() { 7 } else { 8 }
+        let results = POLL.visit(&[Case::usual(params(100))], &mut sampler);
+        if results.is_ok() && sampler.finish().samples[0].is_ok() { 7 } else { 8 }
     };
     // SAFETY: as above.
     let child = unsafe { fork(visit) }.unwrap();

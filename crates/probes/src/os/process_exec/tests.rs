@@ -19,8 +19,8 @@ fn kernel_clock() -> Clock {
 #[test]
 fn every_method_starts_the_program() {
     for probe in [&VFORK_EXEC, &SPAWN, &SHELL] {
-        let taken = smoke::take(probe);
-        let samples: Vec<_> = taken.iter().map(|(_, sample)| sample.as_ref().unwrap()).collect();
+        let results = smoke::take(probe);
+        let samples: Vec<_> = results.iter().map(|(_, sample)| sample.as_ref().unwrap()).collect();
         for (first, total) in samples[0].values.iter().zip(&samples[1].values) {
             assert!(0.0 < *first && first < total, "{}: {first} {total}", probe.about.id);
         }

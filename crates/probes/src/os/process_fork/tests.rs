@@ -5,12 +5,12 @@ use crate::smoke;
 
 #[test]
 fn one_fork_gives_both_parts() {
-    let taken = smoke::take(&ProcessFork);
-    let parts: Vec<_> = taken.iter().filter_map(|(case, _)| case.params.text("part")).collect();
+    let results = smoke::take(&ProcessFork);
+    let parts: Vec<_> = results.iter().filter_map(|(case, _)| case.params.text("part")).collect();
     assert_eq!(parts, PARTS);
-    let values = |index: usize| &taken[index].1.as_ref().unwrap().values;
+    let values = |index: usize| &results[index].1.as_ref().unwrap().values;
     assert!(values(0).iter().zip(values(1)).all(|(fork, total)| 0.0 < *fork && fork < total));
-    let checks = &taken[0].1.as_ref().unwrap().checks;
+    let checks = &results[0].1.as_ref().unwrap().checks;
     assert!(checks.iter().any(|check| check.name == "resident memory"), "{checks:?}");
 }
 

@@ -4,8 +4,8 @@ use crate::smoke;
 
 #[test]
 fn coarse_clock_makes_no_system_call() {
-    let taken = smoke::take(&ClockGettime);
-    let sample = taken[2].1.as_ref().expect("the coarse clock reads no counter");
+    let results = smoke::take(&ClockGettime);
+    let sample = results[2].1.as_ref().expect("the coarse clock reads no counter");
     assert_eq!(check_names(sample), ["clock rate", "no system call"]);
 }
 
