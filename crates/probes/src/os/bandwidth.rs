@@ -93,9 +93,9 @@ static UNIX: About = About {
     title: "bandwidth of a Unix socket",
     unit: Unit::BytesPerSecond,
     better: Better::Higher,
-    timed: "bytes read from one of two connected Unix stream sockets, written by another process: a \
-            copy into the kernel, a copy out of it, allocating and freeing the buffers, the system \
-            calls, and the context switches or wake-ups",
+    timed: "bytes read from one of two connected Unix stream sockets, written by another process: \
+            a copy into the kernel, a copy out of it, allocating and freeing the buffers, the \
+            system calls, and the context switches or wake-ups",
     not_timed: NOT_TIMED,
     model: "on one CPU a bound: with chunk=64 KiB each chunk costs a write and a read, so ≤ 64 \
             KiB ÷ (os.syscall{call=write1} + os.syscall{call=read1}); with chunk=4 KiB 15 more of \
@@ -236,8 +236,8 @@ fn chunk_of(case: &Case) -> usize {
     bytes.unwrap_or(LARGE as usize)
 }
 
-/// Receives `ITERATION_BYTES` an iteration. For a pipe each 64 KiB are also timed, except the first,
-/// which include waking the writer.
+/// Receives `ITERATION_BYTES` an iteration. For a pipe each 64 KiB are also timed, except the
+/// first, which include waking the writer.
 fn work<'s>(
     index: usize,
     chunk_bytes: usize,

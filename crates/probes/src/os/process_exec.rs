@@ -42,7 +42,7 @@ const PARTS: &[Parameter] = &[Parameter {
               its shell, is reaped",
 }];
 const NOT_TIMED: &str = "writing the program, a static ELF file of 300 bytes in memory; loading it \
-                         for the first time; C library start-up and dynamic loading: it has neither";
+                         for the first time; C library start-up and dynamic loading, which it lacks";
 const OWN_PROGRAM: &str = "programs of the system bring their own loader and libraries: this one \
                            reads the clock in its first instructions, calls getpid, writes both to \
                            a pipe and exits, so part=total includes three system calls of its own";
@@ -51,8 +51,8 @@ const VERIFIED: &str = "a program that cannot be started fails fast: exit status
 const ONE_CPU: &str = "parent and program share one CPU: after execve the parent is runnable too, \
                        and the scheduler may run it first. On another CPU the program would start \
                        with cold caches and include waking an idle CPU";
-const SMALL: &str = "the parent's memory size does not matter, since vfork shares its address space \
-                     instead of copying it; the number of its open descriptors does, a little";
+const SMALL: &str = "the parent's memory size does not matter, since vfork shares its address \
+                     space instead of copying it; the number of its open descriptors does, a little";
 
 static VFORK_ABOUT: About = About {
     id: "os.process.vfork_exec",
@@ -193,8 +193,8 @@ impl Probe for ProcessExec {
                     term(signal_calls(), "os.signal.install", Params::none()),
                 ],
                 tolerance: 0.3,
-                source: "glibc sysdeps/unix/sysv/linux/spawni.c: clone as in vfork, execve, mapping \
-                         and unmapping a stack, four signal mask changes",
+                source: "glibc sysdeps/unix/sysv/linux/spawni.c: clone as in vfork, execve, \
+                         mapping and unmapping a stack, four signal mask changes",
                 otherwise: "the C library makes more system calls in the child than glibc of its \
                             version (count with `strace -f -c`), or vfork and exec were measured \
                             in another state of the machine",

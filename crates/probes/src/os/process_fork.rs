@@ -93,7 +93,8 @@ impl Probe for ProcessFork {
     }
 
     fn selection(&self, case: &Case, _: &Host) -> Result<Stratum, NotSelected> {
-        // 4 ms and more, a tenth of a typical burst of SMT contention: too long to select clean ones.
+        // 4 ms and more, a tenth of a typical burst of SMT contention: too long to select clean
+        // ones.
         let is_long = rss_of(case) >= 256 * MIB;
         if is_long { Err(NotSelected::LongOperation) } else { Ok(Stratum::FullSpeed) }
     }

@@ -3,7 +3,8 @@
 //! Its first instructions read the run's clock. It then calls getpid, writes timestamp and pid to a
 //! pipe and exits with a status of its own.
 //!
-//! The file is a memfd, started through the worker's descriptor in /proc, so no name is left behind.
+//! The file is a memfd, started through the worker's descriptor in /proc, so no name is left
+//! behind.
 
 use fathom_record::Remedy;
 use std::arch::global_asm;

@@ -18,8 +18,8 @@ pub struct Switch {
     kind: PeerKind,
 }
 
-const TIMED: &str = "half of (a byte's round trip through two pipes to a peer on the same CPU − the \
-                     same calls through a pipe to oneself): waking the peer, blocking, and the \
+const TIMED: &str = "half of (a byte's round trip through two pipes to a peer on the same CPU − \
+                     the same calls through a pipe to oneself): waking the peer, blocking, and the \
                      scheduler's context switch. At each turn both sides read and write every \
                      cache line of their working sets; the subtracted loop touches the worker's \
                      set as often";

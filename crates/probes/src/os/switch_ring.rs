@@ -26,8 +26,8 @@ static ABOUT: About = About {
     source: "lmbench's lat_ctx (McVoy & Staelin, USENIX 1996, § 6.6), with every process pinned \
              and the sets written as well as read",
     pitfalls: &[
-        "lmbench pins nothing by default: on several CPUs its ring also measures wake-ups. Here all \
-         processes run on the worker's CPU, which each verifies at its exit",
+        "lmbench pins nothing by default: on several CPUs its ring also measures wake-ups. Here \
+         all processes run on the worker's CPU, which each verifies at its exit",
         "like lmbench, this subtracts touching a cached working set: with a set the number is the \
          switch plus refilling what the other processes evicted",
         "a process that passes the token without a switch would make the ring look fast: the \

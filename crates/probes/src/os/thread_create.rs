@@ -25,9 +25,9 @@ pub struct ThreadCreate {
 }
 
 const PUBLISHED: &str = "22.7 µs ± 36 % (2016, i5-5257U)";
-const WARM: &str = "the C library caches the stacks of exited threads: only the first creation maps \
-                    one. Two warm-up creations precede the first sample, so warm creations are \
-                    measured";
+const WARM: &str = "the C library caches the stacks of exited threads: only the first creation \
+                    maps one. Two warm-up creations precede the first sample, so warm creations \
+                    are measured";
 const ONE_CPU: &str = "creator and thread share one CPU: a thread placed on another CPU would also \
                        cost a migration and the wake-up of an idle CPU";
 

@@ -24,8 +24,8 @@ static ABOUT: About = About {
             asleep while the other runs: the waker's system call, the IPI to the other CPU or the \
             flag that it polls, leaving the idle state, and the context switch, until the woken \
             process runs its own code",
-    not_timed: "going to sleep, as far as it overlaps the other side's wake-up; CPU selection: each \
-                process is pinned to one CPU",
+    not_timed: "going to sleep, as far as it overlaps the other side's wake-up; CPU selection: \
+                each process is pinned to one CPU",
     model: "via=futex a bound: a wake-up contains a system call, so ≥ os.syscall{call=getppid}; \
             the latency of an idle CPU depends on its idle state, for which no public source gives \
             a figure. via=pipe a value: via=futex plus what read1 and write1 cost beyond getppid",
@@ -37,8 +37,8 @@ static ABOUT: About = About {
         "an idle CPU that polls before it halts (haltpoll in a guest, idle=poll) is woken by a \
          flag in memory, without interrupt and VM exit: several times as fast. The record names \
          the idle driver and governor; an adaptive governor may switch between both",
-        "deeper idle states have a longer exit latency: these processes sleep for microseconds; one \
-         that sleeps for milliseconds may take longer to wake",
+        "deeper idle states have a longer exit latency: these processes sleep for microseconds; \
+         one that sleeps for milliseconds may take longer to wake",
         "a process woken before it sleeps costs no wake-up: the kernel's context switch counts are \
          compared with the turns, and below 90 % the result is invalid",
         "shared cores and caches matter: the other process runs on another core where there is one",
