@@ -42,7 +42,7 @@ const PARTS: &[Parameter] = &[Parameter {
               its shell, is reaped",
 }];
 const NOT_TIMED: &str = "writing the program, a static ELF file of 300 bytes in memory; loading it \
-                         for the first time; C library start-up and dynamic loading, which it lacks";
+                         for the first time; C library start-up and dynamic loading (none)";
 const OWN_PROGRAM: &str = "programs of the system bring their own loader and libraries: this one \
                            reads the clock in its first instructions, calls getpid, writes both to \
                            a pipe and exits, so part=total includes three system calls of its own";
@@ -52,7 +52,7 @@ const ONE_CPU: &str = "parent and program share one CPU: after execve the parent
                        and the scheduler may run it first. On another CPU the program would start \
                        with cold caches and include waking an idle CPU";
 const SMALL: &str = "the parent's memory size does not matter, since vfork shares its address \
-                     space instead of copying it; the number of its open descriptors does, a little";
+                     space instead of copying it; that of its open descriptors does, a little";
 
 static VFORK_ABOUT: About = About {
     id: "os.process.vfork_exec",
