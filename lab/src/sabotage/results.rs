@@ -110,8 +110,8 @@ with a random dose; the other half is undisturbed. Machine: {machine}.
 - *False alarm*: an undisturbed run names a cause that the counters refute. Must be 0.
 - *Shape*: an undisturbed run names a shape of its values (a wide interval, drift, clusters) that no
   counter explains.
-- *With a cause*: noisy cases that name the sabotage or a cause that has a counter, not only a shape.
-  Must be 60 %.
+- *With a cause*: noisy cases that name the sabotage or a cause that has a counter, not only a
+  shape. Must be 60 %.
 
 A record at full speed beside a busy neighbour was not slowed: it need not name a cause if it is
 within 2 % of the undisturbed runs.

@@ -28,8 +28,8 @@ pub(super) struct Sabotage {
     pub(super) affected: &'static [&'static str],
     /// Why the undisturbed runs do not allow a judgement.
     pub(super) usable: fn(&FullSpeed) -> Result<(), Unmet>,
-    /// What must also hold: a text, and whether it does. Arguments: the sabotage, the run, full speed
-    /// as in undisturbed runs, the dose.
+    /// What must also hold: a text, and whether it does. Arguments: the sabotage, the run, full
+    /// speed as in undisturbed runs, the dose.
     pub(super) truth: fn(&Sabotage, &RunResult, &FullSpeed, f64) -> (String, bool),
 }
 
