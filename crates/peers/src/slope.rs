@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn slope_within_noise_is_replaced_by_the_largest_size() {
+    fn noisy_slope_is_replaced_by_the_largest_size() {
         let points = [(1e9, 0.1), (2e9, 0.4)];
         let reading = rate(&points).unwrap();
         assert_eq!(reading.value, 2e9 / 0.4);

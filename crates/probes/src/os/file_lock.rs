@@ -294,19 +294,4 @@ mod tests {
         assert!(matches!(lock_fault(-(libc::EINVAL as isize)), Fault::Unavailable(..)));
         assert!(matches!(lock_fault(-(libc::EBADF as isize)), Fault::Failed(_)));
     }
-
-    #[test]
-    fn lock_is_two_calls_and_ofd_equals_posix() {
-        let records = [
-            smoke::record("os.syscall", &crate::os::getppid(), 100.0, 1.0),
-            smoke::record(ABOUT.id, &Params::one("kind", POSIX), 800.0, 1.0),
-        ];
-        let predicted = |kind: &str| {
-            let case = Case::usual(Params::one("kind", kind));
-            FileLock.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
-        };
-        assert_eq!(predicted(POSIX).low, Some(200.0));
-        assert_eq!(predicted("flock").low, Some(200.0));
-        assert_eq!(predicted("ofd").value, Some(800.0));
-    }
 }

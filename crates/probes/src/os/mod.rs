@@ -48,6 +48,9 @@ fn at_least_getppid(factor: f64, source: &str, known: &Known<'_>) -> Result<Pred
 }
 
 #[cfg(test)]
+mod tests;
+
+#[cfg(test)]
 fn check_names(sample: &fathom_record::Sample) -> Vec<&str> {
     sample.checks.iter().map(|check| check.name.as_str()).collect()
 }

@@ -187,15 +187,4 @@ mod tests {
         unsafe { libc::signal(SIGNAL, libc::SIG_IGN) };
         assert_eq!(signal.deliver(100), 0);
     }
-
-    #[test]
-    fn delivery_is_two_entries_installing_one() {
-        let records = [smoke::record("os.syscall", &crate::os::getppid(), 100.0, 1.0)];
-        let known = Known::new(&records);
-        let limit = |probe: &dyn Probe| {
-            let cases = probe.cases(&Host::default(), &Sizes::default());
-            probe.predict(&cases[0], &Host::default(), &known).unwrap().low
-        };
-        assert_eq!((limit(&SignalInstall), limit(&SignalDeliver)), (Some(100.0), Some(200.0)));
-    }
 }

@@ -127,22 +127,4 @@ mod tests {
             assert!(detail.contains(&peers), "{detail}");
         }
     }
-
-    #[test]
-    fn hop_is_at_least_a_switch_or_a_hop_without_set() {
-        let none = Params::one("set_bytes", 0);
-        let records = [
-            smoke::record("os.switch.process", &none, 1500.0, 10.0),
-            smoke::record(ABOUT.id, &params(RINGS[0]), 1800.0, 10.0),
-        ];
-        let cases = SwitchRing.cases(&Host::default(), &Sizes::default());
-        let predict =
-            |case| SwitchRing.predict(case, &Host::default(), &Known::new(&records)).unwrap();
-        let hop = predict(&cases[0]);
-        assert_eq!((hop.value, hop.low), (None, Some(1500.0)));
-        for case in &cases[1..] {
-            let order = predict(case);
-            assert_eq!((order.value, order.low), (None, Some(1800.0)), "{}", case.params);
-        }
-    }
 }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_call_is_unavailable_wrong_result_wrong_work() {
+    fn blocked_call_is_unavailable_or_wrong_work() {
         // SAFETY: no kernel has a call of this number.
         let call = unsafe { RawCall::new(NO_SUCH_CALL, [0; 4], 0) };
         assert!(matches!(verified("read1", call, None), Err(Fault::Unavailable(..))));

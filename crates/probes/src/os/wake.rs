@@ -201,19 +201,4 @@ mod tests {
         );
         assert!(smoke::has_no_children());
     }
-
-    #[test]
-    fn pipe_is_predicted_from_futex_and_calls() {
-        let call = |name, ns| smoke::record("os.syscall", &Params::one("call", name), ns, 1.0);
-        let records = [
-            call("getppid", 100.0),
-            call("read1", 150.0),
-            call("write1", 130.0),
-            smoke::record(ABOUT.id, &Params::one("via", "futex"), 3000.0, 10.0),
-        ];
-        let cases = Wake.cases(&Host::default(), &Sizes::default());
-        let predict = |case| Wake.predict(case, &Host::default(), &Known::new(&records)).unwrap();
-        assert_eq!((predict(&cases[0]).low, predict(&cases[0]).value), (Some(100.0), None));
-        assert_eq!(predict(&cases[1]).value, Some(3080.0));
-    }
 }

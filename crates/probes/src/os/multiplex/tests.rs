@@ -69,32 +69,10 @@ fn visit_raises_the_soft_limit() {
     assert_eq!(child.wait_for(7), Ok(()));
 }
 
-fn predicted(probe: &Multiplex, fds: i64, hundred_ns: f64) -> Result<Prediction, NoModel> {
-    let id = probe.about.id;
-    let records = [
-        smoke::record("os.syscall", &Params::one("call", "getppid"), 100.0, 1.0),
-        smoke::record(id, &params(10), 400.0, 1.0),
-        smoke::record(id, &params(100), hundred_ns, 1.0),
-    ];
-    probe.predict(&Case::usual(params(fds)), &Host::default(), &Known::new(&records))
-}
-
 #[test]
-fn largest_set_is_extrapolated_linearly() {
-    for probe in [&SELECT, &POLL] {
-        assert_eq!(predicted(probe, 10, 2200.0).unwrap().low, Some(100.0));
-        assert_eq!(predicted(probe, 100, 2200.0).unwrap().low, Some(400.0));
-        let largest = predicted(probe, 500, 2200.0).unwrap();
-        assert_eq!(largest.value, Some(2200.0 + 400.0 * 20.0));
-        assert_eq!((largest.inputs.len(), largest.inputs[1].value), (2, 2200.0));
-        assert_eq!(predicted(probe, 500, 400.0), Err(NoModel::NoSlope));
-    }
-}
-
-#[test]
-fn epoll_is_predicted_independent_of_set_size() {
-    assert_eq!(predicted(&EPOLL, 10, 400.0).unwrap().low, Some(100.0));
-    for fds in [100, 500] {
-        assert_eq!(predicted(&EPOLL, fds, 400.0).unwrap().value, Some(400.0));
-    }
+fn equal_small_sets_have_no_slope() {
+    let records = [10, 100].map(|fds| smoke::record(POLL.about.id, &params(fds), 400.0, 1.0));
+    let case = Case::usual(params(500));
+    let prediction = POLL.predict(&case, &Host::default(), &Known::new(&records));
+    assert_eq!(prediction, Err(NoModel::NoSlope));
 }

@@ -121,22 +121,14 @@ fn unpinned_worker_fails_the_check() {
 }
 
 #[test]
-fn predictions_combine_earlier_results() {
+fn spawn_is_vfork_exec_plus_system_calls() {
     let records = [
         smoke::record("os.syscall", &getppid(), 100.0, 1.0),
         smoke::record("os.signal.install", &Params::none(), 10.0, 0.1),
-        smoke::record("os.thread.create_join", &Params::none(), 12_000.0, 100.0),
-        smoke::record(VFORK_ABOUT.id, &params("first_instruction"), 50_000.0, 100.0),
         smoke::record(VFORK_ABOUT.id, &params("total"), 70_000.0, 100.0),
     ];
-    let predict = |probe: &ProcessExec, index: usize| {
-        let case = probe.cases(&Host::default(), &Sizes::default()).remove(index);
-        probe.predict(&case, &Host::default(), &Known::new(&records)).unwrap()
-    };
-    assert_eq!(predict(&VFORK_EXEC, 0).low, Some(12_000.0));
-    assert_eq!(predict(&VFORK_EXEC, 1).low, Some(50_000.0));
-    assert_eq!(predict(&SHELL, 1).low, Some(140_000.0));
-    let spawn = predict(&SPAWN, 1);
+    let case = Case { params: params("total"), cost_ns: 0.0 };
+    let spawn = SPAWN.predict(&case, &Host::default(), &Known::new(&records)).unwrap();
     assert_eq!(spawn.value, Some(70_600.0 + 10.0 * signal_calls()));
     assert_eq!(["2.31", "2.37", "2.38", "3.0"].map(signal_calls_of), [122.0, 122.0, 0.0, 0.0]);
     assert_eq!(spawn.agreement(Some([105_000.0, 106_000.0])), Agreement::Outside);
